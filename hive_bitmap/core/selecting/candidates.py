@@ -31,7 +31,7 @@ from hive_bitmap.core.predicates.nodes import (
     simplify,
 )
 from hive_bitmap.core.selecting.key_matches import MatchingKeys, key_matches
-from hive_bitmap.core.selecting.known_results import known_result
+from hive_bitmap.core.selecting.known_results import known_result, text_of
 from hive_bitmap.core.selecting.lookup_units import IndexPart, Longs, LookupUnit
 from hive_bitmap.core.selecting.select import LookupResult, count
 from hive_bitmap.core.stores import WITH_DELETES, FileStatus, is_local
@@ -94,10 +94,14 @@ class LookupResults:
         return zip(self.lookups, self.results, strict=True)
 
 
-def look_up(lookup: Lookup, matching_keys: MatchingKeys) -> LookupResult:
-    """Look up the files of one lookup; the size of the result does not depend on the number of rows."""
+def look_up(lookup: Lookup, matching_keys: MatchingKeys, texts: Mapping[int, str | None] | None = None) -> LookupResult:
+    """Look up the files of one lookup; the size of the result does not depend on the number of rows.
+
+    `texts` has the `text_of` predicates, by their ids: long ones are made once for many lookups.
+    """
     unit, predicate = lookup.unit, lookup.predicate
-    return known_result(unit, predicate, lambda: count(unit, predicate, matching_keys))
+    text = text_of(predicate) if texts is None else texts[id(predicate)]
+    return known_result(unit, text, lambda: count(unit, predicate, matching_keys))
 
 
 def choose_indexes(
@@ -332,9 +336,11 @@ def evaluate_here(matching_keys: MatchingKeys) -> Callable[[Sequence[Lookup]], l
     """
 
     def evaluate(lookups: Sequence[Lookup]) -> list[LookupResult]:
+        predicates = {id(lookup.predicate): lookup.predicate for lookup in lookups}
+        texts = {place: text_of(predicate) for place, predicate in predicates.items()}
         if all(is_local(path) for lookup in lookups for part in lookup.unit.parts.values() for path, _ in part.shards):
-            return [look_up(lookup, matching_keys) for lookup in lookups]
-        return map_parallel(lambda lookup: look_up(lookup, matching_keys), lookups, REMOTE_READS)
+            return [look_up(lookup, matching_keys, texts) for lookup in lookups]
+        return map_parallel(lambda lookup: look_up(lookup, matching_keys, texts), lookups, REMOTE_READS)
 
     return evaluate
 

@@ -16,18 +16,23 @@ from hive_bitmap.core.selecting.lookup_units import IndexPart, LookupUnit
 from hive_bitmap.core.selecting.select import LookupResult
 
 KEY_BYTES = 16
-_results: Cache[bytes, LookupResult] = Cache(SHARDS, lambda result: result.nbytes)
+OBJECT_BYTES = 256  # of a result, besides its arrays
+_results: Cache[bytes, LookupResult] = Cache(SHARDS, lambda result: result.nbytes + OBJECT_BYTES)
 
 
-def known_result(unit: LookupUnit, predicate: Predicate, look_up: Callable[[], LookupResult]) -> LookupResult:
+def text_of(predicate: Predicate) -> str | None:
+    """Return what tells a predicate from others; None if Spark evaluates a leaf of it, whose settings are not told."""
+    return None if any(isinstance(leaf, SparkLeaf) for leaf in leaves_of(predicate)) else repr(predicate)
+
+
+def known_result(unit: LookupUnit, text: str | None, look_up: Callable[[], LookupResult]) -> LookupResult:
     """Return the result of a lookup, of which `look_up` is called unless it is known.
 
-    A result of a damaged index is not kept, nor that of a condition which Spark evaluates: its text does not tell the
-    settings on which its truth depends.
+    `text` is that of the predicate; nothing is kept if it is None, nor the result of a damaged index.
     """
-    if any(isinstance(leaf, SparkLeaf) for leaf in leaves_of(predicate)):
+    if text is None:
         return look_up()
-    key = _key(unit, predicate)
+    key = _key(unit, text)
     known = _results.get(key)
     if known is not None:
         return known
@@ -38,18 +43,20 @@ def known_result(unit: LookupUnit, predicate: Predicate, look_up: Callable[[], L
     return found
 
 
-def _key(unit: LookupUnit, predicate: Predicate) -> bytes:
-    """Return a digest of all that a result depends on; each text is preceded by its length, each array by its size."""
-    digest = blake2b(digest_size=KEY_BYTES)
-    texts = [repr(predicate), *unit.paths, *(text for name, part in unit.parts.items() for text in _texts(name, part))]
+def _key(unit: LookupUnit, text: str) -> bytes:
+    """Return a digest of all that a result depends on; first the sizes, so that no two units have the same bytes."""
     arrays = [unit.file, unit.offset, unit.rows, *(part.files for part in unit.parts.values())]
-    deleted = [text for path, rows in unit.deleted.items() for text in (path, rows.id)]
-    digest.update(repr((len(unit.paths), len(unit.parts), [len(array) for array in arrays])).encode())
-    digest.update(repr((texts, deleted)).encode("utf-8", "surrogatepass"))
+    parts = [(column, _facts(part)) for column, part in unit.parts.items()]
+    deleted = [(path, rows.id) for path, rows in unit.deleted.items()]
+    named = repr((unit.paths, parts, deleted))
+    digest = blake2b(digest_size=KEY_BYTES)
+    digest.update(repr((len(text), len(named), [len(array) for array in arrays])).encode())
+    for some in (text, named):
+        digest.update(some.encode("utf-8", "surrogatepass"))
     for array in arrays:
         digest.update(array.tobytes())
     return digest.digest()
 
 
-def _texts(column: str, part: IndexPart) -> tuple[str, ...]:
-    return column, part.key.name, str(part.key.type), part.encoding, repr(part.shards)
+def _facts(part: IndexPart) -> tuple[object, ...]:
+    return part.key.name, str(part.key.type), part.encoding, part.shards

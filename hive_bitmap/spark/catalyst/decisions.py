@@ -41,6 +41,7 @@ from hive_bitmap.spark.catalyst.outcomes import (
     ReadChoices,
     ReadRows,
 )
+from hive_bitmap.spark.catalyst.planned_files import PlannedFiles
 from hive_bitmap.spark.catalyst.ranges import file_choices
 from hive_bitmap.spark.catalyst.reporting import ANSWERED, LEFT_ALONE, NARROWED, NOTHING_READ, Report, read_figures
 from hive_bitmap.spark.catalyst.scans import ListingSummary, Scan, why_too_small, worthwhile_runtime_filters
@@ -255,15 +256,16 @@ class _Case:
         share = (plan.rows_selected or 0) / max(plan.rows_total or 0, 1)
         size = int((plan.bytes_total or 0) * share) or plan.bytes_selected or 0
         fetch = fetch_of(prepared, request.columns, self.table.settings.driver_read_bytes)
+        files = PlannedFiles.of(prepared.snapshot) if self.listing is None and prepared.snapshot is not None else None
         if fetch is not None:
-            return FetchRows(report=self._report(NARROWED, plan), fetch=fetch, size=size)
+            return FetchRows(report=self._report(NARROWED, plan), fetch=fetch, size=size, files=files)
         try:
             frame = self.ask.frame(request, prepared)
         except Unsupported as e:
             return LeaveAlone(report=self._report(LEFT_ALONE, replace(plan, reason=str(e)), Reason.UNSUPPORTED))
         if frame is None:
             return LeaveAlone(report=self._report(LEFT_ALONE, plan, Reason.NOT_SELECTIVE))
-        return ReadRows(report=self._report(NARROWED, plan), frame=frame, size=size)
+        return ReadRows(report=self._report(NARROWED, plan), frame=frame, size=size, files=files)
 
     def _report(self, action: str, plan: Plan, reason: Reason | None = None) -> Report:
         told = plan.without_figures if self.table.settings.engine_reads_only else plan

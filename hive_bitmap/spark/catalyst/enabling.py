@@ -43,7 +43,7 @@ class Answers:
         self._lock = Lock()
 
     def apply(self, session: Any, asked: Any) -> Any:
-        """Answer a `Question`, a `Counting`, a `Fetching`, a `Written` or a `Statement` of the JVM."""
+        """Answer a `Question`, a `Counting`, a `Fetching`, a `Comparing`, a `Written` or a `Statement` of the JVM."""
         spark = self._session(session)
         match asked.kind():
             case "plan":
@@ -52,6 +52,8 @@ class Answers:
                 return self.serving.counts(spark, asked)
             case "fetch":
                 return self.serving.fetched(spark, asked)
+            case "compare":
+                return self.serving.compared(spark, asked)
             case "written":
                 return self.serving.refresher.written(spark, asked.text())
             case statement_kind:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from hive_bitmap.spark.catalyst.driver_reads import Fetch
     from hive_bitmap.spark.catalyst.index_answers import Answer
+    from hive_bitmap.spark.catalyst.planned_files import PlannedFiles
 
 
 class Lasting(str, Enum):
@@ -49,20 +50,25 @@ class ReadChoices:
 
 @dataclass(frozen=True, kw_only=True)
 class ReadRows:
-    """Tasks of ours read the selected rows: a DataFrame, of roughly `size` bytes, with the columns of the scan."""
+    """Tasks of ours read the selected rows: a DataFrame, of roughly `size` bytes, with the columns of the scan.
+
+    `files` are to be compared when the plan is executed; None if Spark has listed them.
+    """
 
     report: Report
     frame: DataFrame
     size: int
+    files: PlannedFiles | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class FetchRows:
-    """This process reads the selected rows, of roughly `size` bytes, when the plan is executed."""
+    """This process reads the selected rows, of roughly `size` bytes, when the plan is executed; `files` as ReadRows."""
 
     report: Report
     fetch: Fetch
     size: int
+    files: PlannedFiles | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,8 +87,8 @@ Outcome = LeaveAlone | Empty | ReadChoices | ReadRows | FetchRows | Counts
 class Told:
     """The outcome for a scan as the JVM is told of it, and the key columns of all indexes of the table.
 
-    The columns are None if the JVM knows them. `plan`, `answer` and `fetch` are the ids under which Python keeps those
-    values.
+    The columns are None if the JVM knows them. `plan`, `answer`, `fetch` and `files` are the ids under which Python
+    keeps those values.
     """
 
     outcome: Outcome
@@ -90,13 +96,16 @@ class Told:
     plan: str | None = None
     answer: str | None = None
     fetch: str | None = None
+    files: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON object. The DataFrame of rows is no part of it: the JVM has that already."""
         outcome = self.outcome
         kept = _without_none(plan=self.plan, answer=self.answer if outcome.report.asked else None)
         fields = {**_fields(outcome), "report": {**outcome.report.to_json(), **kept}}
-        told = _without_none(indexed_columns=self.indexed_columns, answer=self.answer, fetch=self.fetch)
+        told = _without_none(
+            indexed_columns=self.indexed_columns, answer=self.answer, fetch=self.fetch, files=self.files
+        )
         return fields | _savings(outcome) | told
 
 

@@ -28,6 +28,7 @@ from hive_bitmap.spark.catalyst.index_answers import Answer
 from hive_bitmap.spark.catalyst.jvm_bridge import bridge
 from hive_bitmap.spark.catalyst.listing import ScanListing, deleted_rows, parse
 from hive_bitmap.spark.catalyst.outcomes import Counts, FetchRows, LeaveAlone, Outcome, ReadRows, Told
+from hive_bitmap.spark.catalyst.planned_files import PlannedFiles
 from hive_bitmap.spark.catalyst.reporting import LEFT_ALONE, Report
 from hive_bitmap.spark.catalyst.scans import ListingSummary, Scan
 from hive_bitmap.spark.following.refresher import Refresher
@@ -61,6 +62,7 @@ class Serving:
         self._settings: Cache[tuple[str, str], Mapping[str, str]] = Cache("settings", weights.of_settings)
         self.answers: Cache[str, Answer] = Cache("answers", weights.of_answer)
         self._fetches: Cache[str, Fetch] = Cache("fetches", weights.of_fetch)
+        self._files: Cache[str, PlannedFiles] = Cache("planned files", weights.of_planned_files)
         self._process, self._numbers = uuid4().hex, count()
         self._mismatch_logged = False
         self._warned: set[str] = set()
@@ -126,7 +128,9 @@ class Serving:
         plan = None if outcome.report.plan is None else self._keep_plan(outcome.report.plan, scan)
         answer = self._keep(self.answers, outcome.answer) if isinstance(outcome, Counts) else None
         fetch = self._keep(self._fetches, outcome.fetch) if isinstance(outcome, FetchRows) else None
-        return Told(outcome=outcome, indexed_columns=columns, plan=plan, answer=answer, fetch=fetch)
+        planned = outcome.files if isinstance(outcome, ReadRows | FetchRows) else None
+        files = None if planned is None else self._keep(self._files, planned)
+        return Told(outcome=outcome, indexed_columns=columns, plan=plan, answer=answer, fetch=fetch, files=files)
 
     def _followed(self, spark: SparkSession, table: IndexedTable, outcome: Outcome) -> Outcome:
         """Have files indexed that a decision found unindexed, if an index follows the table; the report says so."""
@@ -190,6 +194,11 @@ class Serving:
         for schema, batch in batches(found):
             fetching.add(schema, batch)
         return ""
+
+    def compared(self, spark: SparkSession, comparing: Any) -> str | None:
+        """Return "" if the files that a plan listed itself are as they were; None if Spark has to read the scan."""
+        planned = self._files.get(json.loads(comparing.text())["files"])
+        return "" if planned is not None and planned.are_current(spark) else None
 
     def _keep_plan(self, plan: Plan, scan: Scan) -> str:
         """Keep a plan for `explain`, and for a function that asks also what its lookups found."""

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from hive_bitmap.spark.catalyst.driver_reads import Fetch
     from hive_bitmap.spark.catalyst.index_answers import Answer
     from hive_bitmap.spark.catalyst.listing import ScanListing
+    from hive_bitmap.spark.catalyst.planned_files import PlannedFiles
 
 FILE_BYTES = 300  # of a FileStatus and its places, besides its path
 PARTITION_BYTES = 400
@@ -54,6 +55,14 @@ def of_answer(answer: Answer) -> int:
 def of_fetch(fetch: Fetch) -> int:
     """Return the bytes of what is to be read."""
     return PREPARED_SHARE * of_plan(fetch.plan)
+
+
+def of_planned_files(planned: PlannedFiles) -> int:
+    """Return the bytes of what a plan has listed itself."""
+    files = [file for files in planned.files.values() for file in files]
+    texts = sum(len(file.path) for file in files) + sum(len(partition.location) for partition in planned.partitions)
+    properties = sum(of_texts(dict(partition.properties)) for partition in planned.partitions)
+    return texts + properties + FILE_BYTES * len(files) + PARTITION_BYTES * len(planned.partitions)
 
 
 def of_plan(plan: Plan) -> int:

@@ -13,6 +13,7 @@ from hive_bitmap.core.index.definition import known_schemas, valid_schemas
 from hive_bitmap.core.predicates.nodes import Predicate
 from hive_bitmap.core.selecting.candidates import PartitionState
 from hive_bitmap.core.stores.speed import LOCAL, Speed
+from hive_bitmap.core.table_info import Partition
 from hive_bitmap.errors import Unsupported
 from hive_bitmap.spark.metastore import base_files, file_listing, metastore, serde
 from hive_bitmap.spark.preparing import table_state
@@ -30,7 +31,8 @@ class Snapshot:
     """The partitions that pruning kept, the residual predicate of each, and their typed values (a row for each).
 
     `indexes` are the names of the indexes whose manifests were read, `zone` is the session's time zone, `schemas`
-    the `definition.known_schemas` of the table, `store` how fast the files come.
+    the `definition.known_schemas` of the table, `store` how fast the files come. `found` are all partitions of the
+    table, pruned ones too, if Spark has not listed its files.
     """
 
     resolved: ResolvedTable
@@ -41,6 +43,7 @@ class Snapshot:
     zone: str
     schemas: Mapping[int, frozenset[str]]
     store: Speed
+    found: tuple[Partition, ...] = ()
 
     @property
     def bytes(self) -> int:
@@ -76,6 +79,7 @@ def take(spark: SparkSession, resolved: ResolvedTable, indexes: Sequence[Index])
     reading = serde.read_properties(base)
     known = valid_schemas(format, base.columns, zone, reading)
     predicate, evaluate = resolved.predicate, resolved.evaluate
+    found: list[Partition] = []
     if resolved.partitions is None and base.lake is not None:
         raise Unsupported(f"Spark does not tell which files of {base.lake.kind} table {base.full_name} it reads")
     if resolved.partitions is None:
@@ -98,4 +102,5 @@ def take(spark: SparkSession, resolved: ResolvedTable, indexes: Sequence[Index])
         zone=zone,
         schemas=known_schemas(base.columns, zone, reading),
         store=store,
+        found=tuple(found),
     )

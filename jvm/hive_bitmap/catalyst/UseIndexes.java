@@ -16,7 +16,7 @@ import hive_bitmap.catalyst.queries.LeftAlone;
 import hive_bitmap.catalyst.queries.Question;
 import hive_bitmap.catalyst.queries.Repeated;
 import hive_bitmap.catalyst.queries.Scan;
-import hive_bitmap.catalyst.spark.Commands;
+import hive_bitmap.catalyst.reading.WrittenFolders;
 import hive_bitmap.catalyst.spark.Conditions;
 import hive_bitmap.catalyst.spark.Scala;
 import hive_bitmap.catalyst.spark.SideQuery;
@@ -26,7 +26,6 @@ import java.util.function.Predicate;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.expressions.AttributeSet;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
-import org.apache.spark.sql.catalyst.plans.logical.Command;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
@@ -56,7 +55,7 @@ public final class UseIndexes extends Rule<LogicalPlan> {
     @Override
     public LogicalPlan apply(LogicalPlan plan) {
         if (SideQuery.isRunning()) return plan;
-        if (plan.exists(Scala.predicate(node -> node instanceof Command))) Commands.begin(session); // a union of INSERTs, too
+        WrittenFolders.note(plan);
         boolean chosenOnly = PythonCalls.isForChosen();
         boolean absent = !chosenOnly && PythonCalls.isAbsent();
         if (absent && (!Helper.isInstalled() || PythonCalls.isOff())) return plan;

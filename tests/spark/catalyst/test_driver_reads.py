@@ -12,7 +12,7 @@ import pytest
 
 import hive_bitmap
 from hive_bitmap.spark.catalyst import driver_reads
-from tests.asking import BY_TASKS, answer, by_index, by_spark, difference, frame, indexed, require_alike
+from tests.asking import BY_TASKS, answer, by_index, by_spark, difference, frame, indexed, require_alike, under
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -134,7 +134,14 @@ def test_a_guard_stays_before_what_it_guards(spark: SparkSession, table: Path, m
     assert not difference(by_index(spark, guarded, "rows"), by_spark(spark, guarded))
 
 
-@pytest.mark.parametrize("query", [QUERY, "SELECT i, note FROM t WHERE k = 3 ORDER BY i LIMIT 100"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        QUERY,
+        "SELECT i, note FROM t WHERE k = 3 ORDER BY i LIMIT 100",
+        "SELECT note, name FROM t JOIN VALUES (1, 'one'), (2, 'two') AS d (j, name) ON i % 10 = j WHERE k = 3",
+    ],
+)
 def test_another_execution_of_a_plan_reads_anew(spark: SparkSession, table: Path, query: str) -> None:
     """As Spark's own scan does, also where Spark keeps the RDD of the first execution."""
     with indexed(spark, "rows"):
@@ -161,6 +168,18 @@ def test_another_execution_without_the_files_fails_as_sparks_does(spark: SparkSe
         shutil.rmtree(table)
         with pytest.raises(Exception, match="FILE_NOT_EXIST"):
             answer(found)
+
+
+@pytest.mark.parametrize("adaptive", ["true", "false"])
+def test_another_execution_needs_no_files_of_which_spark_keeps_what_it_wrote(
+    spark: SparkSession, table: Path, adaptive: str
+) -> None:
+    with indexed(spark, "rows"), under(spark, {"spark.sql.adaptive.enabled": adaptive}):
+        found = frame(spark, "SELECT i % 3, max(note) FROM t WHERE k = 3 GROUP BY 1")
+        before = answer(found)
+        assert "DriverScan" in plan_of(found)
+        shutil.rmtree(table)
+        assert answer(found) == before
 
 
 def test_large_values_are_read_in_small_portions(

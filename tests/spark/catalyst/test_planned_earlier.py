@@ -1,4 +1,4 @@
-"""A query that was planned before its session wrote the table is answered as plain Spark answers it.
+"""A query that was planned before the table was written is answered as plain Spark answers it.
 
 A plan of Spark's holds files in one of three ways: those of a table without partitions in a listing that a write of the
 session renews, those of a partitioned table not before it is executed, unless a condition on partitions asks for them,
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
@@ -120,6 +121,80 @@ def test_a_table_that_was_looked_up_before_an_earlier_write(spark: SparkSession,
             if (told := difference(*pair))
         ]
     assert not wrong, "\n".join(wrong)
+
+
+def test_what_others_wrote_to_a_table_that_a_serde_reads(spark: SparkSession, database: str) -> None:
+    make(spark, "of text")
+    others = spark.newSession()
+    others.catalog.setCurrentDatabase(spark.catalog.currentDatabase())
+    with indexed(spark):
+        found = planned_by_index(spark, "of text", ROWS, "blocks")
+        with under(spark, OFF):
+            plain = planned(spark, ROWS)
+        others.sql(f"INSERT OVERWRITE t {SOME} range(5000, 5010)")
+        assert len(plain.collect()) == 10
+        assert not compared(found, plain)
+
+
+def test_what_the_session_was_writing(spark: SparkSession, database: str) -> None:
+    """A query that is planned while an INSERT of the same session is running, and executed when it has ended."""
+    make(spark, "of text")
+    sleeps = "coalesce(java_method('java.lang.Thread', 'sleep', 200L + id % 2), 'x') <> ''"
+    with indexed(spark), ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(spark.sql, f"INSERT INTO t {SOME} range(5000, 5010) WHERE {sleeps}")
+        while not spark.sparkContext.statusTracker().getActiveJobsIds():
+            assert not writing.done()
+        found = planned_by_index(spark, "of text", ROWS, "blocks")
+        writing.result()
+        assert len(found.collect()) == 50
+
+
+def test_what_is_cached_when_it_is_first_asked_for(spark: SparkSession, database: str) -> None:
+    make(spark, "of text")
+    with indexed(spark), under(spark, settings_of("blocks")):
+        found = spark.sql(ROWS).cache()
+        found._jdf.queryExecution().executedPlan()
+        spark.sql(f"INSERT INTO t {SOME} range(5000, 5010)")
+        assert len(found.collect()) == 50
+        found.unpersist()
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("query", [ROWS, COUNT])
+def test_files_that_are_added_by_their_path(spark: SparkSession, database: str, query: str, way: str) -> None:
+    """That renews nothing that a session has cached; Spark lists the files when it first executes a query."""
+    make(spark, "of Spark, partitioned")
+    [place] = spark.sql("DESCRIBE FORMATTED t").where("col_name = 'Location'").collect()
+    others = spark.newSession()
+    others.catalog.setCurrentDatabase(spark.catalog.currentDatabase())
+    others.conf.set("hive_bitmap.enabled", "false")
+    with indexed(spark):
+        spark.catalog.refreshTable("t")
+        earlier = planned_by_index(spark, "of Spark, partitioned", query, way)
+        spark.sql("SELECT id, 5L AS k, 'new' AS pad FROM range(5000, 5010)").write.mode("append").parquet(
+            f"{place[1]}/p=1"
+        )
+        later = planned_by_index(spark, "of Spark, partitioned", query, way)
+        wanted = answer(others.sql(query))
+        assert not difference(answer(earlier), wanted) and not difference(answer(later), wanted)
+
+
+def test_a_view_of_another_session(spark: SparkSession, database: str) -> None:
+    """The listing that a global view keeps is its own session's, which hears nothing of a write."""
+    make(spark, "of Spark, partitioned")
+    name = f"seen_of_{database}"
+    spark.table("t").createOrReplaceGlobalTempView(name)
+    others = spark.newSession()
+    others.catalog.setCurrentDatabase(spark.catalog.currentDatabase())
+    query = ROWS.replace(" t ", f" global_temp.{name} ")
+    with indexed(spark):
+        for setting, value in STRICT.items():
+            others.conf.set(setting, value)
+        found = planned(others, query)
+        others.conf.set("hive.exec.dynamic.partition.mode", "nonstrict")
+        others.sql("INSERT INTO t SELECT id, 5, 'new', 77 FROM range(5000, 5010)")
+        assert len(found.collect()) == 50
+    spark.catalog.dropGlobalTempView(name)
 
 
 def settings_of(way: str) -> Mapping[str, str]:

@@ -112,7 +112,7 @@ OUTCOMES: dict[str, tuple[Outcome, dict[str, Any]]] = {
         ReadChoices(report=replace(NARROWED, plan=PLAN), choices="0\t1024\t1764547200000\t77\t\t4\t512"),
         {"plan": "7f3c-1"},
     ),
-    "rows": (ReadRows(report=NARROWED, frame=NOTHING, size=2048), {"plan": "7f3c-2"}),
+    "rows": (ReadRows(report=NARROWED, frame=NOTHING, size=2048), {"plan": "7f3c-2", "files": "7f3c-7"}),
     "fetch": (FetchRows(report=NARROWED, fetch=NOTHING, size=2048), {"plan": "7f3c-5", "fetch": "7f3c-6"}),
     "counts": (
         Counts(report=Report(table="d.events", action="answered"), answer=NOTHING, source="d.events by k"),

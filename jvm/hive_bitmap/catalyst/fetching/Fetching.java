@@ -9,7 +9,6 @@ import java.util.ArrayList;
 import java.util.List;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.DataType;
 
@@ -34,16 +33,6 @@ final class Fetching extends PythonRequest {
     public String text() {
         return JsonNodeFactory.instance.objectNode()
                 .put("fetch", fetch).put("session", sessionName()).put("settings", settingsVersion()).toString();
-    }
-
-    @Override
-    protected Expression expression(int scan, int number) {
-        throw new IllegalStateException("a fetch has no expressions");
-    }
-
-    @Override
-    protected StringBuilder deleted(int scan, List<Integer> numbers) {
-        throw new IllegalStateException("a fetch has no listing");
     }
 
     /** Takes a batch of rows; there is at least one batch. */

@@ -29,7 +29,7 @@ public abstract class PythonRequest {
      * Raise both with each change that the other side does not understand. In a {@code Question} of any version, Python looks
      * for {@code protocol} and for the {@code database} and {@code table} of each of {@code scans}, and replies "leave alone".
      */
-    public static final int PROTOCOL = 8;
+    public static final int PROTOCOL = 9;
 
     /** Hadoop's settings that decide what readers see, which a program or a site file may set past the session; as in jvm_settings.py. */
     private static final List<String> OF_READERS = List.of(
@@ -46,7 +46,7 @@ public abstract class PythonRequest {
         this.session = session;
     }
 
-    /** Returns "plan", "count" or "fetch". */
+    /** Returns "plan", "count", "fetch" or "compare". */
     public abstract String kind();
 
     /** Returns the content of the request as JSON. */
@@ -61,10 +61,14 @@ public abstract class PythonRequest {
     protected void answered(Object answer) {}
 
     /** Returns an expression that the request's JSON gives to Python by its number in a scan. */
-    protected abstract Expression expression(int scan, int number);
+    protected Expression expression(int scan, int number) {
+        throw new IllegalStateException("this request has no expressions");
+    }
 
     /** Returns which rows are deleted of files of a scan, given by their numbers in its listing, as JSON. */
-    protected abstract StringBuilder deleted(int scan, List<Integer> numbers);
+    protected StringBuilder deleted(int scan, List<Integer> numbers) {
+        throw new IllegalStateException("this request has no listing");
+    }
 
     /** Returns the same for numbers that are a JSON array; a StringBuilder, so that Python can fetch it in pieces. */
     public StringBuilder deleted(int scan, String numbers) throws JsonProcessingException {

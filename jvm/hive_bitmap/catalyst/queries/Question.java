@@ -3,6 +3,7 @@ package hive_bitmap.catalyst.queries;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import hive_bitmap.catalyst.fetching.Comparing;
 import hive_bitmap.catalyst.fetching.DriverScan;
 import hive_bitmap.catalyst.observing.Observation;
 import hive_bitmap.catalyst.python.Caller;
@@ -17,7 +18,6 @@ import hive_bitmap.catalyst.python.SameQuestions;
 import hive_bitmap.catalyst.python.Settings;
 import hive_bitmap.catalyst.python.Versions;
 import hive_bitmap.catalyst.reading.Listing;
-import hive_bitmap.catalyst.spark.Commands;
 import hive_bitmap.catalyst.spark.Conditions;
 import hive_bitmap.catalyst.spark.Expressions;
 import hive_bitmap.catalyst.spark.Scala;
@@ -53,7 +53,6 @@ public final class Question extends PythonRequest {
     private final Map<LogicalPlan, List<InternalRow>> smallSides = new IdentityHashMap<>();
     private final Map<Integer, LogicalPlan> rows = new ConcurrentHashMap<>();
     private final long indexes = IndexedColumns.version();
-    private final long commands;
     private volatile List<Outcome> outcomes = List.of();
     private ObjectNode written;
     private volatile String reply;
@@ -63,7 +62,6 @@ public final class Question extends PythonRequest {
     public Question(SparkSession session, List<Scan> scans) {
         super(session);
         this.scans = scans;
-        this.commands = Commands.begun(session);
     }
 
     /**
@@ -340,10 +338,10 @@ public final class Question extends PythonRequest {
             case "leave alone" -> leaveAlone(scan);
             case "empty" -> put(scan, new LocalRelation(scan.relation.output(), Scala.seq(List.of()), false, scala.Option.empty()));
             case "read choices" -> put(scan, NarrowedRelations.narrowed(scan, outcome.text("choices"), outcome.narrowing()));
-            case "read rows" -> put(scan, IndexScan.of(scan, rows, outcome, isOutdated(scan)));
+            case "read rows" -> put(scan, IndexScan.of(scan, rows, outcome, isOutdated(scan, outcome)));
             case "fetch rows" -> {
                 LogicalPlan fetched = DriverScan.of(IndexScan.original(scan), outcome.text("fetch"));
-                put(scan, IndexScan.of(scan, fetched, outcome, isOutdated(scan)));
+                put(scan, IndexScan.of(scan, fetched, outcome, isOutdated(scan, outcome)));
             }
             case "counts" -> {
                 LogicalPlan answer = IndexAnswer.of(scan, outcome.text("answer"), outcome.text("label"));
@@ -355,15 +353,15 @@ public final class Question extends PythonRequest {
     }
 
     /**
-     * Returns what says later whether Spark would read other files of a scan by then, after a write of the session. If Spark has
-     * not told the files, that may be so after any command.
+     * Returns what says later whether Spark would read other files of a scan by then. If Spark has not listed the files, Python
+     * has, and lists them again.
      */
-    private BooleanSupplier isOutdated(Scan scan) {
+    private BooleanSupplier isOutdated(Scan scan, Outcome outcome) {
         Listing listing = scan.listing();
         if (listing != null) return listing::isOutdated;
         SparkSession asked = session; // a plan must not keep the question
-        long before = commands;
-        return () -> Commands.begun(asked) != before;
+        String files = outcome.text("files");
+        return () -> !new Comparing(asked, files).areCurrent();
     }
 
     private static void observe(Observation scan, Outcome outcome) {

@@ -80,14 +80,24 @@ public abstract class DriverRowsExec extends SparkPlan implements LeafExecNode {
 
     /**
      * Called before each execution of a plan. Spark keeps the RDD of the first one, so its rows are computed anew for another:
-     * files may have changed meanwhile. Stages that an adaptive plan has completed keep theirs, as Spark's own scans do.
+     * files may have changed meanwhile. Stages that an adaptive plan has completed keep theirs, as Spark's own scans do. An
+     * error is that of the tasks that need the rows: there are none where Spark keeps what they have written.
      */
     @Override
     public void resetMetrics() {
         super.resetMetrics();
         if (executed == null || !isComputedAnew()) return;
         InternalRow[] all = unsafeRows();
-        executed.rows(all == null ? SideQuery.within(() -> instead(false).executeCollect()) : all);
+        if (all != null) {
+            executed.rows(all);
+            return;
+        }
+        try {
+            executed.rows(SideQuery.within(() -> instead(false).executeCollect()));
+        } catch (Exception e) { // Spark's own checked errors are not declared
+            if (Thread.currentThread().isInterrupted()) throw e;
+            executed.fail(e);
+        }
     }
 
     /** Whether each execution of a plan computes the rows; otherwise they are those of the first one. */

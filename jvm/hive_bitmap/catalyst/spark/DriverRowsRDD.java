@@ -21,7 +21,12 @@ final class DriverRowsRDD extends RDD<InternalRow> {
 
     /** Replaces the rows; jobs that are running keep those with which their tasks were sent. */
     void rows(InternalRow[] rows) {
-        partition.rows = rows;
+        partition.content = rows;
+    }
+
+    /** Has the tasks of further jobs fail. */
+    void fail(Exception error) {
+        partition.content = error;
     }
 
     @Override
@@ -31,15 +36,20 @@ final class DriverRowsRDD extends RDD<InternalRow> {
 
     @Override
     public Iterator<InternalRow> compute(Partition split, TaskContext context) {
-        return scala.jdk.javaapi.CollectionConverters.asScala(Arrays.asList(((Rows) split).rows).iterator());
+        return scala.jdk.javaapi.CollectionConverters.asScala(Arrays.asList(((Rows) split).rows()).iterator());
     }
 
     private static final class Rows implements Partition {
         private static final long serialVersionUID = 1;
-        private volatile InternalRow[] rows;
+        private volatile Object content; // the rows, or why there are none
 
         Rows(InternalRow[] rows) {
-            this.rows = rows;
+            this.content = rows;
+        }
+
+        InternalRow[] rows() {
+            if (content instanceof Exception error) throw new IllegalStateException(error.getMessage(), error);
+            return (InternalRow[]) content;
         }
 
         @Override

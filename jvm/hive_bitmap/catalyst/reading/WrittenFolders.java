@@ -1,0 +1,83 @@
+package hive_bitmap.catalyst.reading;
+
+import hive_bitmap.catalyst.spark.Scala;
+import java.util.Iterator;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.catalyst.plans.logical.Command;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.execution.datasources.InsertIntoHadoopFsRelationCommand;
+
+/**
+ * The folders into which commands of this JVM have begun to write. A write of a table renews what its own session has listed of
+ * it, but not what others have; one to a path, with no table, renews nothing.
+ */
+public final class WrittenFolders {
+    private static final int MOST_KEPT = 1_000;
+    private static final String ANY = "";
+    /** How the names of those commands begin that write no files of tables. */
+    private static final List<String> HARMLESS = List.of("Show", "Describe", "Desc", "Set", "Reset", "Explain", "Cache", "Uncache");
+    private static final Map<Folder, Long> WRITTEN = new LinkedHashMap<>(); // the number of the last write into each
+    private static long last; // the number of the last write of all
+    private static long forgotten; // the number of the last write that is not kept
+
+    private WrittenFolders() {}
+
+    private record Folder(String path, boolean byPath) {
+        boolean overlaps(String other) {
+            return isIn(path, other) || isIn(other, path);
+        }
+
+        private static boolean isIn(String inner, String outer) {
+            return inner.equals(outer) || inner.startsWith(outer.endsWith("/") || outer.equals(ANY) ? outer : outer + "/");
+        }
+    }
+
+    /** Notes the commands of a plan that may write, before they are executed; INSERT into several tables is a union of them. */
+    public static void note(LogicalPlan plan) {
+        plan.exists(Scala.predicate(node -> {
+            if (node instanceof Command) noteCommand(node);
+            return false;
+        }));
+    }
+
+    private static void noteCommand(LogicalPlan command) {
+        if (command instanceof InsertIntoHadoopFsRelationCommand write) {
+            add(new Folder(pathOf(write.outputPath()), write.catalogTable().isEmpty()));
+        } else if (HARMLESS.stream().noneMatch(command.getClass().getSimpleName()::startsWith)) {
+            add(new Folder(ANY, false));
+        }
+    }
+
+    private static synchronized void add(Folder folder) {
+        WRITTEN.remove(folder);
+        WRITTEN.put(folder, ++last);
+        if (WRITTEN.size() <= MOST_KEPT) return;
+        Iterator<Long> eldest = WRITTEN.values().iterator();
+        forgotten = eldest.next();
+        eldest.remove();
+    }
+
+    /** Returns the number of the last write that has begun. */
+    static synchronized long last() {
+        return last;
+    }
+
+    /** Whether files in these folders may have been written since the write of this number began; by no table, if {@code byPath}. */
+    static synchronized boolean areWritten(List<Path> folders, long since, boolean byPath) {
+        if (since < forgotten) return true;
+        if (since == last) return false;
+        for (Map.Entry<Folder, Long> write : WRITTEN.entrySet()) {
+            if (write.getValue() <= since || byPath && !write.getKey().byPath) continue;
+            if (folders.stream().anyMatch(one -> write.getKey().overlaps(pathOf(one)))) return true;
+        }
+        return false;
+    }
+
+    /** A path of a command may lack the scheme of its file system. */
+    private static String pathOf(Path path) {
+        return path.toUri().getPath();
+    }
+}
