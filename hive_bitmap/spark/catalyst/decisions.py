@@ -41,11 +41,11 @@ from hive_bitmap.spark.catalyst.outcomes import (
     ReadChoices,
     ReadRows,
 )
-from hive_bitmap.spark.catalyst.planned_files import PlannedFiles
 from hive_bitmap.spark.catalyst.ranges import file_choices
 from hive_bitmap.spark.catalyst.reporting import ANSWERED, LEFT_ALONE, NARROWED, NOTHING_READ, Report, read_figures
 from hive_bitmap.spark.catalyst.scans import ListingSummary, Scan, why_too_small, worthwhile_runtime_filters
 from hive_bitmap.spark.metastore import file_listing
+from hive_bitmap.spark.preparing.planned_files import PlannedFiles
 from hive_bitmap.spark.preparing.prepare import Prepared
 from hive_bitmap.spark.preparing.request import Request, ResolvedTable
 from hive_bitmap.spark.preparing.snapshot import Snapshot

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from hive_bitmap.spark.catalyst.driver_reads import Fetch
     from hive_bitmap.spark.catalyst.index_answers import Answer
-    from hive_bitmap.spark.catalyst.planned_files import PlannedFiles
+    from hive_bitmap.spark.preparing.planned_files import PlannedFiles
 
 
 class Lasting(str, Enum):

@@ -28,11 +28,11 @@ from hive_bitmap.spark.catalyst.index_answers import Answer
 from hive_bitmap.spark.catalyst.jvm_bridge import bridge
 from hive_bitmap.spark.catalyst.listing import ScanListing, deleted_rows, parse
 from hive_bitmap.spark.catalyst.outcomes import Counts, FetchRows, LeaveAlone, Outcome, ReadRows, Told
-from hive_bitmap.spark.catalyst.planned_files import PlannedFiles
 from hive_bitmap.spark.catalyst.reporting import LEFT_ALONE, Report
 from hive_bitmap.spark.catalyst.scans import ListingSummary, Scan
 from hive_bitmap.spark.following.refresher import Refresher
 from hive_bitmap.spark.metastore import jvm_reader, jvm_settings, metastore
+from hive_bitmap.spark.preparing.planned_files import PlannedFiles
 from hive_bitmap.spark.preparing.prepare import prepare
 from hive_bitmap.spark.preparing.spark_fallback import fallback_reason
 from hive_bitmap.spark.reading.superset import superset_rows

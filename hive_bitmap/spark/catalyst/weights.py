@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from hive_bitmap.spark.catalyst.driver_reads import Fetch
     from hive_bitmap.spark.catalyst.index_answers import Answer
     from hive_bitmap.spark.catalyst.listing import ScanListing
-    from hive_bitmap.spark.catalyst.planned_files import PlannedFiles
+    from hive_bitmap.spark.preparing.planned_files import PlannedFiles
 
 FILE_BYTES = 300  # of a FileStatus and its places, besides its path
 PARTITION_BYTES = 400
