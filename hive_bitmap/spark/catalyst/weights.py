@@ -59,7 +59,7 @@ def of_fetch(fetch: Fetch) -> int:
 
 def of_planned_files(planned: PlannedFiles) -> int:
     """Return the bytes of what a plan has listed itself."""
-    files = [file for files in planned.files.values() for file in files]
+    files = [file for source in planned.read for file in source.files]
     texts = sum(len(file.path) for file in files) + sum(len(partition.location) for partition in planned.partitions)
     properties = sum(of_texts(dict(partition.properties)) for partition in planned.partitions)
     return texts + properties + FILE_BYTES * len(files) + PARTITION_BYTES * len(planned.partitions)

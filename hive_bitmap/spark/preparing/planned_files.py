@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hive_bitmap.core.stores import FileStatus
-from hive_bitmap.core.table_info import Partition, Table, Values
+from hive_bitmap.core.table_info import Partition, Table
 from hive_bitmap.errors import HiveBitmapError
 from hive_bitmap.spark.metastore import base_files
+from hive_bitmap.spark.metastore.base_files import Source
 from hive_bitmap.spark.preparing.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -18,29 +17,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedFiles:
-    """All partitions of a table as a plan found them, and the files of those that it reads, by their values."""
+    """All partitions of a table as a plan found them, and the files of those that it reads."""
 
     base: Table
     partitions: tuple[Partition, ...]
-    files: Mapping[Values, frozenset[FileStatus]]
+    read: tuple[Source, ...]
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> PlannedFiles:
         """Return the files of a snapshot that listed them itself."""
-        return cls(
-            base=snapshot.resolved.base,
-            partitions=snapshot.found,
-            files={partition.values: frozenset(partition.files) for partition in snapshot.partitions},
-        )
+        folders = {partition.values: partition.location for partition in snapshot.found}
+        read = [Source(one.values, folders[one.values], one.files) for one in snapshot.partitions]
+        return cls(base=snapshot.resolved.base, partitions=snapshot.found, read=tuple(read))
 
     def are_current(self, spark: SparkSession) -> bool:
         """Whether another listing finds the same partitions and files; False if it fails."""
         try:
             found = tuple(base_files.partitions(spark, self.base))
-            if found != self.partitions:
-                return False
-            read = [partition for partition in found if partition.values in self.files]
-            listed = base_files.list_files(self.base, read)
+            return found == self.partitions and not base_files.changed(self.base, self.read)
         except (HiveBitmapError, FileNotFoundError):
             return False
-        return all(frozenset(source.files) == self.files[source.values] for source in listed)

@@ -52,10 +52,7 @@ public final class CurrentFiles {
     }
 
     private static FileIndex relisted(HadoopFsRelation files, FileIndex index) {
-        if (index.getClass() == CatalogFileIndex.class) {
-            CatalogFileIndex catalog = (CatalogFileIndex) index;
-            return new CatalogFileIndex(files.sparkSession(), catalog.table(), catalog.sizeInBytes());
-        }
+        if (index.getClass() == CatalogFileIndex.class) return PlannedFiles.anew(files.sparkSession(), (CatalogFileIndex) index);
         if (index.getClass() == InMemoryFileIndex.class && index.partitionSchema().isEmpty()) {
             return new InMemoryFileIndex(
                     files.sparkSession(), index.rootPaths(), files.options(), Option.empty(), NoopCache$.MODULE$,

@@ -47,7 +47,7 @@ public final class PlannedFiles extends FilesOf {
         CatalogFileIndex index = before.index == null ? location : before.index;
         long written = WrittenFolders.last();
         PlannedFiles listed = new PlannedFiles(index.filterPartitions(filters), session, location, known, written);
-        if (!WrittenFolders.areWritten(listed.folders(), before.written, true)) return listed;
+        if (!WrittenFolders.areWritten(listed::folders, before.written, true)) return listed;
         index = anew(session, location);
         LISTED.put(location, new Listed(index, written));
         return new PlannedFiles(index.filterPartitions(filters), session, location, known, written);
@@ -67,7 +67,7 @@ public final class PlannedFiles extends FilesOf {
     }
 
     /** Returns another index of the files, as no write tells one to forget them. */
-    private static CatalogFileIndex anew(SparkSession session, CatalogFileIndex location) {
+    static CatalogFileIndex anew(SparkSession session, CatalogFileIndex location) {
         return new CatalogFileIndex(session, location.table(), location.sizeInBytes());
     }
 
@@ -78,7 +78,7 @@ public final class PlannedFiles extends FilesOf {
 
     /** Whether the table may have been written since its files were listed. That costs no call of the metastore. */
     boolean mayBeOutdated() {
-        return known == null || known != cached(session, location.table()) || WrittenFolders.areWritten(folders(), written, false);
+        return known == null || known != cached(session, location.table()) || WrittenFolders.areWritten(this::folders, written, false);
     }
 
     /** Returns an index of the files that Spark would read now. */

@@ -5,6 +5,7 @@ import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.function.Supplier;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.catalyst.plans.logical.Command;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
@@ -17,8 +18,10 @@ import org.apache.spark.sql.execution.datasources.InsertIntoHadoopFsRelationComm
 public final class WrittenFolders {
     private static final int MOST_KEPT = 1_000;
     private static final String ANY = "";
-    /** How the names of those commands begin that write no files of tables. */
-    private static final List<String> HARMLESS = List.of("Show", "Describe", "Desc", "Set", "Reset", "Explain", "Cache", "Uncache");
+    /** How the names of those commands begin that write no files of tables; any other may. */
+    private static final List<String> HARMLESS = List.of(
+            "Show", "Describe", "Explain", "SetCommand", "SetCatalogCommand", "SetNamespaceCommand", "ResetCommand", "CacheTable",
+            "UncacheTable");
     private static final Map<Folder, Long> WRITTEN = new LinkedHashMap<>(); // the number of the last write into each
     private static long last; // the number of the last write of all
     private static long forgotten; // the number of the last write that is not kept
@@ -66,12 +69,13 @@ public final class WrittenFolders {
     }
 
     /** Whether files in these folders may have been written since the write of this number began; by no table, if {@code byPath}. */
-    static synchronized boolean areWritten(List<Path> folders, long since, boolean byPath) {
+    static synchronized boolean areWritten(Supplier<List<Path>> folders, long since, boolean byPath) {
         if (since < forgotten) return true;
         if (since == last) return false;
+        List<String> paths = folders.get().stream().map(WrittenFolders::pathOf).toList();
         for (Map.Entry<Folder, Long> write : WRITTEN.entrySet()) {
             if (write.getValue() <= since || byPath && !write.getKey().byPath) continue;
-            if (folders.stream().anyMatch(one -> write.getKey().overlaps(pathOf(one)))) return true;
+            if (paths.stream().anyMatch(write.getKey()::overlaps)) return true;
         }
         return false;
     }

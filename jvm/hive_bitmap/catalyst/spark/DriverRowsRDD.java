@@ -48,8 +48,9 @@ final class DriverRowsRDD extends RDD<InternalRow> {
         }
 
         InternalRow[] rows() {
-            if (content instanceof Exception error) throw new IllegalStateException(error.getMessage(), error);
-            return (InternalRow[]) content;
+            Object found = content;
+            if (found instanceof Exception error) throw new IllegalStateException(error.getMessage(), error);
+            return (InternalRow[]) found;
         }
 
         @Override
