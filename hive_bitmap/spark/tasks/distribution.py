@@ -17,13 +17,15 @@ from hive_bitmap.errors import StoreError, Unsupported
 from hive_bitmap.spark.metastore import jvm_reader, jvm_settings, metastore
 from hive_bitmap.spark.metastore.security_settings import WORKER_PYTHON
 from hive_bitmap.spark.packages import for_tasks
-from hive_bitmap.spark.tasks import garbage, sockets, task_requests
+from hive_bitmap.spark.tasks import children, garbage, sockets, task_requests
+from hive_bitmap.spark.tasks.children import Died
 from hive_bitmap.spark.versions import data_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _OUR_ERROR = re.compile(r"hive_bitmap\.errors\.\w+: ")  # as tracebacks name our errors
+_WORKER_DEATH = "Python worker exited unexpectedly"  # Spark's words for it
 _ANY_ERROR = re.compile(rf"{_OUR_ERROR.pattern}|[^:]*Error")
 
 
@@ -66,11 +68,39 @@ def in_tasks(spark: SparkSession, items: Sequence[Any], run: Callable[[Any], Any
 
     `run` must be a function of a module, or another value that can be pickled. Raises Unsupported as `require_python`.
     """
+    return _in_tasks(spark, items, run, apart=False)
+
+
+def in_surviving_tasks(spark: SparkSession, items: Sequence[Any], run: Callable[[Any], Any]) -> list[Any]:
+    """Do the same, but the result of an item at which a library ends its process is `children.Died`.
+
+    If a Python worker dies, all items are computed again, in child processes of the tasks.
+    """
+    try:
+        return _in_tasks(spark, items, run, apart=False)
+    except Exception as e:  # no narrower class: without py4j (Spark Connect) its errors cannot be imported
+        if not is_worker_death(e):
+            raise
+    return in_child_processes(spark, items, run)
+
+
+def in_child_processes(spark: SparkSession, items: Sequence[Any], run: Callable[[Any], Any]) -> list[Any]:
+    """Compute run(item) for each item in child processes of tasks; Died is the result of one that ends its process."""
+    return _in_tasks(spark, items, run, apart=True)
+
+
+def is_worker_death(error: Exception) -> bool:
+    """Return whether a job failed since a Python worker ended, as by a signal."""
+    return _WORKER_DEATH in str(error)
+
+
+def _in_tasks(spark: SparkSession, items: Sequence[Any], run: Callable[[Any], Any], *, apart: bool) -> list[Any]:
     if not items:
         return []
     require_python(spark)
     numbered = distribute(spark, list(enumerate(items)))
-    tasks = _with_stores(partial(_results, run=run), None)  # no accumulator: each result comes with its requests
+    # No accumulator: each result comes with its requests.
+    tasks = _with_stores(partial(_results, run=run, apart=apart), None)
     rows = numbered.mapInArrow(tasks, pickled("result")).collect()
     found = [pickle.loads(row[0]) for row in rows]
     for _, result, sent in found:
@@ -115,11 +145,24 @@ def _run_in_task(
     garbage.freeze_modules()
 
 
-def _results(batches: Iterable[pa.RecordBatch], run: Callable[[Any], Any]) -> Iterator[pa.RecordBatch]:
-    for number, work in received(batches):
-        with requests.measured() as measured:
-            result = _result_or_store_error(run, work)
-        yield pa.record_batch([pa.array([pickle.dumps((number, result, measured.requests))], pa.binary())], ["result"])
+def _results(batches: Iterable[pa.RecordBatch], run: Callable[[Any], Any], apart: bool) -> Iterator[pa.RecordBatch]:
+    measured = partial(_measured, run)
+    if apart:
+        numbered = list(received(batches))
+        found = children.results(measured, [work for _, work in numbered])
+        pairs: Iterable[tuple[int, Any]] = zip((number for number, _ in numbered), found, strict=True)
+    else:
+        pairs = ((number, measured(work)) for number, work in received(batches))
+    for number, one in pairs:
+        result, sent = (one, requests.Requests()) if isinstance(one, Died) else one
+        yield pa.record_batch([pa.array([pickle.dumps((number, result, sent))], pa.binary())], ["result"])
+
+
+def _measured(run: Callable[[Any], Any], work: Any) -> tuple[Any, requests.Requests]:
+    """Return the result of `run`, and the requests that it sent to stores."""
+    with requests.measured() as measured:
+        result = _result_or_store_error(run, work)
+    return result, measured.requests
 
 
 def _result_or_store_error(run: Callable[[Any], Any], work: Any) -> Any:
