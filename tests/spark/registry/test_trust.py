@@ -116,6 +116,7 @@ def test_in_the_rule_the_setting_holds_too(spark: SparkSession, forge: Forge) ->
         assert spark.sql(QUERY).first() == (200,)
 
 
+@pytest.mark.contract
 def test_who_builds_an_index_on_a_table_of_others_is_told(
     spark: SparkSession, forge: Forge, caplog: pytest.LogCaptureFixture
 ) -> None:
