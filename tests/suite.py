@@ -99,11 +99,17 @@ def _is_assignment(node: ast.stmt, name: str) -> bool:
 
 
 def _fixtures(function: _Function) -> frozenset[str]:
-    """Return the names of the arguments, and those of `usefixtures`."""
+    """Return the names of the arguments that are fixtures, and those of `usefixtures`."""
     found = {argument.arg for argument in function.args.args}
     for decorator in function.decorator_list:
-        if isinstance(decorator, ast.Call) and ast.unparse(decorator.func).endswith("usefixtures"):
+        if not isinstance(decorator, ast.Call):
+            continue
+        name = ast.unparse(decorator.func).rpartition(".")[2]
+        if name == "usefixtures":
             found |= {str(ast.literal_eval(argument)) for argument in decorator.args}
+        elif name == "parametrize" and "indirect" not in [one.arg for one in decorator.keywords]:
+            names = ast.literal_eval(decorator.args[0])
+            found -= set(names.replace(" ", "").split(",") if isinstance(names, str) else names)
     return frozenset(found)
 
 
