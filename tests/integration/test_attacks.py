@@ -100,6 +100,7 @@ def test_a10_a_name_is_the_table_that_spark_reads(spark: SparkSession, database:
     assert hive_bitmap.scan(spark, "t", "k = 3").count() == 2
 
 
+@pytest.mark.contract
 def test_b4_groups_of_char_and_varchar(spark: SparkSession, database: str) -> None:
     """Spark keeps these types, and has not seen the table before."""
     spark.sql("CREATE TABLE c (id INT, v VARCHAR(10), ch CHAR(4)) USING parquet")
@@ -149,6 +150,7 @@ def test_c2_the_cache_removes_no_files_of_others(tmp_path: Path) -> None:
     assert "thesis.pdf" in files(tmp_path)
 
 
+@pytest.mark.contract
 def test_c3_a_drop_leaves_the_index_of_another_database(
     spark: SparkSession, database: str, tmp_path: Path, ended: None
 ) -> None:
@@ -259,6 +261,7 @@ def _forget_server() -> None:
         jvm_settings._of_server.cache_clear()
 
 
+@pytest.mark.contract
 def test_d4_a_session_cannot_allow_it(spark: SparkSession, database: str) -> None:
     hive_bitmap.build(spark, table(spark, "t"), ["k"])
     query = "SELECT count(*) FROM t WHERE k = 3"
@@ -288,6 +291,7 @@ def test_d6_a_cache_that_others_can_write_is_not_believed(tmp_path: Path) -> Non
     assert disk_cache.get(options(cache, 1), "key") is None
 
 
+@pytest.mark.contract
 def test_e2_row_groups_hold_few_bytes_of_long_keys(spark: SparkSession, database: str) -> None:
     """A lookup of one key decodes a row group."""
     rows = "SELECT concat(lpad(id, 8, '0'), repeat('x', 3992)) u FROM range(0, 3600, 1, 1)"
@@ -300,6 +304,7 @@ def test_e2_row_groups_hold_few_bytes_of_long_keys(spark: SparkSession, database
     assert sum(sizes) == 3600 * 4000 and max(sizes) < 5 << 20
 
 
+@pytest.mark.contract
 def test_e3_manifests_that_are_kept_take_no_more_than_is_allowed(
     spark: SparkSession, database: str, tmp_path: Path
 ) -> None:

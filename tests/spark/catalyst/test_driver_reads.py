@@ -56,7 +56,7 @@ def is_read_here(spark: SparkSession, query: str, **more: str) -> bool:
 @pytest.mark.parametrize(
     "query",
     [
-        QUERY,
+        pytest.param(QUERY, marks=pytest.mark.contract),
         "SELECT note, p, at FROM t WHERE k IN (1, 5) AND i % 3 = 0 ORDER BY i LIMIT 7",
         "SELECT p, count(*), max(note) FROM t WHERE k = 2 GROUP BY p",
         "SELECT a.i, b.note FROM t a JOIN t b ON a.i = b.i WHERE a.k = 1 AND b.k = 1",

@@ -19,6 +19,7 @@ from hive_bitmap.spark.catalyst import index_statements
 from hive_bitmap.spark.registry import catalog
 from hive_bitmap.spark.sql.statements import Statement
 from tests.asking import under
+from tests.contract import contract
 from tests.spark.maintaining.life import flat_table, generations, live, require_right
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ def run(request: pytest.FixtureRequest) -> Run:
     return found
 
 
+@pytest.mark.contract
 def test_indexes_stay_if_spark_refuses(spark: SparkSession, database: str, tmp_path: Path, run: Run) -> None:
     """It knows no catalog `hive`, as openLooKeng names the session's own, and never drops the database `default`."""
     flat = flat_table(spark, tmp_path / "t")
@@ -61,6 +63,7 @@ def test_indexes_stay_if_spark_refuses(spark: SparkSession, database: str, tmp_p
     require_right(spark, flat)
 
 
+@pytest.mark.contract
 def test_a_table_goes_with_its_indexes(spark: SparkSession, database: str, tmp_path: Path, run: Run) -> None:
     flat = flat_table(spark, tmp_path / "t")
     hive_bitmap.build(spark, flat, ["k", "id"])
@@ -103,7 +106,7 @@ FORMS: dict[str, Callable[[SparkSession], object]] = {
 }
 
 
-@pytest.mark.parametrize("drop", FORMS.values(), ids=FORMS)
+@pytest.mark.parametrize("drop", contract(FORMS.values(), FORMS["identifier"], FORMS["script"]), ids=FORMS)
 def test_it_does_not_matter_how_a_table_is_named(
     spark: SparkSession, database: str, tmp_path: Path, drop: Callable[[SparkSession], object]
 ) -> None:
@@ -147,6 +150,7 @@ def test_names_of_index_statements_and_databases(spark: SparkSession, database: 
     assert not (tmp_path / "root").exists()
 
 
+@pytest.mark.contract
 def test_a_database_goes_with_the_files_of_its_indexes(
     spark: SparkSession, database: str, tmp_path: Path, run: Run
 ) -> None:
@@ -166,6 +170,7 @@ def test_a_database_goes_with_the_files_of_its_indexes(
     assert [path.name for path in (tmp_path / "root").iterdir()] == ["note"]
 
 
+@pytest.mark.contract
 def test_indexes_that_cannot_be_dropped_do_not_fail_the_statement(
     spark: SparkSession, database: str, tmp_path: Path, run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -206,6 +211,7 @@ def beside_unreadable(spark: SparkSession, database: str, tmp_path: Path) -> Ite
     spark.sql(f"DROP DATABASE IF EXISTS {name} CASCADE")
 
 
+@pytest.mark.contract
 def test_a_table_that_spark_cannot_read_hides_no_index(
     spark: SparkSession, beside_unreadable: str, tmp_path: Path
 ) -> None:
