@@ -152,7 +152,6 @@ def test_c2_the_cache_removes_no_files_of_others(tmp_path: Path) -> None:
     assert "thesis.pdf" in files(tmp_path)
 
 
-@pytest.mark.contract
 def test_c3_a_drop_leaves_the_index_of_another_database(
     spark: SparkSession, database: str, tmp_path: Path, ended: None
 ) -> None:
@@ -197,6 +196,7 @@ def test_c4_a_drop_of_a_forged_table_leaves_the_index_whose_folder_it_names(
     assert hive_bitmap.count(spark, "t", "k = 3") == 200
 
 
+@pytest.mark.contract
 def test_c5_no_index_lies_in_a_table_of_another_database(spark: SparkSession, database: str) -> None:
     other = f"{database}_b"
     spark.sql(f"CREATE DATABASE {other}")

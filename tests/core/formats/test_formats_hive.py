@@ -119,7 +119,7 @@ def files_of(spark: SparkSession, table: str) -> list[Path]:
     return sorted(Path(local_path(metastore.describe(spark, table).location)).rglob("part-*"))
 
 
-@pytest.mark.parametrize("kind", contract(TABLES, "text", "avro"))
+@pytest.mark.parametrize("kind", contract(TABLES, "text"))
 def test_formats(spark: SparkSession, database: str, tmp_path: Path, kind: str) -> None:
     typed = spark.range(1).selectExpr(*(f"{sql} AS {name}" for name, sql in COLUMNS.items())).schema
     ddl = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in typed)
@@ -160,7 +160,6 @@ true,"q",12345678\r3,c,0.5
 -2147483648,last,7"""
 
 
-@pytest.mark.contract
 def test_odd_text(spark: SparkSession, database: str, tmp_path: Path) -> None:
     """What a SerDe makes of such lines is Spark's to say: numbers that are none, missing fields, escapes, ends."""
     folder = tmp_path / "it's a%20b é"
@@ -225,7 +224,6 @@ def test_other_serdes(spark: SparkSession, database: str, tmp_path: Path, serde:
     verified(spark, "t")
 
 
-@pytest.mark.contract
 def test_changes(spark: SparkSession, database: str, tmp_path: Path) -> None:
     folder = tmp_path / "t"
     folder.mkdir()

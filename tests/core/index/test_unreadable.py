@@ -36,7 +36,6 @@ def forget() -> None:
     manifest.read.cache_clear()
 
 
-@pytest.mark.contract
 def test_an_index_that_is_dropped_while_others_ask(
     spark: SparkSession, generation: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

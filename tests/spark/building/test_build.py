@@ -353,7 +353,6 @@ def test_files_without_rows_are_known_too(spark: SparkSession, plain: Path) -> N
     assert read(hive_bitmap.rebuild(spark, "t", compact=True)) == (0, 0)
 
 
-@pytest.mark.contract
 def test_what_another_session_did_to_partitions_is_found_out_or_does_no_harm(
     spark: SparkSession, by_month: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

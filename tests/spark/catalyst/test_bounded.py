@@ -137,7 +137,6 @@ def test_a_wrong_limit_is_told(crowd: SparkSession) -> None:
         assert len(answer(frame(crowd, BY_KEY)).rows) == MANY
 
 
-@pytest.mark.contract
 def test_what_is_late_is_cancelled_and_not_tried_again(crowd: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     query = f"SELECT id FROM crowd WHERE j = 3 AND {SLOW}"
     wanted = Answer(by_spark(crowd, "SELECT id FROM crowd WHERE false").columns, [])

@@ -176,6 +176,7 @@ def test_an_error_of_the_query_itself_is_sparks(few: SparkSession) -> None:
     assert str(with_the_index.value) == str(by_itself.value)
 
 
+@pytest.mark.contract
 def test_what_is_late_is_left_to_spark(few: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     import time
 

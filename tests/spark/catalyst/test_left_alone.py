@@ -32,7 +32,6 @@ def asks(spark: SparkSession, questions: list[Any], query: str = HALF) -> bool:
     return len(questions) > before
 
 
-@pytest.mark.contract
 def test_a_condition_that_selects_too_much_is_asked_about_once(
     spark: SparkSession, table: str, questions: list[Any]
 ) -> None:
@@ -67,7 +66,7 @@ def test_other_reasons_that_last(
     require_alike(spark, query)
 
 
-@pytest.mark.parametrize("change", [pytest.param("a file", marks=pytest.mark.contract), "the index", "a setting"])
+@pytest.mark.parametrize("change", ["a file", "the index", "a setting"])
 def test_it_is_asked_again_after_a_change(spark: SparkSession, table: str, questions: list[Any], change: str) -> None:
     with indexed(spark):
         assert [asks(spark, questions) for _ in range(2)] == [True, False]

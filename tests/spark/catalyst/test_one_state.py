@@ -82,7 +82,6 @@ def test_partitions_that_swap_their_folders(spark: SparkSession, table: str) -> 
     all_alike(spark, table)
 
 
-@pytest.mark.contract
 def test_partitions_that_share_a_folder(spark: SparkSession, table: str) -> None:
     """The index knows the files as those of `b`; as those of `c` Spark counts them, and each once."""
     all_alike(spark, table)

@@ -115,7 +115,6 @@ def test_reasons_without_a_condition_and_of_files_that_are_not_indexed(spark: Sp
     assert "files are not indexed as now (new since the last build)" in hive_bitmap.plan(spark, "t", "k = 3").reason
 
 
-@pytest.mark.contract
 def test_hints_name_the_table_of_a_folder_and_that_of_a_former_name(
     spark: SparkSession, database: str, tmp_path: Path
 ) -> None:

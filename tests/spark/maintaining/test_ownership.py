@@ -317,7 +317,6 @@ class TestLocation:
         spark.catalog.setCurrentDatabase(database)
         return f"{name}.{parted}"
 
-    @pytest.mark.contract
     def test_is_refused(self, spark: SparkSession, database: str, tmp_path: Path, other: str) -> None:
         flat = flat_table(spark, tmp_path / "t")
         parted = parted_table(spark, tmp_path / "p", 1)
@@ -619,7 +618,6 @@ class TestRebuild:
                 hive_bitmap.rebuild(spark, flat, full=True)
             assert content(tmp_path) == before
 
-    @pytest.mark.contract
     def test_makes_a_root_again_that_is_gone(self, spark: SparkSession, database: str, tmp_path: Path) -> None:
         flat = flat_table(spark, tmp_path / "t")
         hive_bitmap.build(spark, flat, ["k"])

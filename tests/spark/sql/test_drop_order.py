@@ -108,7 +108,7 @@ FORMS: dict[str, Callable[[SparkSession], object]] = {
 }
 
 
-@pytest.mark.parametrize("drop", contract(FORMS.values(), FORMS["identifier"], FORMS["script"]), ids=FORMS)
+@pytest.mark.parametrize("drop", contract(FORMS.values(), FORMS["identifier"]), ids=FORMS)
 def test_it_does_not_matter_how_a_table_is_named(
     spark: SparkSession, database: str, tmp_path: Path, drop: Callable[[SparkSession], object]
 ) -> None:
@@ -152,7 +152,6 @@ def test_names_of_index_statements_and_databases(spark: SparkSession, database: 
     assert not (tmp_path / "root").exists()
 
 
-@pytest.mark.contract
 def test_a_database_goes_with_the_files_of_its_indexes(
     spark: SparkSession, database: str, tmp_path: Path, run: Run
 ) -> None:
@@ -172,7 +171,6 @@ def test_a_database_goes_with_the_files_of_its_indexes(
     assert [path.name for path in (tmp_path / "root").iterdir()] == ["note"]
 
 
-@pytest.mark.contract
 def test_indexes_that_cannot_be_dropped_do_not_fail_the_statement(
     spark: SparkSession, database: str, tmp_path: Path, run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -213,7 +211,6 @@ def beside_unreadable(spark: SparkSession, database: str, tmp_path: Path) -> Ite
     spark.sql(f"DROP DATABASE IF EXISTS {name} CASCADE")
 
 
-@pytest.mark.contract
 def test_a_table_that_spark_cannot_read_hides_no_index(
     spark: SparkSession, beside_unreadable: str, tmp_path: Path
 ) -> None:
