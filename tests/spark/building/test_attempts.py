@@ -62,6 +62,7 @@ def test_such_a_file_ends_its_process(tmp_path: Path) -> None:
     assert said == "SIGABRT"
 
 
+@pytest.mark.contract
 def test_a_build_goes_on_without_it(spark: SparkSession, folder: Path, tmp_path: Path) -> None:
     fatal = [write_fatal(folder / f"{name}.parquet") for name in ("1b", "9")]
     built = hive_bitmap.build(spark, "t", ["k", "s"], encoding="roaring")

@@ -74,6 +74,7 @@ def test_a_build_goes_on_with_the_other_files(spark: SparkSession, table: tuple[
     assert all(one.ok and one.rows == ROWS for one in hive_bitmap.verify(spark, "t"))
 
 
+@pytest.mark.contract
 def test_a_file_that_comes_later(spark: SparkSession, table: tuple[str, Path], tmp_path: Path) -> None:
     hive_bitmap.build(spark, "t", ["k", "s"])
     hive_bitmap.build(spark, "t", ["k"], name="e", encoding="ewah")
