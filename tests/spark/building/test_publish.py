@@ -13,7 +13,8 @@ from hive_bitmap.core.index import markers
 from hive_bitmap.errors import BuildFailed, Unsupported
 from hive_bitmap.spark.building import build_job
 from hive_bitmap.spark.building.progress import BuildProgress
-from hive_bitmap.spark.metastore import alter_table, jvm_reader, metastore
+from hive_bitmap.spark.metastore import alter_table, jvm_reader, metastore, table_ddl
+from hive_bitmap.spark.metastore.jvm_metastore import JvmMetastore
 from hive_bitmap.spark.registry import catalog
 from tests.spark.maintaining.life import flat_table, generations, index_table, live, parted_table, require_right, write
 
@@ -52,9 +53,9 @@ def test_odd_partition_values_are_switched_together(
     values = [(value, str(number)) for number, value in enumerate(ODD)]
     first = {value: f"file:{tmp_path}/q=a b%2F{number}/é{number}" for number, value in enumerate(values)}
     second = {value: f"{folder}/next #?" for value, folder in first.items()}
-    monkeypatch.setattr(alter_table, "AT_ONCE", 5)
-    monkeypatch.setattr(alter_table.jvm_reader, "available", lambda _: through_jvm)
-    reading = jvm_reader.partitions
+    monkeypatch.setattr(table_ddl, "AT_ONCE", 5)
+    monkeypatch.setattr(jvm_reader, "available", lambda _: through_jvm)
+    reading = JvmMetastore().partitions
     alter_table.switch(spark, table, {}, first, ())
     assert {one.values: one.location for one in reading(spark, table)} == first
     described = spark.sql("SHOW TABLE EXTENDED LIKE 'odd' PARTITION (p='a b', q=0)").collect()[0].information

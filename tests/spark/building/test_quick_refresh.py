@@ -16,7 +16,7 @@ from hive_bitmap.core.index.definition import schema_crc
 from hive_bitmap.core.stores import local_path
 from hive_bitmap.errors import NotFound, Unsupported
 from hive_bitmap.spark.building.preview import preview
-from hive_bitmap.spark.metastore import alter_table, jvm_reader, metastore, serde
+from hive_bitmap.spark.metastore import alter_table, jvm_reader, metastore, serde, table_ddl
 from hive_bitmap.spark.metastore.file_listing import files_of
 from hive_bitmap.spark.registry import catalog
 from tests.spark.maintaining.life import flat_table, generations, index_table, live, parted_table, require_right, write
@@ -58,7 +58,7 @@ def forget_digests(spark: SparkSession, table: str) -> None:
     for index in catalog.table_and_indexes(spark, table)[1]:
         if index.table.partition_columns:
             nothing = {values: {listing_digest.PROPERTY: ""} for values in catalog.published(spark, index)}
-            jvm_reader.change_partitions(spark, index.table, {}, nothing, 200)
+            alter_table.switch(spark, index.table, {}, {}, (), nothing)
         else:
             alter_table.set_properties(spark, index.table, {}, [listing_digest.PROPERTY])
     catalog.clear_caches()
@@ -174,7 +174,7 @@ def test_an_index_of_an_earlier_version_is_looked_at_once_and_then_recorded(
     made = digests(spark, table)
     forget_digests(spark, table)
     assert set(digests(spark, table).values()) == {""}
-    monkeypatch.setattr(alter_table, "AT_ONCE", 2)
+    monkeypatch.setattr(table_ddl, "AT_ONCE", 2)
     before = live(spark, table)
     assert looked_at(hive_bitmap.refresh(spark, table)) == [(2 * max(partitions, 1), 0, 0)]
     assert (live(spark, table), digests(spark, table)) == (before, made)

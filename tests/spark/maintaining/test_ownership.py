@@ -23,8 +23,8 @@ from hive_bitmap.core.index.generation import State
 from hive_bitmap.core.stores import local_path
 from hive_bitmap.errors import AlreadyExists, InvalidProperty, Unsupported
 from hive_bitmap.spark.building import progress
-from hive_bitmap.spark.building.publish import create_statement
-from hive_bitmap.spark.metastore import alter_table, metastore
+from hive_bitmap.spark.building.publish import index_table
+from hive_bitmap.spark.metastore import alter_table
 from hive_bitmap.spark.metastore.identity import metastore_id
 from hive_bitmap.spark.registry import catalog
 from hive_bitmap.spark.registry.catalog import Index
@@ -284,7 +284,7 @@ def test_an_index_table_with_the_root_of_another_index(
     for number, forged_id in enumerate(["", "0" * 32, own.definition.id]):
         table = f"{database}__flat_aaa{number}__"
         forged = replace(own.definition, name=f"aaa{number}", index_table=table, id=forged_id)
-        spark.sql(create_statement(base, forged, f"{own.definition.root}/{OLD}"))
+        alter_table.create(spark, index_table(base, forged, f"{own.definition.root}/{OLD}"))
         with pytest.raises(Unsupported, match="is left alone, as"):
             hive_bitmap.rebuild(spark, flat, [forged.name])
         reports = hive_bitmap.clean(spark, flat, grace_seconds=0)
@@ -418,7 +418,7 @@ def test_the_dropped_indexes_of_another_metastore_stay(
     markers.write(f"file:{theirs}", roots.MARKER, {**(said or {}), "metastore": "0" * 32})
     (early / roots.MARKER).unlink()
     for name, root in (("k", theirs), ("id", early), ("k_id", ours)):
-        spark.sql(f"{metastore.OWN_STATEMENT} DROP TABLE {found[name].table.sql_name}")
+        alter_table.drop(spark, found[name].table)
         for folder in [root, *root.glob("generation-*")]:
             built_by(folder, dead)
     before = content(theirs), content(early)
@@ -485,7 +485,7 @@ class TestCopies:
     def copy(self, spark: SparkSession, table: str, elsewhere: Path) -> str:
         base, [own] = catalog.table_and_indexes(spark, table)
         name = f"{base.database}__{base.name}_a__"
-        spark.sql(create_statement(base, replace(own.definition, index_table=name), f"file:{elsewhere}"))
+        alter_table.create(spark, index_table(base, replace(own.definition, index_table=name), f"file:{elsewhere}"))
         catalog.clear_caches()
         return name
 
@@ -520,7 +520,7 @@ class TestCopies:
         name = f"{database}__m_k__"
         copy = replace(only(spark, flat).definition, table="m", index_table=name)
         base, _ = catalog.table_and_indexes(spark, "m")
-        spark.sql(create_statement(base, copy, f"file:{tmp_path}/elsewhere"))
+        alter_table.create(spark, index_table(base, copy, f"file:{tmp_path}/elsewhere"))
         for table in ("m", name):
             give(spark, table, "mallory")
         with pytest.raises(Unsupported, match="left alone, as its marker"):

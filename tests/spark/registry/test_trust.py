@@ -16,9 +16,9 @@ from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import Unsupported
 from hive_bitmap.spark.building import publish
-from hive_bitmap.spark.building.publish import create_statement
+from hive_bitmap.spark.building.publish import index_table
 from hive_bitmap.spark.maintaining import drop
-from hive_bitmap.spark.metastore import security_settings
+from hive_bitmap.spark.metastore import alter_table, security_settings
 from hive_bitmap.spark.registry import catalog
 from hive_bitmap.spark.registry.catalog import Index
 from hive_bitmap.spark.registry.trust import why_untrusted
@@ -247,7 +247,7 @@ def test_its_table_is_dropped_and_nothing_is_asked_of_its_store(
     base, [legitimate] = catalog.table_and_indexes(spark, "v")
     table = f"{database}__v_aaa__"
     false = replace(legitimate.definition, name="aaa", index_table=table, root="foo://x/i", id="0" * 32)
-    spark.sql(create_statement(base, false, f"file:{tmp_path}/aaa"))
+    alter_table.create(spark, index_table(base, false, f"file:{tmp_path}/aaa"))
     give(spark, table, "mallory")
     reports = hive_bitmap.clean(spark, grace_seconds=0)
     assert [(one.path, "is not believed" in one.kept) for one in reports if one.kept] == [("foo://x/i", True)]
