@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from hive_bitmap.core.index import generation, manifest, shard
 from hive_bitmap.core.index.definition import Definition
-from hive_bitmap.spark.building.publish import index_table as table_of
+from hive_bitmap.spark.building import publish
 from hive_bitmap.spark.building.shard_compaction import shard_rows
 from hive_bitmap.spark.metastore import alter_table
 from hive_bitmap.spark.registry import catalog
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 def give(spark: SparkSession, name: str, owner: str) -> None:
     """Give a table to another owner, as his own CREATE TABLE would."""
+    if not hasattr(spark, "_jsparkSession"):  # of a metastore in memory
+        spark.metastore.give(spark.catalog.currentDatabase(), name, owner=owner)
+        catalog.clear_caches()
+        return
     tables: Any = spark._jsparkSession.sharedState().externalCatalog()
     table = tables.getTable(spark.catalog.currentDatabase(), name)
     field = table.getClass().getDeclaredField("owner")
@@ -35,7 +39,7 @@ def give(spark: SparkSession, name: str, owner: str) -> None:
 def forge(spark: SparkSession, table: str, location: str, **changes: Any) -> None:
     """Make the table of an index that says what the only index of a table says, but for these `changes`."""
     base, [legitimate] = catalog.table_and_indexes(spark, table)
-    alter_table.create(spark, table_of(base, replace(legitimate.definition, **changes), location))
+    alter_table.create(spark, publish.index_table(base, replace(legitimate.definition, **changes), location))
     catalog.clear_caches()
 
 
@@ -47,7 +51,7 @@ def forge_without_three(spark: SparkSession, root: str, name: str, index_table: 
     folder = f"{root}/{generation.new_name()}"
     generation.start(folder, None, false)
     _write_without_three(legitimate.definition, published, folder)
-    alter_table.create(spark, table_of(base, false, folder))
+    alter_table.create(spark, publish.index_table(base, false, folder))
     give(spark, index_table, owner)
     return Index(definition=false, table=base)
 

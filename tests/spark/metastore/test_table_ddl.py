@@ -135,8 +135,8 @@ def test_a_name_that_sql_would_fill_in_is_refused() -> None:
 
 
 def test_a_table_without_partitions_is_moved_and_never_added() -> None:
-    assert Changes.between({(): "a"}, {(): "b"}) == Changes(moved={(): "b"})
-    assert Changes.between({}, {(): "b"}) == Changes(moved={(): "b"})
+    assert Changes.between({(): "a"}, {(): "b"}) == Changes(moved={(): "b"}, dropped=[])
+    assert Changes.between({}, {(): "b"}) == Changes(moved={(): "b"}, dropped=[])
     assert not Changes.between({(): "a"}, {(): "a"}).moves
     assert list(moving(replace(TABLE, partition_columns=()), {(): "file:/w/it's"})) == [
         "ALTER TABLE spark_catalog.`db`.`t` SET LOCATION 'file:/w/it\\'s'"
@@ -203,8 +203,10 @@ OTHERS = {ROOT / "archive_making.py"}  # a program that runs statements of users
 def test_no_other_module_has_the_text_of_statements_that_change_tables() -> None:
     found = {}
     for path in ROOT.rglob("*.py"):
-        texts = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant)]
-        said = [text.value for text in texts if isinstance(text.value, str) and CHANGES.match(text.value)]
+        nodes = list(ast.walk(ast.parse(path.read_text())))
+        docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+        texts = [node.value for node in nodes if isinstance(node, ast.Constant) and id(node) not in docstrings]
+        said = [text for text in texts if isinstance(text, str) and CHANGES.match(text)]
         if said and path not in OTHERS:
             found[path.stem] = said
     assert found.keys() == {"table_ddl"}

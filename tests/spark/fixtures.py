@@ -1,4 +1,4 @@
-"""A session without Spark, for tests of what functions decide from tables, files and indexes."""
+"""A session without Spark, for tests of what functions decide from tables, files and indexes; a plugin of pytest."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.spark.metastore.memory import MemoryMetastore, metastore_in_memory
-
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from tests.spark.metastore.memory import MemoryMetastore
 
 
 @pytest.fixture
 def in_memory(tmp_path: Path) -> Iterator[MemoryMetastore]:
     """A metastore in memory, with the database `db`."""
+    from tests.spark.metastore.memory import metastore_in_memory  # which the package as it once was does not have
+
     with metastore_in_memory(tmp_path / "warehouse") as made:
         made.create_database("db")
         yield made
