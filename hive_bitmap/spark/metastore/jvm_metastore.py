@@ -35,7 +35,7 @@ class JvmMetastore(SqlMetastore):
     def describe(self, spark: SparkSession, database: str, names: Sequence[str], view: str) -> list[Table]:
         """As in the protocol, in one call; Spark fails the whole call if one table is of an unsupported kind.
 
-        Raises ServerError if the metastore fails, and NotFound for an unknown database.
+        Raises ServerError if the metastore fails.
         """
         from pyspark.errors import PySparkException
 
@@ -44,6 +44,8 @@ class JvmMetastore(SqlMetastore):
             return [Table(database=database, name=names[0], kind="TEMPORARY")]
         try:
             return _described(jvm, database, names)
+        except NotFound:
+            return []
         except PySparkException as e:
             if not is_unknown_kind(e):
                 raise
@@ -162,7 +164,7 @@ def _described(jvm: Bridge, database: str, names: Sequence[str]) -> list[Table]:
 
 @contextmanager
 def _metastore_errors() -> Iterator[None]:
-    """Turn an error of the metastore into a ServerError of one sentence."""
+    """Turn an error of the metastore into a ServerError of one sentence, or NotFound for an unknown database."""
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
     try:

@@ -73,7 +73,7 @@ class Metastore(Protocol):
         """Return the folder of a database, as a URI."""
 
     def describe(self, spark: SparkSession, database: str, names: Sequence[str], view: str) -> list[Table]:
-        """Return those of the tables that exist.
+        """Return those of the tables that exist; an unknown database has none.
 
         If there is a temporary view named `view`, it hides the first table, and only the view is returned. Tables of a
         kind that Spark does not support, such as the index tables of Hive 2, are left out.
