@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -194,6 +194,7 @@ def test_one_partition_or_those_of_a_partial_spec(memory: SparkSession, by_month
             hive_bitmap.rebuild(memory, "t", partition=wrong)
 
 
+@pytest.mark.contract
 def test_an_index_covers_the_partitions_of_its_where(spark: SparkSession, by_month_of_spark: Path) -> None:
     hive_bitmap.build(spark, "t", ["k"], where="m < 2 AND r <> 'b'")
     hive_bitmap.build(spark, "t", ["j"], where="m = NULL")
@@ -282,6 +283,29 @@ def test_a_preview_says_what_the_rebuild_does_and_writes_nothing(
     assert (report.files_read, report.bytes_read) == (found.files, found.bytes)
     assert [one.partitions for one in preview(memory, "t")] == [()]
     check(memory)
+
+
+def everything_of(spark: SparkSession, table: str, folder: Path) -> tuple[list[Any], dict[Path, int]]:
+    """Return what the metastore says of a table, and the times of its files."""
+    described = spark.sql(f"DESCRIBE EXTENDED {table}").where("col_name NOT IN ('Statistics', 'Table Properties')")
+    properties = spark.sql(f"SHOW TBLPROPERTIES {table}").where("key NOT LIKE 'transient%'")
+    return [*described.collect(), *properties.collect()], everything_under(folder)
+
+
+@pytest.mark.contract
+def test_the_base_table_is_not_changed(spark: SparkSession, by_month_of_spark: Path, tmp_path: Path) -> None:
+    """Except for one property, if an index table has a name of its own."""
+    before = everything_of(spark, "t", by_month_of_spark)
+    hive_bitmap.build(spark, "t", ["k"])
+    hive_bitmap.rebuild(spark, "t", full=True)
+    assert everything_of(spark, "t", by_month_of_spark) == before
+    hive_bitmap.build(spark, "t", ["j"], index_table="of_j", location=str(tmp_path / "j"))
+    (described, files), (of_before, files_before) = everything_of(spark, "t", by_month_of_spark), before
+    assert [row for row in described if row not in of_before] == [("hive_bitmap.index_tables", "of_j")]
+    assert files == files_before
+    hive_bitmap.drop(spark, "t", "j")
+    hive_bitmap.drop(spark, "t", "k")
+    assert everything_of(spark, "t", by_month_of_spark) == before
 
 
 def test_a_build_says_what_changed_while_it_ran(memory: SparkSession, plain: Path) -> None:

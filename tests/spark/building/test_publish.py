@@ -87,6 +87,7 @@ def test_odd_partition_values_are_switched_together(
     assert unlike == [] and "MapredParquetInputFormat" in again
 
 
+@pytest.mark.contract
 def test_an_index_table_of_odd_partitions_is_read_by_all(spark: SparkSession, database: str, tmp_path: Path) -> None:
     spark.sql("CREATE TABLE odd (k int, id bigint) PARTITIONED BY (p string) STORED AS PARQUET")
     rows = [(number % 5, number, value) for number, value in enumerate(ODD * 3)]
@@ -165,6 +166,7 @@ def test_an_index_that_is_renamed_meanwhile(
     require_right(spark, table)
 
 
+@pytest.mark.contract
 def test_a_reader_in_flight_ends_right(spark: SparkSession, database: str, tmp_path: Path) -> None:
     parted = parted_table(spark, tmp_path / "t", 2)
     hive_bitmap.build(spark, parted, ["k"])
@@ -179,6 +181,7 @@ def test_a_reader_in_flight_ends_right(spark: SparkSession, database: str, tmp_p
     assert all(sorted(row.id for row in frame.collect()) == rows for frame in planned.values())
 
 
+@pytest.mark.contract
 def test_the_later_of_two_builds_wins(spark: SparkSession, database: str, tmp_path: Path) -> None:
     """The other's generation is retired by whichever of the two sees it."""
     flat = flat_table(spark, tmp_path / "t")
@@ -293,6 +296,7 @@ def half_replaced(
     return flat, tables
 
 
+@pytest.mark.contract
 def test_a_rebuild_goes_on_after_a_killed_new_encoding(
     spark: SparkSession, half_replaced: tuple[str, list[str]], database: str
 ) -> None:

@@ -56,6 +56,7 @@ def wait_until(is_so: Callable[[], bool]) -> None:
         time.sleep(0.1)
 
 
+@pytest.mark.contract
 def test_a_query_that_finds_new_files_has_them_indexed(following: SparkSession) -> None:
     make(following)
     copy_a_file(following)
@@ -88,6 +89,7 @@ def test_an_index_that_does_not_follow_is_left_as_it_is(following: SparkSession)
     require_followed(following)
 
 
+@pytest.mark.contract
 def test_a_refresh_that_fails_is_told_and_tried_again(
     following: SparkSession, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -194,6 +196,7 @@ def test_dropping_an_index_removes_its_record(following: SparkSession) -> None:
     assert not root.exists()
 
 
+@pytest.mark.contract
 def test_a_refresh_is_the_applications_work(following: SparkSession) -> None:
     """What the session that wrote has set of who reads, who is trusted, and which Python runs, is for itself."""
     make(following, partitioned=False)

@@ -80,6 +80,7 @@ def long_index(spark: SparkSession, table: str) -> None:
     hive_bitmap.build(spark, table, ["id"], name="y" * 300)
 
 
+@pytest.mark.contract
 def test_a_disabled_index_is_not_used(spark: SparkSession, database: str, tmp_path: Path) -> None:
     flat = flat_table(spark, tmp_path / "t")
     hive_bitmap.build(spark, flat, ["k"])
@@ -128,7 +129,10 @@ def test_properties_of_the_owner_are_kept_and_shown(spark: SparkSession, databas
     assert hive_bitmap.count(spark, flat, "k = 3") == spark.table(flat).where("k = 3").count()
 
 
-@pytest.mark.parametrize(("make", "encodings"), [(flat_table, ("roaring", "plain", "gap")), (parted_table, ("ewah",))])
+@pytest.mark.parametrize(
+    ("make", "encodings"),
+    [(flat_table, ("roaring", "plain", "gap")), pytest.param(parted_table, ("ewah",), marks=pytest.mark.contract)],
+)
 def test_another_encoding_comes_with_the_next_rebuild(
     spark: SparkSession, database: str, tmp_path: Path, make: Callable[..., str], encodings: tuple[str, ...]
 ) -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+@pytest.mark.contract
 def test_some_partitions(spark: SparkSession, database: str, tmp_path: Path) -> None:
     parted = parted_table(spark, tmp_path / "t")
     hive_bitmap.build(spark, parted, ["k"], where="p IN (1, 2, 3)")

@@ -452,7 +452,9 @@ def test_a_root_without_generations_goes_once_its_creator_is_gone(
     assert not os.path.exists(local_path(definition.root))
 
 
-@pytest.mark.parametrize("seconds", [0.0, 60.0])  # the callback raises meanwhile, or at the end
+@pytest.mark.parametrize(
+    "seconds", [pytest.param(0.0, marks=pytest.mark.contract), 60.0]
+)  # the callback raises meanwhile, or at the end
 def test_a_build_that_fails_leaves_no_root(
     spark: SparkSession, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float
 ) -> None:

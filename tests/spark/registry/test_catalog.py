@@ -70,7 +70,9 @@ def test_a_renamed_base_table(memory: SparkSession, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("ddl", "said"),
     [
-        ("(k string, id bigint) STORED AS PARQUET", "k int, but in table .* it is string"),
+        pytest.param(
+            "(k string, id bigint) STORED AS PARQUET", "k int, but in table .* it is string", marks=pytest.mark.contract
+        ),
         ("(id bigint) STORED AS PARQUET", "k int, but in table .* it is gone"),
         ("(k int, id bigint) PARTITIONED BY (q int) STORED AS PARQUET", "partitioned by q now"),
         (f"(k int, id bigint) {SYMLINKS}", "stored as SymlinkText"),
@@ -94,6 +96,7 @@ def test_a_table_made_anew(spark: SparkSession, database: str, tmp_path: Path, d
     assert hive_bitmap.drop(spark, flat, "k") and hive_bitmap.show(spark, flat) == []
 
 
+@pytest.mark.contract
 def test_deleted_files_and_files_of_strangers(spark: SparkSession, database: str, tmp_path: Path) -> None:
     flat = flat_table(spark, tmp_path / "t")
     hive_bitmap.build(spark, flat, ["k"])
@@ -159,6 +162,7 @@ def test_edited_properties_are_told_and_written_again(memory: SparkSession, tmp_
     require_verified(memory, flat)
 
 
+@pytest.mark.contract
 @pytest.mark.parametrize("edit", ["others", "encoding"])
 def test_an_index_with_edited_properties_answers_nothing(
     spark: SparkSession, database: str, tmp_path: Path, edit: str
@@ -187,6 +191,7 @@ def test_an_encoding_that_is_not_that_of_the_shards(spark: SparkSession, databas
     assert "are not what a build wrote" in status(spark, "flat").problem
 
 
+@pytest.mark.contract
 def test_an_index_table_that_points_at_the_generation_of_another(
     spark: SparkSession, database: str, tmp_path: Path
 ) -> None:

@@ -69,6 +69,7 @@ def write_keys(folder: Path, number: int) -> None:
     pq.write_table(pa.table({"k": keys}), folder / f"{number}.parquet")
 
 
+@pytest.mark.contract
 def test_an_index_of_another_owner_is_used_for_no_query(spark: SparkSession, forge: Forge) -> None:
     """It comes first by name, and has the right fingerprints."""
     forge()
@@ -78,6 +79,7 @@ def test_an_index_of_another_owner_is_used_for_no_query(spark: SparkSession, for
     assert hive_bitmap.count(spark, "v", "k = 3") == hive_bitmap.scan(spark, "v", "k = 3").count() == 200
 
 
+@pytest.mark.contract
 def test_it_does_not_stand_in_for_the_legitimate_one_of_its_name(spark: SparkSession, forge: Forge) -> None:
     forge("k", "a")
     [status] = hive_bitmap.show(spark, "v")
@@ -85,6 +87,7 @@ def test_it_does_not_stand_in_for_the_legitimate_one_of_its_name(spark: SparkSes
     assert used(spark, QUERY, "index only") == [("v", "answered")]
 
 
+@pytest.mark.contract
 def test_show_and_explain_say_why_and_what_to_do(spark: SparkSession, forge: Forge) -> None:
     made = forge()
     status = {one.definition.name: one for one in hive_bitmap.show(spark, "v", keys=True)}["aaa"]
@@ -125,6 +128,7 @@ def test_an_owner_or_a_root_that_a_setting_names_is_believed(
     assert sum(bool(one.problem) for one in hive_bitmap.show(memory, "v")) == 1
 
 
+@pytest.mark.contract
 def test_in_the_rule_the_setting_holds_too(spark: SparkSession, forge: Forge) -> None:
     """The forged answer shows that the index is used."""
     forge()
@@ -144,6 +148,7 @@ def test_who_builds_an_index_on_a_table_of_others_is_told(
     assert "index k is not believed" not in caplog.text
 
 
+@pytest.mark.contract
 def test_a_base_table_given_away_takes_its_indexes_out_of_use(spark: SparkSession, forge: Forge) -> None:
     give(spark, "v", "alice")
     assert "to alice: let the owner" in hive_bitmap.show(spark, "v")[0].problem
