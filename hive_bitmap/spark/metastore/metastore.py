@@ -85,7 +85,7 @@ def database_names(spark: SparkSession) -> list[str]:
 
 
 def database_folder(spark: SparkSession, database: str) -> str:
-    """Return the folder (a URI) of a database of the session's own catalog, whichever catalog is current."""
+    """Return the folder of a database of the session's own catalog as a path: it is not percent-encoded."""
     return str(spark.catalog.getDatabase(in_spark(database)).locationUri)
 
 

@@ -10,7 +10,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -111,7 +110,7 @@ class TestLinks:
             if name == "_manifest":
                 (inside / name).rmdir()
             (inside / name).symlink_to(victim)
-        remains = deletion.delete([folder], definition)
+        remains = deletion.delete([folder], definition, "m")
         assert content(victim) == before and (victim / "payroll.parquet").read_text() == "precious"
         assert bool(remains) == (name != "shard") == inside.exists()
         assert all(f"{name}; delete what is yours" in left.why for left in remains)
@@ -201,7 +200,7 @@ def test_a_marker_that_cannot_be_read_is_a_state_with_a_sentence(tmp_path: Path,
     found = generation.usage(folder)
     assert found.state is State.UNKNOWN and "marker _built_by" in found.problem
     assert generation.superseded([folder], (), definition) == [] and generation.definition_of(folder) is None
-    [left] = deletion.delete([folder], definition)
+    [left] = deletion.delete([folder], definition, "m")
     assert "left alone" in left.why and content(tmp_path / OLD) == before
 
 
@@ -265,7 +264,7 @@ def test_a_build_that_was_killed_as_it_began_goes(tmp_path: Path) -> None:
             (folder / name).write_text('{"host"')
     paths = [f"file:{folder}" for folder in folders]
     assert generation.superseded(paths, (), definition) == paths
-    assert deletion.delete(paths, definition) == [] and content(tmp_path) == []
+    assert deletion.delete(paths, definition, "m") == [] and content(tmp_path) == []
     young = f"file:{tmp_path}/{generation.new_name()}"
     os.mkdir(local_path(young))
     assert generation.usage(young).state is State.BUILDING
@@ -440,7 +439,7 @@ def test_a_root_without_generations_goes_once_its_creator_is_gone(
 ) -> None:
     home = catalog.default_folder(spark, database)
     definition = Definition(name="i", database=database, table="t", columns=(), root=f"{home}/half", id=roots.new_id())
-    roots.claim(definition, partial(metastore_id, spark))
+    roots.claim(definition, metastore_id(spark))
     assert hive_bitmap.clean(spark, grace_seconds=0) == []
     built_by(definition.root, dead)
     assert [one.path for one in hive_bitmap.clean(spark, grace_seconds=0, dry_run=True)] == [definition.root]
@@ -576,11 +575,11 @@ def test_folders_in_a_root_without_a_marker_stay(tmp_path: Path) -> None:
     definition = Definition(name="i", database="db", table="t", columns=(), root=f"file:{tmp_path}/payroll", id="1")
     folder = f"{definition.root}/year=2024/{generation.new_name()}"
     generation.start(folder, None, definition)
-    assert deletion.delete([folder], definition) == []
-    deletion.remove_empty_parents([folder], definition)
-    assert "stays, as it has no marker _index.json" in deletion.remove_root(definition)
+    assert deletion.delete([folder], definition, "m") == []
+    deletion.remove_empty_parents([folder], definition, "m")
+    assert "stays, as it has no marker _index.json" in deletion.remove_root(definition, "m")
     assert content(tmp_path) == ["payroll", "payroll/year=2024", "payroll/year=2024/month=1"]
-    assert deletion.remove_root(replace(definition, root=f"{definition.root}/gone")) == ""
+    assert deletion.remove_root(replace(definition, root=f"{definition.root}/gone"), "m") == ""
 
 
 class TestRebuild:
