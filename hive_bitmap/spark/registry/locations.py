@@ -27,9 +27,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 ID_DIGITS = 8  # of the id of an index, in the name of its default root
-APART_SECONDS = 600.0  # for which a table that lies apart from a default folder is not looked at again
-# The tables that do not lie at or above a default folder, by that folder and database.
-_apart: TtlCache[tuple[str, str], frozenset[str]] = TtlCache()
+APART_SECONDS = 120.0  # for which the tables of other databases are not looked at again
+_places: TtlCache[str, dict[str, str]] = TtlCache(by_user=True)  # by database: the place of each table, by name
 
 
 def with_root(spark: SparkSession, base: Table, definition: Definition, location: str | None) -> Definition:
@@ -139,43 +138,38 @@ def require_unmarked(root: str) -> None:
 
 
 def _require_free_home(spark: SparkSession, definition: Definition) -> None:
-    """Raise InvalidProperty or AlreadyExists if the default folder is, or lies in, that of a table or index.
-
-    Tables are looked at once in APART_SECONDS, and new ones at once.
-    """
+    """Raise InvalidProperty or AlreadyExists if the default folder is, or lies in, that of a table or index."""
     home = catalog.default_folder(spark, definition.database)
     require_unmarked(home)
     here = stores.canonical(home)
     for database in metastore.database_names(spark):
         try:
-            tables = _not_yet_apart(spark, here, database)
+            places = _places_of(spark, database, fresh=database == definition.database)
         except _metastore_errors() as e:
             if database == definition.database:
                 raise
             log.warning("whether tables of database %s lie around folder %s is not known: %s", database, home, e)
             continue
-        for table in tables:
-            if _is_around(table, here):
+        around = [name for name, place in places.items() if place and _is_in(here, place)]
+        for table in metastore.describe_many(spark, database, around):  # again: it may have been dropped or moved
+            place = canonical(table.location)
+            if place and _is_in(here, place):
                 raise InvalidProperty(
                     f"index {definition.name} would lie in {home}, in the folder of table {table.full_name}, whose "
                     "readers would find its files: give a LOCATION outside that folder"
                 )
 
 
-def _not_yet_apart(spark: SparkSession, home: str, database: str) -> list[Table]:
-    """Return the tables of a database that were not known to lie apart from a default folder; they are from now on."""
-    known = _apart.get(spark, (home, database), APART_SECONDS)
+def _places_of(spark: SparkSession, database: str, *, fresh: bool) -> dict[str, str]:
+    """Return the place of each table of a database, as `canonical`; with `fresh`, also of tables that are new."""
+    known = _places.get(spark, database, APART_SECONDS)
+    if known is not None and not fresh:
+        return known
     tables = catalog.tables_of_database(spark, database, known or ())
+    found = {**(known or {}), **{table.name: canonical(table.location) for table in tables}}
     if known is None:
-        apart = [table.name for table in tables if not _is_around(table, home)]
-        _apart.put(spark, (home, database), frozenset(apart))
-    return tables
-
-
-def _is_around(table: Table, folder: str) -> bool:
-    """Return whether a folder, given as `stores.canonical`, is that of a table or lies in it."""
-    taken = canonical(table.location)
-    return bool(taken) and _is_in(folder, taken)
+        _places.put(spark, database, found)
+    return found
 
 
 def _metastore_errors() -> tuple[type[Exception], ...]:

@@ -38,15 +38,15 @@ def says_another(definition: Definition, of: str = "i on db.t") -> str:
 
 class TestClaim:
     def test_a_root_is_marked_once_with_the_index_and_its_metastore(self, definition: Definition, marker: Path) -> None:
-        assert not roots.is_marked(definition, "m")
+        assert not roots.is_marked(definition, "m1")
         roots.claim(definition, "m1")
         owner = roots.owner(definition.root)
         assert owner is not None
         assert (owner.id, owner.database, owner.table, owner.index) == (ID, "db", "t", "i")
         assert (owner.metastore, owner.author.pid, owner.described) == ("m1", os.getpid(), "i on db.t")
-        assert roots.is_marked(definition, "m") and roots.refusal(definition, "m") == ""
+        assert roots.is_marked(definition, "m1") and roots.refusal(definition, "m1") == ""
         before = marker.read_bytes()
-        roots.claim(replace(definition, name="renamed"), "m2")
+        roots.claim(replace(definition, name="renamed"), "m1")
         assert marker.read_bytes() == before
 
     @pytest.mark.parametrize("change", [{"id": OTHER_ID}, {"table": "u"}, {"database": "other"}, {"id": ""}])
@@ -100,6 +100,56 @@ class TestClaim:
         with pytest.raises(Unreadable) as error:
             roots.owner(definition.root)
         assert str(error.value) == why
+
+
+class TestOtherMetastores:
+    """The marker names the metastore: a copy has the same tables with the same ids."""
+
+    ANOTHERS = "left alone, as its marker _index.json says that it is of another metastore"
+
+    @pytest.mark.parametrize(
+        ("marked", "mine", "elsewhere", "why"),
+        [
+            ("m1", "m1", False, ""),
+            ("m1,m2", "m2", False, ""),
+            ("m1", "m2,m1", False, ""),
+            ("", "m1", False, ""),
+            ("", "", False, ""),
+            ("m1", "m2", True, ANOTHERS),
+            ("m1,m2", "m3,m12", True, ANOTHERS),
+            ("m1", "", False, "left alone, as this session does not show whether its metastore is the one"),
+        ],
+    )
+    def test_only_sessions_of_the_same_metastore_delete(
+        self, definition: Definition, marker: Path, marked: str, mine: str, elsewhere: bool, why: str
+    ) -> None:
+        roots.claim(definition, marked)
+        before = marker.read_bytes()
+        assert roots.is_elsewhere(definition, mine) is elsewhere
+        assert roots.is_elsewhere(replace(definition, id=""), mine) is elsewhere, (
+            "an early index takes the id of its root"
+        )
+        refusal = roots.refusal(definition, mine)
+        assert why in refusal and bool(refusal) == bool(why) and roots.is_marked(definition, mine) == (not why)
+        if elsewhere:
+            with pytest.raises(Unsupported, match="of another metastore: drop index i, and create it anew"):
+                roots.claim(definition, mine)
+        else:
+            roots.claim(definition, mine)
+        assert marker.read_bytes() == before
+        roots.take_over(definition, mine)
+        known = roots.owner(definition.root)
+        assert known is not None and known.metastore == (mine if elsewhere else marked) and known.id == ID
+
+    def test_that_of_another_index_is_not_taken_over(self, definition: Definition, marker: Path) -> None:
+        roots.claim(definition, "m1")
+        before = marker.read_bytes()
+        for other in (replace(definition, id=OTHER_ID), replace(definition, table="u")):
+            roots.take_over(other, "m2")
+            assert not roots.is_elsewhere(other, "m2") and marker.read_bytes() == before
+        marker.write_text("{")
+        roots.take_over(definition, "m2")
+        assert not roots.is_elsewhere(definition, "m2") and marker.read_text() == "{"
 
 
 class TestIdentified:

@@ -423,10 +423,12 @@ def test_the_dropped_indexes_of_another_metastore_stay(
     before = content(theirs), content(early)
     reports = hive_bitmap.clean(spark, grace_seconds=0)
     assert {one.path for one in reports if one.kept} == {f"file:{theirs}", f"file:{early}"}
-    assert all("run clean with it as the location" in one.kept for one in reports if one.kept)
+    assert all("with it as the location" in one.kept for one in reports if one.kept)
     assert (content(theirs), content(early)) == before and not ours.exists()
+    hive_bitmap.clean(spark, location=str(theirs), grace_seconds=0)
+    assert content(theirs) == before[0], "it is of another metastore, whoever names it"
     for root in (theirs, early):
-        reports = hive_bitmap.clean(spark, location=str(root), grace_seconds=0)
+        reports = hive_bitmap.clean(spark, location=str(root), grace_seconds=0, take_over=root == theirs)
         assert [one.path for one in reports if one.due and str(root) in one.path]
     assert not theirs.exists() and content(early) == []
     assert [one.kept for one in reports if one.path == f"file:{early}"] == [
