@@ -160,7 +160,7 @@ def build(
             continue
         catalog.require_free(spark, base, indexes, definition)
         _warn_of_equal(definition, indexes)
-        definitions.append(locations.with_root(spark, base, definition, location))
+        definitions.append(locations.with_root(spark, definition, location))
     require_distinct(definitions)
     if not definitions:
         return Reports()

@@ -218,7 +218,13 @@ def _plan_existing(
         if problem := roots.rival(definition, catalog.trusted_definitions(indexes)):
             raise Unsupported(problem)
         if is_elsewhere:
-            definition = locations.with_root(spark, base, definition, None)
+            log.warning(
+                "index %s gets a folder of its own: %s is marked as that of another metastore; if this one was moved, "
+                "and is not a copy, run clean with --take-over before a rebuild",
+                definition.name,
+                definition.root,
+            )
+            definition = locations.with_root(spark, definition, None)
         scope = Scope(
             definition=roots.identified(definition),
             published={values: one for values, one in state.items() if values in chosen},

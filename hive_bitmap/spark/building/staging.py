@@ -64,7 +64,7 @@ def in_scratch(
         yield ""
         return
     is_new, mine = not definitions[0].root or locations.any_elsewhere(spark, definitions[:1]), metastore_id(spark)
-    first = locations.with_root(spark, base, definitions[0], None) if is_new else roots.identified(definitions[0])
+    first = locations.with_root(spark, definitions[0], None) if is_new else roots.identified(definitions[0])
     if is_new:
         locations.require_apart_from(base, [first], [source.folder for source in wanted])
     else:

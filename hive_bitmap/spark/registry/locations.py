@@ -31,7 +31,7 @@ APART_SECONDS = 120.0  # for which the tables of other databases are not looked 
 _places: TtlCache[str, dict[str, str]] = TtlCache(by_user=True)  # by database: the place of each table, by name
 
 
-def with_root(spark: SparkSession, base: Table, definition: Definition, location: str | None) -> Definition:
+def with_root(spark: SparkSession, definition: Definition, location: str | None) -> Definition:
     """Return the definition with an id and its `root`, the folder of its generations.
 
     That is LOCATION, or a new folder under `catalog.default_folder`, whose name ends with a part of the id. Raise

@@ -618,3 +618,35 @@ class TestRebuild:
         hive_bitmap.rebuild(spark, flat)
         assert [one.fresh for one in hive_bitmap.show(spark, flat)] == [2, 2]
         require_right(spark, flat)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows in /proc when a process began")
+def test_what_a_failed_drop_left_goes_in_the_process_that_built_it(
+    spark: SparkSession, database: str, tmp_path: Path
+) -> None:
+    """Its message names this `clean`. A process knows of itself that no build of it is at work any more."""
+    flat = flat_table(spark, tmp_path / "t")
+    hive_bitmap.build(spark, flat, ["k"])
+    index, root = only(spark, flat), root_of(spark, flat)
+    spark.sql(f"{metastore.OWN_STATEMENT} DROP TABLE {index.table.sql_name}")
+    [report] = hive_bitmap.clean(spark, location=str(root))
+    assert (report.why, report.due) == ("index k on " + index.definition.full_table + " was dropped", False)
+    assert [one.due for one in hive_bitmap.clean(spark, location=str(root), grace_seconds=0)] == [True]
+    assert not root.exists()
+
+
+def test_a_build_of_this_process_that_is_at_work_is_left_alone(
+    spark: SparkSession, database: str, tmp_path: Path
+) -> None:
+    flat = flat_table(spark, tmp_path / "t")
+    seen: list[tuple[list[str], list[str]]] = []
+
+    def look(done: object) -> None:
+        before = content(tmp_path / "root")
+        reports = hive_bitmap.clean(spark, location=str(tmp_path / "root"), grace_seconds=0)
+        seen.append((before, [one.path for one in reports if one.due]))
+        assert content(tmp_path / "root") == before
+
+    hive_bitmap.build(spark, flat, ["k"], location=str(tmp_path / "root"), progress=look)
+    assert seen and all(before and not due for before, due in seen)
+    require_right(spark, flat)
