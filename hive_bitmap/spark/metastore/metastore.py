@@ -11,7 +11,15 @@ from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from hive_bitmap.core.table_info import SESSION_CATALOG, Partition, Table, in_spark, index_table_name, name_parts
+from hive_bitmap.core.table_info import (
+    SESSION_CATALOG,
+    Partition,
+    Table,
+    hadoop_path,
+    in_spark,
+    index_table_name,
+    name_parts,
+)
 from hive_bitmap.errors import NotFound, Unsupported
 from hive_bitmap.spark.metastore import delta_log, iceberg_log, jvm_reader, session_stores
 from hive_bitmap.spark.metastore.reader import Reader
@@ -85,8 +93,8 @@ def database_names(spark: SparkSession) -> list[str]:
 
 
 def database_folder(spark: SparkSession, database: str) -> str:
-    """Return the folder of a database of the session's own catalog as a path: it is not percent-encoded."""
-    return str(spark.catalog.getDatabase(in_spark(database)).locationUri)
+    """Return the folder of a database of the session's own catalog, whichever catalog is current."""
+    return hadoop_path(str(spark.catalog.getDatabase(in_spark(database)).locationUri))
 
 
 def describe(spark: SparkSession, name: str) -> Table:

@@ -278,7 +278,7 @@ def default_folder(spark: SparkSession, database: str) -> str:
     external = spark.conf.get("spark.hadoop.metastore.warehouse.external.dir", None)
     if external and ":" in external.partition("/")[0]:
         return raw_hadoop_path(external)
-    folder = raw_hadoop_path(metastore.database_folder(spark, database))
+    folder = metastore.database_folder(spark, database)
     if not external:
         return folder
     scheme, authority, _ = stores.paths.parts(folder)

@@ -196,7 +196,7 @@ def _require_apart(spark: SparkSession, root: str, location: str, own: Definitio
                 raise AlreadyExists(f"folder {root} is that of {index}, or in it or around it: give another LOCATION")
         for table in tables:
             _require_no_overlap(location, here, f"table {table.full_name}", table.location)
-        folder = stores.canonical(raw_hadoop_path(metastore.database_folder(spark, database)))
+        folder = stores.canonical(metastore.database_folder(spark, database))
         if _is_in(folder, here):
             raise _in_the_way(location, here, f"database {database}", folder)
 
