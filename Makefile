@@ -8,8 +8,18 @@ STORES = $(VENV)/.stores
 DOCS = $(VENV)/.docs
 RELEASE = $(VENV)/.release
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
-# All tests: a worker a core, four at most, for each has a Spark of its own. A choice of them: no workers.
+# A lane has a worker a core, four at most, for each has a Spark of its own. A choice of tests (T=..) has no workers.
 WORKERS = --numprocesses auto --maxprocesses 4
+# Big oracles take turns, which the commit draws, or SAMPLE=123; WHOLE=1 runs all of them. DURATIONS=1 prints where the time goes.
+TURNS = $(if $(WHOLE),,--turns) $(if $(DURATIONS),--seconds)
+# The tests of each lane, by their markers: each test is in one.
+ALONE = not random and not servers and not hive and not stores and not lake
+OF_TEST = (not spark or contract) and $(ALONE)
+OF_SPARK = spark and not contract and $(ALONE)
+OF_SOAK = random and not stores and not lake
+OF_SERVERS = (servers or hive) and not random and not stores and not lake
+OF_STORES = stores
+COVERED = $(if $(COVERAGE),--cov=hive_bitmap --cov-report=term:skip-covered)
 # Spark runs on the Java that this finds or gets.
 WITH_JAVA = JAVA_HOME=$$(sh scripts/java.sh $(BIN)/python) && export JAVA_HOME &&
 
@@ -19,7 +29,7 @@ export PYSPARK_DRIVER_PYTHON = $(PYSPARK_PYTHON)
 unexport SPARK_HOME SPARK_CONF_DIR SPARK_REMOTE HADOOP_CONF_DIR HIVE_CONF_DIR PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL = help
-.PHONY: help install demo test check bench bench-hive bench-functions bench-stores hive servers soak stores lake jar compat answers golden notebook format test-docker docs dist release clean
+.PHONY: help install demo test test-spark check bench bench-hive bench-functions bench-stores hive servers soak stores lake jar compat answers golden notebook format test-docker docs dist release clean
 
 help: ## say what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1@\2/p' $(MAKEFILE_LIST) | awk -F@ '{ printf "%-23s %s\n", $$1, $$2 }'
@@ -54,8 +64,11 @@ $(RELEASE): $(INSTALLED)
 demo: $(INSTALLED) ## index a year of flights from New York, 12 times, and ask a few questions
 	@$(WITH_JAVA) $(BIN)/python -m demo
 
-test: $(INSTALLED) ## run the tests that need no servers; T="tests/core/planning -k name" runs some of all; COVERAGE=1
-	@$(WITH_JAVA) $(BIN)/python -m pytest $(if $(COVERAGE),--cov=hive_bitmap --cov-report=term:skip-covered) $(or $(T),$(WORKERS) -m "not servers and not hive and not stores and not lake")
+test: $(INSTALLED) ## run the tests without Spark, and one of Spark for each promise; T="tests/core/planning -k name" runs all of T
+	@$(WITH_JAVA) $(BIN)/python -m pytest $(COVERED) $(or $(T),$(WORKERS) $(TURNS) -m "$(OF_TEST)")
+
+test-spark: $(INSTALLED) ## run the other tests with Spark that need no servers; WHOLE=1, SAMPLE=123, DURATIONS=1, COVERAGE=1 as in all lanes
+	@$(WITH_JAVA) $(BIN)/python -m pytest $(COVERED) $(WORKERS) $(TURNS) -m "$(OF_SPARK)"
 
 check: $(INSTALLED) ## lint, check the format, and check the types
 	@$(BIN)/ruff check .
@@ -82,13 +95,13 @@ compat: $(INSTALLED) ## install the wheel beside each PySpark from 4.0 on, and r
 	@$(WITH_JAVA) $(BIN)/python -m compat $(if $(PYTHON),--python $(PYTHON)) $(VERSIONS)
 
 lake: $(INSTALLED) ## run the tests of Delta and Iceberg tables in an environment with PySpark 4.1; T="tests/lake -k name", LONG=10 SEED=100 for more; DELTA=4.1.0 ICEBERG=1.11.0 SPARK=4.0
-	@$(WITH_JAVA) $(BIN)/python -m compat.lake $(if $(SPARK),--spark $(SPARK)) $(or $(T),tests/lake) $(if $(LONG),--long $(LONG)) $(if $(SEED),--seed $(SEED)) $(if $(DELTA),--delta $(DELTA)) $(if $(ICEBERG),--iceberg $(ICEBERG))
+	@$(WITH_JAVA) $(BIN)/python -m compat.lake $(if $(SPARK),--spark $(SPARK)) $(or $(T),$(TURNS) --numprocesses auto --maxprocesses 2 tests/lake) $(if $(LONG),--long $(LONG)) $(if $(SEED),--seed $(SEED)) $(if $(DELTA),--delta $(DELTA)) $(if $(ICEBERG),--iceberg $(ICEBERG))
 
 servers: $(INSTALLED) ## run the tests with real servers, and Spark in other processes: Hive, metastores, Thrift, Connect, a cluster
-	@$(WITH_JAVA) $(BIN)/python -m pytest $(WORKERS) -m "servers or hive" tests
+	@$(WITH_JAVA) $(BIN)/python -m pytest $(WORKERS) $(TURNS) -m "$(OF_SERVERS)" tests
 
 soak: $(INSTALLED) ## run random queries, tables and edits for as long as you like: LONG=50 SEED=1000 EXCEPT=tests/sparksql
-	@$(WITH_JAVA) $(BIN)/python -m pytest $(WORKERS) -m "random and not stores and not lake" --long $(or $(LONG),10) --seed $(or $(SEED),0) $(EXCEPT:%=--ignore=%) tests
+	@$(WITH_JAVA) $(BIN)/python -m pytest $(WORKERS) $(TURNS) -m "$(OF_SOAK)" --long $(or $(LONG),10) --seed $(or $(SEED),0) $(EXCEPT:%=--ignore=%) tests
 
 answers: $(INSTALLED) ## ask plain Spark the queries of tests/spark/catalyst/corpus, and keep digests of its answers
 	@$(WITH_JAVA) $(BIN)/python -m tests.spark.catalyst.kept_answers
@@ -106,7 +119,7 @@ test-docker: dist ## run the same tests with the servers of docker/compose.yaml,
 	@$(WITH_JAVA) $(BIN)/python -m pytest $(WORKERS) -m hive --docker tests
 
 stores: $(STORES) ## run the tests with real HDFS and S3 servers, S3=versitygw (needs Go) with a strict one; first some 800 MB of jars are fetched
-	@$(WITH_JAVA) $(BIN)/python -m pytest -m stores $(if $(S3),--s3 $(S3)) $(or $(T),--numprocesses auto --maxprocesses 2 tests/stores)
+	@$(WITH_JAVA) $(BIN)/python -m pytest -m "$(OF_STORES)" $(if $(S3),--s3 $(S3)) $(or $(T),$(TURNS) --numprocesses auto --maxprocesses 2 tests/stores)
 
 bench-stores: $(STORES) ## measure requests and seconds on S3, at 0, 30 and 100 ms a request, side by side with Spark
 	@$(WITH_JAVA) $(BIN)/python -m bench.stores

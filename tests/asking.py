@@ -14,6 +14,7 @@ from zlib import crc32
 
 import hive_bitmap
 from hive_bitmap.spark.catalyst.explanation import relations_of
+from tests import lanes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -176,6 +177,6 @@ def depends_on_order(
 
 
 def in_turn(ways: Sequence[str], text: str, count: int = 1) -> Sequence[str]:
-    """Return `count` of the ways of asking, always the same ones for a text; with --long all of them."""
-    first = crc32(text.encode())
+    """Return `count` of the ways of asking, drawn by the text and the sample of the run; with --long all of them."""
+    first = crc32(text.encode()) + lanes.sample()
     return ways if every_way else [ways[(first + step) % len(ways)] for step in range(count)]

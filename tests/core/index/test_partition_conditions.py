@@ -118,6 +118,7 @@ def attacked(spark: SparkSession, database: str) -> str:
     return "pt"
 
 
+@pytest.mark.contract
 def test_code_in_the_where_of_an_index_does_not_run(spark: SparkSession, attacked: str) -> None:
     jvm: Any = spark._jvm
     problem = {one.definition.name: one.problem for one in hive_bitmap.show(spark, attacked)}["bbb"]

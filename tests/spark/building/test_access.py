@@ -58,7 +58,12 @@ def modes(paths: list[Path]) -> set[int]:
 
 @pytest.mark.parametrize(
     ("of_base", "of_index"),
-    [((0o600, 0o600), 0o600), ((0o644, 0o640), 0o640), ((0o644, 0o664), 0o644), ((0o400, 0o444), 0o600)],
+    [
+        pytest.param((0o600, 0o600), 0o600, marks=pytest.mark.contract),
+        pytest.param((0o644, 0o640), 0o640, marks=pytest.mark.contract),
+        ((0o644, 0o664), 0o644),
+        ((0o400, 0o444), 0o600),
+    ],
 )
 def test_files_of_an_index_are_as_private_as_the_most_private_base_file(
     spark: SparkSession, table: tuple[str, list[Path]], of_base: tuple[int, int], of_index: int
@@ -71,6 +76,7 @@ def test_files_of_an_index_are_as_private_as_the_most_private_base_file(
     assert hive_bitmap.count(spark, name, "k = 3") == 200
 
 
+@pytest.mark.contract
 def test_a_mode_that_is_taken_away_later_is_followed(spark: SparkSession, table: tuple[str, list[Path]]) -> None:
     name, files = table
     hive_bitmap.build(spark, name, ["k"])
@@ -99,6 +105,7 @@ def root_of(spark: SparkSession, table: str) -> Path:
     return Path(stores.local_path(index.definition.root))
 
 
+@pytest.mark.contract
 def test_in_place_of_a_sticky_base_folder_only_the_owner_writes(
     spark: SparkSession, table: tuple[str, list[Path]]
 ) -> None:
@@ -111,7 +118,9 @@ def test_in_place_of_a_sticky_base_folder_only_the_owner_writes(
     assert hive_bitmap.count(spark, name, "k = 3") == 200
 
 
-@pytest.mark.parametrize(("name", "stored"), [("_manifest", "PARQUET"), ("_staging", "TEXTFILE")])
+@pytest.mark.parametrize(
+    ("name", "stored"), [pytest.param("_manifest", "PARQUET", marks=pytest.mark.contract), ("_staging", "TEXTFILE")]
+)
 @pytest.mark.parametrize("by", ["link", "folder"])
 def test_a_folder_that_another_has_made_in_a_generation_fails_the_build(
     spark: SparkSession, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, stored: str, by: str
@@ -136,7 +145,9 @@ def test_a_folder_that_another_has_made_in_a_generation_fails_the_build(
     hive_bitmap.build(spark, "raced", ["k"])
 
 
-@pytest.mark.parametrize(("closed", "index"), [(0o700, 0o700), (0o750, 0o750), (0o711, 0o755)])
+@pytest.mark.parametrize(
+    ("closed", "index"), [pytest.param(0o700, 0o700, marks=pytest.mark.contract), (0o750, 0o750), (0o711, 0o755)]
+)
 def test_who_may_not_enter_a_partitioned_table_may_not_enter_its_index(
     spark: SparkSession, database: str, closed: int, index: int
 ) -> None:
@@ -150,6 +161,7 @@ def test_who_may_not_enter_a_partitioned_table_may_not_enter_its_index(
     assert len(generations) == 2 and modes(generations) == {index}
 
 
+@pytest.mark.contract
 def test_who_may_not_enter_a_database_may_not_enter_an_index_elsewhere(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "private").mkdir()
     spark.sql(f"CREATE DATABASE private LOCATION '{tmp_path}/private'")
@@ -172,6 +184,7 @@ def test_who_may_not_enter_a_database_may_not_enter_an_index_elsewhere(spark: Sp
 
 if hasattr(os, "setxattr"):  # access control lists of Linux
 
+    @pytest.mark.contract
     def test_access_control_lists_are_those_of_the_base_files(
         spark: SparkSession, table: tuple[str, list[Path]]
     ) -> None:

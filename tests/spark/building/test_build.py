@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -112,6 +112,7 @@ def opened(folder: Path) -> Iterator[set[str]]:
         os.close(watch)
 
 
+@pytest.mark.contract
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells which files are opened")
 def test_only_new_and_changed_files_are_opened_whatever_is_merged_or_dropped(
     spark: SparkSession, plain: Path, monkeypatch: pytest.MonkeyPatch
@@ -135,6 +136,7 @@ def test_only_new_and_changed_files_are_opened_whatever_is_merged_or_dropped(
     check(spark)
 
 
+@pytest.mark.contract
 def test_a_shard_that_stays_is_not_copied_and_one_that_is_up_to_date_stays(spark: SparkSession, plain: Path) -> None:
     hive_bitmap.build(spark, "t", ["k"])
     before, [shard] = folders(spark), shards(spark)
@@ -150,6 +152,7 @@ def test_a_shard_that_stays_is_not_copied_and_one_that_is_up_to_date_stays(spark
     check(spark)
 
 
+@pytest.mark.contract
 def test_partitions_come_go_and_are_left_alone(spark: SparkSession, by_month: Path) -> None:
     hive_bitmap.build(spark, "t", ["k", "j"])
     before = folders(spark)
@@ -165,6 +168,7 @@ def test_partitions_come_go_and_are_left_alone(spark: SparkSession, by_month: Pa
     check(spark)
 
 
+@pytest.mark.contract
 def test_one_partition_or_those_of_a_partial_spec(spark: SparkSession, by_month: Path) -> None:
     hive_bitmap.build(spark, "t", ["k"])
     before = folders(spark)
@@ -184,6 +188,7 @@ def test_one_partition_or_those_of_a_partial_spec(spark: SparkSession, by_month:
             hive_bitmap.rebuild(spark, "t", partition=wrong)
 
 
+@pytest.mark.contract
 def test_an_index_covers_the_partitions_of_its_where(spark: SparkSession, by_month: Path) -> None:
     hive_bitmap.build(spark, "t", ["k"], where="m < 2 AND r <> 'b'")
     hive_bitmap.build(spark, "t", ["j"], where="m = NULL")
@@ -217,7 +222,16 @@ def damage(what: str, path: Path) -> None:
                     file.unlink()
 
 
-@pytest.mark.parametrize("what", ["manifest", "missing", "cardinalities", "flipped", "folder"])
+@pytest.mark.parametrize(
+    "what",
+    [
+        pytest.param("manifest", marks=pytest.mark.contract),
+        "missing",
+        "cardinalities",
+        pytest.param("flipped", marks=pytest.mark.contract),
+        "folder",
+    ],
+)
 def test_what_is_damaged_is_built_anew(spark: SparkSession, plain: Path, what: str) -> None:
     hive_bitmap.build(spark, "t", ["k"])
     damage(what, shards(spark)[0])
@@ -226,6 +240,7 @@ def test_what_is_damaged_is_built_anew(spark: SparkSession, plain: Path, what: s
     check(spark)
 
 
+@pytest.mark.contract
 def test_a_file_of_a_stranger_leaves_the_index_table(spark: SparkSession, plain: Path) -> None:
     [report] = hive_bitmap.build(spark, "t", ["k"])
     name = report.definition.sql_name
@@ -241,6 +256,7 @@ def everything_under(folder: Path) -> dict[Path, int]:
     return {path: path.stat().st_mtime_ns for path in sorted(folder.rglob("*"))}
 
 
+@pytest.mark.contract
 def test_a_preview_says_what_the_rebuild_does_and_writes_nothing(
     spark: SparkSession, by_month: Path, tmp_path: Path
 ) -> None:
@@ -277,6 +293,30 @@ def test_a_preview_says_what_the_rebuild_does_and_writes_nothing(
     check(spark)
 
 
+def everything_of(spark: SparkSession, table: str, folder: Path) -> tuple[list[Any], dict[Path, int]]:
+    """Return what the metastore says of a table, and the times of its files."""
+    described = spark.sql(f"DESCRIBE EXTENDED {table}").where("col_name NOT IN ('Statistics', 'Table Properties')")
+    properties = spark.sql(f"SHOW TBLPROPERTIES {table}").where("key NOT LIKE 'transient%'")
+    return [*described.collect(), *properties.collect()], everything_under(folder)
+
+
+@pytest.mark.contract
+def test_the_base_table_is_not_changed(spark: SparkSession, by_month: Path, tmp_path: Path) -> None:
+    """Except for one property, if an index table has a name of its own."""
+    before = everything_of(spark, "t", by_month)
+    hive_bitmap.build(spark, "t", ["k"])
+    hive_bitmap.rebuild(spark, "t", full=True)
+    assert everything_of(spark, "t", by_month) == before
+    hive_bitmap.build(spark, "t", ["j"], index_table="of_j", location=str(tmp_path / "j"))
+    (described, files), (of_before, files_before) = everything_of(spark, "t", by_month), before
+    assert [row for row in described if row not in of_before] == [("hive_bitmap.index_tables", "of_j")]
+    assert files == files_before
+    hive_bitmap.drop(spark, "t", "j")
+    hive_bitmap.drop(spark, "t", "k")
+    assert everything_of(spark, "t", by_month) == before
+
+
+@pytest.mark.contract
 def test_a_build_says_what_changed_while_it_ran(spark: SparkSession, plain: Path) -> None:
     def arrive(done: BuildProgress) -> None:
         write(plain / "late.parquet", 7000)
@@ -295,6 +335,7 @@ def read(reports: list[BuildReport]) -> tuple[int, int]:
     return report.files_read, report.changed
 
 
+@pytest.mark.contract
 def test_a_deferred_index_is_built_by_its_first_rebuild(spark: SparkSession, plain: Path) -> None:
     assert read(hive_bitmap.build(spark, "t", ["k"], deferred=True)) == (0, 0)
     assert read(hive_bitmap.rebuild(spark, "t")) == (3, 0)
@@ -335,6 +376,7 @@ def test_what_another_session_did_to_partitions_is_found_out_or_does_no_harm(
     check_counts(spark)
 
 
+@pytest.mark.contract
 def test_an_index_that_another_makes_needless_is_told(
     spark: SparkSession, database: str, caplog: pytest.LogCaptureFixture
 ) -> None:

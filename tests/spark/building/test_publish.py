@@ -74,6 +74,7 @@ def test_odd_partition_values_are_switched_together(
     assert unlike == [] and "MapredParquetInputFormat" in again
 
 
+@pytest.mark.contract
 def test_an_index_table_of_odd_partitions_is_read_by_all(spark: SparkSession, database: str, tmp_path: Path) -> None:
     spark.sql("CREATE TABLE odd (k int, id bigint) PARTITIONED BY (p string) STORED AS PARQUET")
     rows = [(number % 5, number, value) for number, value in enumerate(ODD * 3)]
@@ -102,6 +103,7 @@ def test_an_external_root_without_a_file_system(spark: SparkSession, database: s
     require_right(spark, flat)
 
 
+@pytest.mark.contract
 def test_an_index_that_is_dropped_meanwhile(spark: SparkSession, database: str, tmp_path: Path) -> None:
     """Those before it are published, those behind it are not, and the error says so."""
     flat = flat_table(spark, tmp_path / "t")
@@ -152,6 +154,7 @@ def test_an_index_that_is_renamed_meanwhile(
     require_right(spark, table)
 
 
+@pytest.mark.contract
 def test_a_reader_in_flight_ends_right(spark: SparkSession, database: str, tmp_path: Path) -> None:
     parted = parted_table(spark, tmp_path / "t", 2)
     hive_bitmap.build(spark, parted, ["k"])
@@ -166,6 +169,7 @@ def test_a_reader_in_flight_ends_right(spark: SparkSession, database: str, tmp_p
     assert all(sorted(row.id for row in frame.collect()) == rows for frame in planned.values())
 
 
+@pytest.mark.contract
 def test_the_later_of_two_builds_wins(spark: SparkSession, database: str, tmp_path: Path) -> None:
     """The other's generation is retired by whichever of the two sees it."""
     flat = flat_table(spark, tmp_path / "t")
@@ -206,6 +210,7 @@ def test_a_new_encoding_drops_no_table_of_others(spark: SparkSession, database: 
     require_right(spark, flat)
 
 
+@pytest.mark.contract
 def test_what_is_set_while_a_new_encoding_is_built_stays(
     spark: SparkSession, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -279,6 +284,7 @@ def half_replaced(
     return flat, tables
 
 
+@pytest.mark.contract
 def test_a_rebuild_goes_on_after_a_killed_new_encoding(
     spark: SparkSession, half_replaced: tuple[str, list[str]], database: str
 ) -> None:
@@ -292,6 +298,7 @@ def test_a_rebuild_goes_on_after_a_killed_new_encoding(
     assert generations(spark, database) == live(spark, flat)
 
 
+@pytest.mark.contract
 def test_nothing_is_built_through_a_link(spark: SparkSession, database: str, tmp_path: Path) -> None:
     """The folder of a partition's generations has become a link, to a folder that may be somebody else's."""
     parted, elsewhere = parted_table(spark, tmp_path / "t", 2), tmp_path / "elsewhere"

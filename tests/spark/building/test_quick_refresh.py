@@ -79,6 +79,7 @@ def require_done(spark: SparkSession, table: str) -> None:
     require_right(spark, table)
 
 
+@pytest.mark.contract
 def test_a_refresh_of_nothing_is_one_listing_a_partition(
     spark: SparkSession, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,6 +109,7 @@ def test_a_refresh_of_a_flat_table_that_did_not_change_is_one_listing(
         require_done(spark, table)
 
 
+@pytest.mark.contract
 def test_only_what_changed_is_looked_at(spark: SparkSession, database: str, tmp_path: Path) -> None:
     table = parted_table(spark, tmp_path / "t", 4)
     hive_bitmap.build(spark, table, ["k"])
@@ -321,6 +323,7 @@ def test_a_properties_edit_is_repaired(spark: SparkSession, database: str, tmp_p
     require_done(spark, table)
 
 
+@pytest.mark.contract
 def test_damage_is_left_to_queries_and_to_a_rebuild(spark: SparkSession, database: str, tmp_path: Path) -> None:
     table = parted_table(spark, tmp_path / "t", 2)
     hive_bitmap.build(spark, table, ["k"])
@@ -334,6 +337,7 @@ def test_damage_is_left_to_queries_and_to_a_rebuild(spark: SparkSession, databas
     require_done(spark, table)
 
 
+@pytest.mark.contract
 def test_a_forged_digest_costs_time_and_no_answer(spark: SparkSession, database: str, tmp_path: Path) -> None:
     table = flat_table(spark, tmp_path / "t")
     hive_bitmap.build(spark, table, ["k"])

@@ -1,4 +1,4 @@
-"""Fixtures: the tables of `warehouse`, created once for each test module, and the questions that Python is asked."""
+"""Fixtures: the tables of `warehouse`, created once for all tests, and the questions that Python is asked."""
 
 from __future__ import annotations
 
@@ -15,14 +15,21 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+@pytest.fixture(scope="session")
+def warehouse_database(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Create the tables of `warehouse`, which no test changes, and return the name of their database."""
+    with warehouse.made(spark, tmp_path_factory.mktemp("catalyst")) as name:
+        yield name
+
+
 @pytest.fixture(scope="module")
-def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """Return a session whose current database holds the tables."""
-    with (
-        warehouse.made(spark, tmp_path_factory.mktemp("catalyst")),
-        under(spark, {"spark.sql.shuffle.partitions": "1"}),
-    ):
+def tables(spark: SparkSession, warehouse_database: str) -> Iterator[SparkSession]:
+    """Return a session whose current database holds the tables of `warehouse`."""
+    before = spark.catalog.currentDatabase()
+    spark.catalog.setCurrentDatabase(warehouse_database)
+    with under(spark, {"spark.sql.shuffle.partitions": "1"}):
         yield spark
+    spark.catalog.setCurrentDatabase(before)
 
 
 @pytest.fixture

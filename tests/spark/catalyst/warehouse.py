@@ -54,7 +54,7 @@ def write(path: Path, first: int, count: int) -> None:
 
 @contextmanager
 def made(spark: SparkSession, folder: Path) -> Iterator[str]:
-    """Create a database with the tables, make it the current one, and yield its name; drop it at the end."""
+    """Create a database with the tables and yield its name; drop it at the end. The current database stays."""
     name, before = f"catalyst_{uuid4().hex[:8]}", spark.catalog.currentDatabase()
     spark.sql(f"CREATE DATABASE {name}")
     spark.catalog.setCurrentDatabase(name)
@@ -70,10 +70,10 @@ def made(spark: SparkSession, folder: Path) -> Iterator[str]:
     for table in ("fact", "orders", "part", "hive", "lines"):
         hive_bitmap.build(spark, table, ["k", "j", "g", "s", ["k", "j"]])
     hive_bitmap.build(spark, "dim", ["k", "name"])
+    spark.catalog.setCurrentDatabase(before)
     try:
         yield name
     finally:
-        spark.catalog.setCurrentDatabase(before)
         spark.sql(f"DROP DATABASE {name} CASCADE")
 
 

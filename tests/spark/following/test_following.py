@@ -61,6 +61,7 @@ def wait_until(is_so: Callable[[], bool]) -> None:
         time.sleep(0.1)
 
 
+@pytest.mark.contract
 def test_a_query_that_finds_new_files_has_them_indexed(following: SparkSession) -> None:
     make(following)
     copy_a_file(following)
@@ -93,6 +94,7 @@ def test_an_index_that_does_not_follow_is_left_as_it_is(following: SparkSession)
     require_followed(following)
 
 
+@pytest.mark.contract
 def test_a_refresh_that_fails_is_told_and_tried_again(
     following: SparkSession, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -263,6 +265,7 @@ def test_a_table_that_changes_in_each_pass_is_not_settled(
     assert len(inserted) == table_refresh.MOST_PASSES
 
 
+@pytest.mark.contract
 def test_a_refresh_is_the_applications_work(following: SparkSession) -> None:
     """What the session that wrote has set of who reads, who is trusted, and which Python runs, is for itself."""
     make(following, partitioned=False)
@@ -277,6 +280,7 @@ def test_a_refresh_is_the_applications_work(following: SparkSession) -> None:
     assert unindexed(following) == 0
 
 
+@pytest.mark.contract
 def test_a_folder_that_properties_name_gets_no_record(following: SparkSession, tmp_path: Path) -> None:
     """A forged index table of the owner of the base table is believed, and its root may be anybody's folder."""
     make(following, partitioned=False)

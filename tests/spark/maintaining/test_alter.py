@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+@pytest.mark.contract
 def test_a_rename(spark: SparkSession, database: str, tmp_path: Path) -> None:
     flat = flat_table(spark, tmp_path / "t")
     hive_bitmap.build(spark, flat, ["k"])
@@ -46,6 +47,7 @@ def test_a_rename(spark: SparkSession, database: str, tmp_path: Path) -> None:
     assert [one.fresh for one in hive_bitmap.show(spark, flat)] == [2, 2]
 
 
+@pytest.mark.contract
 def test_a_rename_that_fails_changes_nothing(
     spark: SparkSession, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -72,6 +74,7 @@ def long_index(spark: SparkSession, table: str) -> None:
     hive_bitmap.build(spark, table, ["id"], name="y" * 300)
 
 
+@pytest.mark.contract
 def test_a_disabled_index_is_not_used(spark: SparkSession, database: str, tmp_path: Path) -> None:
     flat = flat_table(spark, tmp_path / "t")
     hive_bitmap.build(spark, flat, ["k"])
@@ -90,7 +93,9 @@ def test_a_disabled_index_is_not_used(spark: SparkSession, database: str, tmp_pa
 @pytest.mark.parametrize(
     ("properties", "said"),
     [
-        ({"enable": "false"}, r"unknown property 'enable'; did you mean 'enabled'\?"),
+        pytest.param(
+            {"enable": "false"}, r"unknown property 'enable'; did you mean 'enabled'\?", marks=pytest.mark.contract
+        ),
         ({"enabled": "yes"}, "known: true, false"),
         ({"comment": "x", "encoding": "rle"}, "unknown encoding 'rle'"),
         ({"compression": "lzo"}, "unknown compression"),
@@ -120,7 +125,10 @@ def test_properties_of_the_owner_are_kept_and_shown(spark: SparkSession, databas
     assert hive_bitmap.count(spark, flat, "k = 3") == spark.table(flat).where("k = 3").count()
 
 
-@pytest.mark.parametrize(("make", "encodings"), [(flat_table, ("roaring", "plain", "gap")), (parted_table, ("ewah",))])
+@pytest.mark.parametrize(
+    ("make", "encodings"),
+    [(flat_table, ("roaring", "plain", "gap")), pytest.param(parted_table, ("ewah",), marks=pytest.mark.contract)],
+)
 def test_another_encoding_comes_with_the_next_rebuild(
     spark: SparkSession, database: str, tmp_path: Path, make: Callable[..., str], encodings: tuple[str, ...]
 ) -> None:

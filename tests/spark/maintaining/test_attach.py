@@ -41,6 +41,7 @@ def require_attached(spark: SparkSession, files: int) -> None:
         hive_bitmap.show(spark, "old")
 
 
+@pytest.mark.contract
 @pytest.mark.parametrize("using", ["parquet", "orc"])
 def test_an_enabled_session_takes_them_along(spark: SparkSession, database: str, using: str) -> None:
     managed(spark, using)
@@ -71,7 +72,7 @@ def test_it_does_not_matter_how_the_table_is_named(spark: SparkSession, database
     require_attached(spark, 2)
 
 
-@pytest.mark.parametrize("type", ["BITMAP", "COMPACT"])
+@pytest.mark.parametrize("type", [pytest.param("BITMAP", marks=pytest.mark.contract), "COMPACT"])
 def test_attach_reads_no_file_of_a_table_that_others_renamed(spark: SparkSession, database: str, type: str) -> None:
     managed(spark, "parquet")
     hive_bitmap.build(spark, "old", ["k"], type=type)
@@ -102,6 +103,7 @@ def test_shards_of_a_table_that_stays_in_its_folder_are_linked(
     spark.sql("DROP TABLE new")
 
 
+@pytest.mark.contract
 def test_a_file_that_is_another_one_is_indexed_again(spark: SparkSession, database: str, tmp_path: Path) -> None:
     parted_table(spark, tmp_path / "t", 2)
     hive_bitmap.build(spark, "parted", ["k"])

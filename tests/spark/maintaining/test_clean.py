@@ -110,7 +110,7 @@ class TestUsage:
         assert generation.usage(str(old)).state is State.ORPHANED
 
 
-@pytest.mark.parametrize("is_new", [False, True])
+@pytest.mark.parametrize("is_new", [pytest.param(False, marks=pytest.mark.contract), True])
 def test_what_another_process_publishes_meanwhile_stays(
     spark: SparkSession, database: str, tmp_path: Path, dead: int, monkeypatch: pytest.MonkeyPatch, is_new: bool
 ) -> None:
@@ -137,6 +137,7 @@ def test_what_another_process_publishes_meanwhile_stays(
     assert (found_now.fresh, found_now.problem) == (2 if is_new else 3, "")
 
 
+@pytest.mark.contract
 def test_replaced_generations_go_after_the_grace_period(spark: SparkSession, database: str, tmp_path: Path) -> None:
     parted = parted_table(spark, tmp_path / "t", 2)
     hive_bitmap.build(spark, parted, ["k"])
@@ -159,6 +160,7 @@ def test_replaced_generations_go_after_the_grace_period(spark: SparkSession, dat
     assert hive_bitmap.clean(spark, grace_seconds=0) == []
 
 
+@pytest.mark.contract
 def test_a_generation_with_a_folder_that_may_not_be_read_stays(
     spark: SparkSession, database: str, tmp_path: Path
 ) -> None:
@@ -179,6 +181,7 @@ def test_a_generation_with_a_folder_that_may_not_be_read_stays(
     assert generations(spark, database) == live(spark, parted)
 
 
+@pytest.mark.contract
 def test_halves_of_dead_builds_go_and_builds_at_work_stay(
     spark: SparkSession, database: str, tmp_path: Path, dead: int
 ) -> None:
@@ -196,6 +199,7 @@ def test_halves_of_dead_builds_go_and_builds_at_work_stay(
     require_right(spark, flat)
 
 
+@pytest.mark.contract
 def test_folders_of_dropped_indexes_go_and_strangers_stay(
     spark: SparkSession, database: str, tmp_path: Path, dead: int
 ) -> None:
@@ -224,6 +228,7 @@ def test_folders_of_dropped_indexes_go_and_strangers_stay(
     assert [one.fresh + one.gone for one in hive_bitmap.show(spark, flat)] == [2], "index id is still there"
 
 
+@pytest.mark.contract
 def test_a_root_whose_marker_was_only_begun_goes(spark: SparkSession, database: str, tmp_path: Path) -> None:
     """Its build was killed between the creation of the marker's file and the moment in which it got its name."""
     flat = flat_table(spark, tmp_path / "t")
@@ -244,6 +249,7 @@ def test_a_root_whose_marker_was_only_begun_goes(spark: SparkSession, database: 
     assert local_path(named.path) == str(other) and [path.name for path in other.iterdir()] == ["notes"]
 
 
+@pytest.mark.contract
 def test_what_a_table_points_at_stays(spark: SparkSession, database: str, tmp_path: Path, dead: int) -> None:
     """Also if the properties of the index table are lost, or if another table uses the folder now."""
     flat = flat_table(spark, tmp_path / "t")

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+@pytest.mark.contract
 def test_some_partitions(spark: SparkSession, database: str, tmp_path: Path) -> None:
     parted = parted_table(spark, tmp_path / "t")
     hive_bitmap.build(spark, parted, ["k"], where="p IN (1, 2, 3)")
@@ -44,6 +45,7 @@ def test_some_partitions_of_an_index_on_all(spark: SparkSession, database: str, 
         hive_bitmap.extend(spark, parted, "k", "p = 1")
 
 
+@pytest.mark.contract
 def test_a_drop_deletes_what_builds_wrote_and_nothing_else(spark: SparkSession, database: str, tmp_path: Path) -> None:
     flat = flat_table(spark, tmp_path / "t")
     hive_bitmap.build(spark, flat, ["k"], location=str(tmp_path / "i"))

@@ -27,6 +27,7 @@ from hive_bitmap.spark.metastore import alter_table, metastore
 from hive_bitmap.spark.metastore.identity import metastore_id
 from hive_bitmap.spark.registry import catalog
 from hive_bitmap.spark.registry.catalog import Index
+from tests.contract import contract
 from tests.forging import give
 from tests.spark.maintaining.life import flat_table, generations, live, parted_table, require_right, write
 
@@ -76,6 +77,7 @@ def precious(folder: Path, like: Path | None = None) -> list[str]:
 class TestLinks:
     """Nothing behind a link is deleted, wherever in a root the link is, and whatever it leads to."""
 
+    @pytest.mark.contract
     def test_in_place_of_a_generation(
         self, spark: SparkSession, database: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
@@ -115,6 +117,7 @@ class TestLinks:
         assert bool(remains) == (name != "shard") == inside.exists()
         assert all(f"{name}; delete what is yours" in left.why for left in remains)
 
+    @pytest.mark.contract
     def test_in_place_of_a_partition_and_of_the_root(self, spark: SparkSession, database: str, tmp_path: Path) -> None:
         parted = parted_table(spark, tmp_path / "t", 2)
         hive_bitmap.build(spark, parted, ["k"], location=str(tmp_path / "root"))
@@ -147,6 +150,7 @@ class TestLinks:
             assert markers.read(f"file:{folder}", name) == {"retired": 1.0}
 
 
+@pytest.mark.contract
 def test_files_of_others_in_a_generation_stay_and_are_told(
     spark: SparkSession, database: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -204,7 +208,7 @@ def test_a_marker_that_cannot_be_read_is_a_state_with_a_sentence(tmp_path: Path,
     assert "left alone" in left.why and content(tmp_path / OLD) == before
 
 
-@pytest.mark.parametrize("harm", DAMAGES)
+@pytest.mark.parametrize("harm", contract(DAMAGES, "flipped"))
 def test_with_damaged_markers_an_index_is_rebuilt_shown_cleaned_and_dropped(
     spark: SparkSession, database: str, tmp_path: Path, harm: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -270,6 +274,7 @@ def test_a_build_that_was_killed_as_it_began_goes(tmp_path: Path) -> None:
     assert generation.usage(young).state is State.BUILDING
 
 
+@pytest.mark.contract
 def test_an_index_table_with_the_root_of_another_index(
     spark: SparkSession, database: str, tmp_path: Path, dead: int, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -404,6 +409,7 @@ def test_an_early_index_gets_an_id_and_a_marker_with_its_next_rebuild(
     assert content(tmp_path / "other") == [], "nothing says that a build has made this folder"
 
 
+@pytest.mark.contract
 def test_the_dropped_indexes_of_another_metastore_stay(
     spark: SparkSession, database: str, tmp_path: Path, dead: int
 ) -> None:
@@ -449,7 +455,9 @@ def test_a_root_without_generations_goes_once_its_creator_is_gone(
     assert not os.path.exists(local_path(definition.root))
 
 
-@pytest.mark.parametrize("seconds", [0.0, 60.0])  # the callback raises meanwhile, or at the end
+@pytest.mark.parametrize(
+    "seconds", [pytest.param(0.0, marks=pytest.mark.contract), 60.0]
+)  # the callback raises meanwhile, or at the end
 def test_a_build_that_fails_leaves_no_root(
     spark: SparkSession, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float
 ) -> None:
@@ -532,6 +540,7 @@ class TestCopies:
         hive_bitmap.drop_table(spark, "m")
         require_right(spark, flat)
 
+    @pytest.mark.contract
     def test_of_the_owner_is_told_and_nothing_is_deleted(
         self, spark: SparkSession, database: str, tmp_path: Path, dead: int, caplog: pytest.LogCaptureFixture
     ) -> None:
@@ -592,6 +601,7 @@ class TestRebuild:
         alter_table.set_properties(spark, index.table, to_properties(replace(index.definition, root=f"file:{root}")))
         catalog.clear_caches()
 
+    @pytest.mark.contract
     def test_writes_to_no_folder_of_others(self, spark: SparkSession, database: str, tmp_path: Path) -> None:
         flat = flat_table(spark, tmp_path / "t")
         hive_bitmap.build(spark, flat, ["k"])

@@ -6,6 +6,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 import hive_bitmap
 from tests.spark.maintaining.life import parted_table, require_right, status, write
 
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+@pytest.mark.contract
 def test_each_partition_is_told(spark: SparkSession, database: str, tmp_path: Path) -> None:
     parted = parted_table(spark, tmp_path)
     hive_bitmap.build(spark, parted, ["k"])

@@ -60,7 +60,7 @@ def names(spark: SparkSession, database: str) -> Iterator[Names]:
             spark.conf.unset(key)
 
 
-@pytest.mark.parametrize("written", ["t", "APP.t", "{other}.APP.t"])
+@pytest.mark.parametrize("written", [pytest.param("t", marks=pytest.mark.contract), "APP.t", "{other}.APP.t"])
 def test_a_table_of_another_catalog_is_read_by_spark_and_has_no_indexes(
     spark: SparkSession, names: Names, written: str, tmp_path: Path
 ) -> None:

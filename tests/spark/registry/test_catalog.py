@@ -27,6 +27,7 @@ SYMLINKS = (
 )
 
 
+@pytest.mark.contract
 def test_a_dropped_base_table(spark: SparkSession, database: str, tmp_path: Path) -> None:
     flat = flat_table(spark, tmp_path / "t")
     hive_bitmap.build(spark, flat, ["k", "id"])
@@ -42,6 +43,7 @@ def test_a_dropped_base_table(spark: SparkSession, database: str, tmp_path: Path
     assert generations(spark, database) == []
 
 
+@pytest.mark.contract
 def test_a_renamed_base_table(spark: SparkSession, database: str, tmp_path: Path) -> None:
     flat = flat_table(spark, tmp_path / "t")
     hive_bitmap.build(spark, flat, ["k"])
@@ -58,7 +60,9 @@ def test_a_renamed_base_table(spark: SparkSession, database: str, tmp_path: Path
 @pytest.mark.parametrize(
     ("ddl", "said"),
     [
-        ("(k string, id bigint) STORED AS PARQUET", "k int, but in table .* it is string"),
+        pytest.param(
+            "(k string, id bigint) STORED AS PARQUET", "k int, but in table .* it is string", marks=pytest.mark.contract
+        ),
         ("(id bigint) STORED AS PARQUET", "k int, but in table .* it is gone"),
         ("(k int, id bigint) PARTITIONED BY (q int) STORED AS PARQUET", "partitioned by q now"),
         (f"(k int, id bigint) {SYMLINKS}", "stored as SymlinkText"),
@@ -82,6 +86,7 @@ def test_a_table_made_anew(spark: SparkSession, database: str, tmp_path: Path, d
     assert hive_bitmap.drop(spark, flat, "k") and hive_bitmap.show(spark, flat) == []
 
 
+@pytest.mark.contract
 def test_deleted_files_and_files_of_strangers(spark: SparkSession, database: str, tmp_path: Path) -> None:
     flat = flat_table(spark, tmp_path / "t")
     hive_bitmap.build(spark, flat, ["k"])
@@ -120,9 +125,9 @@ def test_an_overwritten_index_table(spark: SparkSession, database: str, tmp_path
     "edit",
     [
         "UNSET TBLPROPERTIES ('hive_bitmap.columns')",
-        "SET TBLPROPERTIES ('hive_bitmap.columns'='[[\"id\",\"bigint\"]]')",
+        pytest.param("SET TBLPROPERTIES ('hive_bitmap.columns'='[[\"id\",\"bigint\"]]')", marks=pytest.mark.contract),
         "SET TBLPROPERTIES ('hive_bitmap.columns'='nonsense')",
-        "SET TBLPROPERTIES ('hive_bitmap.encoding'='ewah')",
+        pytest.param("SET TBLPROPERTIES ('hive_bitmap.encoding'='ewah')", marks=pytest.mark.contract),
         "SET TBLPROPERTIES ('hive_bitmap.table'='nowhere')",
         "SET TBLPROPERTIES ('hive_bitmap.type'='COMPACT')",
         "SET TBLPROPERTIES ('hive_bitmap.where'='k = 1')",
@@ -156,6 +161,7 @@ def test_an_encoding_that_is_not_that_of_the_shards(spark: SparkSession, databas
     assert "are not what a build wrote" in status(spark, "flat").problem
 
 
+@pytest.mark.contract
 def test_an_index_table_that_points_at_the_generation_of_another(
     spark: SparkSession, database: str, tmp_path: Path
 ) -> None:
@@ -176,6 +182,7 @@ def test_an_index_table_that_points_at_the_generation_of_another(
     require_right(spark, flat)
 
 
+@pytest.mark.contract
 def test_a_dropped_index_table_leaves_an_orphan(spark: SparkSession, database: str, tmp_path: Path) -> None:
     flat = flat_table(spark, tmp_path / "t")
     hive_bitmap.build(spark, flat, ["k"])

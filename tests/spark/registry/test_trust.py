@@ -46,6 +46,7 @@ def forge(spark: SparkSession, database: str, tmp_path: Path) -> Forge:
     return forged
 
 
+@pytest.mark.contract
 def test_an_index_of_another_owner_is_used_for_no_query(spark: SparkSession, forge: Forge) -> None:
     """It comes first by name, and has the right fingerprints."""
     forge()
@@ -55,6 +56,7 @@ def test_an_index_of_another_owner_is_used_for_no_query(spark: SparkSession, for
     assert hive_bitmap.count(spark, "v", "k = 3") == hive_bitmap.scan(spark, "v", "k = 3").count() == 200
 
 
+@pytest.mark.contract
 def test_it_does_not_stand_in_for_the_legitimate_one_of_its_name(spark: SparkSession, forge: Forge) -> None:
     forge("k", "a")
     [status] = hive_bitmap.show(spark, "v")
@@ -62,6 +64,7 @@ def test_it_does_not_stand_in_for_the_legitimate_one_of_its_name(spark: SparkSes
     assert used(spark, QUERY, "index only") == [("v", "answered")]
 
 
+@pytest.mark.contract
 def test_show_and_explain_say_why_and_what_to_do(spark: SparkSession, forge: Forge) -> None:
     made = forge()
     status = {one.definition.name: one for one in hive_bitmap.show(spark, "v", keys=True)}["aaa"]
@@ -74,6 +77,7 @@ def test_show_and_explain_say_why_and_what_to_do(spark: SparkSession, forge: For
     assert status.problem in [use.reason for use in hive_bitmap.plan(spark, "v", "k = 3").indexes]
 
 
+@pytest.mark.contract
 def test_it_is_not_rebuilt_for_its_folder_may_be_a_place_of_others(
     spark: SparkSession, forge: Forge, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -91,7 +95,9 @@ def test_it_is_not_rebuilt_for_its_folder_may_be_a_place_of_others(
     assert "is not believed" in found.problems[0]
 
 
-@pytest.mark.parametrize("setting", ["owner", "root"])
+@pytest.mark.parametrize(
+    "setting", [pytest.param("owner", marks=pytest.mark.contract), pytest.param("root", marks=pytest.mark.contract)]
+)
 def test_an_owner_or_a_root_that_a_setting_names_is_believed(spark: SparkSession, forge: Forge, setting: str) -> None:
     made = forge()
     named = {OWNERS: "etl, mallory"} if setting == "owner" else {ROOTS: str(Path(made.definition.root).parent)[5:]}
@@ -100,6 +106,7 @@ def test_an_owner_or_a_root_that_a_setting_names_is_believed(spark: SparkSession
     assert sum(bool(one.problem) for one in hive_bitmap.show(spark, "v")) == 1
 
 
+@pytest.mark.contract
 def test_in_the_rule_the_setting_holds_too(spark: SparkSession, forge: Forge) -> None:
     """The forged answer shows that the index is used."""
     forge()
@@ -109,6 +116,7 @@ def test_in_the_rule_the_setting_holds_too(spark: SparkSession, forge: Forge) ->
         assert spark.sql(QUERY).first() == (200,)
 
 
+@pytest.mark.contract
 def test_who_builds_an_index_on_a_table_of_others_is_told(
     spark: SparkSession, forge: Forge, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -119,6 +127,7 @@ def test_who_builds_an_index_on_a_table_of_others_is_told(
     assert "index k is not believed" not in caplog.text
 
 
+@pytest.mark.contract
 def test_a_base_table_given_away_takes_its_indexes_out_of_use(spark: SparkSession, forge: Forge) -> None:
     give(spark, "v", "alice")
     assert "to alice: let the owner" in hive_bitmap.show(spark, "v")[0].problem
@@ -222,6 +231,7 @@ def test_of_a_table_that_is_not_believed_no_marker_is_read(spark: SparkSession, 
         assert len(catalog.indexes_of_database(spark, database)) == 2
 
 
+@pytest.mark.contract
 def test_of_a_table_that_is_gone_the_indexes_of_this_user_are_believed(
     spark: SparkSession, database: str, forge: Forge, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -240,7 +250,7 @@ def test_of_a_table_that_is_gone_the_indexes_of_this_user_are_believed(
     assert catalog.tables_of_database(spark, database) == []
 
 
-@pytest.mark.parametrize("how", ["index", "table", "database"])
+@pytest.mark.parametrize("how", [pytest.param("index", marks=pytest.mark.contract), "table", "database"])
 def test_its_table_is_dropped_and_nothing_is_asked_of_its_store(
     spark: SparkSession, database: str, forge: Forge, tmp_path: Path, caplog: pytest.LogCaptureFixture, how: str
 ) -> None:
