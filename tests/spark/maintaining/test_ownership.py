@@ -630,6 +630,7 @@ class TestRebuild:
         require_right(spark, flat)
 
 
+@pytest.mark.contract
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows in /proc when a process began")
 def test_what_a_failed_drop_left_goes_in_the_process_that_built_it(
     spark: SparkSession, database: str, tmp_path: Path

@@ -14,6 +14,7 @@ import pytest
 import hive_bitmap
 from hive_bitmap.core.formats.key_values import has_plain_name
 from tests import asking
+from tests.contract import contract
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -72,7 +73,7 @@ def test_of_all_printable_characters(spark: SparkSession, database: str, using: 
     require_right(spark, names, used=True)
 
 
-@pytest.mark.parametrize("using", ["orc", "parquet"])
+@pytest.mark.parametrize("using", contract(["orc", "parquet"], "orc"))
 def test_of_those_that_spark_does_not_find(spark: SparkSession, database: str, using: str) -> None:
     odd = [f"a{one}b" for one in CHARACTERS if not has_plain_name(one)]
     assert odd == ["a`b"]

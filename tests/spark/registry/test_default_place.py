@@ -17,6 +17,7 @@ from hive_bitmap.errors import AlreadyExists, InvalidProperty
 from hive_bitmap.spark.metastore import metastore
 from hive_bitmap.spark.registry import catalog, locations
 from tests import asking
+from tests.contract import contract
 from tests.spark.maintaining.life import write
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 OUTSIDE = r"would lie in .*, in the folder of table .*: give a LOCATION outside that folder"
 ROWS = "SELECT CAST(id % 7 AS INT), 'x' FROM range(100)"
+
+NAMES = ("a b", "a%20b", "100%25", "p+q", "50%", "ü日é", "a%2Fb", "it's", "#;&=,")
 
 
 @pytest.fixture
@@ -50,7 +53,7 @@ AROUND = {
 }
 
 
-@pytest.mark.parametrize("around", AROUND)
+@pytest.mark.parametrize("around", contract(AROUND, "a text table, which fails at a folder"))
 def test_nothing_is_put_into_the_folder_of_a_table(
     spark: SparkSession, database: str, tmp_path: Path, lake: str, around: str
 ) -> None:
@@ -121,7 +124,7 @@ def test_tables_are_looked_at_once(
     assert of == lake and set(names) == {"later", f"{lake}__u_a__"}
 
 
-@pytest.mark.parametrize("name", ["a b", "a%20b", "100%25", "p+q", "50%", "ü日é", "a%2Fb", "it's", "#;&=,"])
+@pytest.mark.parametrize("name", contract(NAMES, "a%20b"))
 def test_a_folder_of_any_name_keeps_its_tables_and_indexes(
     spark: SparkSession, database: str, tmp_path: Path, name: str
 ) -> None:
