@@ -74,7 +74,7 @@ def drop_after(spark: SparkSession, indexes: Iterable[Doomed]) -> None:
             definition = index.definition
             log.warning(
                 "table %s is dropped, but not its index %s (%s): drop the index, or if it is gone, run clean with the "
-                "location %s",
+                "location %s and a grace of 0",
                 definition.full_table,
                 definition.name,
                 e,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from hive_bitmap.core.table_info import SESSION_CATALOG, Partition, Table, index_table_name, name_parts
+from hive_bitmap.core.table_info import SESSION_CATALOG, Partition, Table, hadoop_path, index_table_name, name_parts
 from hive_bitmap.errors import NotFound, Unsupported
 from hive_bitmap.spark.metastore import delta_log, iceberg_log, jvm_reader, session_stores
 from hive_bitmap.spark.metastore.jvm_metastore import JvmMetastore
@@ -85,8 +85,8 @@ def database_names(spark: SparkSession) -> list[str]:
 
 
 def database_folder(spark: SparkSession, database: str) -> str:
-    """Return the folder (a URI) of a database of the session's own catalog, whichever catalog is current."""
-    return of(spark).database_folder(spark, database)
+    """Return the folder of a database of the session's own catalog, whichever catalog is current."""
+    return hadoop_path(of(spark).database_folder(spark, database))
 
 
 def describe(spark: SparkSession, name: str) -> Table:

@@ -292,7 +292,7 @@ def counted(*arguments, **options):
     unlink(*arguments, **options)
 os.unlink = counted
 root = sys.argv[1].rpartition("/")[0]
-deletion.delete([sys.argv[1]], Definition(name="i", database="db", table="t", columns=(), root=root))
+deletion.delete([sys.argv[1]], Definition(name="i", database="db", table="t", columns=(), root=root), "m")
 """
 
 
@@ -313,7 +313,7 @@ def test_a_generation_whose_deletion_is_killed_is_still_told_as_one_to_delete(tm
     assert generation.definition_of(f"file:{folder}") is not None
     if files < 5:  # otherwise only the marker of the build is left, and this process might still be building
         assert generation.usage(f"file:{folder}").state is State.REPLACED
-    assert deletion.delete([f"file:{folder}"], definition) == []
+    assert deletion.delete([f"file:{folder}"], definition, "m") == []
     assert not folder.exists()
 
 

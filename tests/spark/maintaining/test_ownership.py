@@ -10,7 +10,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -120,7 +119,7 @@ class TestLinks:
             if name == "_manifest":
                 (inside / name).rmdir()
             (inside / name).symlink_to(victim)
-        remains = deletion.delete([folder], definition)
+        remains = deletion.delete([folder], definition, "m")
         assert content(victim) == before and (victim / "payroll.parquet").read_text() == "precious"
         assert bool(remains) == (name != "shard") == inside.exists()
         assert all(f"{name}; delete what is yours" in left.why for left in remains)
@@ -210,7 +209,7 @@ def test_a_marker_that_cannot_be_read_is_a_state_with_a_sentence(tmp_path: Path,
     found = generation.usage(folder)
     assert found.state is State.UNKNOWN and "marker _built_by" in found.problem
     assert generation.superseded([folder], (), definition) == [] and generation.definition_of(folder) is None
-    [left] = deletion.delete([folder], definition)
+    [left] = deletion.delete([folder], definition, "m")
     assert "left alone" in left.why and content(tmp_path / OLD) == before
 
 
@@ -272,7 +271,7 @@ def test_a_build_that_was_killed_as_it_began_goes(tmp_path: Path) -> None:
             (folder / name).write_text('{"host"')
     paths = [f"file:{folder}" for folder in folders]
     assert generation.superseded(paths, (), definition) == paths
-    assert deletion.delete(paths, definition) == [] and content(tmp_path) == []
+    assert deletion.delete(paths, definition, "m") == [] and content(tmp_path) == []
     young = f"file:{tmp_path}/{generation.new_name()}"
     os.mkdir(local_path(young))
     assert generation.usage(young).state is State.BUILDING
@@ -428,10 +427,12 @@ def test_the_dropped_indexes_of_another_metastore_stay(memory: SparkSession, tmp
     before = content(theirs), content(early)
     reports = hive_bitmap.clean(memory, grace_seconds=0)
     assert {one.path for one in reports if one.kept} == {f"file:{theirs}", f"file:{early}"}
-    assert all("run clean with it as the location" in one.kept for one in reports if one.kept)
+    assert all("with it as the location" in one.kept for one in reports if one.kept)
     assert (content(theirs), content(early)) == before and not ours.exists()
+    hive_bitmap.clean(memory, location=str(theirs), grace_seconds=0)
+    assert content(theirs) == before[0], "it is of another metastore, whoever names it"
     for root in (theirs, early):
-        reports = hive_bitmap.clean(memory, location=str(root), grace_seconds=0)
+        reports = hive_bitmap.clean(memory, location=str(root), grace_seconds=0, take_over=root == theirs)
         assert [one.path for one in reports if one.due and str(root) in one.path]
     assert not theirs.exists() and content(early) == []
     assert [one.kept for one in reports if one.path == f"file:{early}"] == [
@@ -444,7 +445,7 @@ def test_a_root_without_generations_goes_once_its_creator_is_gone(
 ) -> None:
     home = catalog.default_folder(memory, "db")
     definition = Definition(name="i", database="db", table="t", columns=(), root=f"{home}/half", id=roots.new_id())
-    roots.claim(definition, partial(metastore_id, memory))
+    roots.claim(definition, metastore_id(memory))
     assert hive_bitmap.clean(memory, grace_seconds=0) == []
     built_by(definition.root, dead)
     assert [one.path for one in hive_bitmap.clean(memory, grace_seconds=0, dry_run=True)] == [definition.root]
@@ -580,11 +581,11 @@ def test_folders_in_a_root_without_a_marker_stay(tmp_path: Path) -> None:
     definition = Definition(name="i", database="db", table="t", columns=(), root=f"file:{tmp_path}/payroll", id="1")
     folder = f"{definition.root}/year=2024/{generation.new_name()}"
     generation.start(folder, None, definition)
-    assert deletion.delete([folder], definition) == []
-    deletion.remove_empty_parents([folder], definition)
-    assert "stays, as it has no marker _index.json" in deletion.remove_root(definition)
+    assert deletion.delete([folder], definition, "m") == []
+    deletion.remove_empty_parents([folder], definition, "m")
+    assert "stays, as it has no marker _index.json" in deletion.remove_root(definition, "m")
     assert content(tmp_path) == ["payroll", "payroll/year=2024", "payroll/year=2024/month=1"]
-    assert deletion.remove_root(replace(definition, root=f"{definition.root}/gone")) == ""
+    assert deletion.remove_root(replace(definition, root=f"{definition.root}/gone"), "m") == ""
 
 
 class TestRebuild:
@@ -621,3 +622,31 @@ class TestRebuild:
         hive_bitmap.rebuild(memory, flat)
         assert [one.fresh for one in hive_bitmap.show(memory, flat)] == [2, 2]
         require_verified(memory, flat)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows in /proc when a process began")
+def test_what_a_failed_drop_left_goes_in_the_process_that_built_it(memory: SparkSession, tmp_path: Path) -> None:
+    """Its message names this `clean`. A process knows of itself that no build of it is at work any more."""
+    flat = flat_table(memory, tmp_path / "t")
+    hive_bitmap.build(memory, flat, ["k"])
+    index, root = only(memory, flat), root_of(memory, flat)
+    alter_table.drop(memory, index.table)
+    [report] = hive_bitmap.clean(memory, location=str(root))
+    assert (report.why, report.due) == ("index k on " + index.definition.full_table + " was dropped", False)
+    assert [one.due for one in hive_bitmap.clean(memory, location=str(root), grace_seconds=0)] == [True]
+    assert not root.exists()
+
+
+def test_a_build_of_this_process_that_is_at_work_is_left_alone(memory: SparkSession, tmp_path: Path) -> None:
+    flat = flat_table(memory, tmp_path / "t")
+    seen: list[tuple[list[str], list[str]]] = []
+
+    def look(done: object) -> None:
+        before = content(tmp_path / "root")
+        reports = hive_bitmap.clean(memory, location=str(tmp_path / "root"), grace_seconds=0)
+        seen.append((before, [one.path for one in reports if one.due]))
+        assert content(tmp_path / "root") == before
+
+    hive_bitmap.build(memory, flat, ["k"], location=str(tmp_path / "root"), progress=look)
+    assert seen and all(before and not due for before, due in seen)
+    require_verified(memory, flat)
