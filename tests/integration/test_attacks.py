@@ -33,6 +33,8 @@ from tests.forging import forge, forge_without_three
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.turn(2)
+
 OLD = "generation-20250101T000000-deadbeef"
 READS_ONLY = "hive_bitmap.engine_reads_only"
 REFUSED = contextlib.suppress(HiveBitmapError, OSError)  # what is refused may be refused in any way

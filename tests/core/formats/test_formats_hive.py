@@ -27,6 +27,8 @@ from tests.servers import jars
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.turn(2)
+
 COLUMNS = {
     "n": "cast(id % 13 AS int)",
     "s": "CASE WHEN id % 11 = 0 THEN NULL WHEN id % 7 = 0 THEN '' ELSE concat('é,|\\\\', id % 5, '\t\"') END",

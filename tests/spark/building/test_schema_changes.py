@@ -18,6 +18,8 @@ from tests.contract import contract
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.turn(2)
+
 QUERIES = (
     "SELECT count(*) FROM t WHERE k = 3",
     "SELECT k, count(*) FROM t GROUP BY k",

@@ -15,6 +15,8 @@ from tests.contract import contract
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.turn(3)
+
 ROWS = """
 CREATE TABLE t USING parquet AS SELECT
   CAST(id % 7 AS INT) AS k, CAST(id % 3 AS INT) AS j, concat(if(id % 2 = 0, 'a', 'A'), id % 3) AS s,

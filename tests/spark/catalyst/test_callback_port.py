@@ -64,6 +64,7 @@ def test_another_user_of_the_machine_calls_nothing(tables: SparkSession) -> None
     assert used(tables, QUERY, "index only") == [("fact", "answered")]
 
 
+@pytest.mark.contract
 @pytest.mark.parametrize("first", [("A", "no token", "e"), ("c", "p0", "apply", "e"), ("", "", ""), ("g", "p0", "e")])
 def test_a_caller_without_the_token_is_not_served(tables: SparkSession, first: tuple[str, ...]) -> None:
     hive_bitmap.enable(tables)

@@ -21,6 +21,8 @@ from tests.contract import contract
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.turn(2)
+
 ROWS = 2000
 QUERIES = ("SELECT id FROM {t} WHERE k = 3", "SELECT id FROM {t} WHERE k = 9", "SELECT k, count(*) FROM {t} GROUP BY k")
 

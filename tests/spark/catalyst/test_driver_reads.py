@@ -17,6 +17,8 @@ from tests.asking import BY_TASKS, answer, by_index, by_spark, difference, frame
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+pytestmark = pytest.mark.turn(2)
+
 TYPES = {
     "b": "id % 2 = 0",
     "t": "CAST(id % 100 AS tinyint)",

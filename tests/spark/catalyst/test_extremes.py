@@ -16,6 +16,8 @@ from tests.contract import contract
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.turn(3)
+
 ROWS = """
 SELECT CAST(IF(id % 11 = 0, NULL, id * 7 % 1000) AS INT) AS k, CAST(id - 500 AS DECIMAL(12,2)) AS m,
   date_add(DATE'1969-11-01', CAST(id % 400 AS INT)) AS d, timestamp_micros(id * 1000003 - 500000000) AS ts,

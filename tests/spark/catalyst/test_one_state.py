@@ -16,6 +16,8 @@ from tests.contract import contract
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+pytestmark = pytest.mark.turn(2)
+
 FACT = (
     "CREATE TABLE f USING parquet AS SELECT CAST(id % 50 AS INT) k, sha2(CAST(id AS STRING), 256) y FROM range(100000)"
 )

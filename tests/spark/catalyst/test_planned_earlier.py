@@ -21,6 +21,8 @@ from tests.contract import contract
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+pytestmark = pytest.mark.turn(3)
+
 COLUMNS = "id BIGINT, k BIGINT, pad STRING"
 TABLES = {
     "of text": f"CREATE TABLE t ({COLUMNS}, p BIGINT) STORED AS TEXTFILE",

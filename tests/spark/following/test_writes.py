@@ -15,6 +15,8 @@ from tests.asking import under
 from tests.contract import contract
 from tests.spark.following.tables import SECONDS, make, require_followed
 
+pytestmark = pytest.mark.turn(2)
+
 FORMATS = ["USING parquet", "USING orc", "STORED AS PARQUET", "STORED AS ORC", "STORED AS TEXTFILE"]
 STATEMENTS = [
     "INSERT INTO t VALUES (1, 1, 7, 'a')",

@@ -16,6 +16,8 @@ from tests.contract import contract
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+pytestmark = pytest.mark.turn(2)
+
 STRATEGIES = (None, "rows", "blocks", "files", "full scan")
 QUERY = "SELECT * FROM t WHERE k = 7"
 

@@ -20,6 +20,8 @@ from tests.contract import contract
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.turn(2)
+
 WRITE: dict[str, Callable[[pa.Table, Path], None]] = {
     "parquet": lambda rows, path: pq.write_table(rows, path),
     "orc": lambda rows, path: orc.write_table(rows, str(path)),

@@ -25,6 +25,8 @@ from tests.contract import contract
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.turn(2)
+
 COLUMNS = "k int, s string, d date, m decimal(7,2), b bigint, f double, flag boolean, other int"
 ROWS = 900
 

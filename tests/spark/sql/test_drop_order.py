@@ -25,6 +25,8 @@ from tests.spark.maintaining.life import flat_table, generations, live, require_
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+pytestmark = pytest.mark.turn(2)
+
 Run = Callable[["SparkSession", str], "DataFrame"]
 
 

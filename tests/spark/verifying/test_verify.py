@@ -26,6 +26,8 @@ from tests.contract import contract
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.turn(2)
+
 ROWS = 3000
 FLIPS = 12
 
