@@ -205,16 +205,27 @@ def _hours(context: click.Context, parameter: click.Parameter, hours: float) -> 
     help="How long replaced files are kept for queries that still read them.",
 )
 @click.option("--location", help="LOCATION of an index whose index table was dropped by other means.")
+@click.option(
+    "--take-over",
+    is_flag=True,
+    help="Keep the folders that this metastore marked before it moved. Never on a copy of a metastore in use.",
+)
 @format_option
 @click.pass_obj
 def clean(
-    endpoint: Endpoint, table: str | None, dry_run: bool, grace: float, location: str | None, format_: str
+    endpoint: Endpoint,
+    table: str | None,
+    dry_run: bool,
+    grace: float,
+    location: str | None,
+    take_over: bool,
+    format_: str,
 ) -> None:
     """Delete unused files of indexes.
 
     These are files of the indexes of TABLE, or of all tables in the current database, that were replaced or dropped, or
     that a failed build left behind. Files are kept if a table references them, if a running build may be writing them,
-    or if they cannot be identified as those of an index.
+    or if they cannot be identified as those of an index of this metastore.
 
     \b
     Example:
@@ -223,6 +234,6 @@ def clean(
     from hive_bitmap.spark.maintaining.clean import clean as run
 
     with endpoint.session(jobs=False) as spark:
-        left = run(spark, table, location=location, grace_seconds=grace * 3600, dry_run=dry_run)
+        left = run(spark, table, location=location, grace_seconds=grace * 3600, dry_run=dry_run, take_over=take_over)
     records = [leftover_record(leftover, dry_run) for leftover in left]
     print_records(format_, records, LEFTOVER_FIELDS, "nothing is left over")

@@ -7,6 +7,7 @@ becomes 0.0, and all NaNs become the same one.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -35,6 +36,10 @@ _ARROW: dict[str, pa.DataType] = {
     "timestamp": pa.timestamp("us", tz="UTC"),
     "timestamp_ntz": pa.timestamp("us"),
 }
+# The characters with which Spark, Arrow, DuckDB and pyorc were seen to find a column by its name: marks of ASCII, and
+# the categories of Unicode for letters, marks that go with them, and numbers.
+_SIGNS = frozenset(" !\"#$%&'()*+,-./:;<=>?@[\\]^_{|}~")
+_CATEGORIES = frozenset("LMN")
 _TYPE = re.compile(r"(?P<base>[a-z_]+)(?:\((?P<first>\d+)(?:,\s*(?P<second>\d+))?\))?(?: collate \S+)?", re.IGNORECASE)
 
 
@@ -67,6 +72,15 @@ class KeyColumn:
         """(precision, scale) of a decimal, (length,) of char and varchar, () of other types."""
         found = _TYPE.fullmatch(self.type)
         return tuple(int(number) for number in (found["first"], found["second"]) if number) if found else ()
+
+
+def has_plain_name(name: str) -> bool:
+    """Return whether all readers find a column of this name, as far as its characters tell.
+
+    >>> has_plain_name("größe (cm)"), has_plain_name("a`b")
+    (True, False)
+    """
+    return all(one in _SIGNS or unicodedata.category(one)[0] in _CATEGORIES for one in name)
 
 
 def is_simple(column: KeyColumn) -> bool:

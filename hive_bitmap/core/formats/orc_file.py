@@ -20,7 +20,7 @@ from pyarrow import orc
 
 from hive_bitmap.core import stores
 from hive_bitmap.core.formats import file_tails
-from hive_bitmap.core.formats.key_values import KeyColumn, decoding
+from hive_bitmap.core.formats.key_values import KeyColumn, decoding, has_plain_name
 from hive_bitmap.core.formats.orc_types import Conversion, conversion_for
 from hive_bitmap.errors import Undecodable
 
@@ -63,6 +63,7 @@ def open_file(path: str) -> OrcHandle:
         file_tails.require_plain_orc(source)
         file = orc.ORCFile(source)
         schema = root(footer(source))
+        _require_plain_names(schema)
         columns = tuple(
             KeyColumn(name, kind.attributes.get(_CATALYST_TYPE, str(kind)), field_id=_id(kind.attributes))
             for name, kind in schema.fields.items()
@@ -94,6 +95,22 @@ def statistics(opened: pyorc.Reader, name: str) -> Mapping[str, Any]:
     return found
 
 
+def _require_plain_names(kind: pyorc.TypeDescription) -> None:
+    """Raise Undecodable if Spark may not find a column, or a field inside of one, by its name in the file.
+
+    Spark writes the columns that it wants as the text of a type, in which it does not escape a backtick. All columns
+    of the text may then be others.
+    """
+    fields = kind.fields if isinstance(kind, pyorc.Struct) else {}
+    for name in fields:
+        if not has_plain_name(name):
+            raise Undecodable(f"only Spark's own reader knows what it reads of a column named {name!r}")
+    inner = [getattr(kind, part, None) for part in ("type", "key", "value")]
+    for one in (*fields.values(), *inner, *getattr(kind, "cont_types", ())):
+        if isinstance(one, pyorc.TypeDescription):
+            _require_plain_names(one)
+
+
 def _id(attributes: Mapping[str, str]) -> int | None:
     """Return the id that Iceberg gave to a column of the file."""
     found = attributes.get(_ICEBERG_ID, "")
@@ -102,6 +119,8 @@ def _id(attributes: Mapping[str, str]) -> int | None:
 
 def find(handle: OrcHandle, column: KeyColumn) -> tuple[str, Conversion] | None:
     """Return the column's name in the file and how to read it, None if the file lacks the column; raise Undecodable."""
+    if not has_plain_name(column.name):
+        raise Undecodable(f"only Spark's own reader knows what it reads of a column named {column.name!r}")
     if column.field_id is not None:
         if any(one.field_id is None for one in handle.columns):
             raise Undecodable(f"column {column.name!r} has an id in the table, and columns of the file have none")

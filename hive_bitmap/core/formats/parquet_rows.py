@@ -11,7 +11,6 @@ against 5.5 ms by a query for each with a semi-join, which is faster from a hund
 from __future__ import annotations
 
 import contextlib
-import functools
 import itertools
 import math
 from collections.abc import Iterator, Sequence
@@ -25,6 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hive_bitmap.core import stores
+from hive_bitmap.core.formats.duckdb_cursors import cursor
 from hive_bitmap.core.formats.key_values import KeyColumn, arrow_type, converted, decoding, nulls
 from hive_bitmap.core.formats.parquet_file import ParquetHandle, find, open_file
 from hive_bitmap.core.memory_budget import Cache
@@ -253,7 +253,7 @@ def _largest_row(handle: ParquetHandle, names: Sequence[str], blocks: Sequence[i
 def _read_numbers(path: str, names: Sequence[str], numbers: Rows) -> pa.Table:
     if len(numbers) <= FEW_ROWS:
         return _by_numbers([path], names, [numbers])
-    with _database().cursor() as connection:
+    with cursor() as connection:
         connection.register("wanted", pa.table({_ROW_NUMBER: numbers}))
         return connection.sql(_SEMI_JOIN.format(columns=_listed(names)), params=[path]).to_arrow_table()
 
@@ -262,21 +262,12 @@ def _by_numbers(paths: Sequence[str], names: Sequence[str], numbers: Sequence[Ro
     """Read some rows of each file, whose columns have the same types in all of them."""
     columns = _listed(names)
     parts = [_BY_NUMBERS.format(columns=columns, numbers=", ".join(map(str, some.tolist()))) for some in numbers]
-    with _database().cursor() as connection:
+    with cursor() as connection:
         return connection.sql(" UNION ALL ".join(parts), params=list(paths)).to_arrow_table()
 
 
 def _listed(names: Sequence[str]) -> str:
     return ", ".join(f"file.{_quoted(name)}" for name in names) or "1"
-
-
-@functools.cache
-def _database() -> duckdb.DuckDBPyConnection:
-    """Return the DuckDB database of this process, since opening one takes 12 ms. It caches no files."""
-    options: dict[str, str | bool | int | float | list[str]] = {"threads": 1, "enable_external_file_cache": False}
-    database = duckdb.connect(":memory:", config=options)
-    database.execute("SET GLOBAL TimeZone = 'UTC'")
-    return database
 
 
 def _by_arrow(handle: ParquetHandle, output: _Output, selection: Sequence[Wanted]) -> Iterator[pa.RecordBatch]:

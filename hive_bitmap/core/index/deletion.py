@@ -38,10 +38,10 @@ class Remains:
     why: str
 
 
-def delete(folders: Iterable[str], definition: Definition) -> list[Remains]:
-    """Delete generations of an index; it is no error if one is gone. Return what stays."""
+def delete(folders: Iterable[str], definition: Definition, metastore: str) -> list[Remains]:
+    """Delete generations of an index of this metastore; it is no error if one is gone. Return what stays."""
     given = list(folders)
-    if problem := roots.refusal(definition) if given else "":
+    if problem := roots.refusal(definition, metastore) if given else "":
         return [Remains(folder, problem) for folder in given]
     return [left for left in map_parallel(partial(_delete, definition), given) if left is not None]
 
@@ -52,7 +52,7 @@ def delete_staging(folder: str, root: str) -> None:
     stores.remove_folder(folder, root)
 
 
-def remove_root(definition: Definition) -> str:
+def remove_root(definition: Definition, metastore: str) -> str:
     """Remove the folders of an index's partitions, then its marker and root, where they hold nothing else.
 
     Return a sentence that says what they hold that is not of this index; "" if nothing. While there are generations,
@@ -60,9 +60,9 @@ def remove_root(definition: Definition) -> str:
     early versions, all these folders stay: they may have been there before.
     """
     root = definition.root
-    if problem := roots.refusal(definition):
+    if problem := roots.refusal(definition, metastore):
         return problem
-    if not roots.is_marked(definition):
+    if not roots.is_marked(definition, metastore):
         return (
             f"folder {root} stays, as it has no marker {roots.MARKER}; {roots.BY_HAND}" if stores.exists(root) else ""
         )
@@ -78,9 +78,9 @@ def remove_root(definition: Definition) -> str:
     return _stays(root, strange)
 
 
-def remove_empty_parents(folders: Iterable[str], definition: Definition) -> None:
+def remove_empty_parents(folders: Iterable[str], definition: Definition, metastore: str) -> None:
     """Remove the folders above generations, below their root, as long as they are empty, if the root is marked."""
-    if roots.is_marked(definition):
+    if roots.is_marked(definition, metastore):
         for folder in folders:
             _remove_empty_parents(folder, definition.root)
 

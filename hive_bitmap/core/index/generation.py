@@ -104,13 +104,15 @@ def accesses(folders: Sequence[tuple[str, str]]) -> list[Access | None]:
 def start(folder: str, access: Access | None, definition: Definition, linked: Sequence[str] = ()) -> None:
     """Create the folder of a generation, with this access if its store has such, and mark it as being built.
 
-    `linked` are the names of the shards that will be linked or copied into it. Raise FileExistsError if the folder, or
-    that of its manifest, is there already, and so may be somebody else's; OSError for a link between root and folder.
+    It counts as such until `markers.end_work`, or the end of this process. `linked` are the names of the shards that
+    will be linked or copied into it. Raise FileExistsError if the folder, or that of its manifest, is there already,
+    and so may be somebody else's; OSError for a link between root and folder.
     """
     _require_no_link(folder, definition.root)
     stores.make_folder(parent(folder))
     stores.make_new_folder(folder, access)
     content = {**asdict(Author.this_process()), "definition": to_properties(definition), "linked": list(linked)}
+    markers.begin_work(folder)
     markers.write(folder, MARKER, content)
     stores.make_new_folder(f"{folder}/{FOLDER}")
 
@@ -286,7 +288,7 @@ def usage(folder: str) -> Usage:
     if retired is not None:
         return Usage(State.REPLACED, max(time.time() - retired, 0.0), known.definition)
     complete = _is_complete(folder)
-    if known.author.is_at_work(complete):
+    if markers.is_in_work(folder, known.author, complete):
         return Usage(State.BUILDING, 0.0, known.definition)
     if complete:
         return Usage(State.COMPLETE, 0.0, known.definition)
@@ -299,7 +301,7 @@ def is_being_written(folder: str) -> bool:
         known = built(folder)
     except Unreadable:
         return False
-    return known is not None and not _is_complete(folder) and known.author.is_at_work(False)
+    return known is not None and not _is_complete(folder) and markers.is_in_work(folder, known.author, False)
 
 
 def is_marker(name: str) -> bool:

@@ -12,8 +12,10 @@ import re
 import socket
 import time
 import zlib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from threading import Lock
 from typing import Any, TypeGuard
 
 from hive_bitmap.core import stores
@@ -24,6 +26,8 @@ _CRC = "crc32"
 _STARTTIME = 22 - 3  # of the fields of /proc/<pid>/stat, which proc(5) numbers from 1; two stand before `_stat`
 _END_OF_TIME = 1e11  # seconds, in the year 5138
 Content = Mapping[str, Any]
+_in_work: Counter[str] = Counter()  # folders in which builds of this process are at work
+_lock = Lock()
 
 
 class Unreadable(Exception):
@@ -67,8 +71,38 @@ class Author:
             return young  # whether a process of another machine lives is unknown
         return _alive(self.pid) and (young or (not complete and self._may_be_alive()))
 
+    @property
+    def is_this_process(self) -> bool:
+        """Whether this very process wrote the marker; never true where the system does not say when it began."""
+        this = Author.this_process()
+        return bool(self.process_start) and replace(self, started=0) == replace(this, started=0)
+
     def _may_be_alive(self) -> bool:
         return not self.process_start or _start_of(self.pid) in (0, self.process_start)
+
+
+def begin_work(folder: str) -> None:
+    """Note that a build of this process is at work in a folder, until `end_work`."""
+    with _lock:
+        _in_work[folder] += 1
+
+
+def end_work(folders: Iterable[str]) -> None:
+    """Note that a build of this process no longer works in these folders, whether or not it had begun to."""
+    with _lock:
+        _in_work.subtract(folders)
+        for folder in [folder for folder, builds in _in_work.items() if builds <= 0]:
+            del _in_work[folder]
+
+
+def is_in_work(folder: str, author: Author, complete: bool) -> bool:
+    """Return whether the author of the marker in a folder may still be at work there.
+
+    A process knows that of itself. Others are asked as by `Author.is_at_work`.
+    """
+    if author.is_this_process:
+        return folder in _in_work
+    return author.is_at_work(complete)
 
 
 def is_time(value: object) -> TypeGuard[float]:

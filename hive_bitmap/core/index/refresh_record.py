@@ -37,15 +37,15 @@ class RefreshRecord:
         return cls(author=began, seconds=round(seconds, 3), files=files, error=error)
 
 
-def write(definition: Definition, record: RefreshRecord) -> None:
+def write(definition: Definition, record: RefreshRecord, metastore: str) -> None:
     """Write the record into the root of an index. Raise OSError and StoreError; this process reads it all the same.
 
-    Only a root with the marker of this very index gets it. A place that properties name may be somebody else's, and
-    some stores would make anew the root of an index that was dropped meanwhile.
+    Only a root with the marker of this very index, and of this metastore, gets it. A place that properties name may be
+    somebody else's, and some stores would make anew the root of an index that was dropped meanwhile.
     """
     with _lock:
         _written_here[_key(definition)] = record
-    if roots.is_marked(definition):
+    if roots.is_marked(definition, metastore):
         fields = {"seconds": record.seconds, "files": record.files, "error": record.error}
         markers.write(definition.root, NAME, {**asdict(record.author), **fields})
 

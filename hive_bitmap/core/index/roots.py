@@ -4,11 +4,14 @@ The marker is written when the index is created, and compared before anything in
 the index, which no other has, so that neither a root in the properties of another table nor another index in the same
 folder is mistaken for this one. Indexes of early versions have no id until their next rebuild: until then database,
 table and root in the markers of their generations tell them.
+
+A copy of a metastore has the same tables with the same ids, so the marker names the metastore, too. Only sessions of
+that metastore write or delete in the root. In a copy, the next rebuild gives the index another root.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from uuid import uuid4
 
@@ -27,7 +30,7 @@ BY_HAND = "delete what is yours of it by hand"
 class Owner:
     """The index to which a root belongs, by the marker in it: `index` is its name when it was created.
 
-    `metastore` tells the metastore in which it was created (`metastore/identity.metastore_id`).
+    `metastore` tells the metastore in which it was created (`metastore/identity.metastore_id`); "" if nothing does.
     """
 
     id: str
@@ -74,23 +77,36 @@ def owner(root: str) -> Owner | None:
     return Owner(**{name: str(value) for name, value in named.items()}, author=Author.of(content, MARKER))
 
 
-def claim(definition: Definition, metastore: Callable[[], str]) -> None:
+def claim(definition: Definition, metastore: str) -> None:
     """Mark the root of an index as its own, unless it is already. Raise Unsupported if it is another index's.
 
-    `metastore` returns what tells the metastore of the index. A marker that cannot be read stays, and keeps anything in
-    the root from being deleted.
+    A build is at work in the root until `markers.end_work`. `metastore` is the id of the index's metastore. A marker
+    that cannot be read stays, and keeps anything in the root from being deleted.
     """
     stores.make_folder(definition.root)
     try:
         known = owner(definition.root)
     except Unreadable:
+        markers.begin_work(definition.root)
         return
     if known is None and definition.id:
-        named = {"id": definition.id, "index": definition.name}
-        home = {"database": definition.database, "table": definition.table, "metastore": metastore()}
-        markers.write(definition.root, MARKER, {**named, **home, **asdict(Author.this_process())})
-    if problem := refusal(definition):
+        _mark(definition, metastore)
+        known = owner(definition.root)
+    if problem := _dispute(known, definition, metastore):
         raise Unsupported(f"{problem}: drop index {definition.name}, and create it anew")
+    markers.begin_work(definition.root)
+
+
+def take_over(definition: Definition, metastore: str) -> None:
+    """Mark the root of an index, which another metastore has marked, as one of this metastore."""
+    if metastore and is_elsewhere(definition, metastore):
+        _mark(definition, metastore)
+
+
+def _mark(definition: Definition, metastore: str) -> None:
+    named = {"id": definition.id, "index": definition.name}
+    home = {"database": definition.database, "table": definition.table, "metastore": metastore}
+    markers.write(definition.root, MARKER, {**named, **home, **asdict(Author.this_process())})
 
 
 def identified(definition: Definition) -> Definition:
@@ -104,8 +120,8 @@ def identified(definition: Definition) -> Definition:
     return replace(definition, id=known.id if known is not None and _is_home(known, definition) else new_id())
 
 
-def refusal(definition: Definition) -> str:
-    """Return why nothing in the root of an index may be deleted, as a sentence; "" if it may."""
+def refusal(definition: Definition, metastore: str) -> str:
+    """Return why a session of this metastore may delete nothing in the root of an index; "" if it may."""
     try:
         known = owner(definition.root)
     except Unreadable as e:
@@ -113,18 +129,58 @@ def refusal(definition: Definition) -> str:
             f"folder {definition.root} is left alone, as {e}: if it is this index's folder, delete the marker, and the "
             "next rebuild writes it anew"
         )
-    if known is None or (_is_home(known, definition) and definition.id == known.id):
+    return _why_left(known, definition, metastore)
+
+
+def _why_left(known: Owner | None, definition: Definition, metastore: str) -> str:
+    """Return why a session of this metastore leaves a root alone, by its owner; "" if it may delete in it."""
+    if problem := _dispute(known, definition, metastore):
+        return problem
+    if known is not None and known.metastore and not metastore:
+        return (
+            f"folder {definition.root} is left alone, as this session does not show whether its metastore is the one "
+            f"that the marker {MARKER} names: set spark.hadoop.hive.metastore.uris where Spark is started"
+        )
+    return ""
+
+
+def _dispute(known: Owner | None, definition: Definition, metastore: str) -> str:
+    """Return why a root belongs to another index or metastore, by its owner; "" if it does not."""
+    if known is None:
         return ""
-    return f"folder {definition.root} is left alone, as its marker {MARKER} says that it is of index {known.described}"
+    left = f"folder {definition.root} is left alone, as its marker {MARKER} says that it is of"
+    if not (_is_home(known, definition) and definition.id == known.id):
+        return f"{left} index {known.described}"
+    return "" if may_be_same(known.metastore, metastore) else f"{left} another metastore"
 
 
-def is_marked(definition: Definition) -> bool:
-    """Return whether the marker in the root of an index names this very index."""
+def is_marked(definition: Definition, metastore: str) -> bool:
+    """Return whether the marker in the root names this very index, and this metastore or none."""
     try:
         known = owner(definition.root)
     except Unreadable:
         return False
-    return known is not None and _is_home(known, definition) and definition.id == known.id
+    return known is not None and not _why_left(known, definition, metastore)
+
+
+def is_elsewhere(definition: Definition, metastore: str) -> bool:
+    """Return whether the marker in the root of an index names it as one of another metastore."""
+    try:
+        known = owner(definition.root)
+    except Unreadable:
+        return False
+    if known is None or not _is_home(known, definition) or definition.id not in ("", known.id):
+        return False
+    return not may_be_same(known.metastore, metastore)
+
+
+def may_be_same(one: str, other: str) -> bool:
+    """Return whether two ids may be of one metastore: they share an address, or one of them is not known.
+
+    >>> may_be_same("a,b", "b,c"), may_be_same("a", "b"), may_be_same("a", "")
+    (True, False, True)
+    """
+    return not one or not other or not set(one.split(",")).isdisjoint(other.split(","))
 
 
 def rival(definition: Definition, others: Iterable[Definition]) -> str:

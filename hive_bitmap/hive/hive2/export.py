@@ -23,7 +23,7 @@ from hive_bitmap.core.index.manifest import Freshness, Manifest
 from hive_bitmap.core.index.shard import CARDINALITY, let_read, write
 from hive_bitmap.core.index.table_schema import shard_name
 from hive_bitmap.core.stores.paths import parent
-from hive_bitmap.core.table_info import NULL_PARTITION, Table, hadoop_path
+from hive_bitmap.core.table_info import NULL_PARTITION, Table, raw_hadoop_path
 from hive_bitmap.errors import FileChanged, HiveBitmapError, Unsupported
 from hive_bitmap.hive.hive2.ddl import HiveIndex, HivePartition
 from hive_bitmap.spark.building.shard_compaction import shard_rows
@@ -68,7 +68,7 @@ def export(spark: SparkSession, table: str, index: str, root: str, name: str | N
     _require_readable(base, found)
     permission.require_reading(spark, base, found.definition.column_names, "an export")
     definition, called = found.definition, check_name(name or f"hive_{found.definition.name}")
-    home = hadoop_path(root if ":" in root.partition("/")[0] else "file:" + stores.absolute(root))
+    home = raw_hadoop_path(root if ":" in root.partition("/")[0] else "file:" + stores.absolute(root))
     home = f"{home}/{generation.new_name()}"
     states, columns = catalog.published_generations(spark, found), [column.name for column in base.partition_columns]
     partitions, copies = [], []

@@ -34,22 +34,31 @@ ProgressCallback = Callable[[BuildProgress], None]
 
 
 def index_files(
-    spark: SparkSession, planned: BuildPlan, progress: ProgressCallback | None
+    spark: SparkSession, planned: BuildPlan, progress: ProgressCallback | None, mine: str, in_work: list[str]
 ) -> tuple[BuildPlan, list[ShardReport]]:
     """Begin the new generations of a build, and index its base files into them.
 
-    Return the plan with these generations, and the reports of the tasks. What a failed attempt began is deleted. Raise
-    BuildFailed, OSError and StoreError.
+    Return the plan with these generations, and the reports of the tasks. What a failed attempt began is deleted; `mine`
+    is the id of the metastore. Add the generations to `in_work`. Raise BuildFailed, OSError and StoreError.
     """
+
+    def attempt(plan: BuildPlan, fatal: Mapping[str, str]) -> list[ShardReport]:
+        in_work.extend(change.folder for change in to_build(plan))
+        try:
+            return _attempt(spark, plan, fatal, progress)
+        except BaseException:
+            delete_begun(plan, mine)
+            raise
+
     try:
-        return planned, _attempt(spark, planned, {}, progress)
+        return planned, attempt(planned, {})
     except WorkerDied as died:
         if format_of(planned.base) in LAYOUTS:  # no file of these is read by C++
             raise
         log.warning("a Python worker ended, so each file is tried in a process of its own: %s", died)
     fatal = build_job.fatal_files(spark, jobs(spark, planned.base, to_build(planned)))
     again = replace(planned, changes=tuple(map(_in_new_folder, planned.changes)))
-    return again, _attempt(spark, again, fatal, progress)
+    return again, attempt(again, fatal)
 
 
 def to_build(planned: BuildPlan) -> list[Change]:
@@ -57,12 +66,12 @@ def to_build(planned: BuildPlan) -> list[Change]:
     return [change for change in planned.changes if not change.refresh.up_to_date]
 
 
-def delete_begun(planned: BuildPlan) -> None:
+def delete_begun(planned: BuildPlan, mine: str) -> None:
     """Delete the generations that a build began; what fails is left to `clean`."""
     try:
         for number, scope in enumerate(planned.scopes):
             folders = [change.folder for change in to_build(planned) if change.index == number]
-            deletion.delete(folders, scope.definition)
+            deletion.delete(folders, scope.definition, mine)
     except (OSError, StoreError) as e:
         log.warning("files of the failed build could not be deleted and are left to clean: %s", e)
 
@@ -71,16 +80,12 @@ def _attempt(
     spark: SparkSession, planned: BuildPlan, fatal: Mapping[str, str], progress: ProgressCallback | None
 ) -> list[ShardReport]:
     base, needed = planned.base, to_build(planned)
-    try:
-        partition_change.start(needed)
-        with staging.for_build(spark, base, needed) as staged, ThreadPoolExecutor(1) as pool:
-            # Spark caches file listings: a full scan in this session must not miss files that the index covers.
-            refreshed = pool.submit(metastore.refresh_files, spark, base)
-            reports = build_job.run(spark, jobs(spark, base, needed, staged, fatal), progress)
-            refreshed.result()
-    except BaseException:
-        delete_begun(planned)
-        raise
+    partition_change.start(needed)
+    with staging.for_build(spark, base, needed) as staged, ThreadPoolExecutor(1) as pool:
+        # Spark caches file listings: a full scan in this session must not miss files that the index covers.
+        refreshed = pool.submit(metastore.refresh_files, spark, base)
+        reports = build_job.run(spark, jobs(spark, base, needed, staged, fatal), progress)
+        refreshed.result()
     return reports
 
 

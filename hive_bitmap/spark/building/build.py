@@ -11,7 +11,6 @@ import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -19,7 +18,7 @@ import pyarrow.compute as pc
 
 from hive_bitmap.core.explaining.measures import seconds, size
 from hive_bitmap.core.explaining.reports import Report, Reports
-from hive_bitmap.core.index import deletion, listing_digest, roots
+from hive_bitmap.core.index import deletion, listing_digest, markers, roots
 from hive_bitmap.core.index.definition import REFRESH_INTERVAL, Definition, define, flag, require_distinct
 from hive_bitmap.core.index.manifest import FILES, SHARDS
 from hive_bitmap.core.table_info import Table
@@ -159,7 +158,7 @@ def build(
             continue
         catalog.require_free(spark, base, indexes, definition)
         _warn_of_equal(definition, indexes)
-        definitions.append(locations.with_root(spark, base, definition, location))
+        definitions.append(locations.with_root(spark, definition, location))
     require_distinct(definitions)
     if not definitions:
         return Reports()
@@ -209,7 +208,8 @@ def rebuild(
     New and changed base files are read; what the index holds of the others is kept. Partitions that are up to date stay
     unchanged. `partition`, values of some or all partition columns, limits the rebuild to the partitions that have
     them. With `full` everything is built from scratch; with `compact` small shards are merged, without reading base
-    files. Raise NotFound, Unsupported if the table or a column has changed since it was indexed, and BuildFailed.
+    files. In a copied metastore, the first rebuild of an index builds all of it in a folder of its own. Raise NotFound,
+    Unsupported if the table or a column has changed since it was indexed, and BuildFailed.
     """
     started = time.monotonic()
     return _rebuild(spark, plan_rebuild(spark, table, names, partition, full, compact), progress, started)
@@ -235,12 +235,15 @@ def refresh(
 
     `partitions` are specs, values of some or all partition columns as the metastore writes them: only partitions that
     match one of them are looked at; if there are none, all. A spec may match nothing, as that of a partition that was
-    dropped meanwhile. A change of the encoding waits for a refresh or rebuild of all partitions. Raise as `rebuild`.
+    dropped meanwhile. A change of the encoding waits for a refresh or rebuild of all partitions. In a copied metastore,
+    the first refresh that finds a change is a `rebuild` of all partitions. Raise as `rebuild`.
     """
     started = time.monotonic()
     planned = plan_refresh(spark, table, names, partitions)
     if planned.is_empty:
         return Reports(_report(planned, number, (), 0, started) for number in range(len(planned.scopes)))
+    if locations.any_elsewhere(spark, [scope.definition for scope in planned.scopes]):
+        planned = plan_rebuild(spark, table, names, None, full=False, compact=False)
     return _rebuild(spark, planned, progress, started)
 
 
@@ -278,23 +281,40 @@ def _rebuild(
 def _run(
     spark: SparkSession, planned: BuildPlan, created: bool, progress: ProgressCallback | None, started: float
 ) -> list[BuildReport]:
-    base = planned.base
+    in_work: list[str] = []
+    try:
+        return _carry_out(spark, planned, created, progress, started, in_work)
+    finally:
+        markers.end_work(in_work)
+
+
+def _carry_out(
+    spark: SparkSession,
+    planned: BuildPlan,
+    created: bool,
+    progress: ProgressCallback | None,
+    started: float,
+    in_work: list[str],
+) -> list[BuildReport]:
+    """Carry out a plan; add to `in_work` the folders in which this build is at work."""
+    base, mine = planned.base, metastore_id(spark)
     try:
         for scope in planned.scopes:
-            roots.claim(scope.definition, partial(metastore_id, spark))
-        planned, reports = attempts.index_files(spark, planned, progress)
+            roots.claim(scope.definition, mine)
+            in_work.append(scope.definition.root)
+        planned, reports = attempts.index_files(spark, planned, progress, mine, in_work)
         contents = partition_change.finish(planned.changes, reports)
         changed = sources.changed(base, planned.sources)
     except (OSError, StoreError) as e:
-        _delete_unfinished(planned, created)
+        _delete_unfinished(planned, created, mine)
         raise BuildFailed(f"the build failed, the published index is untouched: {e}") from e
     except BaseException:
-        _delete_unfinished(planned, created)
+        _delete_unfinished(planned, created, mine)
         raise
     publish(spark, base, [_switch(planned, number, contents, created) for number in range(len(planned.scopes))])
     for scope in planned.scopes:
         if scope.remains:
-            drop_remains(spark, scope.definition)
+            drop_remains(spark, scope.elsewhere or scope.definition)
     if attempts.to_build(planned) or created:
         _warn_of_untrusted(spark, planned)
     return Reports(_report(planned, number, contents, changed, started) for number in range(len(planned.scopes)))
@@ -309,12 +329,13 @@ def _warn_of_untrusted(spark: SparkSession, planned: BuildPlan) -> None:
             log.warning("built, but not used by queries: %s", why)
 
 
-def _delete_unfinished(planned: BuildPlan, created: bool) -> None:
+def _delete_unfinished(planned: BuildPlan, created: bool, mine: str) -> None:
     """Delete the generations that were begun, and the roots of new indexes; what fails is left to `clean`."""
-    attempts.delete_begun(planned)
+    attempts.delete_begun(planned, mine)
     try:
-        for scope in planned.scopes if created else ():
-            deletion.remove_root(scope.definition)
+        for scope in planned.scopes:
+            if created or scope.elsewhere is not None:
+                deletion.remove_root(scope.definition, mine)
     except (OSError, StoreError) as e:
         log.warning("files of the failed build could not be deleted and are left to clean: %s", e)
 
@@ -333,6 +354,7 @@ def _switch(planned: BuildPlan, number: int, contents: Sequence[Content], create
         listings={values: digest for values, digest in listings.items() if scope.recorded(values) != digest},
         dropped=planned.dropped(number),
         created=created,
+        former=scope.elsewhere,
     )
 
 

@@ -23,7 +23,7 @@ from hive_bitmap.spark.building.refresh import from_scratch, refresh
 from hive_bitmap.spark.metastore import base_files, metastore, permission, serde
 from hive_bitmap.spark.metastore.base_files import Source, Spec
 from hive_bitmap.spark.metastore.file_listing import format_of
-from hive_bitmap.spark.registry import catalog
+from hive_bitmap.spark.registry import catalog, locations
 from hive_bitmap.spark.registry.catalog import Index, Published
 from hive_bitmap.spark.registry.coverage import covered
 from hive_bitmap.spark.tasks.distribution import parallelism
@@ -44,7 +44,8 @@ class Scope:
     only counted in `untouched`. `remains` says that a killed build left a table which was to replace the index table.
     What it knows of the files with the paths `removed`, which the table no longer has, is kept for older versions. A
     new index takes what it can from `former`, an index of the table under an earlier name, whose generations are
-    `taken`.
+    `taken`. `elsewhere` is the definition with the root of another metastore, of which this one is a copy; the build
+    gives the index a root of its own.
     """
 
     definition: Definition
@@ -57,6 +58,7 @@ class Scope:
     removed: frozenset[str] = frozenset()
     former: Definition | None = None
     taken: Mapping[Values, str] = field(default_factory=dict)
+    elsewhere: Definition | None = None
 
     def kept(self, values: Values) -> Manifest | None:
         """Return the manifest of a partition from which a build keeps what it can; None if there is none."""
@@ -131,9 +133,11 @@ class BuildPlan:
 
 
 def plan_creation(spark: SparkSession, base: Table, definitions: Sequence[Definition]) -> BuildPlan:
-    """Plan the build of new indexes."""
+    """Plan the build of new indexes. Raise InvalidProperty if a root lies where a partition of the table does."""
     empty = [Scope(definition=definition, published={}) for definition in definitions]
-    return _plan(spark, base, empty, base_files.partitions(spark, base), compact=False)
+    partitions = base_files.partitions(spark, base)
+    locations.require_apart_from(base, definitions, [partition.location for partition in partitions])
+    return _plan(spark, base, empty, partitions, compact=False)
 
 
 def plan_attachment(
@@ -149,7 +153,9 @@ def plan_attachment(
         )
         for definition, index in zip(definitions, former, strict=True)
     ]
-    return _plan(spark, base, scopes, base_files.partitions(spark, base), compact=False)
+    partitions = base_files.partitions(spark, base)
+    locations.require_apart_from(base, definitions, [partition.location for partition in partitions])
+    return _plan(spark, base, scopes, partitions, compact=False)
 
 
 def plan_rebuild(
@@ -203,11 +209,22 @@ def _plan_existing(
     states = [catalog.published(spark, index) for index in wanted]
     known = list(dict.fromkeys([one.values for one in partitions] + [values for state in states for values in state]))
     chosen = set(choose(base, known))
+    elsewhere = [not quick and locations.any_elsewhere(spark, [index.definition]) for index in wanted]
+    if any(elsewhere):
+        chosen, whole = set(known), True
     scopes = []
-    for index, state in zip(wanted, states, strict=True):
+    for index, state, is_elsewhere in zip(wanted, states, elsewhere, strict=True):
         definition = index.definition.renewed() if whole else index.definition
         if problem := roots.rival(definition, catalog.trusted_definitions(indexes)):
             raise Unsupported(problem)
+        if is_elsewhere:
+            log.warning(
+                "index %s gets a folder of its own: %s is marked as that of another metastore; if this one was moved, "
+                "and is not a copy, run clean with --take-over before a rebuild",
+                definition.name,
+                definition.root,
+            )
+            definition = locations.with_root(spark, definition, None)
         scope = Scope(
             definition=roots.identified(definition),
             published={values: one for values, one in state.items() if values in chosen},
@@ -215,6 +232,7 @@ def _plan_existing(
             quick=quick and not index.problem,  # which a build that looks at everything repairs
             removed=_removed(spark, base, definition),
             remains=any(roots.is_replacement(copy, index.definition) for copy in index.copies),
+            elsewhere=index.definition if is_elsewhere else None,
         )
         scopes.append(scope)
     return _plan(spark, base, scopes, [one for one in partitions if one.values in chosen], compact)

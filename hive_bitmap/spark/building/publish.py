@@ -17,10 +17,10 @@ from hive_bitmap.core.index import deletion, generation, listing_digest, roots
 from hive_bitmap.core.index.definition import Definition, from_table, stored_columns, to_properties
 from hive_bitmap.core.index.generation import State
 from hive_bitmap.core.parallel import map_parallel
-from hive_bitmap.core.table_info import Table, Values, literal, quote
+from hive_bitmap.core.table_info import Table, Values
 from hive_bitmap.errors import BuildFailed, StoreError, Unsupported
 from hive_bitmap.spark.metastore import alter_table, metastore
-from hive_bitmap.spark.metastore.table_owner import owned_by
+from hive_bitmap.spark.metastore.identity import metastore_id
 from hive_bitmap.spark.registry import catalog
 from hive_bitmap.spark.registry.catalog import Index
 
@@ -35,7 +35,8 @@ class Switch:
     """The metastore changes for one index: new generations (`folders`) by partition, and partitions to drop.
 
     `listings` are the `listing_digest` to record, of new generations and of others. Other partitions stay unchanged.
-    The table of a `created` index may not exist yet; any other must exist.
+    The table of a `created` index may not exist yet; any other must exist. `former` is the definition that the table
+    of an index has before the index gets another root, in a copied metastore.
     """
 
     definition: Definition
@@ -43,6 +44,7 @@ class Switch:
     listings: Mapping[Values, str] = field(default_factory=dict)
     dropped: Collection[Values] = ()
     created: bool = False
+    former: Definition | None = None
 
     @property
     def properties(self) -> dict[Values, dict[str, str]]:
@@ -76,7 +78,7 @@ def publish(spark: SparkSession, base: Table, switches: Sequence[Switch]) -> Non
             except Exception as e:  # no narrower class: without py4j (Spark Connect) its errors cannot be imported
                 switched = _discard(spark, switch)
                 for later in switches[done + 1 :]:
-                    _delete_new(later, list(later.folders.values()))
+                    _delete_new(spark, later, list(later.folders.values()))
                 raise BuildFailed(_failure(switches, done, switched, e)) from e
 
 
@@ -98,50 +100,50 @@ def drop(spark: SparkSession, base: Table | None, index: Doomed) -> None:
     definition, live = index.definition, index.live
     with catalog.changing():
         if _is_there(spark, definition):
-            spark.sql(f"{metastore.OWN_STATEMENT} DROP TABLE IF EXISTS {definition.spark_name}")
+            alter_table.drop_named(spark, definition.spark_name, if_exists=True)
             drop_remains(spark, definition, of_others=True)
         if base is not None:
             catalog.point_to(spark, base, set(), {definition.index_table})
+    mine = metastore_id(spark)
     try:
-        if refusal := index.refusal or roots.refusal(definition):
+        if refusal := index.refusal or roots.refusal(definition, mine):
             log.warning("index %s is dropped, but %s", definition.name, refusal)
             return
         found = generation.all_below(definition.root)
         unused = generation.superseded([folder for folder in found if folder not in live], (), definition, 0)
-        remains = deletion.delete([*(folder for folder in found if folder in live), *unused], definition)
-        stays = deletion.remove_root(definition)
+        remains = deletion.delete([*(folder for folder in found if folder in live), *unused], definition, mine)
+        stays = deletion.remove_root(definition, mine)
         for why in dict.fromkeys([*(left.why for left in remains), *filter(None, [stays])]):
             log.warning("index %s is dropped, but %s", definition.name, why)
     except (OSError, StoreError, Unsupported) as e:
         with suppress(
             OSError, StoreError, Unsupported
         ):  # without the marker, clean must wait until the build process has ended
-            _retire(definition, live)
+            _retire(spark, definition, live)
         raise StoreError(
-            f"index {definition.name} is dropped, but files of it are left in {definition.root}, which clean deletes "
-            f"with that as its location: {e}"
+            f"index {definition.name} is dropped, but files of it are left in {definition.root} ({e}): once they can "
+            f"be deleted, run clean with the location {definition.root} and a grace of 0"
         ) from e
 
 
-def create_statement(
+def index_table(
     base: Table, definition: Definition, location: str, more: Mapping[str, str] = MappingProxyType({})
-) -> str:
-    """Return the DDL of an index table for Spark; it also runs in Hive, unless there is a timestamp_ntz column.
+) -> Table:
+    """Return the index table to create, which Hive reads too, unless there is a timestamp_ntz column.
 
     `more` are properties besides those of the definition.
     """
-    fields = [(column.name, column.type) for column in (*definition.columns, *stored_columns(definition))]
-    partitions = [(column.name, column.type) for column in base.partition_columns]
-    stored = {**to_properties(definition), **more}
-    properties = ", ".join(f"{literal(key)}={literal(value)}" for key, value in stored.items())
-    comment = f" COMMENT {literal(definition.comment)}" if definition.comment else ""
-    hive = all(column.type != "timestamp_ntz" for column in (*definition.columns, *base.partition_columns))
-    by = f" PARTITIONED BY ({_columns(partitions) if hive else ', '.join(quote(name) for name, _ in partitions)})"
-    return (
-        f"CREATE {'EXTERNAL ' if hive else ''}TABLE {definition.spark_name}"
-        f" ({_columns(fields if hive else fields + partitions)})"
-        f"{' STORED AS PARQUET' if hive else ' USING parquet'}{by if partitions else ''}{comment}"
-        f" LOCATION {literal(location)} TBLPROPERTIES ({properties})"
+    keys = (*definition.columns, *base.partition_columns)
+    comment = {"comment": definition.comment} if definition.comment else {}
+    return Table(
+        database=definition.database,
+        name=definition.index_table,
+        kind="EXTERNAL",
+        provider="parquet" if any(column.type == "timestamp_ntz" for column in keys) else "hive",
+        columns=(*definition.columns, *stored_columns(definition)),
+        partition_columns=base.partition_columns,
+        location=location,
+        properties={**to_properties(definition), **more, **comment},
     )
 
 
@@ -156,17 +158,19 @@ def _publish(spark: SparkSession, base: Table, switch: Switch) -> None:
         alter_table.switch(spark, table, before, switch.folders, switch.dropped, switch.properties)
         after = _referenced(spark, switch.definition)
     try:
-        if refusal := roots.refusal(switch.definition):
+        mine = metastore_id(spark)
+        if refusal := roots.refusal(switch.definition, mine):
             log.warning("index %s is published, but nothing is deleted: %s", switch.definition.name, refusal)
             return
         # A new generation of this build is among them if another build has replaced it already.
         replaced = {*before.values(), *switch.folders.values()} - after
-        _retire(switch.definition, replaced)
+        replaced = {folder for folder in replaced if generation.belongs_to(folder, switch.definition)}
+        _retire(spark, switch.definition, replaced)
         parents = {folder.rpartition("/")[0] for folder in (*switch.folders.values(), *replaced)}
         old = generation.superseded(generation.in_folders(sorted(parents)), after, switch.definition)
         for folder in old:
             log.info("deleting the superseded generation %s", folder)
-        for left in deletion.delete(old, switch.definition):
+        for left in deletion.delete(old, switch.definition, mine):
             log.warning("a generation that was superseded stays: %s", left.why)
     except (OSError, StoreError) as e:
         log.warning("index %s is published, but what it replaced is left to clean: %s", switch.definition.name, e)
@@ -187,22 +191,27 @@ def _index_table(spark: SparkSession, base: Table, switch: Switch) -> Table:
     definition = switch.definition
     location = switch.folders.get((), definition.root)
     if switch.created:
-        created = _create_table(spark, base, definition, location, switch.properties.get((), {}))
+        made = index_table(base, definition, location, switch.properties.get((), {}))
+        is_new = alter_table.create(spark, made)
         if not definition.has_default_table:
             catalog.point_to(spark, base, {definition.index_table}, set())
-        if created is not None:
-            return created
+        if is_new:
+            return made  # without asking the metastore for it
     found = metastore.describe_many(spark, definition.database, [definition.index_table])
     if not found:
         raise BuildFailed(f"index {definition.name} on {definition.full_table} was dropped while it was built")
     [table] = found
-    if not _is_same(table, definition):
+    if not _is_same(table, switch.former or definition):
         raise BuildFailed(f"index {definition.name} on {definition.full_table} was made anew while it was built")
     owner = from_table(table)
     if owner is not None and owner.encoding != definition.encoding:
         return _replace_table(spark, base, table, replace(switch, definition=_as_set(owner, definition)))
-    if owner is None:
-        alter_table.set_properties(spark, table, to_properties(definition))
+    if owner is None or switch.former is not None:
+        as_built = definition if owner is None else replace(owner, id=definition.id, root=definition.root)
+        alter_table.set_properties(spark, table, to_properties(as_built))
+        if table.partition_columns:
+            whole = replace(table, partition_columns=())
+            alter_table.switch(spark, whole, {(): table.location}, {(): as_built.root}, ())
     elif not owner.id:
         alter_table.set_properties(spark, table, to_properties(replace(owner, id=definition.id)))
     return table
@@ -211,7 +220,9 @@ def _index_table(spark: SparkSession, base: Table, switch: Switch) -> Table:
 def _as_set(current: Definition, built: Definition) -> Definition:
     """Return the definition of an index in its new encoding, with what was set while it was built."""
     later = "" if current.next_encoding == built.encoding else current.next_encoding
-    return replace(current, id=built.id, columns=built.columns, encoding=built.encoding, next_encoding=later)
+    return replace(
+        current, id=built.id, root=built.root, columns=built.columns, encoding=built.encoding, next_encoding=later
+    )
 
 
 def _is_same(table: Table, definition: Definition) -> bool:
@@ -228,22 +239,6 @@ def _is_there(spark: SparkSession, definition: Definition) -> bool:
     return any(_is_same(table, definition) for table in found)
 
 
-def _create_table(
-    spark: SparkSession, base: Table, definition: Definition, location: str, more: Mapping[str, str]
-) -> Table | None:
-    """Create the index table and return it, without asking the metastore for it; None if it exists already."""
-    from pyspark.errors import AnalysisException
-
-    try:
-        spark.sql(create_statement(base, definition, location, more))
-    except AnalysisException:
-        if not metastore.describe_many(spark, definition.database, [definition.index_table]):
-            raise
-        return None
-    name, columns = definition.index_table, base.partition_columns
-    return Table(database=definition.database, name=name, kind="EXTERNAL", partition_columns=columns, location=location)
-
-
 def _replace_table(spark: SparkSession, base: Table, table: Table, switch: Switch) -> Table:
     """Replace the index table by one with the columns of another encoding; return the new one.
 
@@ -256,15 +251,15 @@ def _replace_table(spark: SparkSession, base: Table, table: Table, switch: Switc
             raise Unsupported(
                 f"table {there.full_name} has the name that index {new.name} needs for its new table: rename it"
             )
-        _drop_table(spark, there)
-    with owned_by(spark, table.owner):  # else a refresh of a server's own would take it from its owner
-        spark.sql(create_statement(base, new, switch.folders.get((), definition.root)))
+        alter_table.drop(spark, there)
+    made = index_table(base, new, switch.folders.get((), definition.root))
+    alter_table.create(spark, replace(made, owner=table.owner))  # else a refresh of a server's own would take it
     [created] = metastore.describe_many(spark, definition.database, [new.index_table])
     alter_table.switch(spark, created, {(): created.location}, switch.folders, (), switch.properties)
     before = catalog.published_generations(spark, Index(definition=definition, table=table))
-    spark.sql(f"{metastore.OWN_STATEMENT} DROP TABLE IF EXISTS {definition.spark_name}")
+    alter_table.drop(spark, table)
     alter_table.rename(spark, created, definition.index_table)
-    _retire(definition, before.values())
+    _retire(spark, definition, before.values())
     return replace(created, name=definition.index_table)
 
 
@@ -278,11 +273,7 @@ def drop_remains(spark: SparkSession, definition: Definition, *, of_others: bool
             index = Index(definition=definition, table=table)
             [*folders] = () if of_others else catalog.published_generations(spark, index).values()
             if not any(generation.usage(folder).state is State.BUILDING for folder in folders[:1]):  # of one build all
-                _drop_table(spark, table)
-
-
-def _drop_table(spark: SparkSession, table: Table) -> None:
-    spark.sql(f"{metastore.OWN_STATEMENT} DROP TABLE IF EXISTS {table.spark_name}")
+                alter_table.drop(spark, table)
 
 
 def _is_replacement(table: Table, definition: Definition) -> bool:
@@ -291,17 +282,18 @@ def _is_replacement(table: Table, definition: Definition) -> bool:
     return known is not None and roots.is_replacement(known, definition) and table.kind == "EXTERNAL"
 
 
-def _retire(definition: Definition, folders: Iterable[str]) -> None:
+def _retire(spark: SparkSession, definition: Definition, folders: Iterable[str]) -> None:
     """Start the grace period of generations of an index, unless its root is another's."""
-    if not roots.refusal(definition):
+    if not roots.refusal(definition, metastore_id(spark)):
         map_parallel(lambda folder: generation.retire(folder, definition), folders)
 
 
-def _delete_new(switch: Switch, folders: Sequence[str]) -> None:
+def _delete_new(spark: SparkSession, switch: Switch, folders: Sequence[str]) -> None:
     """Delete new generations that are not published, and the root of an index that was not created, or dropped."""
-    deletion.delete(folders, switch.definition)
+    mine = metastore_id(spark)
+    deletion.delete(folders, switch.definition, mine)
     if switch.created:
-        deletion.remove_root(switch.definition)
+        deletion.remove_root(switch.definition, mine)
 
 
 def _discard(spark: SparkSession, switch: Switch) -> int | None:
@@ -315,10 +307,10 @@ def _discard(spark: SparkSession, switch: Switch) -> int | None:
         is_there = _is_there(spark, definition)
     except Exception as e:  # noqa: BLE001 - as above
         log.warning("new files of index %s are left to clean, as the metastore does not answer: %s", definition.name, e)
-        _retire(definition, new)  # harmless for one that was published after all
+        _retire(spark, definition, new)  # harmless for one that was published after all
         return None
     unpublished = [folder for folder in new if folder not in live]
-    _delete_new(replace(switch, created=not is_there), unpublished)
+    _delete_new(spark, replace(switch, created=not is_there), unpublished)
     return sum(folder in live for folder in new)
 
 
@@ -351,7 +343,3 @@ def _cause(error: Exception) -> str:
     lines = [line.strip(": ") for line in str(error).splitlines() if not line.startswith(("\t", "An error occurred"))]
     reason = next(filter(None, lines), type(error).__name__)
     return f"{reason}; give another LOCATION" if "within managed warehouse root" in reason else reason
-
-
-def _columns(fields: Iterable[tuple[str, str]]) -> str:
-    return ", ".join(f"{quote(name)} {type}" for name, type in fields)

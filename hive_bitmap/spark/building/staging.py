@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from functools import partial
 from itertools import chain, groupby, pairwise
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -20,7 +19,7 @@ import pyarrow.parquet as pq
 
 from hive_bitmap.core import stores
 from hive_bitmap.core.formats import LAYOUTS
-from hive_bitmap.core.index import deletion, fingerprint, generation, roots
+from hive_bitmap.core.index import deletion, fingerprint, generation, markers, roots
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.index.fingerprint import Fingerprint
 from hive_bitmap.core.parallel import map_parallel
@@ -64,14 +63,17 @@ def in_scratch(
     if format_of(base) not in LAYOUTS:
         yield ""
         return
-    is_new = not definitions[0].root
-    first = locations.with_root(spark, base, definitions[0], None) if is_new else roots.identified(definitions[0])
-    if not is_new:
+    is_new, mine = not definitions[0].root or locations.any_elsewhere(spark, definitions[:1]), metastore_id(spark)
+    first = locations.with_root(spark, definitions[0], None) if is_new else roots.identified(definitions[0])
+    if is_new:
+        locations.require_apart_from(base, [first], [source.folder for source in wanted])
+    else:
         locations.require_own(spark, base, first)
-    folder = f"{first.root}/{generation.new_name()}"
+    folder, in_work = f"{first.root}/{generation.new_name()}", []
     try:
         try:
-            roots.claim(first, partial(metastore_id, spark))
+            roots.claim(first, mine)
+            in_work = [first.root, folder]
             [access] = generation.accesses([(base.location, first.root)])
             generation.start(folder, access, first)
         except OSError as e:
@@ -79,9 +81,10 @@ def in_scratch(
         with staged(spark, base, wanted, [first, *definitions[1:]], folder) as staging_folder:
             yield staging_folder
     finally:
-        deletion.delete([folder], first)
+        markers.end_work(in_work)
+        deletion.delete([folder], first, mine)
         if is_new:
-            deletion.remove_root(first)
+            deletion.remove_root(first, mine)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 from cachetools import LRUCache
 
-from hive_bitmap.core.table_info import NULL_PARTITION, Table, hadoop_path
+from hive_bitmap.core.table_info import NULL_PARTITION, Table, raw_hadoop_path
 
 MOST_TABLES = 10_000
 
@@ -39,7 +39,7 @@ class Places:
 
     def at(self, path: str) -> Place | None:
         """Return the table whose folder, or folder of a partition, this is; None if it is that of no known one."""
-        folder = hadoop_path(path).rstrip("/")
+        folder = raw_hadoop_path(path).rstrip("/")
         values: dict[str, str | None] = {}
         with self._lock:
             while folder not in self._tables and "=" in folder.rpartition("/")[2]:

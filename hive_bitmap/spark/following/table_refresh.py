@@ -13,6 +13,7 @@ from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import NotFound, StoreError
 from hive_bitmap.spark.building.build import BuildReport, refresh
 from hive_bitmap.spark.following.refresh_state import Key, Outcome, Partition
+from hive_bitmap.spark.metastore.identity import metastore_id
 from hive_bitmap.spark.registry import catalog
 from hive_bitmap.spark.registry.catalog import Index
 
@@ -44,10 +45,10 @@ def refresh_followers(spark: SparkSession, key: Key, partitions: Iterable[Partit
     except NotFound:  # dropped, or renamed, since it was looked up
         return Outcome.TOO_EARLY if is_followed(spark, key) else Outcome.IN_VAIN
     except Exception as e:
-        _record(followers, RefreshRecord.of_now(time.monotonic() - began, 0, str(e) or type(e).__name__))
+        _record(spark, followers, RefreshRecord.of_now(time.monotonic() - began, 0, str(e) or type(e).__name__))
         raise
     files = max((sum(one.files_read for one in same) for same in zip(*reports, strict=True)), default=0)
-    _record(followers, RefreshRecord.of_now(time.monotonic() - began, files))
+    _record(spark, followers, RefreshRecord.of_now(time.monotonic() - began, files))
     if any(map(has_changed, reports[-1])):
         return Outcome.UNSETTLED
     return Outcome.CHANGED if len(reports) > 1 else Outcome.IN_VAIN
@@ -113,10 +114,11 @@ def is_being_built(base: Table, index: Index, partitions: Sequence[dict[str, str
     return any(map(generation.is_being_written, young))
 
 
-def _record(indexes: Iterable[Index], record: RefreshRecord) -> None:
+def _record(spark: SparkSession, indexes: Iterable[Index], record: RefreshRecord) -> None:
     """Record a refresh, as far as the roots let themselves be written: who looks at the indexes would like to know."""
+    mine = metastore_id(spark)
     for index in indexes:
         try:
-            refresh_record.write(index.definition, record)
+            refresh_record.write(index.definition, record, mine)
         except (OSError, StoreError) as e:
             log.debug("the refresh of index %s is not recorded: %s", index.definition.name, e)

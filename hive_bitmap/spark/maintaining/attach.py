@@ -77,7 +77,7 @@ def _attached(spark: SparkSession, base: Table, own: Sequence[Index], index: Ind
     definition = replace(home, index_table=index_table_name(base.database, base.name, former.name))
     catalog.require_free(spark, base, own, definition)
     location = None if locations.has_default_root(spark, former) else f"{former.root}-{base.name}"
-    return locations.with_root(spark, base, definition, location)
+    return locations.with_root(spark, definition, location)
 
 
 def _rename_table(spark: SparkSession, table: str, definition: Definition, name: str) -> None:

@@ -1,7 +1,8 @@
 """Deleting what builds left behind: replaced generations, incomplete ones of dead builds, and those of dropped indexes.
 
 Only folders that markers show to be ours are deleted: those of an index whose root they are in, or of a dropped index
-of this database that was created in this very metastore. The root of an index that is not trusted is not even read.
+of this database that was created in this very metastore. What another metastore has marked is deleted only after this
+one has taken it over, as a metastore that was moved does. The root of an index that is not trusted is not even read.
 What cannot be shown to be ours is left alone, and reported with a sentence. A generation is never deleted while a
 table of the database points at it, while its build may be running, or before the grace period is over.
 """
@@ -14,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hive_bitmap.core import stores
-from hive_bitmap.core.index import deletion, generation, roots
+from hive_bitmap.core.index import deletion, generation, markers, roots
 from hive_bitmap.core.index.definition import Definition, has_properties
 from hive_bitmap.core.index.generation import State, Usage
 from hive_bitmap.core.index.markers import GRACE_SECONDS, Unreadable
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 BY_LOCATION = "if it was, run clean with it as the location"
+BY_TAKING_OVER = "if this metastore was moved, and is not a copy, run clean with --take-over"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,15 +78,21 @@ def clean(
     location: str | None = None,
     grace_seconds: float = GRACE_SECONDS,
     dry_run: bool = False,
+    take_over: bool = False,
 ) -> list[Leftover]:
     """Delete the generations that builds left behind, for the indexes of a table or of the current database.
 
     Return all leftovers that were found. Those that are not `due` are kept, as running queries may still read a
     generation for `grace_seconds` after it was replaced; if that time was not recorded, the grace period begins now.
     With `dry_run` nothing is deleted or recorded. `location` is the folder of an index whose table was dropped other
-    than by hive_bitmap, and which is not found otherwise, or not known to be of this metastore. Raise NotFound for a
-    folder that does not exist, and for a table that does not exist and left nothing behind.
+    than by hive_bitmap, and which is not found otherwise, or not known to be of this metastore. With `take_over`, the
+    folders of these indexes, and `location`, become those of this metastore: for a metastore whose address changed,
+    never for a copy of one that is still used. Raise NotFound for a folder that does not exist, and for a table that
+    does not exist and left nothing behind.
     """
+    mine = metastore_id(spark)
+    if take_over and not mine:
+        raise Unsupported("this session does not show which metastore it uses, so nothing can be taken over")
     database, name = _home(spark, table) if table else (metastore.current_database(spark), None)
     tables = catalog.tables_of_database(spark, database)
     everything = catalog.with_copies(spark, tables)
@@ -92,9 +100,13 @@ def clean(
     trusted = [index.definition for index in everything if index.trusted]
     given = _given(location)
     unclaimed = _unclaimed(spark, database, tables, given)
-    dropped, unproved = _dropped(spark, database, name, unclaimed, trusted, given)
+    taken = given if take_over else ""
+    dropped, unproved = _dropped(unclaimed, trusted, _Search(database, name, given, taken, mine))
+    if take_over and not dry_run:
+        moved = [index.definition for index in indexes if index.trusted]
+        _take_over([*moved, *(root.definition for root in dropped)], mine)
     begun = [folder for folder in unclaimed if name is None or folder == given]
-    existing, refused = _existing(indexes, trusted)
+    existing, refused = _existing(indexes, trusted, mine, take_over)
     listed = map_parallel(_listed, [*existing, *dropped])  # before asking the metastore: see `usage`
     found = [candidates for candidates in listed if not isinstance(candidates, Leftover)]
     refused += [report for report in listed if isinstance(report, Leftover)]
@@ -108,9 +120,9 @@ def clean(
     if not dry_run:
         replaced = (one for one in unused if one.usage.state is State.COMPLETE and not one.kept)
         map_parallel(lambda one: generation.retire(one.path, one.root.definition), replaced)
-        left = _deleted(unused, left)
+        left = _deleted(unused, left, mine)
     had = {one.root for one in unused}
-    empty = [leftover for root in dropped for leftover in _empty(root, root in had, dry_run)]
+    empty = [leftover for root in dropped for leftover in _empty(root, root in had, dry_run, mine)]
     return [*left, *empty, *refused, *unproved, *_only_begun(begun, given, grace_seconds, dry_run)]
 
 
@@ -120,12 +132,23 @@ def _home(spark: SparkSession, table: str) -> tuple[str, str]:
     return database, name
 
 
-def _existing(indexes: Sequence[Index], trusted: Sequence[Definition]) -> tuple[list[_Root], list[Leftover]]:
+def _take_over(definitions: Sequence[Definition], mine: str) -> None:
+    """Mark the roots of indexes as those of this metastore. Raise StoreError if one cannot be written."""
+    for definition in definitions:
+        try:
+            roots.take_over(definition, mine)
+        except OSError as e:
+            raise StoreError(f"folder {definition.root} cannot be taken over: {e}") from e
+
+
+def _existing(
+    indexes: Sequence[Index], trusted: Sequence[Definition], mine: str, take_over: bool
+) -> tuple[list[_Root], list[Leftover]]:
     """Return the roots of indexes, and reports on those in which nothing may be deleted."""
     found, refused = [], []
     for index in indexes:
         definition = index.definition
-        if why := _why_refused(index, trusted):
+        if why := _why_refused(index, trusted, mine, take_over):
             refused.append(
                 Leftover(path=definition.root, bytes=0, why=f"the root of index {definition.name}", kept=why)
             )
@@ -134,11 +157,14 @@ def _existing(indexes: Sequence[Index], trusted: Sequence[Definition]) -> tuple[
     return found, refused
 
 
-def _why_refused(index: Index, trusted: Sequence[Definition]) -> str:
+def _why_refused(index: Index, trusted: Sequence[Definition], mine: str, take_over: bool) -> str:
+    definition = index.definition
     if not index.trusted:
-        return f"folder {index.definition.root} is left alone, as {index.problem}"
+        return f"folder {definition.root} is left alone, as {index.problem}"
     try:
-        return roots.rival(index.definition, trusted) or roots.refusal(index.definition)
+        if roots.is_elsewhere(definition, mine):
+            return "" if take_over else f"{roots.refusal(definition, mine)}: {BY_TAKING_OVER}"
+        return roots.rival(definition, trusted) or roots.refusal(definition, mine)
     except (OSError, StoreError, Unsupported) as e:
         return _unread(index.definition, e)
 
@@ -198,24 +224,33 @@ def _only_begun(folders: Sequence[str], given: str, grace_seconds: float, dry_ru
         yield leftover
 
 
+@dataclass(frozen=True)
+class _Search:
+    """Which dropped indexes are looked for: those of a database, or of one table, of the metastore with the id `mine`.
+
+    `given` is a folder that the caller names, `taken` the same if the caller takes it over; "" for none.
+    """
+
+    database: str
+    table: str | None
+    given: str
+    taken: str
+    mine: str
+
+
 def _dropped(
-    spark: SparkSession,
-    database: str,
-    name: str | None,
-    folders: Sequence[str],
-    trusted: Sequence[Definition],
-    given: str,
+    folders: Sequence[str], trusted: Sequence[Definition], search: _Search
 ) -> tuple[list[_Root], list[Leftover]]:
     """Find roots of dropped indexes among folders.
 
-    Return those that are known to be of this metastore, or are `given`, and reports on the others.
+    Return those that are known to be of this metastore, or that the caller names, and reports on the others.
     """
-    mine, found, unproved = metastore_id(spark), [], []
+    found, unproved = [], []
     for folder in folders:
-        definition, kept = _owner(folder, mine, folder == given)
-        if definition is None or (definition.database, definition.root) != (database, folder):
+        definition, kept = _owner(folder, search)
+        if definition is None or (definition.database, definition.root) != (search.database, folder):
             continue
-        if name not in (None, definition.table) or any(roots.is_of(definition, one) for one in trusted):
+        if search.table not in (None, definition.table) or any(roots.is_of(definition, one) for one in trusted):
             continue
         if kept:
             unproved.append(Leftover(path=folder, bytes=0, why=f"index {_named(definition)} is not here", kept=kept))
@@ -224,7 +259,7 @@ def _dropped(
     return found, unproved
 
 
-def _owner(folder: str, mine: str, is_given: bool) -> tuple[Definition | None, str]:
+def _owner(folder: str, search: _Search) -> tuple[Definition | None, str]:
     """Return the index of a root by its markers, None for no root, and why it is not known to be of this metastore."""
     try:
         known = roots.owner(folder)
@@ -233,12 +268,17 @@ def _owner(folder: str, mine: str, is_given: bool) -> tuple[Definition | None, s
         return definition, f"folder {folder} is left alone, as {e}: if its index was dropped, {roots.BY_HAND}"
     if known is None:
         definition = _by_generations(folder)
-        kept = "" if is_given else f"nothing says that folder {folder} is of this metastore: {BY_LOCATION}"
+        kept = (
+            "" if folder == search.given else f"nothing says that folder {folder} is of this metastore: {BY_LOCATION}"
+        )
         return definition, kept
     definition = Definition(
         name=known.index, database=known.database, table=known.table, columns=(), root=folder, id=known.id
     )
-    if is_given or (mine and known.metastore == mine):
+    if not roots.may_be_same(known.metastore, search.mine):
+        left = f"folder {folder} is left alone, as its marker says that it is of another metastore"
+        return definition, "" if folder == search.taken else f"{left}: {BY_TAKING_OVER} and with it as the location"
+    if folder == search.given or (search.mine and known.metastore):
         return definition, ""
     return definition, f"nothing says that index {known.described} was dropped from this metastore: {BY_LOCATION}"
 
@@ -298,36 +338,36 @@ def _leftover(found: _Candidate, grace_seconds: float) -> Leftover:
     )
 
 
-def _deleted(found: Sequence[_Candidate], left: Sequence[Leftover]) -> list[Leftover]:
+def _deleted(found: Sequence[_Candidate], left: Sequence[Leftover], mine: str) -> list[Leftover]:
     """Delete the generations that are due; return the reports, also on what stays of them."""
     due = [(one.root, one.path) for one, leftover in zip(found, left, strict=True) if leftover.due]
     stays: dict[str, str] = {}
     for root in dict.fromkeys(root for root, _ in due):
         folders = [path for owner, path in due if owner == root]
-        stays.update(_delete(folders, root))
+        stays.update(_delete(folders, root, mine))
     return [replace(leftover, kept=stays.get(leftover.path, leftover.kept)) for leftover in left]
 
 
-def _delete(folders: Sequence[str], root: _Root) -> Iterator[tuple[str, str]]:
+def _delete(folders: Sequence[str], root: _Root, mine: str) -> Iterator[tuple[str, str]]:
     """Delete generations of one index, and folders that are empty then; yield what stays, and why."""
     definition = root.definition
     try:
-        yield from ((remains.folder, remains.why) for remains in deletion.delete(folders, definition))
-        deletion.remove_empty_parents(folders, definition)
+        yield from ((remains.folder, remains.why) for remains in deletion.delete(folders, definition, mine))
+        deletion.remove_empty_parents(folders, definition, mine)
     except (OSError, StoreError) as e:
         yield from ((folder, f"not all of {definition.root} can be deleted: {e}") for folder in folders)
 
 
-def _empty(root: _Root, had_generations: bool, dry_run: bool) -> Iterator[Leftover]:
+def _empty(root: _Root, had_generations: bool, dry_run: bool, mine: str) -> Iterator[Leftover]:
     """Remove the root of a dropped index if it has no generations; yield a report if it had none, or if it stays."""
     definition = root.definition
     known = roots.owner(definition.root)
     if generation.all_below(definition.root) or not stores.exists(definition.root):
         return
-    if not had_generations and known is not None and known.author.is_at_work(complete=True):
+    if not had_generations and known is not None and markers.is_in_work(definition.root, known.author, complete=True):
         return
     why = f"index {_named(definition)} was dropped"
-    kept = "" if dry_run else deletion.remove_root(definition)
+    kept = "" if dry_run else deletion.remove_root(definition, mine)
     if kept or not had_generations:
         yield Leftover(path=definition.root, bytes=0, why=why, kept=kept)
 

@@ -24,6 +24,7 @@ from hive_bitmap.errors import CorruptIndex, Unsupported
 from hive_bitmap.spark.metastore import base_files, metastore, permission, serde
 from hive_bitmap.spark.metastore.base_files import Source
 from hive_bitmap.spark.metastore.file_listing import format_of, is_visible
+from hive_bitmap.spark.metastore.identity import metastore_id
 from hive_bitmap.spark.registry import catalog
 from hive_bitmap.spark.registry.catalog import Index
 from hive_bitmap.spark.registry.coverage import covered
@@ -216,7 +217,7 @@ def _status(spark: SparkSession, base: Table | None, index: Index, found: list[S
     partitions = map_parallel(
         lambda one: _partition(names, index, one, folders.get(one.values), schemas), wanted.values()
     )
-    problem = index.problem or _first_problem(partitions) or roots.refusal(index.definition)
+    problem = index.problem or _first_problem(partitions) or roots.refusal(index.definition, metastore_id(spark))
     last = refresh_record.read(index.definition) if index.definition.auto_refresh else None
     return IndexStatus(index.definition, tuple(partitions), problem, last_refresh=last)
 

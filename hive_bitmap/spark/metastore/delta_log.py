@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from hive_bitmap.core.stores import IMMUTABLE, FileStatus
-from hive_bitmap.core.table_info import Table, hadoop_path
+from hive_bitmap.core.table_info import Table, hadoop_path, raw_hadoop_path
 from hive_bitmap.errors import Unsupported
 from hive_bitmap.spark.metastore import jvm_reader, lake_tables
 from hive_bitmap.spark.metastore.lake_tables import MOST_FILES, Facts, sentence
@@ -47,7 +47,7 @@ def live_files(spark: SparkSession, table: Table) -> tuple[FileStatus, ...]:
 
     try:
         location = _files_of_log(spark, table)
-        root = hadoop_path(str(location.path().toString()))
+        root = raw_hadoop_path(str(location.path().toString()))
         files = DataFrame(location.getSnapshot().allFiles().toDF(), spark).select("path", "size", "modificationTime")
         found = files.limit(MOST_FILES + 1).toArrow()
     except Exception as e:  # as above
@@ -68,7 +68,7 @@ def removed_files(spark: SparkSession, table: Table, since: float) -> frozenset[
 
     try:
         location = _files_of_log(spark, table)
-        root = hadoop_path(str(location.path().toString()))
+        root = raw_hadoop_path(str(location.path().toString()))
         removed = DataFrame(location.getSnapshot().tombstones().toDF(), spark)
         recent = removed.where(removed.deletionTimestamp >= int(since * 1000)).select("path").limit(MOST_FILES)
         return frozenset(_file(root, path, 0, 0).path for path in recent.toArrow()["path"].to_pylist())

@@ -8,11 +8,10 @@ index table or the base table.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from hive_bitmap.core import stores
 from hive_bitmap.core.index import generation, listing_digest, schema_drift
@@ -31,9 +30,9 @@ from hive_bitmap.core.table_info import (
     Table,
     Values,
     full_name,
-    hadoop_path,
     in_spark,
     index_table_name,
+    raw_hadoop_path,
 )
 from hive_bitmap.errors import AlreadyExists, InvalidProperty, NotFound, StoreError, Unsupported
 from hive_bitmap.spark import session_cache
@@ -204,7 +203,7 @@ def indexed_tables(spark: SparkSession, database: str | None, *, all_databases: 
     They are those whose indexes lie in a database, in the session's own one (None), or in any. Tables that were dropped
     are among them as long as an index of theirs is left.
     """
-    databases = [one.name for one in spark.catalog.listDatabases()] if all_databases else []
+    databases = metastore.database_names(spark) if all_databases else []
     wanted = databases or [database or spark.catalog.currentDatabase()]
     indexes = [index.definition for name in wanted for index in indexes_of_database(spark, name) if index.trusted]
     found = {(index.catalog, index.database, index.table) for index in indexes}
@@ -216,9 +215,10 @@ def with_copies(spark: SparkSession, tables: Sequence[Table]) -> list[Index]:
     return _IndexTables.of(tables).judged(trust.by_database(spark, tables))
 
 
-def tables_of_database(spark: SparkSession, database: str) -> list[Table]:
-    """Return all tables and views of a database; an unknown database has none."""
-    names = metastore.names_like(spark, database, "*") if metastore.database_exists(spark, database) else []
+def tables_of_database(spark: SparkSession, database: str, known: Collection[str] = ()) -> list[Table]:
+    """Return the tables and views of a database, without those of the `known` names; an unknown database has none."""
+    all_names = metastore.names_like(spark, database, "*") if metastore.database_exists(spark, database) else []
+    names = [name for name in all_names if name not in known]
     batches = [names[start : start + TABLES_AT_ONCE] for start in range(0, len(names), TABLES_AT_ONCE)]
     return [table for batch in batches for table in metastore.describe_many(spark, database, batch)]
 
@@ -266,7 +266,7 @@ def root_at(location: str) -> str:
     if "\0" in location:
         raise InvalidProperty(f"{location!r} is no location: no path has the character NUL")
     given = location if ":" in location.partition("/")[0] else "file:" + stores.absolute(location)
-    return hadoop_path(stores.normal(given))
+    return raw_hadoop_path(stores.normal(given))
 
 
 def default_folder(spark: SparkSession, database: str) -> str:
@@ -276,10 +276,13 @@ def default_folder(spark: SparkSession, database: str) -> str:
     file system of the database.
     """
     external = spark.conf.get("spark.hadoop.metastore.warehouse.external.dir", None)
-    if external and urlsplit(external).scheme:
-        return hadoop_path(external)
+    if external and ":" in external.partition("/")[0]:
+        return raw_hadoop_path(external)
     folder = metastore.database_folder(spark, database)
-    return hadoop_path(urlsplit(folder)._replace(path=external).geturl() if external else folder)
+    if not external:
+        return folder
+    scheme, authority, _ = stores.paths.parts(folder)
+    return raw_hadoop_path(external, f"{scheme}://{authority}")
 
 
 def published_generations(spark: SparkSession, index: Index, seconds: float = 0) -> dict[Values, str]:

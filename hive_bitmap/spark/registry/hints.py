@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hive_bitmap.core.index.definition import Definition
-from hive_bitmap.core.table_info import Table, hadoop_path
+from hive_bitmap.core.table_info import Table, raw_hadoop_path
 from hive_bitmap.errors import NotFound, Unsupported
 from hive_bitmap.spark.metastore import metastore
 from hive_bitmap.spark.registry import catalog
@@ -41,7 +41,7 @@ def of_former_name(spark: SparkSession, table: str) -> str:
 
 def of_folders(spark: SparkSession, folders: Sequence[str]) -> list[str]:
     """Say of each of these folders, which a query reads by its path, which indexed table it is the folder of."""
-    places = {hadoop_path(folder) for folder in folders}
+    places = {raw_hadoop_path(folder) for folder in folders}
     hints = []
     for database in metastore.database_names(spark) if places else ():
         tables = sorted({definition.table for definition in _definitions(spark, database)})

@@ -1,8 +1,13 @@
-"""Where an index lies: its root, by default or by LOCATION, which no table and no other index may share."""
+"""Where an index lies: its root, by default or by LOCATION, apart from what tables and other indexes read.
+
+Readers of a table that lies at, above or below the root would take shards for rows, or fail at a folder.
+"""
 
 from __future__ import annotations
 
+import logging
 import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -10,51 +15,78 @@ from hive_bitmap.core import stores
 from hive_bitmap.core.index import generation, roots
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.index.markers import Unreadable
-from hive_bitmap.core.table_info import Table, hadoop_path
-from hive_bitmap.errors import AlreadyExists, InvalidProperty, StoreError, Unsupported
+from hive_bitmap.core.table_info import Partition, Table, raw_hadoop_path
+from hive_bitmap.errors import AlreadyExists, InvalidProperty, ServerError, StoreError, Unsupported
 from hive_bitmap.spark.metastore import metastore
+from hive_bitmap.spark.metastore.identity import metastore_id
 from hive_bitmap.spark.registry import catalog
+from hive_bitmap.spark.session_cache import TtlCache
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+log = logging.getLogger(__name__)
 ID_DIGITS = 8  # of the id of an index, in the name of its default root
+APART_SECONDS = 120.0  # for which the tables of other databases are not looked at again
+_places: TtlCache[str, dict[str, str]] = TtlCache(by_user=True)  # by database: the place of each table, by name
 
 
-def with_root(spark: SparkSession, base: Table, definition: Definition, location: str | None) -> Definition:
+def with_root(spark: SparkSession, definition: Definition, location: str | None) -> Definition:
     """Return the definition with an id and its `root`, the folder of its generations.
 
     That is LOCATION, or a new folder under `catalog.default_folder`, whose name ends with a part of the id. Raise
-    AlreadyExists for a LOCATION that is, contains or lies in the root of another index, and InvalidProperty for one
-    that lacks the host its scheme needs, or that is, contains or lies in the folder of a table of any database, whose
-    readers would take the shards for its rows.
+    AlreadyExists for a root that is, contains or lies in the root of another index, and InvalidProperty for one that
+    lacks the host its scheme needs, or that is, contains or lies in the folder of a table of any database. The
+    partitions of the base table are checked by `require_apart_from`.
     """
     known = replace(definition, id=roots.new_id())
     if location is None:
+        _require_free_home(spark, definition)
         return replace(known, root=_default_root(spark, known))
     root = catalog.root_at(location)
     if re.match(r"(?!file:)\w+:/(//|[^/])", root):
         raise InvalidProperty(f"LOCATION {location} names no host or bucket: the metastore would add one")
     require_unmarked(root)
-    _require_apart(spark, base, root, location)
+    _require_apart(spark, root, location)
     return replace(known, root=root)
 
 
-def require_own(spark: SparkSession, base: Table, definition: Definition) -> None:
-    """Raise Unsupported if the root of an existing index is none that a build of it has made.
+def require_apart_from(base: Table, definitions: Iterable[Definition], folders: Sequence[str]) -> None:
+    """Raise InvalidProperty if the root of an index is, contains or lies in one of these folders of partitions."""
+    taken = [place for place in map(canonical, folders) if place] if base.partition_columns else []
+    for definition in definitions:
+        here = stores.canonical(definition.root)
+        for folder in taken:
+            if overlap(here, folder):
+                raise _in_the_way(definition.root, here, f"a partition of table {base.full_name}", folder)
 
-    One that is gone is made again, if it is the default root, or if it may be the LOCATION of a new index.
+
+def any_elsewhere(spark: SparkSession, definitions: Sequence[Definition]) -> bool:
+    """Return whether the root of one of these indexes belongs to another metastore, of which this one is a copy."""
+    mine = metastore_id(spark)
+    return any(roots.is_elsewhere(definition, mine) for definition in definitions)
+
+
+def require_own(spark: SparkSession, base: Table, definition: Definition) -> None:
+    """Raise Unsupported if no build of an existing index has made its root.
+
+    A root that is gone is made again, if a new index may have it.
     """
     root = definition.root
     anew = f"drop index {definition.name}, and create it anew"
     if stores.exists(root):
-        if not roots.is_marked(definition) and not _has_generations(definition):
-            problem = roots.refusal(definition) or f"no build of index {definition.name} has made folder {root}"
+        mine = metastore_id(spark)
+        if not roots.is_marked(definition, mine) and not _has_generations(definition):
+            problem = roots.refusal(definition, mine) or f"no build of index {definition.name} has made folder {root}"
             raise Unsupported(f"{problem}: {anew}")
-    elif root != _default_root(spark, definition):
+    else:
         try:
-            require_unmarked(root)
-            _require_apart(spark, base, root, root, definition)
+            if root == _default_root(spark, definition):
+                _require_free_home(spark, definition)
+            else:
+                require_unmarked(root)
+                _require_apart(spark, root, root, definition)
+            require_apart_from(base, [definition], [one.location for one in _partitions(spark, base)])
         except (AlreadyExists, InvalidProperty) as e:
             raise Unsupported(
                 f"folder {root} of index {definition.name} is gone, and is not made again ({e}): {anew}"
@@ -63,7 +95,7 @@ def require_own(spark: SparkSession, base: Table, definition: Definition) -> Non
 
 def _default_root(spark: SparkSession, definition: Definition) -> str:
     home = catalog.default_folder(spark, definition.database)
-    return hadoop_path(f"{home}/{definition.index_table}-{definition.id[:ID_DIGITS]}")
+    return raw_hadoop_path(f"{home}/{definition.index_table}-{definition.id[:ID_DIGITS]}")
 
 
 def _has_generations(definition: Definition) -> bool:
@@ -105,7 +137,48 @@ def require_unmarked(root: str) -> None:
             )
 
 
-def _require_apart(spark: SparkSession, base: Table, root: str, location: str, own: Definition | None = None) -> None:
+def _require_free_home(spark: SparkSession, definition: Definition) -> None:
+    """Raise InvalidProperty or AlreadyExists if the default folder is, or lies in, that of a table or index."""
+    home = catalog.default_folder(spark, definition.database)
+    require_unmarked(home)
+    here = stores.canonical(home)
+    for database in metastore.database_names(spark):
+        try:
+            places = _places_of(spark, database, fresh=database == definition.database)
+        except _metastore_errors() as e:
+            if database == definition.database:
+                raise
+            log.warning("whether tables of database %s lie around folder %s is not known: %s", database, home, e)
+            continue
+        around = [name for name, place in places.items() if place and _is_in(here, place)]
+        for table in metastore.describe_many(spark, database, around):  # again: it may have been dropped or moved
+            place = canonical(table.location)
+            if place and _is_in(here, place):
+                raise InvalidProperty(
+                    f"index {definition.name} would lie in {home}, in the folder of table {table.full_name}, whose "
+                    "readers would find its files: give a LOCATION outside that folder"
+                )
+
+
+def _places_of(spark: SparkSession, database: str, *, fresh: bool) -> dict[str, str]:
+    """Return the place of each table of a database, as `canonical`; with `fresh`, also of tables that are new."""
+    known = _places.get(spark, database, APART_SECONDS)
+    if known is not None and not fresh:
+        return known
+    tables = catalog.tables_of_database(spark, database, known or ())
+    found = {**(known or {}), **{table.name: canonical(table.location) for table in tables}}
+    if known is None:
+        _places.put(spark, database, found)
+    return found
+
+
+def _metastore_errors() -> tuple[type[Exception], ...]:
+    from pyspark.errors import PySparkException
+
+    return (ServerError, PySparkException)
+
+
+def _require_apart(spark: SparkSession, root: str, location: str, own: Definition | None = None) -> None:
     """Raise AlreadyExists or InvalidProperty if the folder is, contains or lies in one that the metastore knows.
 
     The table of the index's `own` is left out.
@@ -123,12 +196,15 @@ def _require_apart(spark: SparkSession, base: Table, root: str, location: str, o
                 raise AlreadyExists(f"folder {root} is that of {index}, or in it or around it: give another LOCATION")
         for table in tables:
             _require_no_overlap(location, here, f"table {table.full_name}", table.location)
-        folder = stores.canonical(hadoop_path(metastore.database_folder(spark, database)))
+        folder = stores.canonical(metastore.database_folder(spark, database))
         if _is_in(folder, here):
             raise _in_the_way(location, here, f"database {database}", folder)
+
+
+def _partitions(spark: SparkSession, base: Table) -> Iterator[Partition]:
+    """Yield the partitions of a table that the metastore knows."""
     if base.partition_columns and not base.by_folders:
-        for partition in metastore.partitions(spark, base):
-            _require_no_overlap(location, here, f"a partition of table {base.full_name}", partition.location)
+        yield from metastore.partitions(spark, base)
 
 
 def _require_no_overlap(location: str, here: str, owner: str, folder: str) -> None:

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from hive_bitmap.core.index.definition import POINTER, PREFIX, Definition
-from hive_bitmap.core.table_info import Table, hadoop_path, index_table_name
-from hive_bitmap.spark.metastore import session_settings
+from hive_bitmap.core.table_info import Table, index_table_name, raw_hadoop_path
+from hive_bitmap.spark.metastore import metastore, session_settings
 from hive_bitmap.spark.metastore.security_settings import TRUSTED_OWNERS, TRUSTED_ROOTS, items
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def _of_user(spark: SparkSession, table: Table, definition: Definition | None) -
 
     Where the index table has no owner, neither had the base table.
     """
-    owner = str(spark.sql("SELECT current_user()").collect()[0][0]) if table.owner else ""
+    owner = metastore.current_user(spark) if table.owner else ""
     return Table(database=table.database, name=definition.table if definition else "", kind="EXTERNAL", owner=owner)
 
 
@@ -94,6 +94,6 @@ def _is_below(root: str, trusted: str) -> bool:
     >>> _is_below("hdfs://n/trusted/i", "hdfs://n/trusted/"), _is_below("file:/trusted/../x", "/trusted")
     (True, False)
     """
-    home, folder = (hadoop_path(path if ":" in path.partition("/")[0] else f"file:{path}") for path in (trusted, root))
+    home, folder = (raw_hadoop_path(path) for path in (trusted, root))
     names = re.sub("^[^:]*:(//[^/]*)?/", "", folder).split("/")
     return f"{folder}/".startswith(f"{home}/") and not {"", ".", ".."} & set(names)

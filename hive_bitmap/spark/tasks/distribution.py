@@ -1,4 +1,7 @@
-"""Send functions and values to Spark tasks, which use the store settings of this process, and get results back."""
+"""Send functions and values to tasks, which use the store settings of this process, and get results back.
+
+Tasks are Spark's. `Runner` is the seam at which tests run them in their own process.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
@@ -27,15 +30,63 @@ if TYPE_CHECKING:
 _OUR_ERROR = re.compile(r"hive_bitmap\.errors\.\w+: ")  # as tracebacks name our errors
 _WORKER_DEATH = "Python worker exited unexpectedly"  # Spark's words for it
 _ANY_ERROR = re.compile(rf"{_OUR_ERROR.pattern}|[^:]*Error")
+Body = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]  # takes `received` items, yields `sent` results
+
+
+class Runner(Protocol):
+    """Runs a function in tasks."""
+
+    def available(self, spark: SparkSession) -> bool:
+        """Return whether this runner serves the session."""
+
+    def run(
+        self, spark: SparkSession, tasks: Sequence[pa.RecordBatch], body: Body, *, count_requests: bool
+    ) -> list[bytes]:
+        """Run `body` once for each of the tasks; return the pickled results that it yields, in any order.
+
+        With `count_requests` the requests that it sends to stores are added to `task_requests`.
+        """
+
+
+class SparkRunner:
+    """The runner of all sessions of Spark: a job, with a Spark task for each task."""
+
+    def available(self, spark: SparkSession) -> bool:
+        return True
+
+    def run(
+        self, spark: SparkSession, tasks: Sequence[pa.RecordBatch], body: Body, *, count_requests: bool
+    ) -> list[bytes]:
+        require_python(spark)
+        work = _with_stores(body, task_requests.counter(spark) if count_requests else None)
+        rows = data_frame(spark, pa.Table.from_batches(tasks)).mapInArrow(work, pickled("result")).collect()
+        return [row[0] for row in rows]
+
+
+RUNNERS: Sequence[Runner] = (SparkRunner(),)  # the first that is available for a session is used
+
+
+def run(spark: SparkSession, items: Sequence[Any], body: Body, *, count_requests: bool = True) -> list[Any]:
+    """Run `body` in tasks, each over some of the items, and return the results that it yields, in any order.
+
+    `body` must be a function of a module, or another value that can be pickled. Raises what fails in a task, and
+    Unsupported as `require_python`.
+    """
+    runner = next(runner for runner in RUNNERS if runner.available(spark))
+    tasks = _tasks(spark, items, None)
+    return [pickle.loads(found) for found in runner.run(spark, tasks, body, count_requests=count_requests)]
 
 
 def distribute(spark: SparkSession, items: Sequence[Any], most: int | None = None) -> Any:
     """Return a DataFrame of one binary column, with a row for each task: the pickled items of one of the `cuts`."""
-    batches = [
+    return data_frame(spark, pa.Table.from_batches(_tasks(spark, items, most)))
+
+
+def _tasks(spark: SparkSession, items: Sequence[Any], most: int | None) -> list[pa.RecordBatch]:
+    return [
         pa.record_batch([pa.array([pickle.dumps(list(items[start:end]))], pa.binary())], ["items"])
         for start, end in cuts(spark, len(items), most)
     ]
-    return data_frame(spark, pa.Table.from_batches(batches))
 
 
 def received(batches: Iterable[pa.RecordBatch]) -> Iterator[Any]:
@@ -44,6 +95,11 @@ def received(batches: Iterable[pa.RecordBatch]) -> Iterator[Any]:
     for batch in batches:
         for items in batch.column(0):
             yield from pickle.loads(items.as_py())
+
+
+def sent(result: Any) -> pa.RecordBatch:
+    """Return a result of a task, as `run` takes it."""
+    return pa.record_batch([pa.array([pickle.dumps(result)], pa.binary())], ["result"])
 
 
 def with_store_settings(
@@ -57,36 +113,34 @@ def with_store_settings(
     return _with_stores(partial(body, **given), task_requests.counter(spark))
 
 
-def _with_stores(
-    body: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]], counter: Any
-) -> Callable[[Iterable[Any]], Iterator[Any]]:
+def _with_stores(body: Body, counter: Any) -> Callable[[Iterable[Any]], Iterator[Any]]:
     return for_tasks(_run_in_task, body=body, store_options=options.needed(), counter=counter)
 
 
-def in_tasks(spark: SparkSession, items: Sequence[Any], run: Callable[[Any], Any]) -> list[Any]:
-    """Compute run(item) in tasks for each item, and return the results in order. Raises StoreError.
+def in_tasks(spark: SparkSession, items: Sequence[Any], function: Callable[[Any], Any]) -> list[Any]:
+    """Compute function(item) in tasks for each item, and return the results in order. Raises StoreError.
 
-    `run` must be a function of a module, or another value that can be pickled. Raises Unsupported as `require_python`.
+    `function` is of a module, or another value that can be pickled. Raises Unsupported as `require_python`.
     """
-    return _in_tasks(spark, items, run, apart=False)
+    return _in_tasks(spark, items, function, apart=False)
 
 
-def in_surviving_tasks(spark: SparkSession, items: Sequence[Any], run: Callable[[Any], Any]) -> list[Any]:
+def in_surviving_tasks(spark: SparkSession, items: Sequence[Any], function: Callable[[Any], Any]) -> list[Any]:
     """Do the same, but the result of an item at which a library ends its process is `children.Died`.
 
     If a Python worker dies, all items are computed again, in child processes of the tasks.
     """
     try:
-        return _in_tasks(spark, items, run, apart=False)
+        return _in_tasks(spark, items, function, apart=False)
     except Exception as e:  # no narrower class: without py4j (Spark Connect) its errors cannot be imported
         if not is_worker_death(e):
             raise
-    return in_child_processes(spark, items, run)
+    return in_child_processes(spark, items, function)
 
 
-def in_child_processes(spark: SparkSession, items: Sequence[Any], run: Callable[[Any], Any]) -> list[Any]:
-    """Compute run(item) for each item in child processes of tasks; Died is the result of one that ends its process."""
-    return _in_tasks(spark, items, run, apart=True)
+def in_child_processes(spark: SparkSession, items: Sequence[Any], function: Callable[[Any], Any]) -> list[Any]:
+    """Do the same in child processes of tasks; the result of an item that ends its process is `children.Died`."""
+    return _in_tasks(spark, items, function, apart=True)
 
 
 def is_worker_death(error: Exception) -> bool:
@@ -94,17 +148,13 @@ def is_worker_death(error: Exception) -> bool:
     return _WORKER_DEATH in str(error)
 
 
-def _in_tasks(spark: SparkSession, items: Sequence[Any], run: Callable[[Any], Any], *, apart: bool) -> list[Any]:
+def _in_tasks(spark: SparkSession, items: Sequence[Any], function: Callable[[Any], Any], *, apart: bool) -> list[Any]:
     if not items:
         return []
-    require_python(spark)
-    numbered = distribute(spark, list(enumerate(items)))
-    # No accumulator: each result comes with its requests.
-    tasks = _with_stores(partial(_results, run=run, apart=apart), None)
-    rows = numbered.mapInArrow(tasks, pickled("result")).collect()
-    found = [pickle.loads(row[0]) for row in rows]
-    for _, result, sent in found:
-        requests.add(sent)
+    body = partial(_results, function=function, apart=apart)
+    found = run(spark, list(enumerate(items)), body, count_requests=False)
+    for _, result, sent_requests in found:
+        requests.add(sent_requests)
         if isinstance(result, StoreError):
             raise result
     return [result for _, result, _ in sorted(found, key=lambda one: one[0])]
@@ -136,7 +186,7 @@ def pickled(name: str) -> Any:
 
 def _run_in_task(
     batches: Iterable[pa.RecordBatch],
-    body: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
+    body: Body,
     store_options: Options,
     counter: Any,
 ) -> Iterator[pa.RecordBatch]:
@@ -145,8 +195,10 @@ def _run_in_task(
     garbage.freeze_modules()
 
 
-def _results(batches: Iterable[pa.RecordBatch], run: Callable[[Any], Any], apart: bool) -> Iterator[pa.RecordBatch]:
-    measured = partial(_measured, run)
+def _results(
+    batches: Iterable[pa.RecordBatch], function: Callable[[Any], Any], apart: bool
+) -> Iterator[pa.RecordBatch]:
+    measured = partial(_measured, function)
     if apart:
         numbered = list(received(batches))
         found = children.results(measured, [work for _, work in numbered])
@@ -154,21 +206,21 @@ def _results(batches: Iterable[pa.RecordBatch], run: Callable[[Any], Any], apart
     else:
         pairs = ((number, measured(work)) for number, work in received(batches))
     for number, one in pairs:
-        result, sent = (one, requests.Requests()) if isinstance(one, Died) else one
-        yield pa.record_batch([pa.array([pickle.dumps((number, result, sent))], pa.binary())], ["result"])
+        result, requested = (one, requests.Requests()) if isinstance(one, Died) else one
+        yield sent((number, result, requested))  # which need no accumulator
 
 
-def _measured(run: Callable[[Any], Any], work: Any) -> tuple[Any, requests.Requests]:
-    """Return the result of `run`, and the requests that it sent to stores."""
+def _measured(function: Callable[[Any], Any], work: Any) -> tuple[Any, requests.Requests]:
+    """Return the result of a function, and the requests that it sent to stores."""
     with requests.measured() as measured:
-        result = _result_or_store_error(run, work)
+        result = _result_or_store_error(function, work)
     return result, measured.requests
 
 
-def _result_or_store_error(run: Callable[[Any], Any], work: Any) -> Any:
-    """Return the result of `run`, or its StoreError for the driver to raise."""
+def _result_or_store_error(function: Callable[[Any], Any], work: Any) -> Any:
+    """Return the result of a function, or its StoreError for the driver to raise."""
     try:
-        return run(work)
+        return function(work)
     except StoreError as e:
         return e
 

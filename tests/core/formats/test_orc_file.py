@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyorc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyarrow import orc
 
 from hive_bitmap.core.formats.key_values import KeyColumn
 from hive_bitmap.core.formats.orc_file import OrcHandle, find, footer, open_file, root
@@ -162,3 +164,28 @@ def test_what_is_no_file_of_orc(tmp_path: Path, content: bytes) -> None:
         footer(source)  # type: ignore[arg-type]
     with pytest.raises(FileNotFoundError):
         open_file(f"file:{tmp_path}/none")
+
+
+ODD = {
+    "a column": pa.table({"a`b": [1], "k": [2]}),
+    "a field": pa.table({"k": [2], "s": pa.array([{"x": 1, "a`b": 1}])}),
+    "a field in a list": pa.table({"k": [2], "s": pa.array([[{"x": [{"a`b": 1}]}]])}),
+    "a field in a map": pa.table(
+        {"k": [2], "s": pa.array([[("m", {"a`b": 1})]], pa.map_(pa.string(), pa.struct([("a`b", pa.int32())])))}
+    ),
+}
+
+
+@pytest.mark.parametrize("of", ODD)
+def test_a_file_with_a_name_that_spark_does_not_find_is_left_to_spark(tmp_path: Path, of: str) -> None:
+    orc.write_table(ODD[of], tmp_path / "a.orc")
+    with pytest.raises(Undecodable, match="only Spark's own reader knows what it reads of a column named 'a`b'"):
+        open_file(f"file:{tmp_path}/a.orc")
+
+
+def test_so_is_a_column_of_such_a_name_that_the_file_lacks(tmp_path: Path) -> None:
+    orc.write_table(pa.table({"größe (cm), in %.#": [1]}), tmp_path / "a.orc")
+    opened = open_file(f"file:{tmp_path}/a.orc")
+    assert found(opened, KeyColumn("GRÖßE (cm), in %.#", "bigint")) == "größe (cm), in %.#"
+    with pytest.raises(Undecodable, match="of a column named 'a`b'"):
+        find(opened, KeyColumn("a`b", "bigint"))

@@ -61,7 +61,7 @@ THEIRS = (
 def definition(tmp_path: Path) -> Definition:
     """An index whose root is marked as its own."""
     found = replace(DEFINITION, root=f"file:{tmp_path}/root")
-    roots.claim(found, lambda: "m")
+    roots.claim(found, "m")
     return found
 
 
@@ -90,10 +90,10 @@ class TestDelete:
     def test_all_that_a_build_has_named_goes_and_nothing_stays(self, definition: Definition) -> None:
         folder = begin(definition)
         assert content(local_of(folder)) == {*OURS, MARKER}
-        assert deletion.delete([folder], definition) == []
+        assert deletion.delete([folder], definition, "m") == []
         assert os.listdir(local_of(definition.root)) == [roots.MARKER]
-        assert deletion.delete([folder], definition) == []  # it is gone already
-        assert deletion.delete([], definition) == []
+        assert deletion.delete([folder], definition, "m") == []  # it is gone already
+        assert deletion.delete([], definition, "m") == []
 
     @given(st.sets(st.sampled_from(THEIRS)), st.sets(st.sampled_from(OURS)))
     @settings(max_examples=60)
@@ -102,7 +102,7 @@ class TestDelete:
     ) -> None:
         definition = replace(DEFINITION, root=f"file:{tmp_path}/{uuid4().hex}")
         folder = begin(definition, files=sorted(theirs | ours))
-        remains = deletion.delete([folder], definition)
+        remains = deletion.delete([folder], definition, "m")
         left = content(local_of(folder)) if theirs else set()
         assert left - {MARKER, RETIRED, f"{RETIRED}.0123abcd.begun", f"{MARKER}.0123abcd.begun"} == theirs
         assert local_of(folder).exists() == bool(theirs) == bool(remains)
@@ -122,14 +122,14 @@ class TestDelete:
         for inner in sorted(local_of(folder).rglob("*"), reverse=True):
             if inner.is_dir():
                 inner.rmdir()
-        assert deletion.delete([folder], definition) == [] and not local_of(folder).exists()
+        assert deletion.delete([folder], definition, "m") == [] and not local_of(folder).exists()
 
     def test_shards_of_early_versions_have_any_token(self, definition: Definition) -> None:
         folder = begin(definition, files=[f"part-{'0' * 32}.parquet", "part-1.parquet"])
         content_of = dict(markers.read(folder, MARKER) or {})
         del content_of["linked"]
         markers.write(folder, MARKER, content_of)
-        [told] = deletion.delete([folder], definition)
+        [told] = deletion.delete([folder], definition, "m")
         assert "named: part-1.parquet;" in told.why
         assert content(local_of(folder)) == {"part-1.parquet", MARKER}
 
@@ -138,7 +138,7 @@ class TestDelete:
         folder = f"{definition.root}/{OLD}"
         generation.start(folder, None, definition, ["payroll.parquet"])
         fill(local_of(folder), ["payroll.parquet"])
-        [told] = deletion.delete([folder], definition)
+        [told] = deletion.delete([folder], definition, "m")
         assert "payroll.parquet" in told.why and "payroll.parquet" in content(local_of(folder))
 
     @pytest.mark.parametrize("change", [{"id": "2" * 32}, {"table": "u"}])
@@ -146,7 +146,7 @@ class TestDelete:
         other = replace(definition, name="j", **change)  # type: ignore[arg-type]
         folder = begin(other)
         before = content(local_of(folder))
-        [told] = deletion.delete([folder], definition)
+        [told] = deletion.delete([folder], definition, "m")
         assert (told.folder, told.why) == (folder, f"it is left alone, as it is of index j in {definition.root}")
         assert content(local_of(folder)) == before
 
@@ -162,22 +162,22 @@ class TestDelete:
         if marker is not None:
             (local_of(folder) / MARKER).write_text(marker)
         before = content(local_of(folder))
-        [told] = deletion.delete([folder], definition)
+        [told] = deletion.delete([folder], definition, "m")
         assert told.why == f"it is left alone, as {why}" and content(local_of(folder)) == before
         killed = local_of(definition.root) / generation.new_name()  # as it began
         fill(killed, [f"{MARKER}.0123abcd.begun", *([] if marker is None else [MARKER])])
-        assert deletion.delete([f"file:{killed}"], definition) == [] and not killed.exists()
+        assert deletion.delete([f"file:{killed}"], definition, "m") == [] and not killed.exists()
 
     def test_nothing_goes_in_a_root_of_another_index(self, tmp_path: Path) -> None:
         first = replace(DEFINITION, root=f"file:{tmp_path}/root")
-        roots.claim(first, lambda: "m")
+        roots.claim(first, "m")
         second = replace(first, id="2" * 32)
         folders = [begin(second), begin(second, f"p=1/{OLD}")]
         before = content(tmp_path)
-        found = deletion.delete(folders, second)
-        why = roots.refusal(second)
+        found = deletion.delete(folders, second, "m")
+        why = roots.refusal(second, "m")
         assert why and found == [deletion.Remains(folder, why) for folder in folders]
-        assert deletion.remove_root(second) == why and content(tmp_path) == before
+        assert deletion.remove_root(second, "m") == why and content(tmp_path) == before
 
     @pytest.mark.parametrize("place", [OLD, "p=1", "p=1/q=2"])
     def test_no_link_between_root_and_files_is_followed(
@@ -189,7 +189,7 @@ class TestDelete:
         at.symlink_to(tmp_path / "victim")
         before = content(tmp_path / "victim")
         with pytest.raises(OSError, match=r"Not a directory|Too many levels"):
-            deletion.delete([folder], definition)
+            deletion.delete([folder], definition, "m")
         assert content(tmp_path / "victim") == before
 
     @pytest.mark.parametrize("survivors", range(9))
@@ -209,10 +209,10 @@ class TestDelete:
         with monkeypatch.context() as patch:
             patch.setattr(local.Local, "delete_files", killed)
             try:
-                deletion.delete([folder], definition)
+                deletion.delete([folder], definition, "m")
             except KeyboardInterrupt:
                 assert MARKER in content(local_of(folder))
-        assert deletion.delete([folder], definition) == []
+        assert deletion.delete([folder], definition, "m") == []
         assert os.listdir(local_of(definition.root)) == [roots.MARKER]
 
 
@@ -232,8 +232,8 @@ class TestRoot:
         for place in ("p=1/q=2", "p=1/q=3", "p=2"):
             (local_of(definition.root) / place).mkdir(parents=True)
         fill(local_of(definition.root), [f"{roots.MARKER}.0123abcd.begun"])
-        assert deletion.remove_root(definition) == "" and not local_of(definition.root).exists()
-        assert deletion.remove_root(definition) == ""
+        assert deletion.remove_root(definition, "m") == "" and not local_of(definition.root).exists()
+        assert deletion.remove_root(definition, "m") == ""
 
     def test_what_others_have_put_there_stays_and_the_rest_goes(self, definition: Definition, tmp_path: Path) -> None:
         root = local_of(definition.root)
@@ -241,7 +241,7 @@ class TestRoot:
             (root / place).mkdir()
         (root / "p=3").symlink_to(tmp_path)
         fill(root, ["note", "p=1/note", f"p=1/{roots.MARKER}", "p=4"])
-        said = deletion.remove_root(definition)
+        said = deletion.remove_root(definition, "m")
         assert said == (
             f"folder {definition.root} stays, as it holds what no build of this index has named: "
             f"folder, note, p=3, p=4, p=1/{roots.MARKER} and 1 more; delete what is yours of it by hand"
@@ -249,21 +249,21 @@ class TestRoot:
         assert sorted(os.listdir(root)) == [roots.MARKER, "folder", "note", "p=1", "p=3", "p=4"]
         for name in ("p=1/note", f"p=1/{roots.MARKER}", "p=3", "p=4"):
             (root / name).unlink()
-        assert "folder, note; delete" in deletion.remove_root(definition)
+        assert "folder, note; delete" in deletion.remove_root(definition, "m")
         assert sorted(os.listdir(root)) == ["folder", "note"]  # neither is ours, so the marker has nothing to tell
 
     def test_while_a_build_runs_the_root_stays_with_its_marker(self, definition: Definition) -> None:
         folder = begin(definition, f"p=1/{OLD}")
-        assert deletion.remove_root(definition) == ""
-        assert roots.is_marked(definition) and content(local_of(folder)) == {*OURS, MARKER}
+        assert deletion.remove_root(definition, "m") == ""
+        assert roots.is_marked(definition, "m") and content(local_of(folder)) == {*OURS, MARKER}
 
     def test_without_a_marker_all_folders_stay(self, tmp_path: Path) -> None:
         early = replace(DEFINITION, root=f"file:{tmp_path}/root", id="")
         (tmp_path / "root" / "p=1").mkdir(parents=True)
-        assert deletion.remove_root(early) == (
+        assert deletion.remove_root(early, "m") == (
             f"folder {early.root} stays, as it has no marker _index.json; delete what is yours of it by hand"
         )
-        deletion.remove_empty_parents([f"{early.root}/p=1/{OLD}"], early)
+        deletion.remove_empty_parents([f"{early.root}/p=1/{OLD}"], early, "m")
         assert (tmp_path / "root" / "p=1").is_dir()
 
     def test_folders_above_generations_go_as_far_as_they_are_empty(self, definition: Definition) -> None:
@@ -276,7 +276,7 @@ class TestRoot:
             f"{definition.root}/p=1/q=2/{OLD}",
             f"{definition.root}/p=2/q=1/x",
         ]
-        deletion.remove_empty_parents(folders, definition)
+        deletion.remove_empty_parents(folders, definition, "m")
         assert sorted(str(path.relative_to(root)) for path in root.rglob("*")) == [
             roots.MARKER,
             "p=1",

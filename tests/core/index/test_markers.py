@@ -11,6 +11,7 @@ from dataclasses import asdict, replace
 
 import pytest
 
+from hive_bitmap.core.index import markers
 from hive_bitmap.core.index.markers import GRACE_SECONDS, Author
 
 HOST = socket.gethostname()
@@ -45,3 +46,20 @@ def test_a_process_that_has_ended_is_not_at_work_even_if_its_parent_has_not_noti
     assert not Author(HOST, ended.pid, time.time()).is_at_work(False)
     ended.wait()
     assert not Author(HOST, ended.pid, time.time()).is_at_work(False)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows in /proc when a process began")
+def test_a_process_knows_where_its_own_builds_are_at_work() -> None:
+    this, folder = Author.this_process(), "file:/nowhere/of/this/test"
+    assert this.is_this_process and not replace(this, pid=1).is_this_process
+    assert not replace(this, process_start=this.process_start + 1).is_this_process
+    assert not replace(this, process_start=0).is_this_process
+    for complete in (False, True):
+        assert not markers.is_in_work(folder, this, complete)
+        for _ in range(2):  # two builds in one root
+            markers.begin_work(folder)
+        markers.end_work([folder])
+        assert markers.is_in_work(folder, this, complete)
+        markers.end_work([folder, "file:/never/begun"])
+        assert not markers.is_in_work(folder, this, complete)
+        assert markers.is_in_work(folder, Author("elsewhere", 1, time.time()), complete)

@@ -38,45 +38,45 @@ def says_another(definition: Definition, of: str = "i on db.t") -> str:
 
 class TestClaim:
     def test_a_root_is_marked_once_with_the_index_and_its_metastore(self, definition: Definition, marker: Path) -> None:
-        assert not roots.is_marked(definition)
-        roots.claim(definition, lambda: "m1")
+        assert not roots.is_marked(definition, "m1")
+        roots.claim(definition, "m1")
         owner = roots.owner(definition.root)
         assert owner is not None
         assert (owner.id, owner.database, owner.table, owner.index) == (ID, "db", "t", "i")
         assert (owner.metastore, owner.author.pid, owner.described) == ("m1", os.getpid(), "i on db.t")
-        assert roots.is_marked(definition) and roots.refusal(definition) == ""
+        assert roots.is_marked(definition, "m1") and roots.refusal(definition, "m1") == ""
         before = marker.read_bytes()
-        roots.claim(replace(definition, name="renamed"), lambda: "m2")
+        roots.claim(replace(definition, name="renamed"), "m1")
         assert marker.read_bytes() == before
 
     @pytest.mark.parametrize("change", [{"id": OTHER_ID}, {"table": "u"}, {"database": "other"}, {"id": ""}])
     def test_the_root_of_another_index_is_refused_and_its_marker_stays(
         self, definition: Definition, marker: Path, change: dict[str, str]
     ) -> None:
-        roots.claim(definition, lambda: "m")
+        roots.claim(definition, "m")
         before = marker.read_bytes()
         other = replace(definition, name="j", **change)  # type: ignore[arg-type]
         with pytest.raises(Unsupported) as error:
-            roots.claim(other, lambda: "m")
+            roots.claim(other, "m")
         assert str(error.value) == f"{says_another(definition)}: drop index j, and create it anew"
-        assert roots.refusal(other) == says_another(definition)
-        assert not roots.is_marked(other) and marker.read_bytes() == before
+        assert roots.refusal(other, "m") == says_another(definition)
+        assert not roots.is_marked(other, "m") and marker.read_bytes() == before
 
     def test_an_index_of_an_early_version_marks_no_root(self, definition: Definition, marker: Path) -> None:
         early = replace(definition, id="")
-        roots.claim(early, lambda: "m")
+        roots.claim(early, "m")
         assert marker.parent.is_dir() and not marker.exists()
-        assert roots.owner(definition.root) is None and roots.refusal(early) == ""
-        assert not roots.is_marked(early)
+        assert roots.owner(definition.root) is None and roots.refusal(early, "m") == ""
+        assert not roots.is_marked(early, "m")
 
     def test_a_marker_that_cannot_be_read_stays_and_keeps_what_is_there(
         self, definition: Definition, marker: Path
     ) -> None:
         marker.parent.mkdir(parents=True)
         marker.write_text("{")
-        roots.claim(definition, lambda: "m")
-        assert marker.read_text() == "{" and not roots.is_marked(definition)
-        assert roots.refusal(definition) == (
+        roots.claim(definition, "m")
+        assert marker.read_text() == "{" and not roots.is_marked(definition, "m")
+        assert roots.refusal(definition, "m") == (
             f"folder {definition.root} is left alone, as its marker _index.json is damaged: if it is this index's "
             "folder, delete the marker, and the next rebuild writes it anew"
         )
@@ -94,7 +94,7 @@ class TestClaim:
     def test_a_marker_that_says_too_little_cannot_be_read(
         self, definition: Definition, change: dict[str, object], why: str
     ) -> None:
-        roots.claim(definition, lambda: "m")
+        roots.claim(definition, "m")
         content = markers.read(definition.root, roots.MARKER) or {}
         markers.write(definition.root, roots.MARKER, {**content, **change})
         with pytest.raises(Unreadable) as error:
@@ -102,19 +102,69 @@ class TestClaim:
         assert str(error.value) == why
 
 
+class TestOtherMetastores:
+    """The marker names the metastore: a copy has the same tables with the same ids."""
+
+    ANOTHERS = "left alone, as its marker _index.json says that it is of another metastore"
+
+    @pytest.mark.parametrize(
+        ("marked", "mine", "elsewhere", "why"),
+        [
+            ("m1", "m1", False, ""),
+            ("m1,m2", "m2", False, ""),
+            ("m1", "m2,m1", False, ""),
+            ("", "m1", False, ""),
+            ("", "", False, ""),
+            ("m1", "m2", True, ANOTHERS),
+            ("m1,m2", "m3,m12", True, ANOTHERS),
+            ("m1", "", False, "left alone, as this session does not show whether its metastore is the one"),
+        ],
+    )
+    def test_only_sessions_of_the_same_metastore_delete(
+        self, definition: Definition, marker: Path, marked: str, mine: str, elsewhere: bool, why: str
+    ) -> None:
+        roots.claim(definition, marked)
+        before = marker.read_bytes()
+        assert roots.is_elsewhere(definition, mine) is elsewhere
+        assert roots.is_elsewhere(replace(definition, id=""), mine) is elsewhere, (
+            "an early index takes the id of its root"
+        )
+        refusal = roots.refusal(definition, mine)
+        assert why in refusal and bool(refusal) == bool(why) and roots.is_marked(definition, mine) == (not why)
+        if elsewhere:
+            with pytest.raises(Unsupported, match="of another metastore: drop index i, and create it anew"):
+                roots.claim(definition, mine)
+        else:
+            roots.claim(definition, mine)
+        assert marker.read_bytes() == before
+        roots.take_over(definition, mine)
+        known = roots.owner(definition.root)
+        assert known is not None and known.metastore == (mine if elsewhere else marked) and known.id == ID
+
+    def test_that_of_another_index_is_not_taken_over(self, definition: Definition, marker: Path) -> None:
+        roots.claim(definition, "m1")
+        before = marker.read_bytes()
+        for other in (replace(definition, id=OTHER_ID), replace(definition, table="u")):
+            roots.take_over(other, "m2")
+            assert not roots.is_elsewhere(other, "m2") and marker.read_bytes() == before
+        marker.write_text("{")
+        roots.take_over(definition, "m2")
+        assert not roots.is_elsewhere(definition, "m2") and marker.read_text() == "{"
+
+
 class TestIdentified:
     def test_an_id_never_changes(self, definition: Definition) -> None:
-        roots.claim(replace(definition, id=OTHER_ID), lambda: "m")
+        roots.claim(replace(definition, id=OTHER_ID), "m")
         assert roots.identified(definition) is definition
 
     def test_one_without_takes_that_of_its_root(self, definition: Definition) -> None:
-        roots.claim(definition, lambda: "m")
+        roots.claim(definition, "m")
         assert roots.identified(replace(definition, id="", name="renamed")).id == ID
 
     @pytest.mark.parametrize("harm", ["no marker", "damaged", "of another table"])
     def test_else_it_gets_a_new_one(self, definition: Definition, marker: Path, harm: str) -> None:
         if harm != "no marker":
-            roots.claim(replace(definition, table="u"), lambda: "m")
+            roots.claim(replace(definition, table="u"), "m")
         if harm == "damaged":
             marker.write_bytes(marker.read_bytes()[:-5])
         early = replace(definition, id="")

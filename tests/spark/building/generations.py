@@ -43,7 +43,7 @@ class Workshop:
         given = {"name": "i", "database": "db", "table": "t", "columns": (K,), "root": f"file:{folder}/index"}
         definition = roots.identified(Definition(**{**given, "index_table": "db__t_i__", **fields}))
         (folder / "base").mkdir()
-        roots.claim(definition, lambda: "metastore")
+        roots.claim(definition, "metastore")
         return cls(folder, definition)
 
     @property

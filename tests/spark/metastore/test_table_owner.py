@@ -8,7 +8,7 @@ import pytest
 
 import hive_bitmap
 from hive_bitmap.spark.metastore import metastore
-from hive_bitmap.spark.metastore.table_owner import owned_by
+from hive_bitmap.spark.metastore.jvm_metastore import owned_by
 from tests.asking import indexed
 
 if TYPE_CHECKING:

@@ -59,7 +59,7 @@ def root(tmp_path: Path) -> str:
     """The root of an index, with its marker."""
     root = f"file:{tmp_path}/of i"
     definition = Definition(name="i", database="db", table="t", columns=(Column("k", "int"),), root=root, id="0" * 32)
-    roots.claim(definition, lambda: "metastore")
+    roots.claim(definition, "metastore")
     return root
 
 

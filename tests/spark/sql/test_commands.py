@@ -11,7 +11,7 @@ import pytest
 import hive_bitmap
 from hive_bitmap.errors import AlreadyExists, HiveBitmapError, InvalidProperty, InvalidStatement, NotFound, Unsupported
 from hive_bitmap.spark.metastore import metastore
-from hive_bitmap.spark.metastore.metastore import OWN_STATEMENT
+from hive_bitmap.spark.metastore.table_ddl import OWN_STATEMENT
 from hive_bitmap.spark.registry import catalog
 from hive_bitmap.spark.sql import results
 
