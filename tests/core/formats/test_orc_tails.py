@@ -71,6 +71,12 @@ def test_an_encrypted_file_is_not_opened(tmp_path: Path, compression: str, chang
         assert str(raised.value) == ORC_ENCRYPTED
 
 
+def test_a_stripe_at_a_place_of_more_than_64_bits(tmp_path: Path) -> None:
+    path, format = changed(tmp_path, "uncompressed", stripe=Node(1, 0, 2**64 - 1)), FORMATS["orc"]
+    with pytest.raises(Undecodable, match=r"^the footer gives a block a place that no file has$"):
+        format.blocks(format.open_file(path))
+
+
 def test_an_unknown_version_is_not_opened(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Arrow's C++ would print a warning each time."""
     path = changed(tmp_path, "uncompressed", version=Node(4, 2, bytes([7, 3])))
