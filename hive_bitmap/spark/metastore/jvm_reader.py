@@ -17,7 +17,7 @@ from urllib.parse import quote
 from weakref import WeakKeyDictionary
 
 from hive_bitmap.core.table_info import NULL_PARTITION, SESSION_CATALOG, Partition, Table, Values, hadoop_path
-from hive_bitmap.errors import NotFound, ServerError
+from hive_bitmap.errors import DatabaseNotFound, ServerError
 from hive_bitmap.spark.metastore import lake_tables
 from hive_bitmap.spark.metastore.reader import is_unknown_kind
 from hive_bitmap.spark.metastore.spark_schema import columns_of
@@ -200,7 +200,7 @@ def _metastore_errors() -> Iterator[None]:
             cause = cause.getCause()
         reason = str(cause.toString()).partition("\n")[0]
         if "UnknownDBException" in reason:
-            raise NotFound(f"no such database: {reason.rpartition(' ')[2].rstrip(')')}") from e
+            raise DatabaseNotFound(f"no such database: {reason.rpartition(' ')[2].rstrip(')')}") from e
         if "Invalid method name" in reason:
             advice = "set spark.sql.hive.metastore.version and spark.sql.hive.metastore.jars to what the metastore is"
             raise ServerError(f"the metastore is not of this session's client's version ({reason}): {advice}") from e
