@@ -16,7 +16,8 @@ from hive_bitmap.errors import BuildFailed
 from hive_bitmap.spark.building.group_indexing import AHEAD_BYTES, Group, ShardReport, index_group
 from hive_bitmap.spark.building.progress import BuildProgress, reported
 from hive_bitmap.spark.building.shard_compaction import Compaction, compact_shards
-from hive_bitmap.spark.tasks.distribution import cause, cuts, distribute, pickled, received, with_store_settings
+from hive_bitmap.spark.tasks import worker_python
+from hive_bitmap.spark.tasks.distribution import cuts, distribute, failure, pickled, received, with_store_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,9 +49,10 @@ def run(
         tasks = with_store_settings(spark, run_jobs, counter=counter)
         try:
             capacity = [end - start for start, end in cuts(spark, len(jobs))]
-            rows = distribute(spark, balanced(jobs, capacity)).mapInArrow(tasks, pickled("report")).collect()
+            sent = distribute(spark, balanced(jobs, capacity))
+            rows = worker_python.map_in_arrow(sent, tasks, pickled("report")).collect()
         except Exception as e:  # no narrower class: without py4j (Spark Connect) its errors cannot be imported
-            raise BuildFailed(f"the build failed, the published index is untouched: {cause(e)}") from e
+            raise BuildFailed(f"the build failed, the published index is untouched: {failure(spark, e)}") from e
     return [pickle.loads(row[0]) for row in rows]
 
 

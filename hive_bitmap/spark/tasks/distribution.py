@@ -13,11 +13,12 @@ import pyarrow as pa
 
 from hive_bitmap.core.stores import options, requests
 from hive_bitmap.core.stores.options import Options
-from hive_bitmap.errors import StoreError, Unsupported
+from hive_bitmap.errors import MissingPackage, StoreError, Unsupported
 from hive_bitmap.spark.metastore import jvm_reader, jvm_settings, metastore
 from hive_bitmap.spark.metastore.security_settings import WORKER_PYTHON
 from hive_bitmap.spark.packages import for_tasks
-from hive_bitmap.spark.tasks import garbage, sockets, task_requests
+from hive_bitmap.spark.tasks import garbage, sockets, task_requests, worker_python
+from hive_bitmap.spark.tasks.worker_python import map_in_arrow
 from hive_bitmap.spark.versions import data_frame
 
 if TYPE_CHECKING:
@@ -62,7 +63,9 @@ def _with_stores(
 
 
 def in_tasks(spark: SparkSession, items: Sequence[Any], run: Callable[[Any], Any]) -> list[Any]:
-    """Compute run(item) in tasks for each item, and return the results in order. Raises StoreError.
+    """Compute run(item) in tasks for each item, and return the results in order.
+
+    Raises StoreError, and MissingPackage if the Python of the executors lacks what tasks need.
 
     `run` must be a function of a module, or another value that can be pickled. Raises Unsupported as `require_python`.
     """
@@ -71,7 +74,12 @@ def in_tasks(spark: SparkSession, items: Sequence[Any], run: Callable[[Any], Any
     require_python(spark)
     numbered = distribute(spark, list(enumerate(items)))
     tasks = _with_stores(partial(_results, run=run), None)  # no accumulator: each result comes with its requests
-    rows = numbered.mapInArrow(tasks, pickled("result")).collect()
+    try:
+        rows = map_in_arrow(numbered, tasks, pickled("result")).collect()
+    except Exception as e:  # py4j's errors have no base class that can be imported without py4j
+        if problem := worker_python.lack(spark, e):
+            raise MissingPackage(problem) from e
+        raise
     found = [pickle.loads(row[0]) for row in rows]
     for _, result, sent in found:
         requests.add(sent)
@@ -143,6 +151,11 @@ def cuts(spark: SparkSession, count: int, most: int | None = None) -> list[tuple
     """Return the first and the end index of the items of each task, of which there are `most` at most."""
     tasks = min(count, parallelism(spark), most or count)
     return list(pairwise(count * task // tasks for task in range(tasks + 1)))
+
+
+def failure(spark: SparkSession, error: Exception) -> str:
+    """Return why a job failed: what the Python of its tasks lacks, or else the `cause`."""
+    return worker_python.lack(spark, error) or cause(error)
 
 
 def cause(error: Exception) -> str:
