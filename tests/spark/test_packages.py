@@ -21,6 +21,7 @@ from pyspark.errors import PySparkException
 import hive_bitmap
 from hive_bitmap.errors import BuildFailed, HiveBitmapError, MissingPackage
 from hive_bitmap.spark import packages
+from hive_bitmap.spark.tasks.distribution import in_tasks
 from tests.asking import under
 
 if TYPE_CHECKING:
@@ -184,7 +185,7 @@ def test_an_executor_without_pyarrow(
     with pytest.raises(BuildFailed, match=f"^the build failed, the published index is untouched: {problem}"):
         hive_bitmap.build(spark, "t", ["k"])
     with pytest.raises(MissingPackage, match=f"^{problem}"):
-        hive_bitmap.estimate(spark, "t", ["k"])
+        in_tasks(spark, [1], str)
 
 
 def test_an_executor_of_another_version(spark: SparkSession, database: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,7 +210,6 @@ def test_a_python_that_cannot_be_run(
 PROGRAM = """
 import sys
 from pyspark.sql import SparkSession
-from pyspark.sql.functions import udf
 import hive_bitmap
 
 spark = (
@@ -221,7 +221,7 @@ spark.sql("CREATE TABLE t USING parquet AS SELECT id % 7 AS k, id AS v FROM rang
 print(hive_bitmap.build(spark, "t", ["k"])[0].base_rows)
 spark.conf.set("hive_bitmap.driver_read_bytes", "0")
 print(hive_bitmap.scan(spark, "t", "k = 3", strategy="rows").count())
-print(spark.range(1).select(udf(lambda _: sys.executable)("id")).first()[0])
+print(spark.sparkContext.parallelize([0], 1).map(lambda _: sys.executable).first())
 """
 
 

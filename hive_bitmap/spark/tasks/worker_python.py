@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from hive_bitmap.errors import MissingPackage
 from hive_bitmap.spark.metastore import jvm_reader
 from hive_bitmap.spark.metastore.security_settings import WORKER_PYTHON
 from hive_bitmap.spark.packages import TASK
@@ -78,9 +79,10 @@ def _fields(value: Any) -> list[Any]:
 def lack(spark: SparkSession, error: Exception) -> str:
     """Return which Python ran the tasks that failed and what it lacks, if that may be the cause; "" otherwise.
 
-    A small job without PySpark's workers asks the Python of the executors.
+    A small job without PySpark's workers asks the Python of the executors. An error of our own names both already.
     """
-    if not _OF_PYTHON.search(str(error)) or not jvm_reader.available(spark):
+    text = str(error)
+    if MissingPackage.__name__ in text or not _OF_PYTHON.search(text) or not jvm_reader.available(spark):
         return ""
     context = spark.sparkContext
     ran = sys.executable if runs_own_python(context) else context.pythonExec
