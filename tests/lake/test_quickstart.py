@@ -36,7 +36,7 @@ def test_a_quickstart_runs(kind: str, tmp_path: Path) -> None:
     folder = jars.resolve("lake", jars.listed("lake"))
     local = ",".join(str(path) for path in sorted(folder.glob("*.jar")) if path.name.startswith(kind.lower()))
     text = PACKAGES.sub(f'.master("local[2]").config("spark.jars", "{local}")', program(kind))
-    done = run_program(text, folder=tmp_path)
+    done = run_program(text.replace("file:/tmp/", f"file:{tmp_path}/"), folder=tmp_path)
     assert done.returncode == 0, done.stderr[-3000:]
     assert "no Hive metastore" not in done.stderr
     assert re.search(r"^\|by_customer\|\s+\d\|\s*\d+\|", done.stdout, re.MULTILINE), done.stdout

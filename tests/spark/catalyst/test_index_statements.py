@@ -61,6 +61,23 @@ def test_a_text_that_is_none_is_left_to_spark(kind: str, text: str) -> None:
     assert answer(NOBODY, kind, text) == "null"
 
 
+@pytest.mark.parametrize("kind", ["parse", "run"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CREATE INDEX i ON t (a)",
+        "CREATE INDEX i ON db.t USING btree (a) OPTIONS (x = 'y')",
+        "DROP INDEX i ON t",
+        "REFRESH INDEX i ON t",
+        "UPDATE INDEX i ON t",
+    ],
+)
+def test_where_a_catalog_without_indexes_is_current_statements_are_sparks(kind: str, text: str) -> None:
+    beside: Any = SimpleNamespace(catalog=SimpleNamespace(currentCatalog=lambda: "jdbc"), conf=NOBODY.conf)
+    assert answer(beside, kind, text) == "null"
+    assert answer(beside, kind, text.replace("ON t", "ON jdbc.db.t").replace("ON db.t", "ON jdbc.db.t")) == "null"
+
+
 @pytest.mark.parametrize(
     ("text", "error"),
     [
