@@ -95,7 +95,7 @@ compat: $(INSTALLED) ## install the wheel beside each PySpark from 4.0 on, and r
 	@$(WITH_JAVA) $(BIN)/python -m compat $(if $(PYTHON),--python $(PYTHON)) $(VERSIONS)
 
 lake: $(INSTALLED) ## run the tests of Delta and Iceberg tables in an environment with PySpark 4.1; T="tests/lake -k name", LONG=10 SEED=100 for more; DELTA=4.1.0 ICEBERG=1.11.0 SPARK=4.0
-	@$(WITH_JAVA) $(BIN)/python -m compat.lake $(if $(SPARK),--spark $(SPARK)) $(or $(T),tests/lake) $(if $(LONG),--long $(LONG)) $(if $(SEED),--seed $(SEED)) $(if $(DELTA),--delta $(DELTA)) $(if $(ICEBERG),--iceberg $(ICEBERG))
+	@$(WITH_JAVA) $(BIN)/python -m compat.lake $(if $(SPARK),--spark $(SPARK)) $(or $(T),$(TURNS) --numprocesses auto --maxprocesses 2 tests/lake) $(if $(LONG),--long $(LONG)) $(if $(SEED),--seed $(SEED)) $(if $(DELTA),--delta $(DELTA)) $(if $(ICEBERG),--iceberg $(ICEBERG))
 
 servers: $(INSTALLED) ## run the tests with real servers, and Spark in other processes: Hive, metastores, Thrift, Connect, a cluster
 	@$(WITH_JAVA) $(BIN)/python -m pytest $(WORKERS) $(TURNS) -m "$(OF_SERVERS)" tests

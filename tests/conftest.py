@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from xdist.remote import Producer
 
-pytest_plugins = ["tests.lanes", "tests.durations", "tests.servers.fixtures"]
+pytest_plugins = ["tests.lanes", "tests.durations", "tests.servers.fixtures", "tests.spark.fixtures"]
 # Tests are over before the better compiler pays: with the quick one alone a young Spark takes half the time of the CPU.
 # Alone it would get a code cache that a Spark fills within a minute, and then it compiles the same again and again.
 _JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC"

@@ -10,8 +10,9 @@ import pyarrow.compute as pc
 
 from hive_bitmap.core.index import generation, manifest, shard
 from hive_bitmap.core.index.definition import Definition
-from hive_bitmap.spark.building.publish import create_statement
+from hive_bitmap.spark.building import publish
 from hive_bitmap.spark.building.shard_compaction import shard_rows
+from hive_bitmap.spark.metastore import alter_table
 from hive_bitmap.spark.registry import catalog
 from hive_bitmap.spark.registry.catalog import Index
 
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 
 def give(spark: SparkSession, name: str, owner: str) -> None:
     """Give a table to another owner, as his own CREATE TABLE would."""
+    if not hasattr(spark, "_jsparkSession"):  # of a metastore in memory
+        spark.metastore.give(spark.catalog.currentDatabase(), name, owner=owner)
+        catalog.clear_caches()
+        return
     tables: Any = spark._jsparkSession.sharedState().externalCatalog()
     table = tables.getTable(spark.catalog.currentDatabase(), name)
     field = table.getClass().getDeclaredField("owner")
@@ -34,7 +39,7 @@ def give(spark: SparkSession, name: str, owner: str) -> None:
 def forge(spark: SparkSession, table: str, location: str, **changes: Any) -> None:
     """Make the table of an index that says what the only index of a table says, but for these `changes`."""
     base, [legitimate] = catalog.table_and_indexes(spark, table)
-    spark.sql(create_statement(base, replace(legitimate.definition, **changes), location))
+    alter_table.create(spark, publish.index_table(base, replace(legitimate.definition, **changes), location))
     catalog.clear_caches()
 
 
@@ -46,7 +51,7 @@ def forge_without_three(spark: SparkSession, root: str, name: str, index_table: 
     folder = f"{root}/{generation.new_name()}"
     generation.start(folder, None, false)
     _write_without_three(legitimate.definition, published, folder)
-    spark.sql(create_statement(base, false, folder))
+    alter_table.create(spark, publish.index_table(base, false, folder))
     give(spark, index_table, owner)
     return Index(definition=false, table=base)
 

@@ -1,8 +1,9 @@
 """A pytest plugin: which tests a lane of the Makefile runs, and whose turn it is in big oracles.
 
 A test that uses the shared session gets the marker `spark`. A test marked `turn(n)` takes turns with the others of its
-function: a lane that is run with `--turns` runs one case in `n`. `SAMPLE`, a number, says which; by default it is drawn
-from the commit, so that successive commits run all cases. Without git it is 0.
+file that are marked alike: a lane that is run with `--turns` runs one case in `n`. `SAMPLE`, a number, says which; by
+default it is drawn from the commit, so that successive commits run all cases. Without git it is 0. The contract takes
+no turns.
 """
 
 from __future__ import annotations
@@ -53,15 +54,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _in_turn(items: Iterable[pytest.Item]) -> set[pytest.Item]:
-    """Return the items whose turn it is, of each test function one case in n."""
+    """Return the items whose turn it is: of each file one case in n of those marked turn(n)."""
     kept: set[pytest.Item] = set()
-    cases: dict[tuple[str, int], list[pytest.Item]] = defaultdict(list)
+    cases: dict[tuple[Path, int], list[pytest.Item]] = defaultdict(list)
     for item in items:
         marker = item.get_closest_marker("turn")
-        if marker is None:
+        if marker is None or item.get_closest_marker("contract"):
             kept.add(item)
         else:
-            cases[item.nodeid.partition("[")[0], marker.args[0]].append(item)
+            cases[item.path, marker.args[0]].append(item)
     for (_, share), some in cases.items():
         kept.update(item for number, item in enumerate(some) if (number + sample()) % share == 0)
     return kept

@@ -29,6 +29,8 @@ import pytest
 def test_turn(case):
     pass
 
+@pytest.mark.turn(3)
+@pytest.mark.contract
 def test_always():
     pass
 """
@@ -60,7 +62,7 @@ def test_the_contract_is_in_make_test() -> None:
 def run(folder: Path, *options: str, sample: str) -> list[str]:
     """Return the names of the tests that a run with these options runs."""
     (folder / "test_cases.py").write_text(CASES)
-    (folder / "pytest.ini").write_text("[pytest]\nmarkers =\n    turn(n)\n    spark\n")
+    (folder / "pytest.ini").write_text("[pytest]\nmarkers =\n    turn(n)\n    spark\n    contract\n")
     command = [sys.executable, "-m", "pytest", "-p", "tests.lanes", "-p", "no:cacheprovider", "--collect-only", "-q"]
     done = subprocess.run(
         [*command, *options],
@@ -75,7 +77,7 @@ def run(folder: Path, *options: str, sample: str) -> list[str]:
     return [line.partition("::")[2] for line in done.stdout.splitlines() if "::" in line]
 
 
-def test_turns_run_each_case_in_the_end(tmp_path: Path) -> None:
+def test_turns_run_each_case_in_the_end_and_the_contract_always(tmp_path: Path) -> None:
     everything = ["test_always", *(f"test_turn[{case}]" for case in range(7))]
     assert sorted(run(tmp_path, sample="5")) == everything
     turns = [run(tmp_path, "--turns", sample=sample) for sample in ("6", "7", "8")]

@@ -53,6 +53,7 @@ def test_one_table_and_its_line(two_tables: str, spark: SparkSession, run: Run) 
     assert hive_bitmap.show(spark, "a")[0].unindexed == 0 and hive_bitmap.show(spark, "b")[0].unindexed == 1
 
 
+@pytest.mark.contract
 def test_a_table_that_fails_is_one_of_several(two_tables: str, spark: SparkSession, run: Run) -> None:
     status, out, errors = run("refresh", "nothere", "c", "b", "--format", "json")
     assert status == 1 and "2 of the tables could not be refreshed" in errors

@@ -33,6 +33,8 @@ from tests.forging import forge, forge_without_three
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.turn(2)
+
 OLD = "generation-20250101T000000-deadbeef"
 READS_ONLY = "hive_bitmap.engine_reads_only"
 REFUSED = contextlib.suppress(HiveBitmapError, OSError)  # what is refused may be refused in any way
@@ -100,6 +102,7 @@ def test_a10_a_name_is_the_table_that_spark_reads(spark: SparkSession, database:
     assert hive_bitmap.scan(spark, "t", "k = 3").count() == 2
 
 
+@pytest.mark.contract
 def test_b4_groups_of_char_and_varchar(spark: SparkSession, database: str) -> None:
     """Spark keeps these types, and has not seen the table before."""
     spark.sql("CREATE TABLE c (id INT, v VARCHAR(10), ch CHAR(4)) USING parquet")
@@ -193,6 +196,7 @@ def test_c4_a_drop_of_a_forged_table_leaves_the_index_whose_folder_it_names(
     assert hive_bitmap.count(spark, "t", "k = 3") == 200
 
 
+@pytest.mark.contract
 def test_c5_no_index_lies_in_a_table_of_another_database(spark: SparkSession, database: str) -> None:
     other = f"{database}_b"
     spark.sql(f"CREATE DATABASE {other}")
@@ -259,6 +263,7 @@ def _forget_server() -> None:
         jvm_settings._of_server.cache_clear()
 
 
+@pytest.mark.contract
 def test_d4_a_session_cannot_allow_it(spark: SparkSession, database: str) -> None:
     hive_bitmap.build(spark, table(spark, "t"), ["k"])
     query = "SELECT count(*) FROM t WHERE k = 3"
@@ -288,6 +293,7 @@ def test_d6_a_cache_that_others_can_write_is_not_believed(tmp_path: Path) -> Non
     assert disk_cache.get(options(cache, 1), "key") is None
 
 
+@pytest.mark.contract
 def test_e2_row_groups_hold_few_bytes_of_long_keys(spark: SparkSession, database: str) -> None:
     """A lookup of one key decodes a row group."""
     rows = "SELECT concat(lpad(id, 8, '0'), repeat('x', 3992)) u FROM range(0, 3600, 1, 1)"
@@ -300,6 +306,7 @@ def test_e2_row_groups_hold_few_bytes_of_long_keys(spark: SparkSession, database
     assert sum(sizes) == 3600 * 4000 and max(sizes) < 5 << 20
 
 
+@pytest.mark.contract
 def test_e3_manifests_that_are_kept_take_no_more_than_is_allowed(
     spark: SparkSession, database: str, tmp_path: Path
 ) -> None:

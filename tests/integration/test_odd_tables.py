@@ -46,6 +46,8 @@ from tests.asking import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+pytestmark = pytest.mark.turn(3)
+
 DIRECT = ("rows", "blocks")
 SCANS = (*DIRECT, "files")
 

@@ -28,7 +28,7 @@ from tests.integration.random_tables import Table
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.random
+pytestmark = [pytest.mark.random, pytest.mark.turn(2)]
 PUSHDOWN = ("spark.sql.parquet.filterPushdown", "spark.sql.orc.filterPushdown")
 USUAL = 1  # random tables; more of them with --long
 PREDICATES = 3

@@ -18,7 +18,7 @@ from tests.lake.test_iceberg import IN_LAKE, of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.lake
+pytestmark = [pytest.mark.lake, pytest.mark.turn(2)]
 VECTORS = {"enableDeletionVectors": "true"}
 Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 # Counts of several key sets are the index's only if it has all of them: no file is left to Spark then.

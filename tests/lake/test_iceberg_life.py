@@ -24,7 +24,7 @@ from tests.lake.test_iceberg import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.lake
+pytestmark = [pytest.mark.lake, pytest.mark.turn(2)]
 
 
 def call(spark: SparkSession, table: str, procedure: str, arguments: str = "") -> None:

@@ -14,7 +14,7 @@ from tests import asking
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.lake
+pytestmark = [pytest.mark.lake, pytest.mark.turn(2)]
 SECONDS = 120
 COUNT = "SELECT count(*), max(k) FROM {t} WHERE k IN (3, 70, 900)"
 ROWS = "SELECT id, CAST(id % {keys} AS INT) AS k, md5(CAST(id AS STRING)) AS s FROM range({first}, {end})"

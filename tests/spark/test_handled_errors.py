@@ -53,6 +53,7 @@ def test_what_is_handled_is_not_logged(spark: SparkSession, logged: io.StringIO)
     assert len(logged.getvalue()) > before
 
 
+@pytest.mark.contract
 def test_an_expression_that_fails_for_keys_which_no_row_is_asked_for_is_not_logged(
     spark: SparkSession, database: str, logged: io.StringIO
 ) -> None:

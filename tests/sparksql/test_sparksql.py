@@ -23,7 +23,7 @@ from tests.sparksql.run import WAYS, Run
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.random
+pytestmark = [pytest.mark.random, pytest.mark.turn(2)]
 log = logging.getLogger(__name__)
 FILES, FEW = 8, 4  # in a part, and without --long
 

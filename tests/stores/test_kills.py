@@ -15,7 +15,7 @@ from tests.stores.conftest import BUCKET, S3
 from tests.stores.servers import s3 as s3_server
 from tests.stores.servers.s3 import open_uploads
 
-pytestmark = pytest.mark.stores
+pytestmark = [pytest.mark.stores, pytest.mark.turn(2)]
 USUAL = 2  # kills; five more for each N of --long N
 
 

@@ -16,7 +16,7 @@ from tests.stores.conftest import SECRET, forget
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.stores
+pytestmark = [pytest.mark.stores, pytest.mark.turn(2)]
 PREDICATES = [
     "k = 3",
     "k = 99",

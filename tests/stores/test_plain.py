@@ -17,7 +17,7 @@ from tests.stores.servers.proxy import Request
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.stores
+pytestmark = [pytest.mark.stores, pytest.mark.turn(2)]
 FETCH, COUNT = "SELECT * FROM t WHERE k = 3", "SELECT count(*) FROM t WHERE k = 3"
 
 

@@ -15,7 +15,7 @@ from tests.integration.test_random_tables import PUSHDOWN, check_seed
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.stores
+pytestmark = [pytest.mark.stores, pytest.mark.turn(4)]
 USUAL = 2  # random tables on each store; more of them with --long
 
 

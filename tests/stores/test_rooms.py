@@ -19,7 +19,7 @@ from tests.stores.conftest import BUCKET, S3, SECRET, reached
 from tests.stores.servers import proxy
 from tests.stores.servers import s3 as s3_server
 
-pytestmark = pytest.mark.stores
+pytestmark = [pytest.mark.stores, pytest.mark.turn(2)]
 ODD = ["plain", "with blank", "ü/é", "a%20b", "p+q", "k=v", "100%", "#?*{}[]", "it's", "日本"]
 
 

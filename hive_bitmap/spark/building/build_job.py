@@ -1,11 +1,11 @@
-"""The Spark job of a build: it sends groups of files and shards to compact to tasks, and collects their reports."""
+"""The job of a build: it sends groups of files and shards to compact to tasks, and collects their reports."""
 
 from __future__ import annotations
 
 import math
-import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -16,8 +16,8 @@ from hive_bitmap.errors import BuildFailed
 from hive_bitmap.spark.building.group_indexing import AHEAD_BYTES, Group, ShardReport, index_group
 from hive_bitmap.spark.building.progress import BuildProgress, reported
 from hive_bitmap.spark.building.shard_compaction import Compaction, compact_shards
-from hive_bitmap.spark.tasks import worker_python
-from hive_bitmap.spark.tasks.distribution import cuts, distribute, failure, pickled, received, with_store_settings
+from hive_bitmap.spark.tasks import distribution
+from hive_bitmap.spark.tasks.distribution import cause, cuts, received, require_python, sent
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,26 +38,24 @@ class Job:
 def run(
     spark: SparkSession, jobs: Sequence[Job], progress: Callable[[BuildProgress], None] | None
 ) -> list[ShardReport]:
-    """Run the jobs in Spark tasks and return their reports, with the numbers of the indexes in the build.
+    """Run the jobs in tasks and return their reports, with the numbers of the indexes in the build.
 
-    Raise BuildFailed.
+    Raise BuildFailed, and Unsupported as `require_python`.
     """
     if not jobs:
         return []
+    require_python(spark)
     files = sum(len(job.work.paths) for job in jobs if isinstance(job.work, Group))
     with reported(spark, files, progress) as counter:
-        tasks = with_store_settings(spark, run_jobs, counter=counter)
         try:
             capacity = [end - start for start, end in cuts(spark, len(jobs))]
-            sent = distribute(spark, balanced(jobs, capacity))
-            rows = worker_python.map_in_arrow(sent, tasks, pickled("report")).collect()
+            return distribution.run(spark, balanced(jobs, capacity), partial(run_jobs, counter=counter))
         except Exception as e:  # no narrower class: without py4j (Spark Connect) its errors cannot be imported
-            raise BuildFailed(f"the build failed, the published index is untouched: {failure(spark, e)}") from e
-    return [pickle.loads(row[0]) for row in rows]
+            raise BuildFailed(f"the build failed, the published index is untouched: {cause(e)}") from e
 
 
 def balanced(jobs: Sequence[Job], capacity: Sequence[int]) -> list[Job]:
-    """Order the jobs so that each task of `distribute`, which gets neighbours, has about as many bytes to read.
+    """Order the jobs so that each task, which gets neighbours, has about as many bytes to read.
 
     `capacity` says how many jobs each task gets, which are all together. The largest jobs are assigned first, each to
     the task with the fewest bytes.
@@ -70,7 +68,7 @@ def balanced(jobs: Sequence[Job], capacity: Sequence[int]) -> list[Job]:
 
 
 def run_jobs(records: Iterable[pa.RecordBatch], counter: Any) -> Iterator[pa.RecordBatch]:
-    """Inside a task: run its jobs, and yield one pickled ShardReport a batch."""
+    """Inside a task: run its jobs, and yield a ShardReport for each shard."""
     for jobs in batches(received(records), weight, THREADS, AHEAD_BYTES):
         for job, reports in zip(jobs, map_parallel(_run_job, jobs), strict=True):
             if counter is not None and isinstance(job.work, Group):
@@ -78,7 +76,7 @@ def run_jobs(records: Iterable[pa.RecordBatch], counter: Any) -> Iterator[pa.Rec
                 size = sum(size for report in once for size in report.files["size"].to_pylist() if size > 0)
                 counter.add((len(job.work.paths), sum(report.base_rows for report in once), size))
             numbered = [replace(report, index=job.indexes[report.index]) for report in reports]
-            yield pa.record_batch([pa.array([pickle.dumps(report) for report in numbered], pa.binary())], ["report"])
+            yield from map(sent, numbered)
 
 
 def weight(job: Job) -> float:

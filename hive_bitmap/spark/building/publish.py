@@ -17,10 +17,9 @@ from hive_bitmap.core.index import deletion, generation, listing_digest, roots
 from hive_bitmap.core.index.definition import Definition, from_table, stored_columns, to_properties
 from hive_bitmap.core.index.generation import State
 from hive_bitmap.core.parallel import map_parallel
-from hive_bitmap.core.table_info import Table, Values, literal, quote
+from hive_bitmap.core.table_info import Table, Values
 from hive_bitmap.errors import BuildFailed, StoreError, Unsupported
 from hive_bitmap.spark.metastore import alter_table, metastore
-from hive_bitmap.spark.metastore.table_owner import owned_by
 from hive_bitmap.spark.registry import catalog
 from hive_bitmap.spark.registry.catalog import Index
 
@@ -98,7 +97,7 @@ def drop(spark: SparkSession, base: Table | None, index: Doomed) -> None:
     definition, live = index.definition, index.live
     with catalog.changing():
         if _is_there(spark, definition):
-            spark.sql(f"{metastore.OWN_STATEMENT} DROP TABLE IF EXISTS {definition.spark_name}")
+            alter_table.drop_named(spark, definition.spark_name, if_exists=True)
             drop_remains(spark, definition, of_others=True)
         if base is not None:
             catalog.point_to(spark, base, set(), {definition.index_table})
@@ -123,25 +122,24 @@ def drop(spark: SparkSession, base: Table | None, index: Doomed) -> None:
         ) from e
 
 
-def create_statement(
+def index_table(
     base: Table, definition: Definition, location: str, more: Mapping[str, str] = MappingProxyType({})
-) -> str:
-    """Return the DDL of an index table for Spark; it also runs in Hive, unless there is a timestamp_ntz column.
+) -> Table:
+    """Return the index table to create, which Hive reads too, unless there is a timestamp_ntz column.
 
     `more` are properties besides those of the definition.
     """
-    fields = [(column.name, column.type) for column in (*definition.columns, *stored_columns(definition))]
-    partitions = [(column.name, column.type) for column in base.partition_columns]
-    stored = {**to_properties(definition), **more}
-    properties = ", ".join(f"{literal(key)}={literal(value)}" for key, value in stored.items())
-    comment = f" COMMENT {literal(definition.comment)}" if definition.comment else ""
-    hive = all(column.type != "timestamp_ntz" for column in (*definition.columns, *base.partition_columns))
-    by = f" PARTITIONED BY ({_columns(partitions) if hive else ', '.join(quote(name) for name, _ in partitions)})"
-    return (
-        f"CREATE {'EXTERNAL ' if hive else ''}TABLE {definition.spark_name}"
-        f" ({_columns(fields if hive else fields + partitions)})"
-        f"{' STORED AS PARQUET' if hive else ' USING parquet'}{by if partitions else ''}{comment}"
-        f" LOCATION {literal(location)} TBLPROPERTIES ({properties})"
+    keys = (*definition.columns, *base.partition_columns)
+    comment = {"comment": definition.comment} if definition.comment else {}
+    return Table(
+        database=definition.database,
+        name=definition.index_table,
+        kind="EXTERNAL",
+        provider="parquet" if any(column.type == "timestamp_ntz" for column in keys) else "hive",
+        columns=(*definition.columns, *stored_columns(definition)),
+        partition_columns=base.partition_columns,
+        location=location,
+        properties={**to_properties(definition), **more, **comment},
     )
 
 
@@ -187,11 +185,12 @@ def _index_table(spark: SparkSession, base: Table, switch: Switch) -> Table:
     definition = switch.definition
     location = switch.folders.get((), definition.root)
     if switch.created:
-        created = _create_table(spark, base, definition, location, switch.properties.get((), {}))
+        made = index_table(base, definition, location, switch.properties.get((), {}))
+        is_new = alter_table.create(spark, made)
         if not definition.has_default_table:
             catalog.point_to(spark, base, {definition.index_table}, set())
-        if created is not None:
-            return created
+        if is_new:
+            return made  # without asking the metastore for it
     found = metastore.describe_many(spark, definition.database, [definition.index_table])
     if not found:
         raise BuildFailed(f"index {definition.name} on {definition.full_table} was dropped while it was built")
@@ -230,22 +229,6 @@ def _is_there(spark: SparkSession, definition: Definition) -> bool:
     return any(_is_same(table, definition) for table in found)
 
 
-def _create_table(
-    spark: SparkSession, base: Table, definition: Definition, location: str, more: Mapping[str, str]
-) -> Table | None:
-    """Create the index table and return it, without asking the metastore for it; None if it exists already."""
-    from pyspark.errors import AnalysisException
-
-    try:
-        spark.sql(create_statement(base, definition, location, more))
-    except AnalysisException:
-        if not metastore.describe_many(spark, definition.database, [definition.index_table]):
-            raise
-        return None
-    name, columns = definition.index_table, base.partition_columns
-    return Table(database=definition.database, name=name, kind="EXTERNAL", partition_columns=columns, location=location)
-
-
 def _replace_table(spark: SparkSession, base: Table, table: Table, switch: Switch) -> Table:
     """Replace the index table by one with the columns of another encoding; return the new one.
 
@@ -258,13 +241,13 @@ def _replace_table(spark: SparkSession, base: Table, table: Table, switch: Switc
             raise Unsupported(
                 f"table {there.full_name} has the name that index {new.name} needs for its new table: rename it"
             )
-        _drop_table(spark, there)
-    with owned_by(spark, table.owner):  # else a refresh of a server's own would take it from its owner
-        spark.sql(create_statement(base, new, switch.folders.get((), definition.root)))
+        alter_table.drop(spark, there)
+    made = index_table(base, new, switch.folders.get((), definition.root))
+    alter_table.create(spark, replace(made, owner=table.owner))  # else a refresh of a server's own would take it
     [created] = metastore.describe_many(spark, definition.database, [new.index_table])
     alter_table.switch(spark, created, {(): created.location}, switch.folders, (), switch.properties)
     before = catalog.published_generations(spark, Index(definition=definition, table=table))
-    spark.sql(f"{metastore.OWN_STATEMENT} DROP TABLE IF EXISTS {definition.spark_name}")
+    alter_table.drop(spark, table)
     alter_table.rename(spark, created, definition.index_table)
     _retire(definition, before.values())
     return replace(created, name=definition.index_table)
@@ -280,11 +263,7 @@ def drop_remains(spark: SparkSession, definition: Definition, *, of_others: bool
             index = Index(definition=definition, table=table)
             [*folders] = () if of_others else catalog.published_generations(spark, index).values()
             if not any(generation.usage(folder).state is State.BUILDING for folder in folders[:1]):  # of one build all
-                _drop_table(spark, table)
-
-
-def _drop_table(spark: SparkSession, table: Table) -> None:
-    spark.sql(f"{metastore.OWN_STATEMENT} DROP TABLE IF EXISTS {table.spark_name}")
+                alter_table.drop(spark, table)
 
 
 def _is_replacement(table: Table, definition: Definition) -> bool:
@@ -353,7 +332,3 @@ def _cause(error: Exception) -> str:
     lines = [line.strip(": ") for line in str(error).splitlines() if not line.startswith(("\t", "An error occurred"))]
     reason = next(filter(None, lines), type(error).__name__)
     return f"{reason}; give another LOCATION" if "within managed warehouse root" in reason else reason
-
-
-def _columns(fields: Iterable[tuple[str, str]]) -> str:
-    return ", ".join(f"{quote(name)} {type}" for name, type in fields)

@@ -12,7 +12,7 @@ from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import NotFound, PartitionNotFound, Unsupported
 from hive_bitmap.spark.building import publish
 from hive_bitmap.spark.building.publish import Doomed
-from hive_bitmap.spark.metastore import metastore
+from hive_bitmap.spark.metastore import alter_table, metastore
 from hive_bitmap.spark.registry import catalog
 from hive_bitmap.spark.registry.catalog import Index
 from hive_bitmap.spark.registry.coverage import covered
@@ -61,7 +61,7 @@ def drop_table(spark: SparkSession, table: str) -> None:
         raise Unsupported(f"{table} is a view: drop it with DROP VIEW")
     of_table = [publish.doomed(spark, index, indexes) for index in indexes]
     if base is not None:
-        spark.sql(f"{metastore.OWN_STATEMENT} DROP TABLE IF EXISTS {base.spark_name}")
+        alter_table.drop(spark, base)
     drop_after(spark, of_table)
 
 

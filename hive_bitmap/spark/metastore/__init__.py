@@ -1,8 +1,8 @@
 """Read and change tables and partitions in the metastore, and list their base files, as the session reads them.
 
-Tables and partitions are values (`core/table_info`). Two readers implement one protocol (`reader`); changes are made
-by SQL. Reading a table also makes its session's store settings the current ones (`session_stores`). This package does
-not depend on indexes.
+Tables and partitions are values (`core/table_info`). Two implementations of one protocol (`protocol`) read and change
+them; only they have the SQL of statements that change tables (`table_ddl`). Reading a table also makes its session's
+store settings the current ones (`session_stores`). This package does not depend on indexes.
 """
 
 __all__ = [
@@ -19,5 +19,4 @@ __all__ = [
     "session_settings",
     "session_stores",
     "spark_schema",
-    "table_owner",
 ]

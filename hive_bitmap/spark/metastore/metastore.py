@@ -1,7 +1,7 @@
-"""Read tables and partitions from the metastore, through the session.
+"""Read tables and partitions from the metastore, through the session; `alter_table` changes them.
 
-Two readers implement one protocol (`reader`) and return the same values: `jvm_reader`, for classic sessions only, reads
-many tables at once from the session's catalog; `sql_reader` uses `DESCRIBE .. AS JSON`, public SQL that Spark Connect
+Two implementations of one protocol (`protocol.Metastore`) have the same results: `JvmMetastore`, for classic sessions
+only, reads and moves many at once through the session's catalog; `SqlMetastore` uses public SQL, which Spark Connect
 supports too.
 """
 
@@ -11,18 +11,18 @@ from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from hive_bitmap.core.table_info import SESSION_CATALOG, Partition, Table, in_spark, index_table_name, name_parts
+from hive_bitmap.core.table_info import SESSION_CATALOG, Partition, Table, index_table_name, name_parts
 from hive_bitmap.errors import NotFound, TableNotFound, Unsupported
 from hive_bitmap.spark.metastore import delta_log, iceberg_log, jvm_reader, session_stores
-from hive_bitmap.spark.metastore.reader import Reader
-from hive_bitmap.spark.metastore.sql_reader import SqlReader
+from hive_bitmap.spark.metastore.jvm_metastore import JvmMetastore
+from hive_bitmap.spark.metastore.protocol import Metastore
+from hive_bitmap.spark.metastore.sql_metastore import SqlMetastore
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# The first reader that is available for a session is used. To add a reader, write its module and add it here.
-READERS: Sequence[Reader] = (jvm_reader, SqlReader)
-OWN_STATEMENT = "/* hive_bitmap */"  # marks a DROP of this package, with which the extension drops no index
+# The first that is available for a session serves it. To add one, write its module and add it here.
+METASTORES: Sequence[Metastore] = (JvmMetastore(), SqlMetastore())
 GLOBAL_TEMP = "global_temp"  # Spark's database of global temporary views, which is not in the metastore
 CATALOG_IMPLEMENTATION = "spark.sql.catalogImplementation"
 SESSION_VIEWS = "session"  # from Spark 4.2 on, in place of a database, the name of that of a session's temporary views
@@ -94,17 +94,17 @@ def current_database(spark: SparkSession) -> str:
 
 def database_exists(spark: SparkSession, database: str) -> bool:
     """Return whether the session's own catalog has a database, whichever catalog is current."""
-    return spark.catalog.databaseExists(in_spark(database))
+    return of(spark).database_exists(spark, database)
 
 
 def database_names(spark: SparkSession) -> list[str]:
     """Return the databases of the session's own catalog, whichever catalog is current."""
-    return [name for (name,) in spark.sql(f"SHOW DATABASES IN {SESSION_CATALOG}").collect()]
+    return of(spark).database_names(spark)
 
 
 def database_folder(spark: SparkSession, database: str) -> str:
     """Return the folder (a URI) of a database of the session's own catalog, whichever catalog is current."""
-    return str(spark.catalog.getDatabase(in_spark(database)).locationUri)
+    return of(spark).database_folder(spark, database)
 
 
 def describe(spark: SparkSession, name: str) -> Table:
@@ -129,7 +129,7 @@ def describe_with(spark: SparkSession, name: str, others: Callable[[str, str], l
             return Table(database=database, name=table, kind="TEMPORARY"), []
         raise TableNotFound(f"no global temporary view {table!r}")
     try:
-        found = _reader(spark).describe(spark, database, [table, *others(database, table)], _view(name))
+        found = _with_stores(spark).describe(spark, database, [table, *others(database, table)], _view(name))
     except AnalysisException as e:
         if database_exists(spark, database):
             raise
@@ -158,7 +158,7 @@ def _describe_elsewhere(spark: SparkSession, catalog: str, database: str, table:
 
 def describe_many(spark: SparkSession, database: str, names: Sequence[str]) -> list[Table]:
     """Return those of the tables that exist, read in one call if the session can."""
-    return _reader(spark).describe(spark, database, names, view="") if names else []
+    return _with_stores(spark).describe(spark, database, names, view="") if names else []
 
 
 def _view(name: str) -> str:
@@ -169,12 +169,12 @@ def _view(name: str) -> str:
 
 def names_like(spark: SparkSession, database: str, pattern: str) -> list[str]:
     """Return the names of the tables of a database that match the pattern, in which `*` stands for any text."""
-    return _reader(spark).names_like(spark, database, pattern)
+    return _with_stores(spark).names_like(spark, database, pattern)
 
 
 def partitions(spark: SparkSession, table: Table) -> list[Partition]:
     """Return all partitions of a partitioned table, in the order of the metastore."""
-    return _reader(spark).partitions(spark, table)
+    return _with_stores(spark).partitions(spark, table)
 
 
 def table_of(spark: SparkSession, described: Any) -> Table:
@@ -183,19 +183,20 @@ def table_of(spark: SparkSession, described: Any) -> Table:
     return jvm_reader.table_of(spark, described)
 
 
-def _reader(spark: SparkSession) -> Reader:
-    """Return the reader for this session, and use its store settings, since the caller will read the table's files."""
+def _with_stores(spark: SparkSession) -> Metastore:
+    """Return the metastore of this session, and use its store settings: the caller will read the table's files."""
     session_stores.use(spark)
-    return _available(spark)
+    return of(spark)
 
 
-def _available(spark: SparkSession) -> Reader:
-    return next(reader for reader in READERS if reader.available(spark))
+def of(spark: SparkSession) -> Metastore:
+    """Return the implementation that serves a session."""
+    return next(metastore for metastore in METASTORES if metastore.available(spark))
 
 
 def forget_files(spark: SparkSession, table: Table) -> None:
     """Make the session list the files and read the schema of a table again when it reads it the next time."""
-    _available(spark).forget_files(spark, table)
+    of(spark).forget_files(spark, table)
 
 
 def refresh_files(spark: SparkSession, table: Table) -> None:
@@ -204,19 +205,29 @@ def refresh_files(spark: SparkSession, table: Table) -> None:
     On a classic session DataFrames that were made of it before follow, too, as they do after an INSERT of the session;
     `forget_files` would have them keep the files of before for good.
     """
-    _available(spark).refresh_files(spark, table)
+    of(spark).refresh_files(spark, table)
 
 
 def is_cached(spark: SparkSession, spark_name: str) -> bool:
     """Return whether the rows of a table are cached in the session."""
-    return _available(spark).is_cached(spark, spark_name)
+    return of(spark).is_cached(spark, spark_name)
 
 
 def time_zone(spark: SparkSession) -> str:
     """Return the default time zone of the JVM, in which Spark interprets ORC timestamps; "" if it is not known."""
-    return _available(spark).time_zone(spark)
+    return of(spark).time_zone(spark)
 
 
 def default_parallelism(spark: SparkSession) -> int:
     """Return how many tasks the cluster runs at once, or a default if that is not known."""
-    return _available(spark).default_parallelism(spark)
+    return of(spark).default_parallelism(spark)
+
+
+def current_user(spark: SparkSession) -> str:
+    """Return the user of the session, to whom the tables belong that it creates."""
+    return of(spark).current_user(spark)
+
+
+def has_foreign_rules(spark: SparkSession) -> bool:
+    """Return whether rules that others added to Spark, as authorizers do, may change the session's plans."""
+    return of(spark).has_foreign_rules(spark)

@@ -7,19 +7,17 @@ filter or masks above the scan of a table. So the table's scan is optimized, and
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from hive_bitmap.core.table_info import Table, error_message, quote
 from hive_bitmap.errors import NotPermitted
-from hive_bitmap.spark.metastore import jvm_reader, session_settings
+from hive_bitmap.spark.metastore import metastore, session_settings
 from hive_bitmap.spark.metastore.security_settings import ENGINE_READS_ONLY
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _SCANS = ("LogicalRelation", "HiveTableRelation", "DataSourceV2ScanRelation")
-_RULES = ("buildResolutionRules", "buildPostHocResolutionRules", "buildCheckRules", "buildOptimizerRules")
 _PADDING = "readSidePadding("  # Spark's own expression over a column of type CHAR
 
 
@@ -46,7 +44,7 @@ def why_not_as_it_is(spark: SparkSession, base: Table, columns: Sequence[str]) -
     """
     from pyspark.errors import PySparkException
 
-    if jvm_reader.available(spark) and not _has_rules_of_others(spark):
+    if not metastore.has_foreign_rules(spark):
         return ""
     try:
         frame = spark.table(base.spark_name)
@@ -57,14 +55,6 @@ def why_not_as_it_is(spark: SparkSession, base: Table, columns: Sequence[str]) -
     except _error_of_jvm() as e:
         return f"Spark refuses to read it ({str(e.java_exception.toString()).splitlines()[0]})"
     return f"a rule of Spark's puts {added} above its rows" if added else ""
-
-
-@lru_cache(maxsize=256)
-def _has_rules_of_others(spark: SparkSession) -> bool:
-    """Return whether an extension has added rules that see all plans; ours are added elsewhere."""
-    session: Any = spark._jsparkSession
-    extensions = session.extensions()
-    return any(not getattr(extensions, name)(session).isEmpty() for name in _RULES)
 
 
 def _error_of_jvm() -> Any:

@@ -211,7 +211,7 @@ def indexed_tables(spark: SparkSession, database: str | None, *, all_databases: 
     They are those whose indexes lie in a database, in the session's own one (None), or in any. Tables that were dropped
     are among them as long as an index of theirs is left.
     """
-    databases = [one.name for one in spark.catalog.listDatabases()] if all_databases else []
+    databases = metastore.database_names(spark) if all_databases else []
     wanted = databases or [database or spark.catalog.currentDatabase()]
     indexes = [index.definition for name in wanted for index in indexes_of_database(spark, name) if index.trusted]
     found = {(index.catalog, index.database, index.table) for index in indexes}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from hive_bitmap.core.index.definition import POINTER, PREFIX, Definition
 from hive_bitmap.core.table_info import Table, hadoop_path, index_table_name
-from hive_bitmap.spark.metastore import session_settings
+from hive_bitmap.spark.metastore import metastore, session_settings
 from hive_bitmap.spark.metastore.security_settings import TRUSTED_OWNERS, TRUSTED_ROOTS, items
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def _of_user(spark: SparkSession, table: Table, definition: Definition | None) -
 
     Where the index table has no owner, neither had the base table.
     """
-    owner = str(spark.sql("SELECT current_user()").collect()[0][0]) if table.owner else ""
+    owner = metastore.current_user(spark) if table.owner else ""
     return Table(database=table.database, name=definition.table if definition else "", kind="EXTERNAL", owner=owner)
 
 

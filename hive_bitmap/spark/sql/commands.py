@@ -14,7 +14,7 @@ from hive_bitmap.spark.building import build, publish
 from hive_bitmap.spark.building.build import BuildReport
 from hive_bitmap.spark.building.publish import Doomed
 from hive_bitmap.spark.maintaining import alter, drop
-from hive_bitmap.spark.metastore import metastore
+from hive_bitmap.spark.metastore import alter_table, metastore
 from hive_bitmap.spark.registry import catalog
 from hive_bitmap.spark.registry.catalog import Index
 from hive_bitmap.spark.registry.coverage import covered
@@ -253,8 +253,7 @@ def doomed_indexes(spark: SparkSession, statement: DropTable | DropDatabase) -> 
 def _drop_table(spark: SparkSession, statement: DropTable) -> None:
     """Drop the table by Spark's own DROP TABLE, which may refuse that, then its indexes."""
     doomed = doomed_indexes(spark, statement)
-    exists, purge = "IF EXISTS " if statement.if_exists else "", " PURGE" if statement.purge else ""
-    spark.sql(f"{metastore.OWN_STATEMENT} DROP TABLE {exists}{statement.table.sql_name}{purge}")
+    alter_table.drop_named(spark, statement.table.sql_name, if_exists=statement.if_exists, purge=statement.purge)
     drop.drop_after(spark, doomed)
 
 
@@ -272,6 +271,5 @@ def _indexes_of_table(spark: SparkSession, statement: DropTable) -> list[Index]:
 def _drop_database(spark: SparkSession, statement: DropDatabase) -> None:
     """Drop the database with its index tables, then the files of these, which Spark leaves behind."""
     doomed = doomed_indexes(spark, statement)
-    exists = "IF EXISTS " if statement.if_exists else ""
-    spark.sql(f"{metastore.OWN_STATEMENT} DROP DATABASE {exists}{in_spark(statement.name)} CASCADE")
+    alter_table.drop_database(spark, statement.name, if_exists=statement.if_exists)
     drop.drop_after(spark, doomed)

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from hive_bitmap.core.index.definition import OWN_PROPERTIES, REFRESH_INTERVAL, Definition, flag
 from hive_bitmap.core.index.key_columns import require_keys
-from hive_bitmap.core.table_info import Table, literal
+from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import AlreadyExists, InvalidProperty, Unsupported
 from hive_bitmap.spark.building import build
 from hive_bitmap.spark.building.build import BuildReport
 from hive_bitmap.spark.maintaining import alter
-from hive_bitmap.spark.metastore import metastore
+from hive_bitmap.spark.metastore import alter_table, metastore
 from hive_bitmap.spark.metastore.file_listing import format_of
 from hive_bitmap.spark.registry import catalog
 from hive_bitmap.spark.registry.catalog import Index
@@ -71,8 +71,8 @@ def create(spark: SparkSession, statement: CreateIndex) -> list[BuildReport]:
     )
     for report in reports:
         if statement.table_properties:
-            pairs = ", ".join(f"{literal(key)}={literal(value)}" for key, value in statement.table_properties)
-            spark.sql(f"ALTER TABLE {report.definition.spark_name} SET TBLPROPERTIES ({pairs})")
+            made = Table(database=report.definition.database, name=report.definition.index_table, kind="EXTERNAL")
+            alter_table.set_properties(spark, made, dict(statement.table_properties))
         if not enabled:
             alter.set_properties(spark, base.spark_name, statement.name, {"enabled": "false"})
     return reports

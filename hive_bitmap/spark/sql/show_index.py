@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 from hive_bitmap.core.explaining.measures import size
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.table_info import full_name, in_spark, quote
 from hive_bitmap.spark.maintaining.show import IndexStatus, show
+from hive_bitmap.spark.metastore import metastore
 from hive_bitmap.spark.registry import catalog
 
 if TYPE_CHECKING:
@@ -99,8 +99,8 @@ def properties(definition: Definition) -> str:
 
 def _owner(spark: SparkSession, definition: Definition) -> str:
     """Return the owner of the index table, "" if the metastore has none."""
-    description = spark.sql(f"DESCRIBE TABLE EXTENDED {definition.spark_name} AS JSON").collect()[0][0]
-    return str(json.loads(description).get("owner", ""))
+    [table] = metastore.describe_many(spark, definition.database, [definition.index_table])
+    return table.owner
 
 
 def _string_schema(columns: tuple[str, ...]) -> str:

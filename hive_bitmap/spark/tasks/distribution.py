@@ -1,4 +1,7 @@
-"""Send functions and values to Spark tasks, which use the store settings of this process, and get results back."""
+"""Send functions and values to tasks, which use the store settings of this process, and get results back.
+
+Tasks are Spark's. `Runner` is the seam at which tests run them in their own process.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
@@ -26,15 +29,71 @@ if TYPE_CHECKING:
 
 _OUR_ERROR = re.compile(r"hive_bitmap\.errors\.\w+: ")  # as tracebacks name our errors
 _ANY_ERROR = re.compile(rf"{_OUR_ERROR.pattern}|[^:]*Error")
+Body = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]  # takes `received` items, yields `sent` results
+
+
+class Runner(Protocol):
+    """Runs a function in tasks."""
+
+    def available(self, spark: SparkSession) -> bool:
+        """Return whether this runner serves the session."""
+
+    def run(
+        self, spark: SparkSession, tasks: Sequence[pa.RecordBatch], body: Body, *, count_requests: bool
+    ) -> list[bytes]:
+        """Run `body` once for each of the tasks; return the pickled results that it yields, in any order.
+
+        With `count_requests` the requests that it sends to stores are added to `task_requests`.
+        """
+
+
+class SparkRunner:
+    """The runner of all sessions of Spark: a job, with a Spark task for each task.
+
+    Raises MissingPackage if the Python of the executors lacks what tasks need.
+    """
+
+    def available(self, spark: SparkSession) -> bool:
+        return True
+
+    def run(
+        self, spark: SparkSession, tasks: Sequence[pa.RecordBatch], body: Body, *, count_requests: bool
+    ) -> list[bytes]:
+        require_python(spark)
+        work = _with_stores(body, task_requests.counter(spark) if count_requests else None)
+        try:
+            rows = map_in_arrow(data_frame(spark, pa.Table.from_batches(tasks)), work, pickled("result")).collect()
+        except Exception as e:  # py4j's errors have no base class that can be imported without py4j
+            if problem := worker_python.lack(spark, e):
+                raise MissingPackage(problem) from e
+            raise
+        return [row[0] for row in rows]
+
+
+RUNNERS: Sequence[Runner] = (SparkRunner(),)  # the first that is available for a session is used
+
+
+def run(spark: SparkSession, items: Sequence[Any], body: Body, *, count_requests: bool = True) -> list[Any]:
+    """Run `body` in tasks, each over some of the items, and return the results that it yields, in any order.
+
+    `body` must be a function of a module, or another value that can be pickled. Raises what fails in a task, and
+    Unsupported as `require_python`.
+    """
+    runner = next(runner for runner in RUNNERS if runner.available(spark))
+    tasks = _tasks(spark, items, None)
+    return [pickle.loads(found) for found in runner.run(spark, tasks, body, count_requests=count_requests)]
 
 
 def distribute(spark: SparkSession, items: Sequence[Any], most: int | None = None) -> Any:
     """Return a DataFrame of one binary column, with a row for each task: the pickled items of one of the `cuts`."""
-    batches = [
+    return data_frame(spark, pa.Table.from_batches(_tasks(spark, items, most)))
+
+
+def _tasks(spark: SparkSession, items: Sequence[Any], most: int | None) -> list[pa.RecordBatch]:
+    return [
         pa.record_batch([pa.array([pickle.dumps(list(items[start:end]))], pa.binary())], ["items"])
         for start, end in cuts(spark, len(items), most)
     ]
-    return data_frame(spark, pa.Table.from_batches(batches))
 
 
 def received(batches: Iterable[pa.RecordBatch]) -> Iterator[Any]:
@@ -43,6 +102,11 @@ def received(batches: Iterable[pa.RecordBatch]) -> Iterator[Any]:
     for batch in batches:
         for items in batch.column(0):
             yield from pickle.loads(items.as_py())
+
+
+def sent(result: Any) -> pa.RecordBatch:
+    """Return a result of a task, as `run` takes it."""
+    return pa.record_batch([pa.array([pickle.dumps(result)], pa.binary())], ["result"])
 
 
 def with_store_settings(
@@ -56,33 +120,22 @@ def with_store_settings(
     return _with_stores(partial(body, **given), task_requests.counter(spark))
 
 
-def _with_stores(
-    body: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]], counter: Any
-) -> Callable[[Iterable[Any]], Iterator[Any]]:
+def _with_stores(body: Body, counter: Any) -> Callable[[Iterable[Any]], Iterator[Any]]:
     return for_tasks(_run_in_task, body=body, store_options=options.needed(), counter=counter)
 
 
-def in_tasks(spark: SparkSession, items: Sequence[Any], run: Callable[[Any], Any]) -> list[Any]:
-    """Compute run(item) in tasks for each item, and return the results in order.
+def in_tasks(spark: SparkSession, items: Sequence[Any], function: Callable[[Any], Any]) -> list[Any]:
+    """Compute function(item) in tasks for each item, and return the results in order.
 
     Raises StoreError, and MissingPackage if the Python of the executors lacks what tasks need.
 
-    `run` must be a function of a module, or another value that can be pickled. Raises Unsupported as `require_python`.
+    `function` is of a module, or another value that can be pickled. Raises Unsupported as `require_python`.
     """
     if not items:
         return []
-    require_python(spark)
-    numbered = distribute(spark, list(enumerate(items)))
-    tasks = _with_stores(partial(_results, run=run), None)  # no accumulator: each result comes with its requests
-    try:
-        rows = map_in_arrow(numbered, tasks, pickled("result")).collect()
-    except Exception as e:  # py4j's errors have no base class that can be imported without py4j
-        if problem := worker_python.lack(spark, e):
-            raise MissingPackage(problem) from e
-        raise
-    found = [pickle.loads(row[0]) for row in rows]
-    for _, result, sent in found:
-        requests.add(sent)
+    found = run(spark, list(enumerate(items)), partial(_results, function=function), count_requests=False)
+    for _, result, sent_requests in found:
+        requests.add(sent_requests)
         if isinstance(result, StoreError):
             raise result
     return [result for _, result, _ in sorted(found, key=lambda one: one[0])]
@@ -114,7 +167,7 @@ def pickled(name: str) -> Any:
 
 def _run_in_task(
     batches: Iterable[pa.RecordBatch],
-    body: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
+    body: Body,
     store_options: Options,
     counter: Any,
 ) -> Iterator[pa.RecordBatch]:
@@ -123,17 +176,17 @@ def _run_in_task(
     garbage.freeze_modules()
 
 
-def _results(batches: Iterable[pa.RecordBatch], run: Callable[[Any], Any]) -> Iterator[pa.RecordBatch]:
+def _results(batches: Iterable[pa.RecordBatch], function: Callable[[Any], Any]) -> Iterator[pa.RecordBatch]:
     for number, work in received(batches):
         with requests.measured() as measured:
-            result = _result_or_store_error(run, work)
-        yield pa.record_batch([pa.array([pickle.dumps((number, result, measured.requests))], pa.binary())], ["result"])
+            result = _result_or_store_error(function, work)
+        yield sent((number, result, measured.requests))  # which need no accumulator
 
 
-def _result_or_store_error(run: Callable[[Any], Any], work: Any) -> Any:
-    """Return the result of `run`, or its StoreError for the driver to raise."""
+def _result_or_store_error(function: Callable[[Any], Any], work: Any) -> Any:
+    """Return the result of a function, or its StoreError for the driver to raise."""
     try:
-        return run(work)
+        return function(work)
     except StoreError as e:
         return e
 

@@ -109,6 +109,7 @@ def rows_of_keys(folder: Path, column: str) -> dict[Place, list[int]]:
     return found
 
 
+@pytest.mark.contract
 def test_index_tables_have_the_columns_of_the_contract(spark: SparkSession, base: str) -> None:
     for index, columns in COLUMNS.items():
         shown = spark.sql(f"DESCRIBE {base}.{base}__parquet_{index}__").collect()
@@ -129,6 +130,7 @@ def test_pyroaring_reads_the_roaring_table(spark: SparkSession, base: str, reade
     assert read == rows_of_keys(folder_of(spark, f"{base}.parquet"), "k")
 
 
+@pytest.mark.contract
 def test_plain_bitmaps_counted_in_sql_are_the_group_by(spark: SparkSession, base: str) -> None:
     bits = "aggregate(split(hex(_bitmaps), ''), 0L, (n, digit) -> n + bit_count(cast(conv(digit, 16, 10) AS int)))"
     counted = spark.sql(f"SELECT k, sum({bits}) FROM {base}.{base}__parquet_plain__ GROUP BY k").collect()

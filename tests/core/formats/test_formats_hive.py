@@ -21,10 +21,13 @@ from hive_bitmap.core.stores import local_path
 from hive_bitmap.errors import Unsupported
 from hive_bitmap.spark.metastore import metastore
 from tests.asking import require_alike_always
+from tests.contract import contract
 from tests.servers import jars
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.turn(2)
 
 COLUMNS = {
     "n": "cast(id % 13 AS int)",
@@ -116,7 +119,7 @@ def files_of(spark: SparkSession, table: str) -> list[Path]:
     return sorted(Path(local_path(metastore.describe(spark, table).location)).rglob("part-*"))
 
 
-@pytest.mark.parametrize("kind", TABLES)
+@pytest.mark.parametrize("kind", contract(TABLES, "text"))
 def test_formats(spark: SparkSession, database: str, tmp_path: Path, kind: str) -> None:
     typed = spark.range(1).selectExpr(*(f"{sql} AS {name}" for name, sql in COLUMNS.items())).schema
     ddl = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in typed)
@@ -265,6 +268,7 @@ def test_changes(spark: SparkSession, database: str, tmp_path: Path) -> None:
     assert "holds the folder" in hive_bitmap.plan(spark, "t", "n = '1'", count=True).reason
 
 
+@pytest.mark.contract
 def test_splits_without_a_match_are_not_read(spark: SparkSession, database: str, tmp_path: Path) -> None:
     (tmp_path / "f").write_text("".join(f"{number // 1000},{number:090}\n" for number in range(120_000)))
     spark.sql(
@@ -307,7 +311,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("how", REFUSED)
+@pytest.mark.parametrize("how", contract(REFUSED, "USING csv"))
 def test_what_hive_and_spark_may_see_apart_is_refused(spark: SparkSession, database: str, how: str) -> None:
     spark.sql(f"CREATE TABLE t (n int) {how}")
     with pytest.raises(Unsupported, match=REFUSED[how]):

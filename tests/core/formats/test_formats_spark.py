@@ -28,6 +28,8 @@ from hive_bitmap.core.formats import FORMATS, orc_rows, orc_types, parquet_rows,
 from hive_bitmap.core.formats.key_values import KeyColumn, arrow_type, canonical, is_simple
 from hive_bitmap.errors import Undecodable
 
+pytestmark = pytest.mark.turn(2)
+
 UTC = datetime.timezone.utc
 NEW_YORK = "America/New_York"
 

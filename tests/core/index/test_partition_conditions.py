@@ -11,7 +11,8 @@ import hive_bitmap
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index.partition_conditions import MOST_STORED_DEPTH, either, parse, without
 from hive_bitmap.errors import InvalidPredicate, Unsupported
-from hive_bitmap.spark.building.publish import create_statement
+from hive_bitmap.spark.building.publish import index_table
+from hive_bitmap.spark.metastore import alter_table
 from hive_bitmap.spark.registry import catalog
 
 if TYPE_CHECKING:
@@ -113,11 +114,12 @@ def attacked(spark: SparkSession, database: str) -> str:
     base, [index] = catalog.table_and_indexes(spark, "pt")
     made = replace(index.definition, name="bbb", index_table=f"{database}__pt_bbb__", where=ATTACK)
     made = replace(made, root=f"{made.root}_bbb")
-    spark.sql(create_statement(base, made, made.root))
+    alter_table.create(spark, index_table(base, made, made.root))
     catalog.clear_caches()
     return "pt"
 
 
+@pytest.mark.contract
 def test_code_in_the_where_of_an_index_does_not_run(spark: SparkSession, attacked: str) -> None:
     jvm: Any = spark._jvm
     problem = {one.definition.name: one.problem for one in hive_bitmap.show(spark, attacked)}["bbb"]

@@ -36,7 +36,7 @@ from tests.servers.hiveserver import run as run_statement
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.hive
+pytestmark = [pytest.mark.hive, pytest.mark.turn(3)]
 SERVERS = [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in ("hive2", "hive4", "thrift_server")]
 PREDICATES = [
     "k = 0",

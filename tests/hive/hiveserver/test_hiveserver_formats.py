@@ -24,7 +24,7 @@ from tests.servers.hiveserver import HiveServer, run
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.hive
+pytestmark = [pytest.mark.hive, pytest.mark.turn(3)]
 ROWS, FILES = 20_000, 2
 COLUMNS = "id int, k int, s string, note string"
 SERDE = "ROW FORMAT SERDE 'org.apache.hadoop.hive.serde2."

@@ -16,6 +16,7 @@ from hive_bitmap.core.index import generation, markers
 from hive_bitmap.core.stores.access import Access, strictest
 from hive_bitmap.errors import BuildFailed
 from hive_bitmap.spark.registry import catalog
+from tests.spark.maintaining.life import external_table, flat_table, parted_table, require_verified, write
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,23 +30,20 @@ NAMED = struct.pack("<I", 2) + b"".join(
 
 
 @pytest.fixture
-def table(spark: SparkSession, database: str) -> tuple[str, list[Path]]:
+def table(memory: SparkSession, tmp_path: Path) -> tuple[str, list[Path]]:
     """A table of two files in a folder that anybody may enter; its name and the files."""
-    spark.sql("CREATE TABLE secret USING parquet AS SELECT id % 5 AS k FROM range(0, 1000, 1, 2)")
-    folder = Path(stores.local_path(spark_location(spark, "secret")))
+    folder = tmp_path / "secret"
+    write(folder)
     folder.chmod(0o755)
     files = sorted(folder.glob("*.parquet"))
-    assert len(files) == 2
-    return "secret", files
+    for path in files:
+        path.chmod(0o644)
+    return external_table(memory, "secret", folder).name, files
 
 
-def spark_location(spark: SparkSession, table: str) -> str:
-    return catalog.table_and_indexes(spark, table)[0].location
-
-
-def index_files(spark: SparkSession, table: str) -> list[Path]:
+def index_files(memory: SparkSession, table: str) -> list[Path]:
     """The files of its only index that hold keys, or what is known of them; markers say who built it."""
-    [index] = catalog.table_and_indexes(spark, table)[1]
+    [index] = catalog.table_and_indexes(memory, table)[1]
     folder = Path(stores.local_path(index.table.location))
     found = [path for path in folder.rglob("*") if path.is_file() and not path.name.startswith(("_", "."))]
     assert any(path.suffix == ".cardinalities" for path in found) and len(found) >= 6, found
@@ -61,131 +59,140 @@ def modes(paths: list[Path]) -> set[int]:
     [((0o600, 0o600), 0o600), ((0o644, 0o640), 0o640), ((0o644, 0o664), 0o644), ((0o400, 0o444), 0o600)],
 )
 def test_files_of_an_index_are_as_private_as_the_most_private_base_file(
-    spark: SparkSession, table: tuple[str, list[Path]], of_base: tuple[int, int], of_index: int
+    memory: SparkSession, table: tuple[str, list[Path]], of_base: tuple[int, int], of_index: int
 ) -> None:
     name, files = table
     for path, mode in zip(files, of_base, strict=True):
         path.chmod(mode)
-    hive_bitmap.build(spark, name, ["k"])
-    assert modes(index_files(spark, name)) == {of_index}
-    assert hive_bitmap.count(spark, name, "k = 3") == 200
+    hive_bitmap.build(memory, name, ["k"])
+    assert modes(index_files(memory, name)) == {of_index}
+    require_verified(memory, name)
 
 
-def test_a_mode_that_is_taken_away_later_is_followed(spark: SparkSession, table: tuple[str, list[Path]]) -> None:
+def test_a_mode_that_is_taken_away_later_is_followed(memory: SparkSession, table: tuple[str, list[Path]]) -> None:
     name, files = table
-    hive_bitmap.build(spark, name, ["k"])
-    assert modes(index_files(spark, name)) == {0o644}
+    hive_bitmap.build(memory, name, ["k"])
+    assert modes(index_files(memory, name)) == {0o644}
     for path in files:
         path.chmod(0o600)
-    hive_bitmap.rebuild(spark, name)
-    assert modes(index_files(spark, name)) == {0o600}
+    hive_bitmap.rebuild(memory, name)
+    assert modes(index_files(memory, name)) == {0o600}
 
 
-def test_kept_and_compacted_shards_stay_private(spark: SparkSession, table: tuple[str, list[Path]]) -> None:
+def test_kept_and_compacted_shards_stay_private(memory: SparkSession, table: tuple[str, list[Path]]) -> None:
     name, files = table
     for path in files:
         path.chmod(0o600)
-    hive_bitmap.build(spark, name, ["k"])
-    spark.sql(f"INSERT INTO {name} SELECT id % 5 FROM range(10)")
-    hive_bitmap.rebuild(spark, name)
-    by_mode = {path.name: stat.S_IMODE(path.stat().st_mode) for path in index_files(spark, name)}
+    hive_bitmap.build(memory, name, ["k"])
+    write(files[0].parent, 1, 2)
+    hive_bitmap.rebuild(memory, name)
+    by_mode = {path.name: stat.S_IMODE(path.stat().st_mode) for path in index_files(memory, name)}
     assert {mode for path, mode in by_mode.items() if "manifest" in path or path.startswith(("files", "sh"))} == {0o600}
-    hive_bitmap.rebuild(spark, name, compact=True)
-    assert modes(index_files(spark, name)) == {0o600}
+    hive_bitmap.rebuild(memory, name, compact=True)
+    assert modes(index_files(memory, name)) == {0o600}
 
 
-def root_of(spark: SparkSession, table: str) -> Path:
-    [index] = catalog.table_and_indexes(spark, table)[1]
+def root_of(memory: SparkSession, table: str) -> Path:
+    [index] = catalog.table_and_indexes(memory, table)[1]
     return Path(stores.local_path(index.definition.root))
 
 
 def test_in_place_of_a_sticky_base_folder_only_the_owner_writes(
-    spark: SparkSession, table: tuple[str, list[Path]]
+    memory: SparkSession, table: tuple[str, list[Path]]
 ) -> None:
     """Who may add files there, but not change those of others, makes no `_manifest` and no shard either."""
     name, [first, _] = table
     first.parent.chmod(0o1777)
-    hive_bitmap.build(spark, name, ["k"])
-    folders = [path for path in root_of(spark, name).rglob("*") if path.is_dir()]
+    hive_bitmap.build(memory, name, ["k"])
+    folders = [path for path in root_of(memory, name).rglob("*") if path.is_dir()]
     assert len(folders) == 2 and all(mode & 0o7022 == 0 for mode in modes(folders)), modes(folders)
-    assert hive_bitmap.count(spark, name, "k = 3") == 200
+    require_verified(memory, name)
 
 
-@pytest.mark.parametrize(("name", "stored"), [("_manifest", "PARQUET"), ("_staging", "TEXTFILE")])
-@pytest.mark.parametrize("by", ["link", "folder"])
-def test_a_folder_that_another_has_made_in_a_generation_fails_the_build(
-    spark: SparkSession, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, stored: str, by: str
+def require_race_fails(
+    spark: SparkSession, table: str, name: str, by: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    spark.sql(f"CREATE TABLE raced (k BIGINT) STORED AS {stored}")
-    spark.sql("INSERT INTO raced SELECT id % 5 FROM range(100)")
-    (tmp_path / "victim").mkdir()
+    """Make a folder, or a link, of this name in each generation that begins: the build of an index fails."""
+    victim = folder / "victim"
+    victim.mkdir()
     write_marker = markers.write
 
     def race(folder: str, marker: str, content: markers.Content) -> None:
         write_marker(folder, marker, content)
         if marker == generation.MARKER:
             planted = Path(stores.local_path(folder)) / name
-            planted.symlink_to(tmp_path / "victim") if by == "link" else planted.mkdir()
+            planted.symlink_to(victim) if by == "link" else planted.mkdir()
 
-    monkeypatch.setattr(markers, "write", race)
-    with pytest.raises(BuildFailed, match=f"{name} was there before it was made, so somebody else may write into it"):
-        hive_bitmap.build(spark, "raced", ["k"])
-    assert os.listdir(tmp_path / "victim") == []
-    monkeypatch.undo()
-    assert hive_bitmap.show(spark, "raced") == []
-    hive_bitmap.build(spark, "raced", ["k"])
+    with monkeypatch.context() as raced:
+        raced.setattr(markers, "write", race)
+        said = f"{name} was there before it was made, so somebody else may write into it"
+        with pytest.raises(BuildFailed, match=said):
+            hive_bitmap.build(spark, table, ["k"])
+    assert os.listdir(victim) == []
+    assert hive_bitmap.show(spark, table) == []
+    hive_bitmap.build(spark, table, ["k"])
+
+
+@pytest.mark.parametrize("by", ["link", "folder"])
+def test_a_folder_that_another_has_made_in_a_generation_fails_the_build(
+    memory: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    require_race_fails(memory, flat_table(memory, tmp_path / "t"), "_manifest", by, tmp_path, monkeypatch)
+
+
+def test_a_place_for_what_spark_reads_that_another_has_made_fails_the_build(
+    spark: SparkSession, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spark.sql("CREATE TABLE raced (k BIGINT) STORED AS TEXTFILE")
+    spark.sql("INSERT INTO raced SELECT id % 5 FROM range(100)")
+    require_race_fails(spark, "raced", "_staging", "link", tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize(("closed", "index"), [(0o700, 0o700), (0o750, 0o750), (0o711, 0o755)])
 def test_who_may_not_enter_a_partitioned_table_may_not_enter_its_index(
-    spark: SparkSession, database: str, closed: int, index: int
+    memory: SparkSession, tmp_path: Path, closed: int, index: int
 ) -> None:
-    spark.sql("CREATE TABLE parted USING parquet PARTITIONED BY (p) AS SELECT id % 5 AS k, id % 2 AS p FROM range(100)")
-    folder = Path(stores.local_path(spark_location(spark, "parted")))
+    parted, folder = parted_table(memory, tmp_path / "t", 2), tmp_path / "t"
     for path in folder.iterdir():
         path.chmod(0o755)
     folder.chmod(closed)
-    hive_bitmap.build(spark, "parted", ["k"])
-    generations = list(root_of(spark, "parted").glob("p=*/generation-*"))
+    hive_bitmap.build(memory, parted, ["k"])
+    generations = list(root_of(memory, parted).glob("p=*/generation-*"))
     assert len(generations) == 2 and modes(generations) == {index}
 
 
-def test_who_may_not_enter_a_database_may_not_enter_an_index_elsewhere(spark: SparkSession, tmp_path: Path) -> None:
-    (tmp_path / "private").mkdir()
-    spark.sql(f"CREATE DATABASE private LOCATION '{tmp_path}/private'")
-    try:
-        spark.sql("CREATE TABLE private.t USING parquet AS SELECT id % 5 AS k FROM range(100)")
-        (tmp_path / "private" / "t").chmod(0o755)
-        (tmp_path / "private").chmod(0o700)
-        hive_bitmap.build(spark, "private.t", ["k"], location=f"{tmp_path}/index")
-        assert modes(list((tmp_path / "index").glob("generation-*"))) == {0o700}
-        assert hive_bitmap.count(spark, "private.t", "k = 3") == 20
-        (tmp_path / "private").chmod(0o755)  # a change of modes is no change of the table
-        hive_bitmap.rebuild(spark, "private.t")
-        assert modes(list((tmp_path / "index").glob("generation-*"))) == {0o700}
-        hive_bitmap.rebuild(spark, "private.t", full=True)
-        assert modes(list((tmp_path / "index").glob("generation-*"))) == {0o700, 0o755}
-    finally:
-        hive_bitmap.drop_table(spark, "private.t")
-        spark.sql("DROP DATABASE private CASCADE")
+def test_who_may_not_enter_a_database_may_not_enter_an_index_elsewhere(memory: SparkSession, tmp_path: Path) -> None:
+    private = Path(stores.local_path(catalog.default_folder(memory, "db")))
+    write(private / "t")
+    external_table(memory, "t", private / "t")
+    (private / "t").chmod(0o755)
+    private.chmod(0o700)
+    hive_bitmap.build(memory, "t", ["k"], location=f"{tmp_path}/index")
+    assert modes(list((tmp_path / "index").glob("generation-*"))) == {0o700}
+    require_verified(memory, "t")
+    private.chmod(0o755)  # a change of modes is no change of the table
+    hive_bitmap.rebuild(memory, "t")
+    assert modes(list((tmp_path / "index").glob("generation-*"))) == {0o700}
+    hive_bitmap.rebuild(memory, "t", full=True)
+    assert modes(list((tmp_path / "index").glob("generation-*"))) == {0o700, 0o755}
 
 
 if hasattr(os, "setxattr"):  # access control lists of Linux
 
     def test_access_control_lists_are_those_of_the_base_files(
-        spark: SparkSession, table: tuple[str, list[Path]]
+        memory: SparkSession, table: tuple[str, list[Path]]
     ) -> None:
         """Those that a folder hands on to new files are not kept."""
         name, files = table
         for path in files:
             os.setxattr(path, ACL, NAMED)
-        hive_bitmap.build(spark, name, ["k"])
-        assert {os.getxattr(path, ACL) for path in index_files(spark, name)} == {NAMED}
-        hive_bitmap.drop(spark, name, "k")
+        hive_bitmap.build(memory, name, ["k"])
+        assert {os.getxattr(path, ACL) for path in index_files(memory, name)} == {NAMED}
+        hive_bitmap.drop(memory, name, "k")
         os.removexattr(files[0], ACL)
-        hive_bitmap.build(spark, name, ["k"])  # the list of one of two files is of use to nobody
-        assert modes(index_files(spark, name)) == {0o600}
-        assert all(ACL not in os.listxattr(path) for path in index_files(spark, name))
+        hive_bitmap.build(memory, name, ["k"])  # the list of one of two files is of use to nobody
+        assert modes(index_files(memory, name)) == {0o600}
+        assert all(ACL not in os.listxattr(path) for path in index_files(memory, name))
 
 
 def test_a_group_that_cannot_be_given_reads_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

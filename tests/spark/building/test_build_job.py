@@ -71,7 +71,7 @@ class Counter:
 
 def carried_out(jobs: list[Job], counter: Counter | None) -> list[ShardReport]:
     sent = pa.record_batch([pa.array([pickle.dumps(jobs)], pa.binary())], ["items"])
-    return [pickle.loads(one.as_py()) for batch in run_jobs([sent], counter) for one in batch["report"]]
+    return [pickle.loads(one.as_py()) for batch in run_jobs([sent], counter) for one in batch["result"]]
 
 
 def test_a_task_reports_each_shard_under_the_numbers_of_the_build(tmp_path: Path) -> None:

@@ -13,9 +13,22 @@ from hive_bitmap.core.index import markers
 from hive_bitmap.errors import BuildFailed, Unsupported
 from hive_bitmap.spark.building import build_job
 from hive_bitmap.spark.building.progress import BuildProgress
-from hive_bitmap.spark.metastore import alter_table, jvm_reader, metastore
+from hive_bitmap.spark.metastore import alter_table, jvm_reader, metastore, table_ddl
+from hive_bitmap.spark.metastore.jvm_metastore import JvmMetastore
 from hive_bitmap.spark.registry import catalog
-from tests.spark.maintaining.life import flat_table, generations, index_table, live, parted_table, require_right, write
+from tests.spark.maintaining.life import (
+    drop_table,
+    external_table,
+    flat_table,
+    generations,
+    index_table,
+    live,
+    parted_table,
+    rename_table,
+    require_right,
+    require_verified,
+    write,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,9 +65,9 @@ def test_odd_partition_values_are_switched_together(
     values = [(value, str(number)) for number, value in enumerate(ODD)]
     first = {value: f"file:{tmp_path}/q=a b%2F{number}/é{number}" for number, value in enumerate(values)}
     second = {value: f"{folder}/next #?" for value, folder in first.items()}
-    monkeypatch.setattr(alter_table, "AT_ONCE", 5)
-    monkeypatch.setattr(alter_table.jvm_reader, "available", lambda _: through_jvm)
-    reading = jvm_reader.partitions
+    monkeypatch.setattr(table_ddl, "AT_ONCE", 5)
+    monkeypatch.setattr(jvm_reader, "available", lambda _: through_jvm)
+    reading = JvmMetastore().partitions
     alter_table.switch(spark, table, {}, first, ())
     assert {one.values: one.location for one in reading(spark, table)} == first
     described = spark.sql("SHOW TABLE EXTENDED LIKE 'odd' PARTITION (p='a b', q=0)").collect()[0].information
@@ -74,6 +87,7 @@ def test_odd_partition_values_are_switched_together(
     assert unlike == [] and "MapredParquetInputFormat" in again
 
 
+@pytest.mark.contract
 def test_an_index_table_of_odd_partitions_is_read_by_all(spark: SparkSession, database: str, tmp_path: Path) -> None:
     spark.sql("CREATE TABLE odd (k int, id bigint) PARTITIONED BY (p string) STORED AS PARQUET")
     rows = [(number % 5, number, value) for number, value in enumerate(ODD * 3)]
@@ -102,27 +116,27 @@ def test_an_external_root_without_a_file_system(spark: SparkSession, database: s
     require_right(spark, flat)
 
 
-def test_an_index_that_is_dropped_meanwhile(spark: SparkSession, database: str, tmp_path: Path) -> None:
+def test_an_index_that_is_dropped_meanwhile(memory: SparkSession, tmp_path: Path) -> None:
     """Those before it are published, those behind it are not, and the error says so."""
-    flat = flat_table(spark, tmp_path / "t")
-    hive_bitmap.build(spark, flat, ["k", "id"])
-    hive_bitmap.build(spark, flat, [["k", "id"]], name="both")
-    before = {index.definition.name: index.table.location for index in catalog.table_and_indexes(spark, flat)[1]}
+    flat = flat_table(memory, tmp_path / "t")
+    hive_bitmap.build(memory, flat, ["k", "id"])
+    hive_bitmap.build(memory, flat, [["k", "id"]], name="both")
+    before = {index.definition.name: index.table.location for index in catalog.table_and_indexes(memory, flat)[1]}
     asked = []
 
     def drop_one(done: BuildProgress) -> None:
         if done.files == done.files_total and not asked:
             asked.append(done)
-            spark.sql(f"DROP TABLE {database}__flat_id__")
+            drop_table(memory, "db__flat_id__")
 
     said = r"index id could not be published, .* was dropped while it was built; published before it: k; not .*: both"
     with pytest.raises(BuildFailed, match=said):
-        hive_bitmap.rebuild(spark, flat, ["k", "id", "both"], full=True, progress=drop_one)
-    after = {index.definition.name: index.table.location for index in catalog.table_and_indexes(spark, flat)[1]}
+        hive_bitmap.rebuild(memory, flat, ["k", "id", "both"], full=True, progress=drop_one)
+    after = {index.definition.name: index.table.location for index in catalog.table_and_indexes(memory, flat)[1]}
     assert after["both"] == before["both"] and after["k"] != before["k"] and set(after) == {"both", "k"}
     left = {*before.values(), *after.values()}
-    assert set(generations(spark, database)) == left, "what was not published is deleted"
-    require_right(spark, flat)
+    assert set(generations(memory, "db")) == left, "what was not published is deleted"
+    require_verified(memory, flat)
 
 
 @pytest.mark.parametrize("make", [flat_table, parted_table])
@@ -152,6 +166,7 @@ def test_an_index_that_is_renamed_meanwhile(
     require_right(spark, table)
 
 
+@pytest.mark.contract
 def test_a_reader_in_flight_ends_right(spark: SparkSession, database: str, tmp_path: Path) -> None:
     parted = parted_table(spark, tmp_path / "t", 2)
     hive_bitmap.build(spark, parted, ["k"])
@@ -166,6 +181,7 @@ def test_a_reader_in_flight_ends_right(spark: SparkSession, database: str, tmp_p
     assert all(sorted(row.id for row in frame.collect()) == rows for frame in planned.values())
 
 
+@pytest.mark.contract
 def test_the_later_of_two_builds_wins(spark: SparkSession, database: str, tmp_path: Path) -> None:
     """The other's generation is retired by whichever of the two sees it."""
     flat = flat_table(spark, tmp_path / "t")
@@ -188,45 +204,46 @@ def test_the_later_of_two_builds_wins(spark: SparkSession, database: str, tmp_pa
     assert [one.fresh for one in hive_bitmap.show(spark, flat)] == [3]
 
 
-def test_a_new_encoding_drops_no_table_of_others(spark: SparkSession, database: str, tmp_path: Path) -> None:
+def test_a_new_encoding_drops_no_table_of_others(memory: SparkSession, tmp_path: Path) -> None:
     """Neither one that sounds like its own, nor one that has the name which it needs."""
-    flat = flat_table(spark, tmp_path / "t")
-    [report] = hive_bitmap.build(spark, flat, ["k"], index_table="foo")
+    flat = flat_table(memory, tmp_path / "t")
+    [report] = hive_bitmap.build(memory, flat, ["k"], index_table="foo")
     needed = f"foo{report.definition.id[:8]}next__"
-    for name in ("foonext__", needed):
-        spark.sql(f"CREATE TABLE {name} USING parquet AS SELECT 1 AS a")
-    hive_bitmap.set_properties(spark, flat, "k", {"encoding": "roaring"})
+    others, places = ("foonext__", needed), [f"file:{tmp_path}/{name}" for name in ("foonext__", needed)]
+    for name in others:
+        external_table(memory, name, tmp_path / name)
+    hive_bitmap.set_properties(memory, flat, "k", {"encoding": "roaring"})
     with pytest.raises(BuildFailed, match=f"{needed} has the name that index k needs"):
-        hive_bitmap.rebuild(spark, flat)
-    assert [spark.table(name).count() for name in ("foonext__", needed)] == [1, 1]
-    require_right(spark, flat)
-    spark.sql(f"ALTER TABLE {needed} RENAME TO elsewhere")
-    hive_bitmap.rebuild(spark, flat)
-    assert [spark.table(name).count() for name in ("foonext__", "elsewhere")] == [1, 1]
-    require_right(spark, flat)
+        hive_bitmap.rebuild(memory, flat)
+    assert [metastore.describe(memory, name).location for name in others] == places
+    require_verified(memory, flat)
+    rename_table(memory, needed, "elsewhere")
+    hive_bitmap.rebuild(memory, flat)
+    assert [metastore.describe(memory, name).location for name in ("foonext__", "elsewhere")] == places
+    require_verified(memory, flat)
 
 
 def test_what_is_set_while_a_new_encoding_is_built_stays(
-    spark: SparkSession, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    memory: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    flat = flat_table(spark, tmp_path / "t")
-    hive_bitmap.build(spark, flat, ["k"])
-    hive_bitmap.set_properties(spark, flat, "k", {"encoding": "roaring"})
+    flat = flat_table(memory, tmp_path / "t")
+    hive_bitmap.build(memory, flat, ["k"])
+    hive_bitmap.set_properties(memory, flat, "k", {"encoding": "roaring"})
     run = build_job.run
 
     def meanwhile(*arguments: Any, **options: Any) -> Any:
         changes = {"enabled": "false", "comment": "see the ticket", "encoding": "ewah", "owner": "me"}
-        hive_bitmap.set_properties(spark, flat, "k", changes)
+        hive_bitmap.set_properties(memory, flat, "k", changes)
         return run(*arguments, **options)
 
     monkeypatch.setattr(build_job, "run", meanwhile)
-    hive_bitmap.rebuild(spark, flat)
+    hive_bitmap.rebuild(memory, flat)
     monkeypatch.undo()
-    [found] = [one.definition for one in hive_bitmap.show(spark, flat)]
+    [found] = [one.definition for one in hive_bitmap.show(memory, flat)]
     assert (found.enabled, found.comment, found.properties) == (False, "see the ticket", (("owner", "me"),))
     assert (found.encoding, found.next_encoding) == ("roaring", "ewah")
-    hive_bitmap.rebuild(spark, flat)
-    assert hive_bitmap.show(spark, flat)[0].definition.encoding == "ewah"
+    hive_bitmap.rebuild(memory, flat)
+    assert hive_bitmap.show(memory, flat)[0].definition.encoding == "ewah"
 
 
 def test_values_that_look_like_variables_are_values(spark: SparkSession, database: str, tmp_path: Path) -> None:
@@ -279,6 +296,7 @@ def half_replaced(
     return flat, tables
 
 
+@pytest.mark.contract
 def test_a_rebuild_goes_on_after_a_killed_new_encoding(
     spark: SparkSession, half_replaced: tuple[str, list[str]], database: str
 ) -> None:
@@ -292,20 +310,20 @@ def test_a_rebuild_goes_on_after_a_killed_new_encoding(
     assert generations(spark, database) == live(spark, flat)
 
 
-def test_nothing_is_built_through_a_link(spark: SparkSession, database: str, tmp_path: Path) -> None:
+def test_nothing_is_built_through_a_link(memory: SparkSession, tmp_path: Path) -> None:
     """The folder of a partition's generations has become a link, to a folder that may be somebody else's."""
-    parted, elsewhere = parted_table(spark, tmp_path / "t", 2), tmp_path / "elsewhere"
-    hive_bitmap.build(spark, parted, ["k"], location=str(tmp_path / "root"))
+    parted, elsewhere = parted_table(memory, tmp_path / "t", 2), tmp_path / "elsewhere"
+    hive_bitmap.build(memory, parted, ["k"], location=str(tmp_path / "root"))
     (tmp_path / "root" / "p=1").rename(elsewhere)
     (tmp_path / "root" / "p=1").symlink_to(elsewhere)
     before = sorted(elsewhere.rglob("*"))
     with pytest.raises(BuildFailed, match="p=1 is a link, and nothing is written through one"):
-        hive_bitmap.rebuild(spark, parted, full=True)
+        hive_bitmap.rebuild(memory, parted, full=True)
     assert sorted(elsewhere.rglob("*")) == before
-    require_right(spark, parted)
+    require_verified(memory, parted)
     (tmp_path / "root" / "p=1").unlink()
-    hive_bitmap.rebuild(spark, parted, full=True)
-    require_right(spark, parted)
+    hive_bitmap.rebuild(memory, parted, full=True)
+    require_verified(memory, parted)
 
 
 def test_a_drop_takes_what_a_killed_new_encoding_left(

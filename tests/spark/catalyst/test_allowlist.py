@@ -16,6 +16,8 @@ from tests.spark.catalyst import allowlist_table
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.turn(2)
+
 _LINES = (Path(__file__).parent / "allowed_calls.sql").read_text().splitlines()
 CALLS = [line for line in _LINES if not line.startswith("--")]
 GUIDE = Path(__file__).parents[3] / "docs" / "guide" / "queries.md"

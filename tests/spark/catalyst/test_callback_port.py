@@ -64,6 +64,7 @@ def test_another_user_of_the_machine_calls_nothing(tables: SparkSession) -> None
     assert used(tables, QUERY, "index only") == [("fact", "answered")]
 
 
+@pytest.mark.contract
 @pytest.mark.parametrize("first", [("A", "no token", "e"), ("c", "p0", "apply", "e"), ("", "", ""), ("g", "p0", "e")])
 def test_a_caller_without_the_token_is_not_served(tables: SparkSession, first: tuple[str, ...]) -> None:
     hive_bitmap.enable(tables)
@@ -72,6 +73,7 @@ def test_a_caller_without_the_token_is_not_served(tables: SparkSession, first: t
     require_alike(tables, QUERY, "index only")
 
 
+@pytest.mark.servers
 def test_a_port_that_pyspark_opened_before_takes_the_token_from_then_on(tmp_path: Path) -> None:
     """A process of its own: `foreachBatch` calls Python before, meanwhile and after, on the same port."""
     done = subprocess.run(

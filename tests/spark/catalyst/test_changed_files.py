@@ -16,9 +16,12 @@ import pytest
 
 import hive_bitmap
 from tests.asking import FORCED, answer, by_spark, difference, frame, indexed
+from tests.contract import contract
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.turn(2)
 
 ROWS = 2000
 QUERIES = ("SELECT id FROM {t} WHERE k = 3", "SELECT id FROM {t} WHERE k = 9", "SELECT k, count(*) FROM {t} GROUP BY k")
@@ -51,7 +54,7 @@ def files(
     return name, paths
 
 
-@pytest.mark.parametrize("strategy", ["", *FORCED])
+@pytest.mark.parametrize("strategy", contract(["", *FORCED], "rows", "blocks"))
 def test_files_that_changed_before_the_query(spark: SparkSession, files: tuple[str, list[Path]], strategy: str) -> None:
     name, paths = files
     write(paths[1], 11)
@@ -65,7 +68,7 @@ def test_files_that_changed_before_the_query(spark: SparkSession, files: tuple[s
             assert not difference(answer(frame(spark, text)), wanted), text
 
 
-@pytest.mark.parametrize("strategy", ["blocks", "files", "index only"])
+@pytest.mark.parametrize("strategy", [pytest.param("blocks", marks=pytest.mark.contract), "files", "index only"])
 @pytest.mark.parametrize("which", [0, 3], ids=["read in part", "left out"])
 def test_files_that_are_replaced_behind_the_plan(
     spark: SparkSession, files: tuple[str, list[Path]], strategy: str, which: int
@@ -83,7 +86,9 @@ def test_files_that_are_replaced_behind_the_plan(
         hive_bitmap.rebuild(spark, name)
 
 
-@pytest.mark.parametrize("strategy", ["blocks", "files", "rows", "index only"])
+@pytest.mark.parametrize(
+    "strategy", ["blocks", "files", pytest.param("rows", marks=pytest.mark.contract), "index only"]
+)
 def test_files_of_the_same_size_and_time(spark: SparkSession, files: tuple[str, list[Path]], strategy: str) -> None:
     """A file with other rows, but of the same size and modification time, is recognized as another file."""
     name, paths = files

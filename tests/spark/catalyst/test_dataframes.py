@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
+pytestmark = pytest.mark.turn(3)
+
 Twin = Callable[["SparkSession"], "DataFrame"]
 
 

@@ -11,6 +11,8 @@ from tests.asking import require_alike, require_alike_always, used
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.turn(3)
+
 NARROWED = {
     "an OR of ANDs over two tables": (
         "SELECT a.id, b.id FROM fact a JOIN orders b ON a.id = b.id + 1 "

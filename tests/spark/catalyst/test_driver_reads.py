@@ -17,6 +17,8 @@ from tests.asking import BY_TASKS, answer, by_index, by_spark, difference, frame
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+pytestmark = pytest.mark.turn(2)
+
 TYPES = {
     "b": "id % 2 = 0",
     "t": "CAST(id % 100 AS tinyint)",
@@ -56,7 +58,7 @@ def is_read_here(spark: SparkSession, query: str, **more: str) -> bool:
 @pytest.mark.parametrize(
     "query",
     [
-        QUERY,
+        pytest.param(QUERY, marks=pytest.mark.contract),
         "SELECT note, p, at FROM t WHERE k IN (1, 5) AND i % 3 = 0 ORDER BY i LIMIT 7",
         "SELECT p, count(*), max(note) FROM t WHERE k = 2 GROUP BY p",
         "SELECT a.i, b.note FROM t a JOIN t b ON a.i = b.i WHERE a.k = 1 AND b.k = 1",

@@ -35,6 +35,7 @@ def test_the_same_protocol_is_none() -> None:
     assert protocol_mismatch({"protocol": PROTOCOL}) is None
 
 
+@pytest.mark.contract
 @pytest.mark.parametrize("strict", ["true", "false"])
 def test_all_scans_are_left_alone_and_it_is_logged_once(
     spark: SparkSession,

@@ -11,9 +11,12 @@ import hive_bitmap
 from hive_bitmap.core.answering import tally
 from hive_bitmap.spark.reading import aggregates
 from tests.asking import by_index, by_spark, difference, require_alike, require_alike_now, told, under
+from tests.contract import contract
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.turn(3)
 
 ROWS = """
 SELECT CAST(IF(id % 11 = 0, NULL, id * 7 % 1000) AS INT) AS k, CAST(id - 500 AS DECIMAL(12,2)) AS m,
@@ -54,7 +57,7 @@ def t(spark: SparkSession, shared_database: str) -> Iterator[SparkSession]:
         yield spark
 
 
-@pytest.mark.parametrize("query", BY_ENDS)
+@pytest.mark.parametrize("query", contract(BY_ENDS, BY_ENDS[0], "SELECT min(k), max(s), count(*), max(ts) FROM t"))
 def test_the_ends_of_an_index_answer(t: SparkSession, query: str, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = by_spark(t, query)
     monkeypatch.delattr(tally, "_sums")

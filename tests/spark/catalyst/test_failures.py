@@ -15,6 +15,7 @@ from hive_bitmap.spark.catalyst import decisions, index_answers, outcomes, servi
 from hive_bitmap.spark.catalyst.arrow_batches import batches
 from hive_bitmap.spark.registry import catalog
 from tests.asking import BY_TASKS, answer, by_spark, difference, frame, indexed
+from tests.contract import contract
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,7 +51,11 @@ def broken(*args: Any, **kwargs: Any) -> Any:
     raise TypeError("broken on purpose")
 
 
-@pytest.mark.parametrize(("query", "strategy", "module", "step"), STEPS, ids=lambda one: getattr(one, "__name__", one))
+@pytest.mark.parametrize(
+    ("query", "strategy", "module", "step"),
+    contract(STEPS, (NARROWING, "blocks", serving, "prepare"), (COUNTING, "index only", index_answers, "is_countable")),
+    ids=lambda one: getattr(one, "__name__", one),
+)
 def test_a_failure_while_planning_leaves_the_plan_to_spark(
     few: SparkSession, monkeypatch: pytest.MonkeyPatch, query: str, strategy: str, module: Any, step: str
 ) -> None:
@@ -87,7 +92,11 @@ def test_counts_that_do_not_come_leave_the_aggregation_to_spark(
             few.conf.unset("hive_bitmap.planning_seconds")
 
 
-@pytest.mark.parametrize(("module", "step"), EXECUTION, ids=lambda one: getattr(one, "__name__", one))
+@pytest.mark.parametrize(
+    ("module", "step"),
+    contract(EXECUTION, (index_answers, "known_counts")),
+    ids=lambda one: getattr(one, "__name__", one),
+)
 def test_a_failure_while_counting_leaves_the_aggregation_to_spark(
     few: SparkSession, monkeypatch: pytest.MonkeyPatch, module: Any, step: str
 ) -> None:
@@ -147,6 +156,7 @@ def test_files_to_count_that_are_none_leave_the_aggregation_to_spark(
         assert not difference(answer(frame(few, COUNTING)), wanted)
 
 
+@pytest.mark.contract
 def test_a_query_that_was_cancelled_is_not_begun_again(few: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     def counts(self: serving.Serving, spark: SparkSession, counting: Any) -> str:
         raise TypeError("[SPARK_JOB_CANCELLED] Job 7 cancelled part of cancelled job group")
@@ -156,6 +166,7 @@ def test_a_query_that_was_cancelled_is_not_begun_again(few: SparkSession, monkey
         answer(frame(few, COUNTING))
 
 
+@pytest.mark.contract
 def test_an_error_of_the_query_itself_is_sparks(few: SparkSession) -> None:
     query = "SELECT 10 DIV k, count(*) FROM few GROUP BY 1"
     with pytest.raises(ArithmeticException) as by_itself:
@@ -165,6 +176,7 @@ def test_an_error_of_the_query_itself_is_sparks(few: SparkSession) -> None:
     assert str(with_the_index.value) == str(by_itself.value)
 
 
+@pytest.mark.contract
 def test_what_is_late_is_left_to_spark(few: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     import time
 

@@ -37,6 +37,7 @@ def reasons(spark: SparkSession, queries: list[str]) -> Counter[str]:
         return Counter(pool.map(reason, queries))
 
 
+@pytest.mark.contract
 def test_a_query_for_which_there_is_no_time_is_sparks_at_once(t: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     prepare = serving.prepare
 

@@ -6,6 +6,8 @@ from html import unescape
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING
 
+import pytest
+
 import hive_bitmap
 from tests.asking import indexed
 
@@ -57,6 +59,7 @@ class _Frames(HTMLParser):
         self.tags.append((tag, dict(attrs)))
 
 
+@pytest.mark.contract
 def test_an_explanation_in_a_notebook(spark: SparkSession, database: str) -> None:
     spark.sql("CREATE TABLE t USING parquet AS SELECT id % 9 AS k, concat('<', id) AS s FROM range(0, 1000, 1, 2)")
     hive_bitmap.build(spark, "t", ["k"])

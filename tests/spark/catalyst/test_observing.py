@@ -23,6 +23,8 @@ from tests.asking import indexed, under
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+pytestmark = pytest.mark.turn(2)
+
 FILE, LITERALS = "spark.hive_bitmap.advice_file", "spark.hive_bitmap.advice_literals"
 SECRET = "Wedgwood-8431"
 Tests = dict[str, tuple[str, int]]

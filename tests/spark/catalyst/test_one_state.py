@@ -11,9 +11,12 @@ import pytest
 
 import hive_bitmap
 from tests.asking import OFF, answer, by_spark, frame, indexed, require_alike, under, used
+from tests.contract import contract
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.turn(2)
 
 FACT = (
     "CREATE TABLE f USING parquet AS SELECT CAST(id % 50 AS INT) k, sha2(CAST(id AS STRING), 256) y FROM range(100000)"
@@ -50,6 +53,7 @@ def all_alike(spark: SparkSession, table: str) -> None:
         require_alike(spark, query.format(t=table), *WAYS)
 
 
+@pytest.mark.contract
 def test_a_folder_that_is_added_under_another_value(spark: SparkSession, table: str) -> None:
     all_alike(spark, table)
     where = folder(spark, table, "b")
@@ -88,6 +92,7 @@ def test_partitions_that_share_a_folder(spark: SparkSession, table: str) -> None
     all_alike(spark, table)
 
 
+@pytest.mark.contract
 def test_a_file_of_two_partitions_is_narrowed_for_each(spark: SparkSession, table: str) -> None:
     spark.sql(f"ALTER TABLE {table} ADD PARTITION (p='c') LOCATION '{folder(spark, table, 'b')}'")
     hive_bitmap.rebuild(spark, table)
@@ -122,6 +127,7 @@ def test_a_table_is_known_by_all_its_properties(spark: SparkSession, database: s
     require_alike(spark, "SELECT k, count(*) FROM m GROUP BY k", *WAYS)
 
 
+@pytest.mark.contract
 def test_an_answer_joins_the_small_side_that_was_read(spark: SparkSession, database: str) -> None:
     """Between planning and execution the small side is overwritten: the result is of its old state, not of both."""
     spark.sql(FACT)
@@ -174,7 +180,13 @@ def test_a_planned_query_that_is_not_answered_after_all_sees_what_spark_sees(spa
             assert answer(found).rows == answer(plain).rows == answer(frame(spark, text)).rows
 
 
-@pytest.mark.parametrize("query", ["SELECT k, count(*) FROM f GROUP BY k", "SELECT count(*) FROM f WHERE k = 3"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        pytest.param("SELECT k, count(*) FROM f GROUP BY k", marks=pytest.mark.contract),
+        "SELECT count(*) FROM f WHERE k = 3",
+    ],
+)
 def test_a_write_between_planning_and_the_first_execution_is_seen(
     spark: SparkSession, database: str, query: str
 ) -> None:
@@ -216,7 +228,7 @@ WRITES = {
 
 
 @pytest.mark.parametrize("asked", [("index only", True), ("index only", False), ("full scan", True)])
-@pytest.mark.parametrize("write", WRITES)
+@pytest.mark.parametrize("write", contract(WRITES, "overwritten"))
 def test_an_answer_that_was_given_is_given_again(
     spark: SparkSession, database: str, write: str, asked: tuple[str, bool]
 ) -> None:
@@ -239,6 +251,7 @@ def test_an_answer_that_was_given_is_given_again(
             assert [list(plan.toLocalIterator()) for plan in frames] == first
 
 
+@pytest.mark.contract
 def test_a_relation_that_stands_in_a_plan_twice_is_left_alone(spark: SparkSession, database: str) -> None:
     """Spark copies the outer query of a LATERAL subquery into it, as the same nodes, with columns of its own."""
     for name in ("p", "q"):

@@ -16,9 +16,12 @@ import pytest
 
 import hive_bitmap
 from tests.asking import OFF, STRICT, Answer, answer, difference, indexed, under
+from tests.contract import contract
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.turn(3)
 
 COLUMNS = "id BIGINT, k BIGINT, pad STRING"
 TABLES = {
@@ -76,7 +79,9 @@ def planned_by_index(spark: SparkSession, kind: str, query: str, way: str) -> Da
     return found
 
 
-@pytest.mark.parametrize(("kind", "write"), CASES)
+@pytest.mark.parametrize(
+    ("kind", "write"), contract(CASES, ("of text", "overwritten"), ("of Spark, partitioned", "appended to"))
+)
 def test_what_the_session_wrote_is_seen_as_in_plain_spark(
     spark: SparkSession, database: str, pytestconfig: pytest.Config, kind: str, write: str
 ) -> None:

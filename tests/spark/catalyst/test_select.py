@@ -50,12 +50,14 @@ def check(spark: SparkSession, text: str, *tables: str, args: Any = None, strate
 @pytest.mark.parametrize(
     ("text", "tables"),
     [
-        ("SELECT id FROM shop.sales WHERE store = 3", ["sales"]),
+        pytest.param("SELECT id FROM shop.sales WHERE store = 3", ["sales"], marks=pytest.mark.contract),
         ("SELECT id FROM spark_catalog.shop.sales WHERE store = 3", ["sales"]),
         ("SELECT sales.id FROM shop.sales WHERE sales.store = 3", ["sales"]),
         ("SELECT shop.sales.id FROM shop.sales WHERE store = 3", ["sales"]),
         ("SELECT id FROM `SHOP`.`Sales` WHERE `STORE` = 3", ["sales"]),
-        ("SELECT id FROM sales WHERE code = '1'", ["sales"]),  # CHAR(3) is padded
+        pytest.param(
+            "SELECT id FROM sales WHERE code = '1'", ["sales"], marks=pytest.mark.contract
+        ),  # CHAR(3) is padded
         ("SELECT id FROM sales WHERE code = '1  ' AND code LIKE '1 %'", ["sales"]),
         ("SELECT id, '{store}', \"a{b\" FROM sales WHERE store = 3", ["sales"]),
         ("SELECT name FROM plain WHERE store = 3", []),
@@ -64,7 +66,9 @@ def check(spark: SparkSession, text: str, *tables: str, args: Any = None, strate
         ("SELECT name FROM stores WHERE name = 'nowhere'", ["stores"]),
         ("SELECT id FROM sales WHERE store = 3 AND rand() >= 0", ["sales"]),
         ("SELECT id FROM sales WHERE CASE WHEN id > 0 THEN store ELSE store END = 3", ["sales"]),  # which is no CASE
-        ("SELECT id FROM sales WHERE CASE WHEN id > 9 THEN store ELSE 3 END = 3", []),
+        pytest.param(
+            "SELECT id FROM sales WHERE CASE WHEN id > 9 THEN store ELSE 3 END = 3", [], marks=pytest.mark.contract
+        ),
     ],
 )
 def test_names_and_what_cannot_be_narrowed(shop: SparkSession, text: str, tables: list[str]) -> None:
@@ -72,6 +76,7 @@ def test_names_and_what_cannot_be_narrowed(shop: SparkSession, text: str, tables
     require_alike_always(shop, text)
 
 
+@pytest.mark.contract
 def test_the_file_of_a_row_is_its_own(shop: SparkSession) -> None:
     """Names of files come from Spark's own reader alone."""
     for shown in ("input_file_name()", "input_file_block_start()", "_metadata.file_path", "_metadata.row_index"):
@@ -95,6 +100,7 @@ def test_parameters(shop: SparkSession, text: str, args: Any, action: str) -> No
     require_alike_always(shop, text, args)
 
 
+@pytest.mark.contract
 def test_a_cached_table_is_read_from_the_cache(shop: SparkSession) -> None:
     shop.catalog.cacheTable("sales")
     try:
@@ -104,6 +110,7 @@ def test_a_cached_table_is_read_from_the_cache(shop: SparkSession) -> None:
         shop.catalog.uncacheTable("sales")
 
 
+@pytest.mark.contract
 def test_what_was_planned_stays_right_when_the_table_changes(shop: SparkSession) -> None:
     """The index does not know the new file, so it is read whole."""
     shop.sql("CREATE TABLE changing USING parquet AS SELECT * FROM sales")
@@ -135,10 +142,15 @@ def test_the_dimension_side_first(shop: SparkSession) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "SELECT s.id FROM sales s JOIN plain t ON s.store = t.store WHERE t.name = 's3'",
+        pytest.param(
+            "SELECT s.id FROM sales s JOIN plain t ON s.store = t.store WHERE t.name = 's3'", marks=pytest.mark.contract
+        ),
         "SELECT s.id FROM sales s JOIN plain t USING (store) WHERE t.name = 's3'",
         "SELECT s.id FROM sales s, plain t WHERE s.store = t.store AND t.name IN ('s3', 's4')",
-        "SELECT id FROM sales WHERE store IN (SELECT store FROM plain WHERE name = 's3')",
+        pytest.param(
+            "SELECT id FROM sales WHERE store IN (SELECT store FROM plain WHERE name = 's3')",
+            marks=pytest.mark.contract,
+        ),
         "SELECT id FROM sales s WHERE EXISTS (SELECT 1 FROM plain t WHERE t.store = s.store AND t.name = 's3')",
         "SELECT s.id FROM sales s LEFT SEMI JOIN plain t ON s.store = t.store AND t.name = 's3'",
         "SELECT s.id FROM sales s JOIN (SELECT p.store FROM plain p JOIN plain q USING (store) WHERE q.name = 's3') t "
@@ -155,10 +167,16 @@ def test_keys_of_a_small_side_narrow_the_large_one(shop: SparkSession, text: str
 @pytest.mark.parametrize(
     "text",
     [
-        "SELECT s.id FROM sales s LEFT JOIN plain t ON s.store = t.store AND t.name = 's3'",
+        pytest.param(
+            "SELECT s.id FROM sales s LEFT JOIN plain t ON s.store = t.store AND t.name = 's3'",
+            marks=pytest.mark.contract,
+        ),
         "SELECT s.id FROM sales s LEFT ANTI JOIN plain t ON s.store = t.store AND t.name = 's3'",
         "SELECT s.id, t.name FROM sales s FULL JOIN plain t ON s.store = t.store AND t.name = 's3'",
-        "SELECT s.id FROM sales s WHERE s.store NOT IN (SELECT store FROM plain WHERE name = 's3')",
+        pytest.param(
+            "SELECT s.id FROM sales s WHERE s.store NOT IN (SELECT store FROM plain WHERE name = 's3')",
+            marks=pytest.mark.contract,
+        ),
         "SELECT s.id FROM sales s JOIN plain t ON s.store <=> t.store WHERE t.name = 's3'",
         "SELECT s.id FROM sales s JOIN plain t ON s.store = CAST(t.store AS DOUBLE) WHERE t.name = 's3'",
         "SELECT s.id, EXISTS (SELECT 1 FROM plain t WHERE t.store = s.store AND t.name = 's3') AS e FROM sales s",
@@ -169,6 +187,7 @@ def test_rows_that_no_key_joins_are_kept_where_they_count(shop: SparkSession, te
     require_alike_always(shop, text)
 
 
+@pytest.mark.contract
 def test_a_table_that_is_not_small_is_not_read_first(shop: SparkSession) -> None:
     shop.range(20_000).selectExpr("CAST(id AS INT) AS store", "id % 2 AS odd").write.saveAsTable("large")
     for text, tables in (("t.odd = 1 AND t.store < 4", ["sales"]), ("t.odd < 2 AND t.store >= 0", [])):
@@ -183,6 +202,7 @@ def test_key_lists_by_default_where_they_pay(shop: SparkSession) -> None:
     check(shop, query, strategy="")  # both tables are small
 
 
+@pytest.mark.contract
 def test_writes_of_queries(shop: SparkSession) -> None:
     with indexed(shop, "rows"):
         shop.sql("CREATE TABLE threes USING parquet AS SELECT id, channel FROM sales WHERE store = 3")
@@ -219,6 +239,7 @@ def test_nothing_is_left_behind(shop: SparkSession) -> None:
     assert views() == before
 
 
+@pytest.mark.contract
 def test_an_error_is_sparks(shop: SparkSession) -> None:
     from pyspark.errors import AnalysisException
 
@@ -228,6 +249,7 @@ def test_an_error_is_sparks(shop: SparkSession) -> None:
         assert "hive_bitmap" not in str(raised.value)
 
 
+@pytest.mark.contract
 def test_switches(shop: SparkSession) -> None:
     text, count = "SELECT id FROM sales WHERE store = 3", "SELECT count(*) FROM sales WHERE store = 3"
     with indexed(shop, "rows"):
@@ -280,6 +302,7 @@ def test_settings_under_which_queries_mean_something_else(shop: SparkSession, se
         require_alike_always(shop, text)
 
 
+@pytest.mark.contract
 def test_the_engine_alone_may_skip_files_and_blocks(shop: SparkSession) -> None:
     shop.sql("CREATE TABLE parts (id BIGINT, part BIGINT) USING parquet")
     for part in range(4):
@@ -293,6 +316,7 @@ def test_the_engine_alone_may_skip_files_and_blocks(shop: SparkSession) -> None:
         require_alike(shop, "SELECT id FROM parts WHERE part = 2", strategy, engine_reads_only="true")
 
 
+@pytest.mark.contract
 def test_why(shop: SparkSession) -> None:
     """A reason for each relation that is left alone."""
     reasons = {
@@ -320,6 +344,7 @@ def test_why(shop: SparkSession) -> None:
         assert one.detail and ("predicate" in one.detail) == ("WHERE" in text)
 
 
+@pytest.mark.contract
 def test_threads_ask_at_once(shop: SparkSession) -> None:
     texts = [f"SELECT id, channel FROM sales WHERE store = {store}" for store in range(8)]
     wanted, found = [by_spark(shop, text) for text in texts], {}

@@ -15,6 +15,8 @@ from tests.asking import indexed, require_alike, require_alike_always
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.turn(3)
+
 ROWS = "SELECT CAST(id % 7 AS INT) AS k, CAST(id % 4 AS INT) AS j, {id} AS id, CAST(id % 11 AS INT) AS x"
 STRUCT = "named_struct('k', CAST(id % 3 AS INT), 'v', 'a') AS s"
 

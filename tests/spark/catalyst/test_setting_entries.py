@@ -16,6 +16,7 @@ from hive_bitmap.core.planning.strategy import STRATEGIES
 from hive_bitmap.errors import InvalidProperty
 from hive_bitmap.spark.catalyst.explanation import explain
 from tests.asking import indexed
+from tests.contract import contract
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,7 +30,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("name", "value", "why"), WRONG)
+@pytest.mark.parametrize(("name", "value", "why"), contract(WRONG, "strategy"))
 def test_a_wrong_value_is_refused(spark: SparkSession, name: str, value: str, why: str) -> None:
     with indexed(spark):
         with pytest.raises(PySparkException, match=re.escape(why)):
@@ -88,6 +89,7 @@ def test_no_explanation_has_a_traceback(spark: SparkSession, database: str, monk
     assert [(one.reason, one.detail) for one in found.relations][:1] == [("error", "hive_bitmap.strategy is 'blcks'")]
 
 
+@pytest.mark.contract
 def test_an_explanation_is_of_one_planning(spark: SparkSession, database: str) -> None:
     spark.sql("CREATE TABLE t USING parquet AS SELECT id % 9 AS k FROM range(1000)")
     hive_bitmap.build(spark, "t", ["k"])
@@ -99,6 +101,7 @@ def test_an_explanation_is_of_one_planning(spark: SparkSession, database: str) -
         assert "IndexAnswer" in explain(frame, spark).engine
 
 
+@pytest.mark.contract
 def test_reasons_without_a_condition_and_of_files_that_are_not_indexed(spark: SparkSession, database: str) -> None:
     spark.sql("CREATE TABLE t USING parquet AS SELECT id % 9 AS k, id FROM range(0, 1000, 1, 2)")
     hive_bitmap.build(spark, "t", ["k"])

@@ -23,12 +23,14 @@ def write_a_stream(spark: SparkSession, folder: Path) -> None:
     writing.trigger(availableNow=True).toTable("s", path=str(folder / "s")).awaitTermination()
 
 
+@pytest.mark.contract
 def test_a_streamed_table_is_not_indexed(spark: SparkSession, database: str, tmp_path: Path) -> None:
     write_a_stream(spark, tmp_path)
     with pytest.raises(Unsupported, match=r"a stream of Spark writes into .*no others"):
         hive_bitmap.build(spark, "s", ["k"])
 
 
+@pytest.mark.contract
 def test_a_table_that_a_stream_writes_into_later_is_sparks(spark: SparkSession, database: str, tmp_path: Path) -> None:
     write_a_stream(spark, tmp_path)
     log = tmp_path / "s" / "_spark_metadata"

@@ -26,7 +26,7 @@ def asked(spark: SparkSession, database: str, questions: list[Any]) -> Iterator[
         yield questions
 
 
-@pytest.mark.parametrize("text", [ROWS, SUM])
+@pytest.mark.parametrize("text", [pytest.param(ROWS, marks=pytest.mark.contract), SUM])
 def test_it_is_asked_about_once(spark: SparkSession, asked: list[Any], text: str) -> None:
     for _ in range(3):
         require_alike_now(spark, text)

@@ -33,6 +33,8 @@ from tests.spark.catalyst import warehouse
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+pytestmark = pytest.mark.turn(3)
+
 N = "narrowed"
 ALIKE = [
     # one table more than once, equal subtrees among them

@@ -103,6 +103,7 @@ def test_usefulness_says_what_an_equality_skips(spark: SparkSession, database: s
     assert estimate(spark, "t", ["letter"], sample=0.2)[0].index_bytes == told["letter"].index_bytes
 
 
+@pytest.mark.contract
 def test_small_partitioned_empty_and_refused(spark: SparkSession, database: str) -> None:
     spark.sql("CREATE TABLE p (k int, s string) PARTITIONED BY (day string) STORED AS ORC")
     (empty,) = estimate(spark, "p", ["k"])

@@ -8,22 +8,17 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from threading import Event
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pytest
 from pyspark.sql import SparkSession
 
 import hive_bitmap
-from hive_bitmap.core.index import generation, markers, refresh_record, roots
-from hive_bitmap.core.index.definition import Definition, to_properties
-from hive_bitmap.errors import HiveBitmapError
-from hive_bitmap.spark.building.build import BuildReport
+from hive_bitmap.core.index import markers, refresh_record, roots
 from hive_bitmap.spark.following import table_refresh
 from hive_bitmap.spark.following.refresh_state import Key, Outcome
-from hive_bitmap.spark.registry import catalog
 from tests.asking import under
 from tests.spark.following.tables import SECONDS, make, require_followed
 
@@ -61,6 +56,7 @@ def wait_until(is_so: Callable[[], bool]) -> None:
         time.sleep(0.1)
 
 
+@pytest.mark.contract
 def test_a_query_that_finds_new_files_has_them_indexed(following: SparkSession) -> None:
     make(following)
     copy_a_file(following)
@@ -93,6 +89,7 @@ def test_an_index_that_does_not_follow_is_left_as_it_is(following: SparkSession)
     require_followed(following)
 
 
+@pytest.mark.contract
 def test_a_refresh_that_fails_is_told_and_tried_again(
     following: SparkSession, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -189,35 +186,6 @@ def test_rebuilds_beside_refreshes(following: SparkSession) -> None:
     require_followed(following)
 
 
-def test_a_build_of_another_process_is_waited_for(following: SparkSession) -> None:
-    make(following, partitioned=False)
-    [status] = hive_bitmap.show(following, "t")
-    begun = f"{status.definition.root}/{generation.new_name()}"
-    generation.start(begun, None, status.definition)
-    key = key_of(following)
-    assert table_refresh.refresh_followers(following, key, None) is Outcome.TOO_EARLY
-    old = begun.replace("generation-2", "generation-1")
-    shutil.move(begun.removeprefix("file:"), old.removeprefix("file:"))
-    assert table_refresh.refresh_followers(following, key, None) is Outcome.IN_VAIN
-
-
-def test_partitions_that_the_metastore_writes_in_another_way(following: SparkSession) -> None:
-    make(following)
-    following.sql("INSERT INTO t VALUES (1, 1, 7, 'a')")
-    assert hive_bitmap.refreshed(following, SECONDS)
-    copy_a_file(following)
-    outcome = table_refresh.refresh_followers(following, key_of(following), [(("p", "00"), ("q", "x y"))])
-    assert outcome is Outcome.CHANGED
-    require_followed(following)
-
-
-def test_a_damaged_record_is_none(tmp_path: Path) -> None:
-    definition = Definition(name="i", database="db", table="t", columns=(), root=f"file:{tmp_path}")
-    for content in ("", "{", "[]", '{"host": 1}', '{"host": "a", "pid": 1, "started": 1, "seconds": "x"}'):
-        (tmp_path / refresh_record.NAME).write_text(content)
-        assert refresh_record.read(definition) is None
-
-
 def test_dropping_an_index_removes_its_record(following: SparkSession) -> None:
     make(following)
     following.sql("INSERT INTO t VALUES (1, 1, 7, 'a')")
@@ -228,41 +196,7 @@ def test_dropping_an_index_removes_its_record(following: SparkSession) -> None:
     assert not root.exists()
 
 
-@pytest.mark.parametrize(
-    ("statement", "outcome"),
-    [("DROP INDEX k ON t", Outcome.IN_VAIN), ("ALTER INDEX k ON t RENAME TO m", Outcome.TOO_EARLY)],
-)
-def test_an_index_that_goes_or_is_renamed_meanwhile_is_no_failure(
-    following: SparkSession, monkeypatch: pytest.MonkeyPatch, statement: str, outcome: Outcome
-) -> None:
-    make(following, partitioned=False)
-
-    def meanwhile(*arguments: Any, **options: Any) -> list[BuildReport]:
-        hive_bitmap.sql(following, statement)
-        return hive_bitmap.refresh(*arguments, **options)
-
-    monkeypatch.setattr(table_refresh, "refresh", meanwhile)
-    assert table_refresh.refresh_followers(following, key_of(following), None) is outcome
-    assert all(one.last_refresh is None for one in hive_bitmap.show(following, "t"))
-
-
-def test_a_table_that_changes_in_each_pass_is_not_settled(
-    following: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    make(following, partitioned=False)
-    inserted = []
-
-    def meanwhile(*arguments: Any, **options: Any) -> list[BuildReport]:
-        with under(following, {"hive_bitmap.auto_refresh": "false"}):
-            following.sql("INSERT INTO t SELECT 1, 1, 7, 'a'")
-        inserted.append(1)
-        return hive_bitmap.refresh(*arguments, **options)
-
-    monkeypatch.setattr(table_refresh, "refresh", meanwhile)
-    assert table_refresh.refresh_followers(following, key_of(following), None) is Outcome.UNSETTLED
-    assert len(inserted) == table_refresh.MOST_PASSES
-
-
+@pytest.mark.contract
 def test_a_refresh_is_the_applications_work(following: SparkSession) -> None:
     """What the session that wrote has set of who reads, who is trusted, and which Python runs, is for itself."""
     make(following, partitioned=False)
@@ -275,25 +209,6 @@ def test_a_refresh_is_the_applications_work(following: SparkSession) -> None:
         following.sql("INSERT INTO t SELECT 1, 1, 7, 'a'")
         assert hive_bitmap.refreshed(following, SECONDS)
     assert unindexed(following) == 0
-
-
-def test_a_folder_that_properties_name_gets_no_record(following: SparkSession, tmp_path: Path) -> None:
-    """A forged index table of the owner of the base table is believed, and its root may be anybody's folder."""
-    make(following, partitioned=False)
-    [status] = hive_bitmap.show(following, "t")
-    (tmp_path / refresh_record.NAME).write_text("somebody's")
-    root = f"file:{tmp_path}"
-    properties = to_properties(replace(status.definition, root=root))
-    listed = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
-    following.sql(f"ALTER TABLE {status.definition.index_table} SET TBLPROPERTIES ({listed})")
-    catalog.clear_caches()
-    with under(following, {"hive_bitmap.auto_refresh": "false"}):
-        following.sql("INSERT INTO t SELECT 1, 1, 7, 'a'")
-    with pytest.raises(HiveBitmapError):
-        table_refresh.refresh_followers(following, key_of(following), None)
-    assert (tmp_path / refresh_record.NAME).read_text() == "somebody's"
-    assert sorted(one.name for one in tmp_path.iterdir()) == [refresh_record.NAME]
-    following.sql("DROP TABLE t")
 
 
 class Late:

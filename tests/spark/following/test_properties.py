@@ -59,6 +59,7 @@ def test_statements(table: SparkSession, statement: str) -> None:
     }  # as in an index of an early version
 
 
+@pytest.mark.contract
 def test_the_default_is_hives_setting(table: SparkSession) -> None:
     hive_bitmap.build(table, "t", ["k"])
     assert followed(table) == (False, "30 seconds")
@@ -74,9 +75,10 @@ def test_the_default_is_hives_setting(table: SparkSession) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
+        pytest.param(
             {"auto_refresh": True, "type": "COMPACT"},
             "index k is COMPACT: its readers expect it to change at a rebuild only",
+            marks=pytest.mark.contract,
         ),
         ({"auto_refresh": True, "deferred": True}, "cannot follow its table from the start"),
         ({"refresh_interval": "soon"}, "'soon' is no length of time"),

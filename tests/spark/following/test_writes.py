@@ -12,7 +12,10 @@ from pyspark.sql import DataFrame, SparkSession
 import hive_bitmap
 from hive_bitmap.spark.catalyst.jvm_bridge import bridge
 from tests.asking import under
+from tests.contract import contract
 from tests.spark.following.tables import SECONDS, make, require_followed
+
+pytestmark = pytest.mark.turn(2)
 
 FORMATS = ["USING parquet", "USING orc", "STORED AS PARQUET", "STORED AS ORC", "STORED AS TEXTFILE"]
 STATEMENTS = [
@@ -31,7 +34,7 @@ STATEMENTS = [
 ]
 
 
-@pytest.mark.parametrize("statement", STATEMENTS)
+@pytest.mark.parametrize("statement", contract(STATEMENTS, STATEMENTS[0], STATEMENTS[6], STATEMENTS[8]))
 def test_statements(following: SparkSession, statement: str) -> None:
     make(following)
     following.sql(statement)
@@ -46,7 +49,7 @@ def test_formats(following: SparkSession, format: str) -> None:
         require_followed(following)
 
 
-@pytest.mark.parametrize("format", ["USING parquet", "STORED AS ORC"])
+@pytest.mark.parametrize("format", [pytest.param("USING parquet", marks=pytest.mark.contract), "STORED AS ORC"])
 def test_an_insert_into_several_tables(following: SparkSession, format: str) -> None:
     """Spark executes its inserts as one, a union of commands: into partitions of the statement, and of the rows."""
     make(following, format)
@@ -120,7 +123,9 @@ FRAMES: dict[str, Callable[[SparkSession], None]] = {
 }
 
 
-@pytest.mark.parametrize("write", FRAMES.values(), ids=FRAMES)
+@pytest.mark.parametrize(
+    "write", contract(FRAMES.values(), FRAMES["saveAsTable"], FRAMES["by path, into a partition"]), ids=FRAMES
+)
 def test_frames(following: SparkSession, write: Callable[[SparkSession], None]) -> None:
     make(following)
     write(following)
@@ -155,6 +160,7 @@ def test_a_table_made_anew(following: SparkSession) -> None:
     assert following.sql("SELECT count(*) FROM t WHERE k = 3").collect() == [(1,)]
 
 
+@pytest.mark.contract
 def test_a_session_can_veto(following: SparkSession) -> None:
     make(following)
     following.conf.set("hive_bitmap.auto_refresh", "false")
@@ -180,7 +186,7 @@ def test_a_failed_write_and_one_of_another_table_change_nothing(following: Spark
     require_followed(following)
 
 
-@pytest.mark.parametrize("format", ["USING parquet", "STORED AS TEXTFILE"])
+@pytest.mark.parametrize("format", [pytest.param("USING parquet", marks=pytest.mark.contract), "STORED AS TEXTFILE"])
 def test_no_failure_of_ours_fails_an_insert(following: SparkSession, format: str) -> None:
     """Spark has committed it before Python is told: here the queue of what is to be told is missing."""
     make(following, format)

@@ -8,11 +8,23 @@ from typing import TYPE_CHECKING
 import pytest
 
 import hive_bitmap
+from hive_bitmap.core.columns import Column
 from hive_bitmap.core.stores import local_path
 from hive_bitmap.errors import NotFound, Unsupported
 from hive_bitmap.spark.registry import catalog
 from tests import asking
-from tests.spark.maintaining.life import generations, parted_table, require_right, status, write
+from tests.spark.maintaining.life import (
+    P,
+    external_table,
+    generations,
+    parted_table,
+    rename_table,
+    repair,
+    require_right,
+    require_verified,
+    status,
+    write,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,6 +53,7 @@ def require_attached(spark: SparkSession, files: int) -> None:
         hive_bitmap.show(spark, "old")
 
 
+@pytest.mark.contract
 @pytest.mark.parametrize("using", ["parquet", "orc"])
 def test_an_enabled_session_takes_them_along(spark: SparkSession, database: str, using: str) -> None:
     managed(spark, using)
@@ -71,7 +84,7 @@ def test_it_does_not_matter_how_the_table_is_named(spark: SparkSession, database
     require_attached(spark, 2)
 
 
-@pytest.mark.parametrize("type", ["BITMAP", "COMPACT"])
+@pytest.mark.parametrize("type", [pytest.param("BITMAP", marks=pytest.mark.contract), "COMPACT"])
 def test_attach_reads_no_file_of_a_table_that_others_renamed(spark: SparkSession, database: str, type: str) -> None:
     managed(spark, "parquet")
     hive_bitmap.build(spark, "old", ["k"], type=type)
@@ -102,36 +115,37 @@ def test_shards_of_a_table_that_stays_in_its_folder_are_linked(
     spark.sql("DROP TABLE new")
 
 
-def test_a_file_that_is_another_one_is_indexed_again(spark: SparkSession, database: str, tmp_path: Path) -> None:
-    parted_table(spark, tmp_path / "t", 2)
-    hive_bitmap.build(spark, "parted", ["k"])
-    spark.sql("ALTER TABLE parted RENAME TO new")
+def test_a_file_that_is_another_one_is_indexed_again(memory: SparkSession, tmp_path: Path) -> None:
+    parted_table(memory, tmp_path / "t", 2)
+    hive_bitmap.build(memory, "parted", ["k"])
+    rename_table(memory, "parted", "new")
     write(tmp_path / "t" / "p=1", 1, first=1)
     write(tmp_path / "t" / "p=2", 1, first=7)
-    [report] = hive_bitmap.attach(spark, "new", "parted")
+    [report] = hive_bitmap.attach(memory, "new", "parted")
     assert report.files_read == 2
-    require_right(spark, "new")
-    assert hive_bitmap.verify(spark, "new")[0].problems == ()
+    require_verified(memory, "new")
+    assert hive_bitmap.verify(memory, "new")[0].problems == ()
 
 
-def test_what_is_refused(spark: SparkSession, database: str, tmp_path: Path) -> None:
-    parted_table(spark, tmp_path / "t", 2)
-    hive_bitmap.build(spark, "parted", ["k"])
-    spark.sql("CREATE TABLE other (k string) USING parquet")
+def test_what_is_refused(memory: SparkSession, tmp_path: Path) -> None:
+    parted_table(memory, tmp_path / "t", 2)
+    hive_bitmap.build(memory, "parted", ["k"])
+    external_table(memory, "other", tmp_path / "o", [Column("k", "string")])
     with pytest.raises(Unsupported, match="is there"):
-        hive_bitmap.attach(spark, "other", "parted")
-    spark.sql("ALTER TABLE parted RENAME TO new")
+        hive_bitmap.attach(memory, "other", "parted")
+    rename_table(memory, "parted", "new")
     with pytest.raises(Unsupported, match="index k is on k int"):
-        hive_bitmap.attach(spark, "other", "parted")
+        hive_bitmap.attach(memory, "other", "parted")
     with pytest.raises(NotFound):
-        hive_bitmap.attach(spark, "nowhere", "parted")
-    spark.sql("CREATE TABLE another LIKE new")
-    spark.sql("INSERT INTO another SELECT * FROM new")
+        hive_bitmap.attach(memory, "nowhere", "parted")
+    write(tmp_path / "a" / "p=1")
+    external_table(memory, "another", tmp_path / "a", partition_columns=P)
+    repair(memory, "another")
     with pytest.raises(Unsupported, match="is one that index k knows: it is another table"):
-        hive_bitmap.attach(spark, "another", "parted")
-    hive_bitmap.attach(spark, "new", "parted")
-    require_right(spark, "new")
-    assert len(generations(spark, database)) == 2
+        hive_bitmap.attach(memory, "another", "parted")
+    hive_bitmap.attach(memory, "new", "parted")
+    require_verified(memory, "new")
+    assert len(generations(memory, "db")) == 2
 
 
 def test_an_attachment_that_was_killed_is_finished_by_the_next(

@@ -22,15 +22,19 @@ from hive_bitmap.core.index.definition import Definition, to_properties
 from hive_bitmap.core.index.generation import State
 from hive_bitmap.core.stores import local_path
 from hive_bitmap.errors import NotFound
+from hive_bitmap.spark.metastore import alter_table
 from hive_bitmap.spark.registry import catalog
 from tests.campaigns import damages
 from tests.spark.maintaining.life import (
+    drop_partitions,
+    drop_table,
+    external_table,
     flat_table,
     generations,
     index_table,
     live,
     parted_table,
-    require_right,
+    require_verified,
     status,
     write,
 )
@@ -112,12 +116,12 @@ class TestUsage:
 
 @pytest.mark.parametrize("is_new", [False, True])
 def test_what_another_process_publishes_meanwhile_stays(
-    spark: SparkSession, database: str, tmp_path: Path, dead: int, monkeypatch: pytest.MonkeyPatch, is_new: bool
+    memory: SparkSession, tmp_path: Path, dead: int, monkeypatch: pytest.MonkeyPatch, is_new: bool
 ) -> None:
     """It builds, publishes and ends between the looks at the tables and at the folders."""
-    flat = flat_table(spark, tmp_path / "t")
+    flat = flat_table(memory, tmp_path / "t")
     if not is_new:
-        hive_bitmap.build(spark, flat, ["k"])
+        hive_bitmap.build(memory, flat, ["k"])
         write(tmp_path / "t", 1, 2)
     looked = catalog.with_copies
     author = replace(markers.Author.this_process(), pid=dead)
@@ -125,160 +129,154 @@ def test_what_another_process_publishes_meanwhile_stays(
     def meanwhile(*arguments: Any) -> Any:
         with monkeypatch.context() as other:
             other.setattr(markers.Author, "this_process", lambda: author)
-            hive_bitmap.build(spark, flat, ["k"]) if is_new else hive_bitmap.rebuild(spark, flat)
+            hive_bitmap.build(memory, flat, ["k"]) if is_new else hive_bitmap.rebuild(memory, flat)
         return looked(*arguments)
 
     monkeypatch.setattr(catalog, "with_copies", meanwhile)
-    found = hive_bitmap.clean(spark, grace_seconds=0)
+    found = hive_bitmap.clean(memory, grace_seconds=0)
     monkeypatch.undo()
     assert len(found) == (0 if is_new else 1)
-    require_right(spark, flat)
-    found_now = status(spark, flat)
+    require_verified(memory, flat)
+    found_now = status(memory, flat)
     assert (found_now.fresh, found_now.problem) == (2 if is_new else 3, "")
 
 
-def test_replaced_generations_go_after_the_grace_period(spark: SparkSession, database: str, tmp_path: Path) -> None:
-    parted = parted_table(spark, tmp_path / "t", 2)
-    hive_bitmap.build(spark, parted, ["k"])
-    old = live(spark, parted)
-    hive_bitmap.rebuild(spark, parted, full=True)
-    spark.sql("ALTER TABLE parted DROP PARTITION (p=2)")
-    hive_bitmap.rebuild(spark, parted)
-    kept = live(spark, parted)
-    before = generations(spark, database)
+def test_replaced_generations_go_after_the_grace_period(memory: SparkSession, tmp_path: Path) -> None:
+    parted = parted_table(memory, tmp_path / "t", 2)
+    hive_bitmap.build(memory, parted, ["k"])
+    old = live(memory, parted)
+    hive_bitmap.rebuild(memory, parted, full=True)
+    drop_partitions(memory, parted, 2)
+    hive_bitmap.rebuild(memory, parted)
+    kept = live(memory, parted)
+    before = generations(memory, "db")
     assert len(before) == 4 and len(kept) == 1
-    waiting = hive_bitmap.clean(spark, parted)
+    waiting = hive_bitmap.clean(memory, parted)
     assert sorted(one.path for one in waiting) == sorted(set(before) - set(kept))
-    assert not any(one.due for one in waiting) and generations(spark, database) == before
-    shown = hive_bitmap.clean(spark, grace_seconds=0, dry_run=True)
+    assert not any(one.due for one in waiting) and generations(memory, "db") == before
+    shown = hive_bitmap.clean(memory, grace_seconds=0, dry_run=True)
     assert {(one.due, one.bytes > 0, one.why) for one in shown} == {(True, True, "another generation took its place")}
-    assert generations(spark, database) == before
-    assert hive_bitmap.clean(spark, parted, grace_seconds=0) == shown
-    assert generations(spark, database) == kept and not (Path(local_path(old[1])).parent).exists()
-    require_right(spark, parted)
-    assert hive_bitmap.clean(spark, grace_seconds=0) == []
+    assert generations(memory, "db") == before
+    assert hive_bitmap.clean(memory, parted, grace_seconds=0) == shown
+    assert generations(memory, "db") == kept and not (Path(local_path(old[1])).parent).exists()
+    require_verified(memory, parted)
+    assert hive_bitmap.clean(memory, grace_seconds=0) == []
 
 
-def test_a_generation_with_a_folder_that_may_not_be_read_stays(
-    spark: SparkSession, database: str, tmp_path: Path
-) -> None:
-    parted = parted_table(spark, tmp_path / "t", 1)
-    hive_bitmap.build(spark, parted, ["k"])
-    [old] = live(spark, parted)
-    hive_bitmap.rebuild(spark, parted, full=True)
+def test_a_generation_with_a_folder_that_may_not_be_read_stays(memory: SparkSession, tmp_path: Path) -> None:
+    parted = parted_table(memory, tmp_path / "t", 1)
+    hive_bitmap.build(memory, parted, ["k"])
+    [old] = live(memory, parted)
+    hive_bitmap.rebuild(memory, parted, full=True)
     locked = Path(local_path(old), checksums.FOLDER)
     locked.chmod(0)
     try:
         with damages.bound_by_modes():
-            [shown] = hive_bitmap.clean(spark, parted, grace_seconds=0, dry_run=True)
-            [told] = hive_bitmap.clean(spark, parted, grace_seconds=0)
+            [shown] = hive_bitmap.clean(memory, parted, grace_seconds=0, dry_run=True)
+            [told] = hive_bitmap.clean(memory, parted, grace_seconds=0)
     finally:
         locked.chmod(0o700)
     assert shown.path == told.path == old and "Permission denied" in told.kept
-    assert [one.kept for one in hive_bitmap.clean(spark, parted, grace_seconds=0)] == [""]
-    assert generations(spark, database) == live(spark, parted)
+    assert [one.kept for one in hive_bitmap.clean(memory, parted, grace_seconds=0)] == [""]
+    assert generations(memory, "db") == live(memory, parted)
 
 
-def test_halves_of_dead_builds_go_and_builds_at_work_stay(
-    spark: SparkSession, database: str, tmp_path: Path, dead: int
-) -> None:
-    flat = flat_table(spark, tmp_path / "t")
-    hive_bitmap.build(spark, flat, ["k"])
-    [definition] = [index.definition for index in catalog.table_and_indexes(spark, flat)[1]]
+def test_halves_of_dead_builds_go_and_builds_at_work_stay(memory: SparkSession, tmp_path: Path, dead: int) -> None:
+    flat = flat_table(memory, tmp_path / "t")
+    hive_bitmap.build(memory, flat, ["k"])
+    [definition] = [index.definition for index in catalog.table_and_indexes(memory, flat)[1]]
     halves = [f"{definition.root}/{generation.new_name()}" for _ in range(3)]
     for folder in halves:
         generation.start(folder, None, definition)
     mark(halves[0], pid=dead)
     mark(halves[1], host="another")
-    found = hive_bitmap.clean(spark, flat, grace_seconds=0)
+    found = hive_bitmap.clean(memory, flat, grace_seconds=0)
     assert [(one.path, one.why) for one in found] == [(halves[0], "half-built: its build died")]
-    assert generations(spark, database) == sorted([*halves[1:], *live(spark, flat)])
-    require_right(spark, flat)
+    assert generations(memory, "db") == sorted([*halves[1:], *live(memory, flat)])
+    require_verified(memory, flat)
 
 
-def test_folders_of_dropped_indexes_go_and_strangers_stay(
-    spark: SparkSession, database: str, tmp_path: Path, dead: int
-) -> None:
-    flat, parted = flat_table(spark, tmp_path / "f"), parted_table(spark, tmp_path / "p", 2)
-    hive_bitmap.build(spark, flat, ["k", "id"])
-    hive_bitmap.build(spark, parted, ["k"])
-    home = Path(local_path(catalog.default_folder(spark, database)))
-    of_flat, of_parted = live(spark, flat), live(spark, parted)
+def test_folders_of_dropped_indexes_go_and_strangers_stay(memory: SparkSession, tmp_path: Path, dead: int) -> None:
+    flat, parted = flat_table(memory, tmp_path / "f"), parted_table(memory, tmp_path / "p", 2)
+    hive_bitmap.build(memory, flat, ["k", "id"])
+    hive_bitmap.build(memory, parted, ["k"])
+    home = Path(local_path(catalog.default_folder(memory, "db")))
+    of_flat, of_parted = live(memory, flat), live(memory, parted)
     mine = [home / "mine" / "generation-20200101T000000-00000000", home / "copy" / Path(of_flat[0]).name]
     mine[0].mkdir(parents=True)
     shutil.copytree(local_path(of_flat[0]), mine[1])  # the marker in the copy names another folder
-    spark.sql(f"DROP TABLE {index_table(spark, parted)}")
-    spark.sql(f"DROP TABLE {database}__flat_k__")
+    for name in (index_table(memory, parted), "db__flat_k__"):
+        drop_table(memory, name)
     for folder in of_flat + of_parted:
         mark(folder, pid=dead)
     with pytest.raises(NotFound):
-        hive_bitmap.clean(spark, "nope")
-    assert [one.due for one in hive_bitmap.clean(spark, parted)] == [False, False]
-    found = hive_bitmap.clean(spark, parted, grace_seconds=0)
+        hive_bitmap.clean(memory, "nope")
+    assert [one.due for one in hive_bitmap.clean(memory, parted)] == [False, False]
+    found = hive_bitmap.clean(memory, parted, grace_seconds=0)
     assert sorted(one.path for one in found) == of_parted
-    assert {one.why for one in found} == {f"index k on {database}.parted was dropped"}
+    assert {one.why for one in found} == {"index k on db.parted was dropped"}
     assert not Path(local_path(of_parted[0])).parent.parent.exists()
-    spark.sql("DROP TABLE flat")
-    assert len(hive_bitmap.clean(spark, grace_seconds=0)) == 1
+    drop_table(memory, flat)
+    assert len(hive_bitmap.clean(memory, grace_seconds=0)) == 1
     assert all(path.exists() for path in mine)
-    assert [one.fresh + one.gone for one in hive_bitmap.show(spark, flat)] == [2], "index id is still there"
+    assert [one.fresh + one.gone for one in hive_bitmap.show(memory, flat)] == [2], "index id is still there"
 
 
-def test_a_root_whose_marker_was_only_begun_goes(spark: SparkSession, database: str, tmp_path: Path) -> None:
+def test_a_root_whose_marker_was_only_begun_goes(memory: SparkSession, tmp_path: Path) -> None:
     """Its build was killed between the creation of the marker's file and the moment in which it got its name."""
-    flat = flat_table(spark, tmp_path / "t")
-    hive_bitmap.build(spark, flat, ["k"])
-    home = Path(local_path(catalog.default_folder(spark, database)))
+    flat = flat_table(memory, tmp_path / "t")
+    hive_bitmap.build(memory, flat, ["k"])
+    home = Path(local_path(catalog.default_folder(memory, "db")))
     begun, other = home / "flat__k-12345678", home / "mine"
     for folder in (begun, other):
         folder.mkdir()
         (folder / f"{roots.MARKER}.0123abcd.begun").write_text('{"id":')
     (other / "notes").touch()
-    assert hive_bitmap.clean(spark, flat, grace_seconds=0) == []
-    [waiting] = hive_bitmap.clean(spark)
-    [shown] = hive_bitmap.clean(spark, grace_seconds=0, dry_run=True)
+    assert hive_bitmap.clean(memory, flat, grace_seconds=0) == []
+    [waiting] = hive_bitmap.clean(memory)
+    [shown] = hive_bitmap.clean(memory, grace_seconds=0, dry_run=True)
     assert local_path(waiting.path) == str(begun) and not waiting.due and shown.due and begun.exists()
-    assert hive_bitmap.clean(spark, grace_seconds=0) == [shown]
+    assert hive_bitmap.clean(memory, grace_seconds=0) == [shown]
     assert not begun.exists() and len(list(other.iterdir())) == 2
-    [named] = hive_bitmap.clean(spark, grace_seconds=0, location=str(other))
+    [named] = hive_bitmap.clean(memory, grace_seconds=0, location=str(other))
     assert local_path(named.path) == str(other) and [path.name for path in other.iterdir()] == ["notes"]
 
 
-def test_what_a_table_points_at_stays(spark: SparkSession, database: str, tmp_path: Path, dead: int) -> None:
+def test_what_a_table_points_at_stays(memory: SparkSession, tmp_path: Path, dead: int) -> None:
     """Also if the properties of the index table are lost, or if another table uses the folder now."""
-    flat = flat_table(spark, tmp_path / "t")
-    hive_bitmap.build(spark, flat, ["k", "id"])
-    for folder in live(spark, flat):
+    flat = flat_table(memory, tmp_path / "t")
+    hive_bitmap.build(memory, flat, ["k", "id"])
+    for folder in live(memory, flat):
         mark(folder, pid=dead)
-    before = generations(spark, database)
-    [first, second] = catalog.table_and_indexes(spark, flat)[1]
-    keys = ", ".join(f"'{key}'" for key in first.table.properties if key.startswith("hive_bitmap."))
-    spark.sql(f"ALTER TABLE {first.definition.sql_name} UNSET TBLPROPERTIES ({keys})")
-    spark.sql(f"DROP TABLE {second.definition.sql_name}")
-    spark.sql(f"CREATE EXTERNAL TABLE taken (a int) STORED AS PARQUET LOCATION '{local_path(second.definition.root)}'")
-    assert hive_bitmap.clean(spark, grace_seconds=0) == [] and generations(spark, database) == before
-    spark.sql("DROP TABLE taken")
-    assert [one.path for one in hive_bitmap.clean(spark, grace_seconds=0)] == [second.table.location]
+    before = generations(memory, "db")
+    [first, second] = catalog.table_and_indexes(memory, flat)[1]
+    lost = [key for key in first.table.properties if key.startswith("hive_bitmap.")]
+    alter_table.set_properties(memory, first.table, {}, lost)
+    drop_table(memory, second.definition.sql_name)
+    external_table(memory, "taken", Path(local_path(second.definition.root)))
+    assert hive_bitmap.clean(memory, grace_seconds=0) == [] and generations(memory, "db") == before
+    drop_table(memory, "taken")
+    assert [one.path for one in hive_bitmap.clean(memory, grace_seconds=0)] == [second.table.location]
 
 
-def test_the_location_of_an_index_that_others_dropped(spark: SparkSession, database: str, tmp_path: Path) -> None:
+def test_the_location_of_an_index_that_others_dropped(memory: SparkSession, tmp_path: Path) -> None:
     """Only the user knows the LOCATION. One that an existing index uses is left alone."""
-    flat = flat_table(spark, tmp_path / "t")
-    hive_bitmap.build(spark, flat, ["k"], location=str(tmp_path / "k"))
-    hive_bitmap.build(spark, flat, ["id"], location=str(tmp_path / "id"))
-    spark.sql(f"DROP TABLE {database}__flat_k__")
+    flat = flat_table(memory, tmp_path / "t")
+    hive_bitmap.build(memory, flat, ["k"], location=str(tmp_path / "k"))
+    hive_bitmap.build(memory, flat, ["id"], location=str(tmp_path / "id"))
+    drop_table(memory, "db__flat_k__")
     for folder in tmp_path.glob("*/generation-*"):
         written = generation.definition_of(f"file:{folder}")
         assert written is not None
         generation.retire(f"file:{folder}", written)
-    assert hive_bitmap.clean(spark, flat, grace_seconds=0) == []
-    found = hive_bitmap.clean(spark, flat, location=str(tmp_path / "k"), grace_seconds=0)
-    assert [one.why for one in found] == [f"index k on {database}.flat was dropped"]
+    assert hive_bitmap.clean(memory, flat, grace_seconds=0) == []
+    found = hive_bitmap.clean(memory, flat, location=str(tmp_path / "k"), grace_seconds=0)
+    assert [one.why for one in found] == ["index k on db.flat was dropped"]
     assert not (tmp_path / "k").exists()
-    assert hive_bitmap.clean(spark, location=f"file:{tmp_path}/id", grace_seconds=0) == []
+    assert hive_bitmap.clean(memory, location=f"file:{tmp_path}/id", grace_seconds=0) == []
     with pytest.raises(NotFound, match=r"there is no folder .*/k"):
-        hive_bitmap.clean(spark, location=str(tmp_path / "k"))
-    require_right(spark, flat)
+        hive_bitmap.clean(memory, location=str(tmp_path / "k"))
+    require_verified(memory, flat)
 
 
 KILLED = """

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+@pytest.mark.contract
 def test_some_partitions(spark: SparkSession, database: str, tmp_path: Path) -> None:
     parted = parted_table(spark, tmp_path / "t")
     hive_bitmap.build(spark, parted, ["k"], where="p IN (1, 2, 3)")
@@ -34,26 +35,26 @@ def test_some_partitions(spark: SparkSession, database: str, tmp_path: Path) -> 
     assert generations(spark, database) == []
 
 
-def test_some_partitions_of_an_index_on_all(spark: SparkSession, database: str, tmp_path: Path) -> None:
-    parted = parted_table(spark, tmp_path / "t", 1)
-    hive_bitmap.build(spark, parted, ["k"])
+def test_some_partitions_of_an_index_on_all(memory: SparkSession, tmp_path: Path) -> None:
+    parted = parted_table(memory, tmp_path / "t", 1)
+    hive_bitmap.build(memory, parted, ["k"])
     said = "index k covers all partitions: only partitions of an index that was created with WHERE can be dropped"
     with pytest.raises(Unsupported, match=said):
-        hive_bitmap.drop(spark, parted, "k", where="p = 1")
+        hive_bitmap.drop(memory, parted, "k", where="p = 1")
     with pytest.raises(Unsupported, match="covers all partitions already"):
-        hive_bitmap.extend(spark, parted, "k", "p = 1")
+        hive_bitmap.extend(memory, parted, "k", "p = 1")
 
 
-def test_a_drop_deletes_what_builds_wrote_and_nothing_else(spark: SparkSession, database: str, tmp_path: Path) -> None:
-    flat = flat_table(spark, tmp_path / "t")
-    hive_bitmap.build(spark, flat, ["k"], location=str(tmp_path / "i"))
-    hive_bitmap.build(spark, flat, ["id"], location=str(tmp_path / "j"))
-    hive_bitmap.rebuild(spark, flat, full=True)
+def test_a_drop_deletes_what_builds_wrote_and_nothing_else(memory: SparkSession, tmp_path: Path) -> None:
+    flat = flat_table(memory, tmp_path / "t")
+    hive_bitmap.build(memory, flat, ["k"], location=str(tmp_path / "i"))
+    hive_bitmap.build(memory, flat, ["id"], location=str(tmp_path / "j"))
+    hive_bitmap.rebuild(memory, flat, full=True)
     (tmp_path / "i" / "note").write_text("mine")
     with pytest.raises(NotFound, match="no index 'nope' in table flat; known: id, k"):
-        hive_bitmap.drop(spark, flat, "nope")
-    assert not hive_bitmap.drop(spark, flat, "nope", if_exists=True)
-    assert hive_bitmap.drop(spark, flat, "k") and hive_bitmap.drop(spark, flat, "id")
+        hive_bitmap.drop(memory, flat, "nope")
+    assert not hive_bitmap.drop(memory, flat, "nope", if_exists=True)
+    assert hive_bitmap.drop(memory, flat, "k") and hive_bitmap.drop(memory, flat, "id")
     assert [path.name for path in (tmp_path / "i").iterdir()] == ["note"]
     assert not (tmp_path / "j").exists() and len(list((tmp_path / "t").iterdir())) == 2
 

@@ -23,13 +23,22 @@ from hive_bitmap.core.index.generation import State
 from hive_bitmap.core.stores import local_path
 from hive_bitmap.errors import AlreadyExists, InvalidProperty, Unsupported
 from hive_bitmap.spark.building import progress
-from hive_bitmap.spark.building.publish import create_statement
+from hive_bitmap.spark.building.publish import index_table
 from hive_bitmap.spark.metastore import alter_table, metastore
 from hive_bitmap.spark.metastore.identity import metastore_id
 from hive_bitmap.spark.registry import catalog
 from hive_bitmap.spark.registry.catalog import Index
 from tests.forging import give
-from tests.spark.maintaining.life import flat_table, generations, live, parted_table, require_right, write
+from tests.spark.maintaining.life import (
+    external_table,
+    flat_table,
+    generations,
+    live,
+    parted_table,
+    require_verified,
+    write,
+)
+from tests.spark.metastore.memory import MemoryMetastore
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -78,19 +87,19 @@ class TestLinks:
     """Nothing behind a link is deleted, wherever in a root the link is, and whatever it leads to."""
 
     def test_in_place_of_a_generation(
-        self, spark: SparkSession, database: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+        self, memory: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
-        flat = flat_table(spark, tmp_path / "t")
-        hive_bitmap.build(spark, flat, ["k"])
-        root, [published] = root_of(spark, flat), live(spark, flat)
+        flat = flat_table(memory, tmp_path / "t")
+        hive_bitmap.build(memory, flat, ["k"])
+        root, [published] = root_of(memory, flat), live(memory, flat)
         before = precious(tmp_path / "victim", Path(local_path(published)))
         (root / OLD).symlink_to(tmp_path / "victim")
         write(tmp_path / "t", 1, 2)
-        hive_bitmap.rebuild(spark, flat)
-        [said] = [one for one in hive_bitmap.clean(spark, flat, grace_seconds=0) if one.kept]
+        hive_bitmap.rebuild(memory, flat)
+        [said] = [one for one in hive_bitmap.clean(memory, flat, grace_seconds=0) if one.kept]
         assert said.path == f"file:{root}/{OLD}" and said.kept.endswith("is left alone, as it is a link")
         with caplog.at_level(logging.WARNING, logger="hive_bitmap"):
-            hive_bitmap.drop(spark, flat, "k")
+            hive_bitmap.drop(memory, flat, "k")
         assert content(tmp_path / "victim") == before and os.path.islink(root / OLD)
         assert "stays, as it holds what no build of this index has named" in caplog.text and OLD in caplog.text
 
@@ -116,26 +125,26 @@ class TestLinks:
         assert bool(remains) == (name != "shard") == inside.exists()
         assert all(f"{name}; delete what is yours" in left.why for left in remains)
 
-    def test_in_place_of_a_partition_and_of_the_root(self, spark: SparkSession, database: str, tmp_path: Path) -> None:
-        parted = parted_table(spark, tmp_path / "t", 2)
-        hive_bitmap.build(spark, parted, ["k"], location=str(tmp_path / "root"))
+    def test_in_place_of_a_partition_and_of_the_root(self, memory: SparkSession, tmp_path: Path) -> None:
+        parted = parted_table(memory, tmp_path / "t", 2)
+        hive_bitmap.build(memory, parted, ["k"], location=str(tmp_path / "root"))
         victim = tmp_path / "victim"
         shutil.copytree(tmp_path / "root" / "p=1", victim)
         before = precious(victim)
         shutil.rmtree(tmp_path / "root" / "p=1")
         (tmp_path / "root" / "p=1").symlink_to(victim)
-        hive_bitmap.clean(spark, parted, grace_seconds=0)
-        hive_bitmap.drop(spark, parted, "k")
+        hive_bitmap.clean(memory, parted, grace_seconds=0)
+        hive_bitmap.drop(memory, parted, "k")
         assert content(victim) == before
-        flat = flat_table(spark, tmp_path / "f")
-        hive_bitmap.build(spark, flat, ["k", "id"])
-        first, second = root_of(spark, flat, "k"), root_of(spark, flat, "id")
+        flat = flat_table(memory, tmp_path / "f")
+        hive_bitmap.build(memory, flat, ["k", "id"])
+        first, second = root_of(memory, flat, "k"), root_of(memory, flat, "id")
         first.rename(tmp_path / "away")
         first.symlink_to(second)
         before = content(second)
-        hive_bitmap.drop(spark, flat, "k")
+        hive_bitmap.drop(memory, flat, "k")
         assert content(second) == before, "the root is now that of another index"
-        require_right(spark, flat)
+        require_verified(memory, flat)
 
     def test_a_marker_that_is_written_replaces_a_link(self, tmp_path: Path) -> None:
         folder = tmp_path / OLD
@@ -149,18 +158,18 @@ class TestLinks:
 
 
 def test_files_of_others_in_a_generation_stay_and_are_told(
-    spark: SparkSession, database: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    memory: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Also those that are named like ours, but not by a build of this generation."""
-    flat = flat_table(spark, tmp_path / "t")
-    hive_bitmap.build(spark, flat, ["k"], location=str(tmp_path / "root"))
-    folder = Path(local_path(live(spark, flat)[0]))
+    flat = flat_table(memory, tmp_path / "t")
+    hive_bitmap.build(memory, flat, ["k"], location=str(tmp_path / "root"))
+    folder = Path(local_path(live(memory, flat)[0]))
     others = {"000000_0", f"part-{'0' * 32}.parquet", "_manifest/note", "sub/part"}
     for name in others:
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text("precious")
     with caplog.at_level(logging.WARNING, logger="hive_bitmap"):
-        hive_bitmap.drop(spark, flat, "k")
+        hive_bitmap.drop(memory, flat, "k")
     kept = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
     assert kept == others | {generation.MARKER}
     assert "000000_0" in caplog.text and "delete what is yours of it by hand" in caplog.text
@@ -169,7 +178,7 @@ def test_files_of_others_in_a_generation_stay_and_are_told(
     (folder / "sub").rmdir()
     [written] = [one for one in [generation.definition_of(f"file:{folder}")] if one]
     generation.retire(f"file:{folder}", written)
-    assert [one.due for one in hive_bitmap.clean(spark, location=str(tmp_path / "root"), grace_seconds=0)] == [True]
+    assert [one.due for one in hive_bitmap.clean(memory, location=str(tmp_path / "root"), grace_seconds=0)] == [True]
     assert not (tmp_path / "root").exists()
 
 
@@ -207,50 +216,48 @@ def test_a_marker_that_cannot_be_read_is_a_state_with_a_sentence(tmp_path: Path,
 
 @pytest.mark.parametrize("harm", DAMAGES)
 def test_with_damaged_markers_an_index_is_rebuilt_shown_cleaned_and_dropped(
-    spark: SparkSession, database: str, tmp_path: Path, harm: str, caplog: pytest.LogCaptureFixture
+    memory: SparkSession, tmp_path: Path, harm: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """That of an old generation, then that of the root."""
-    flat = flat_table(spark, tmp_path / "t")
-    hive_bitmap.build(spark, flat, ["k"])
-    root = root_of(spark, flat)
-    generation.start(f"file:{root}/{OLD}", None, only(spark, flat).definition)
+    flat = flat_table(memory, tmp_path / "t")
+    hive_bitmap.build(memory, flat, ["k"])
+    root = root_of(memory, flat)
+    generation.start(f"file:{root}/{OLD}", None, only(memory, flat).definition)
     (root / OLD / "000000_0").write_text("precious")
     DAMAGES[harm](root / OLD / generation.MARKER)
     write(tmp_path / "t", 1, 2)
-    hive_bitmap.rebuild(spark, flat)
-    [said] = [one for one in hive_bitmap.clean(spark, flat, grace_seconds=0) if one.kept]
+    hive_bitmap.rebuild(memory, flat)
+    [said] = [one for one in hive_bitmap.clean(memory, flat, grace_seconds=0) if one.kept]
     assert said.path == f"file:{root}/{OLD}" and "marker _built_by" in said.kept and not said.due
     DAMAGES[harm](root / roots.MARKER)
-    [shown] = hive_bitmap.show(spark, flat)
+    [shown] = hive_bitmap.show(memory, flat)
     assert shown.unindexed == 0 and "marker _index.json" in shown.problem
     write(tmp_path / "t", 1, 3)
-    hive_bitmap.rebuild(spark, flat)
-    require_right(spark, flat)
-    [said] = hive_bitmap.clean(spark, flat, grace_seconds=0)
+    hive_bitmap.rebuild(memory, flat)
+    require_verified(memory, flat)
+    [said] = hive_bitmap.clean(memory, flat, grace_seconds=0)
     assert said.path == f"file:{root}" and "marker _index.json" in said.kept
     before = content(root)
     with caplog.at_level(logging.WARNING, logger="hive_bitmap"):
-        hive_bitmap.drop(spark, flat, "k")
-    assert content(root) == before and hive_bitmap.show(spark, flat) == []
+        hive_bitmap.drop(memory, flat, "k")
+    assert content(root) == before and hive_bitmap.show(memory, flat) == []
     assert "index k is dropped, but folder" in caplog.text
 
 
-def test_a_damaged_root_marker_that_is_deleted_is_written_anew(
-    spark: SparkSession, database: str, tmp_path: Path
-) -> None:
-    flat = flat_table(spark, tmp_path / "t")
-    hive_bitmap.build(spark, flat, ["k"])
-    marker = root_of(spark, flat) / roots.MARKER
+def test_a_damaged_root_marker_that_is_deleted_is_written_anew(memory: SparkSession, tmp_path: Path) -> None:
+    flat = flat_table(memory, tmp_path / "t")
+    hive_bitmap.build(memory, flat, ["k"])
+    marker = root_of(memory, flat) / roots.MARKER
     whole = roots.owner(f"file:{marker.parent}")
     marker.write_text("{")
-    [shown] = hive_bitmap.show(spark, flat)
+    [shown] = hive_bitmap.show(memory, flat)
     assert "delete the marker, and the next rebuild writes it anew" in shown.problem
     marker.unlink()
     write(tmp_path / "t", 1, 2)
-    hive_bitmap.rebuild(spark, flat)
+    hive_bitmap.rebuild(memory, flat)
     found = roots.owner(f"file:{marker.parent}")
     assert whole is not None and found is not None and found.id == whole.id
-    hive_bitmap.drop(spark, flat, "k")
+    hive_bitmap.drop(memory, flat, "k")
     assert not marker.parent.exists()
 
 
@@ -272,51 +279,52 @@ def test_a_build_that_was_killed_as_it_began_goes(tmp_path: Path) -> None:
 
 
 def test_an_index_table_with_the_root_of_another_index(
-    spark: SparkSession, database: str, tmp_path: Path, dead: int, caplog: pytest.LogCaptureFixture
+    memory: SparkSession, tmp_path: Path, dead: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Its properties are forged: with no id, with an id of its own, and with that of the other index."""
-    flat = flat_table(spark, tmp_path / "t")
-    hive_bitmap.build(spark, flat, ["k"])
-    base, [own] = catalog.table_and_indexes(spark, flat)
-    [published] = live(spark, flat)
+    flat = flat_table(memory, tmp_path / "t")
+    hive_bitmap.build(memory, flat, ["k"])
+    base, [own] = catalog.table_and_indexes(memory, flat)
+    [published] = live(memory, flat)
     built_by(published, dead)
-    before = content(root_of(spark, flat))
+    before = content(root_of(memory, flat))
     for number, forged_id in enumerate(["", "0" * 32, own.definition.id]):
-        table = f"{database}__flat_aaa{number}__"
+        table = f"db__flat_aaa{number}__"
         forged = replace(own.definition, name=f"aaa{number}", index_table=table, id=forged_id)
-        spark.sql(create_statement(base, forged, f"{own.definition.root}/{OLD}"))
+        alter_table.create(memory, index_table(base, forged, f"{own.definition.root}/{OLD}"))
         with pytest.raises(Unsupported, match="is left alone, as"):
-            hive_bitmap.rebuild(spark, flat, [forged.name])
-        reports = hive_bitmap.clean(spark, flat, grace_seconds=0)
+            hive_bitmap.rebuild(memory, flat, [forged.name])
+        reports = hive_bitmap.clean(memory, flat, grace_seconds=0)
         assert reports and not any(one.due for one in reports)
         with caplog.at_level(logging.WARNING, logger="hive_bitmap"):
-            hive_bitmap.drop(spark, flat, forged.name)
+            hive_bitmap.drop(memory, flat, forged.name)
         assert f"index {forged.name} is dropped, but folder" in caplog.text
-        shutil.rmtree(root_of(spark, flat) / OLD, ignore_errors=True)  # the metastore has made it
-        assert content(root_of(spark, flat)) == before
-    assert hive_bitmap.show(spark, flat)[0].fresh == 2
-    require_right(spark, flat)
+        shutil.rmtree(root_of(memory, flat) / OLD, ignore_errors=True)  # the metastore has made it
+        assert content(root_of(memory, flat)) == before
+    assert hive_bitmap.show(memory, flat)[0].fresh == 2
+    require_verified(memory, flat)
 
 
 class TestLocation:
     """LOCATION is neither, in whatever spelling, the place of another index nor that of a table of any database."""
 
     @pytest.fixture
-    def other(self, spark: SparkSession, database: str, tmp_path: Path) -> str:
+    def other(self, in_memory: MemoryMetastore, memory: SparkSession, tmp_path: Path) -> str:
         """Another database with a table of two partitions, one in a folder of its own, and an index."""
-        name = f"{database}_b"
-        spark.sql(f"CREATE DATABASE {name}")
-        spark.catalog.setCurrentDatabase(name)
-        parted = parted_table(spark, tmp_path / "b", 1)
-        hive_bitmap.build(spark, parted, ["k"], location=str(tmp_path / "shared"))
-        spark.catalog.setCurrentDatabase(database)
+        name = "db_b"
+        in_memory.create_database(name)
+        memory.catalog.setCurrentDatabase(name)
+        parted = parted_table(memory, tmp_path / "b", 1)
+        hive_bitmap.build(memory, parted, ["k"], location=str(tmp_path / "shared"))
+        memory.catalog.setCurrentDatabase("db")
         return f"{name}.{parted}"
 
-    def test_is_refused(self, spark: SparkSession, database: str, tmp_path: Path, other: str) -> None:
-        flat = flat_table(spark, tmp_path / "t")
-        parted = parted_table(spark, tmp_path / "p", 1)
+    def test_is_refused(self, memory: SparkSession, tmp_path: Path, other: str) -> None:
+        flat = flat_table(memory, tmp_path / "t")
+        parted = parted_table(memory, tmp_path / "p", 1)
         write(tmp_path / "elsewhere")
-        spark.sql(f"ALTER TABLE {parted} ADD PARTITION (p=7) LOCATION '{tmp_path}/elsewhere'")
+        base = metastore.describe(memory, parted)
+        alter_table.switch(memory, base, {}, {("7",): f"file:{tmp_path}/elsewhere"}, ())
         (tmp_path / "link").symlink_to(tmp_path)
         taken = [
             f"{tmp_path}/shared",
@@ -329,40 +337,38 @@ class TestLocation:
         ]
         for location in taken:
             with pytest.raises(AlreadyExists, match=r"is that of index k on .*_b\.parted"):
-                hive_bitmap.build(spark, flat, ["k"], location=location)
+                hive_bitmap.build(memory, flat, ["k"], location=location)
         (tmp_path / "shared" / roots.MARKER).unlink()  # as if made by an early version
         for location in (*taken, str(tmp_path), "/"):
             with pytest.raises((AlreadyExists, InvalidProperty), match="give another"):
-                hive_bitmap.build(spark, flat, ["k"], location=location)
+                hive_bitmap.build(memory, flat, ["k"], location=location)
         for location in (f"{tmp_path}/b", f"{tmp_path}/b/p=1", f"{tmp_path}/link/b/new", f"{tmp_path}/t"):
             with pytest.raises(InvalidProperty, match="is in the folder of table"):
-                hive_bitmap.build(spark, flat, ["k"], location=location)
+                hive_bitmap.build(memory, flat, ["k"], location=location)
         with pytest.raises(InvalidProperty, match="is in the folder of a partition of table"):
-            hive_bitmap.build(spark, parted, ["k"], location=f"{tmp_path}/elsewhere/x")
+            hive_bitmap.build(memory, parted, ["k"], location=f"{tmp_path}/elsewhere/x")
         with pytest.raises(InvalidProperty, match="the folder of database"):
-            hive_bitmap.build(spark, flat, ["k"], location=catalog.default_folder(spark, database))
-        assert hive_bitmap.show(spark, flat) == [] and hive_bitmap.show(spark, other)[0].problem == ""
+            hive_bitmap.build(memory, flat, ["k"], location=catalog.default_folder(memory, "db"))
+        assert hive_bitmap.show(memory, flat) == [] and hive_bitmap.show(memory, other)[0].problem == ""
 
-    def test_of_early_indexes_that_share_it(
-        self, spark: SparkSession, database: str, tmp_path: Path, other: str, dead: int
-    ) -> None:
+    def test_of_early_indexes_that_share_it(self, memory: SparkSession, tmp_path: Path, other: str, dead: int) -> None:
         """Neither has an id or a marker in the root: the markers of the generations tell them apart."""
-        flat = flat_table(spark, tmp_path / "t")
-        hive_bitmap.build(spark, flat, ["k"])
+        flat = flat_table(memory, tmp_path / "t")
+        hive_bitmap.build(memory, flat, ["k"])
         for table in (flat, other):
-            _make_early(spark, only(spark, table), f"file:{tmp_path}/shared")
+            _make_early(memory, only(memory, table), f"file:{tmp_path}/shared")
         for folder in (tmp_path / "shared").rglob("generation-*"):
             built_by(folder, dead)
-        theirs = live(spark, other)
+        theirs = live(memory, other)
         write(tmp_path / "t", 1, 2)
-        hive_bitmap.rebuild(spark, flat)
-        assert only(spark, flat).definition.id and not generation.definition_of(theirs[0]).id  # type: ignore[union-attr]
-        hive_bitmap.clean(spark, flat, grace_seconds=0)
-        hive_bitmap.drop(spark, flat, "k")
-        assert live(spark, other) == theirs and hive_bitmap.show(spark, other)[0].fresh == 2
+        hive_bitmap.rebuild(memory, flat)
+        assert only(memory, flat).definition.id and not generation.definition_of(theirs[0]).id  # type: ignore[union-attr]
+        hive_bitmap.clean(memory, flat, grace_seconds=0)
+        hive_bitmap.drop(memory, flat, "k")
+        assert live(memory, other) == theirs and hive_bitmap.show(memory, other)[0].fresh == 2
         with pytest.raises(Unsupported, match=r"left alone, as its marker .*: drop index k, and create it anew"):
-            hive_bitmap.rebuild(spark, other)
-        require_right(spark, other)
+            hive_bitmap.rebuild(memory, other)
+        require_verified(memory, other)
 
 
 def _make_early(spark: SparkSession, index: Index, root: str) -> None:
@@ -379,55 +385,53 @@ def _make_early(spark: SparkSession, index: Index, root: str) -> None:
         del content["linked"]
         Path(local_path(moved[values]), generation.MARKER).write_text(json.dumps(content))
     alter_table.set_properties(spark, index.table, to_properties(early))
-    spark.sql(f"ALTER TABLE {index.table.sql_name} UNSET TBLPROPERTIES ('hive_bitmap.id')")
+    alter_table.set_properties(spark, index.table, {}, ["hive_bitmap.id"])
     alter_table.switch(spark, index.table, folders, moved, ())
     catalog.clear_caches()
 
 
 def test_an_early_index_gets_an_id_and_a_marker_with_its_next_rebuild(
-    spark: SparkSession, database: str, tmp_path: Path, dead: int
+    memory: SparkSession, tmp_path: Path, dead: int
 ) -> None:
     """Until then it is shown, queried and dropped as ever, and nothing is built anew for it."""
-    flat = flat_table(spark, tmp_path / "t")
-    hive_bitmap.build(spark, flat, ["k"], location=str(tmp_path / "root"))
-    hive_bitmap.build(spark, flat, ["id"], location=str(tmp_path / "other"))
-    _make_early(spark, only(spark, flat), f"file:{tmp_path}/root")
-    _make_early(spark, only(spark, flat, "id"), f"file:{tmp_path}/other")
-    before = live(spark, flat)
-    require_right(spark, flat)
-    [report] = hive_bitmap.rebuild(spark, flat, ["k"])
-    assert report.files_read == 0 and live(spark, flat) == before
+    flat = flat_table(memory, tmp_path / "t")
+    hive_bitmap.build(memory, flat, ["k"], location=str(tmp_path / "root"))
+    hive_bitmap.build(memory, flat, ["id"], location=str(tmp_path / "other"))
+    _make_early(memory, only(memory, flat), f"file:{tmp_path}/root")
+    _make_early(memory, only(memory, flat, "id"), f"file:{tmp_path}/other")
+    before = live(memory, flat)
+    require_verified(memory, flat)
+    [report] = hive_bitmap.rebuild(memory, flat, ["k"])
+    assert report.files_read == 0 and live(memory, flat) == before
     known = roots.owner(f"file:{tmp_path}/root")
-    assert known is not None and known.id == only(spark, flat).definition.id != ""
-    hive_bitmap.drop(spark, flat, "k")
-    hive_bitmap.drop(spark, flat, "id")
+    assert known is not None and known.id == only(memory, flat).definition.id != ""
+    hive_bitmap.drop(memory, flat, "k")
+    hive_bitmap.drop(memory, flat, "id")
     assert not (tmp_path / "root").exists()
     assert content(tmp_path / "other") == [], "nothing says that a build has made this folder"
 
 
-def test_the_dropped_indexes_of_another_metastore_stay(
-    spark: SparkSession, database: str, tmp_path: Path, dead: int
-) -> None:
+def test_the_dropped_indexes_of_another_metastore_stay(memory: SparkSession, tmp_path: Path, dead: int) -> None:
     """Two metastores have one warehouse folder, and each a database of this name; early versions did not say."""
-    flat = flat_table(spark, tmp_path / "t")
-    hive_bitmap.build(spark, flat, ["k", "id"])
-    hive_bitmap.build(spark, flat, [["k", "id"]])
-    found = {index.definition.name: index for index in catalog.table_and_indexes(spark, flat)[1]}
+    flat = flat_table(memory, tmp_path / "t")
+    hive_bitmap.build(memory, flat, ["k", "id"])
+    hive_bitmap.build(memory, flat, [["k", "id"]])
+    found = {index.definition.name: index for index in catalog.table_and_indexes(memory, flat)[1]}
     theirs, early, ours = (Path(local_path(found[name].definition.root)) for name in ("k", "id", "k_id"))
     said = markers.read(f"file:{theirs}", roots.MARKER)
     markers.write(f"file:{theirs}", roots.MARKER, {**(said or {}), "metastore": "0" * 32})
     (early / roots.MARKER).unlink()
     for name, root in (("k", theirs), ("id", early), ("k_id", ours)):
-        spark.sql(f"{metastore.OWN_STATEMENT} DROP TABLE {found[name].table.sql_name}")
+        alter_table.drop(memory, found[name].table)
         for folder in [root, *root.glob("generation-*")]:
             built_by(folder, dead)
     before = content(theirs), content(early)
-    reports = hive_bitmap.clean(spark, grace_seconds=0)
+    reports = hive_bitmap.clean(memory, grace_seconds=0)
     assert {one.path for one in reports if one.kept} == {f"file:{theirs}", f"file:{early}"}
     assert all("run clean with it as the location" in one.kept for one in reports if one.kept)
     assert (content(theirs), content(early)) == before and not ours.exists()
     for root in (theirs, early):
-        reports = hive_bitmap.clean(spark, location=str(root), grace_seconds=0)
+        reports = hive_bitmap.clean(memory, location=str(root), grace_seconds=0)
         assert [one.path for one in reports if one.due and str(root) in one.path]
     assert not theirs.exists() and content(early) == []
     assert [one.kept for one in reports if one.path == f"file:{early}"] == [
@@ -436,19 +440,21 @@ def test_the_dropped_indexes_of_another_metastore_stay(
 
 
 def test_a_root_without_generations_goes_once_its_creator_is_gone(
-    spark: SparkSession, database: str, tmp_path: Path, dead: int
+    memory: SparkSession, tmp_path: Path, dead: int
 ) -> None:
-    home = catalog.default_folder(spark, database)
-    definition = Definition(name="i", database=database, table="t", columns=(), root=f"{home}/half", id=roots.new_id())
-    roots.claim(definition, partial(metastore_id, spark))
-    assert hive_bitmap.clean(spark, grace_seconds=0) == []
+    home = catalog.default_folder(memory, "db")
+    definition = Definition(name="i", database="db", table="t", columns=(), root=f"{home}/half", id=roots.new_id())
+    roots.claim(definition, partial(metastore_id, memory))
+    assert hive_bitmap.clean(memory, grace_seconds=0) == []
     built_by(definition.root, dead)
-    assert [one.path for one in hive_bitmap.clean(spark, grace_seconds=0, dry_run=True)] == [definition.root]
-    assert [one.path for one in hive_bitmap.clean(spark, grace_seconds=0)] == [definition.root]
+    assert [one.path for one in hive_bitmap.clean(memory, grace_seconds=0, dry_run=True)] == [definition.root]
+    assert [one.path for one in hive_bitmap.clean(memory, grace_seconds=0)] == [definition.root]
     assert not os.path.exists(local_path(definition.root))
 
 
-@pytest.mark.parametrize("seconds", [0.0, 60.0])  # the callback raises meanwhile, or at the end
+@pytest.mark.parametrize(
+    "seconds", [pytest.param(0.0, marks=pytest.mark.contract), 60.0]
+)  # the callback raises meanwhile, or at the end
 def test_a_build_that_fails_leaves_no_root(
     spark: SparkSession, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float
 ) -> None:
@@ -485,89 +491,87 @@ class TestCopies:
     def copy(self, spark: SparkSession, table: str, elsewhere: Path) -> str:
         base, [own] = catalog.table_and_indexes(spark, table)
         name = f"{base.database}__{base.name}_a__"
-        spark.sql(create_statement(base, replace(own.definition, index_table=name), f"file:{elsewhere}"))
+        alter_table.create(spark, index_table(base, replace(own.definition, index_table=name), f"file:{elsewhere}"))
         catalog.clear_caches()
         return name
 
     def test_of_somebody_else_neither_loses_nor_keeps_generations(
-        self, spark: SparkSession, database: str, tmp_path: Path, dead: int
+        self, memory: SparkSession, tmp_path: Path, dead: int
     ) -> None:
-        for table in (flat_table(spark, tmp_path / "t"), parted_table(spark, tmp_path / "p", 2)):
-            hive_bitmap.build(spark, table, ["k"])
-            give(spark, self.copy(spark, table, tmp_path / f"elsewhere of {table}"), "mallory")
-            before = live(spark, table)
+        for table in (flat_table(memory, tmp_path / "t"), parted_table(memory, tmp_path / "p", 2)):
+            hive_bitmap.build(memory, table, ["k"])
+            give(memory, self.copy(memory, table, tmp_path / f"elsewhere of {table}"), "mallory")
+            before = live(memory, table)
             for folder in before:
                 built_by(folder, dead)
-            reports = hive_bitmap.clean(spark, table, grace_seconds=0)
-            assert not [one for one in reports if one.due] and generations(spark, database)[-len(before) :] == before
-            require_right(spark, table)
-            hive_bitmap.rebuild(spark, table, full=True)
-            reports = hive_bitmap.clean(spark, table, grace_seconds=0)
+            reports = hive_bitmap.clean(memory, table, grace_seconds=0)
+            assert not [one for one in reports if one.due] and generations(memory, "db")[-len(before) :] == before
+            require_verified(memory, table)
+            hive_bitmap.rebuild(memory, table, full=True)
+            reports = hive_bitmap.clean(memory, table, grace_seconds=0)
             assert sorted(one.path for one in reports if one.due) == before
             assert not any(os.path.exists(local_path(folder)) for folder in before)
-            require_right(spark, table)
-            hive_bitmap.drop_table(spark, table)
+            require_verified(memory, table)
+            hive_bitmap.drop_table(memory, table)
 
     def test_for_a_table_of_somebody_else_is_not_this_index(
-        self, spark: SparkSession, database: str, tmp_path: Path, dead: int
+        self, memory: SparkSession, tmp_path: Path, dead: int
     ) -> None:
         """Of his own table, his index is believed; it says that it has the id and the root of another."""
-        flat = flat_table(spark, tmp_path / "t")
-        hive_bitmap.build(spark, flat, ["k"])
-        before = live(spark, flat)
+        flat = flat_table(memory, tmp_path / "t")
+        hive_bitmap.build(memory, flat, ["k"])
+        before = live(memory, flat)
         built_by(before[0], dead)
-        spark.sql("CREATE TABLE m (k INT, id BIGINT) USING parquet")
-        name = f"{database}__m_k__"
-        copy = replace(only(spark, flat).definition, table="m", index_table=name)
-        base, _ = catalog.table_and_indexes(spark, "m")
-        spark.sql(create_statement(base, copy, f"file:{tmp_path}/elsewhere"))
+        external_table(memory, "m", tmp_path / "m")
+        name = "db__m_k__"
+        copy = replace(only(memory, flat).definition, table="m", index_table=name)
+        base, _ = catalog.table_and_indexes(memory, "m")
+        alter_table.create(memory, index_table(base, copy, f"file:{tmp_path}/elsewhere"))
         for table in ("m", name):
-            give(spark, table, "mallory")
+            give(memory, table, "mallory")
         with pytest.raises(Unsupported, match="left alone, as its marker"):
-            hive_bitmap.rebuild(spark, "m")
-        hive_bitmap.rebuild(spark, flat, full=True)
-        reports = hive_bitmap.clean(spark, grace_seconds=0)
+            hive_bitmap.rebuild(memory, "m")
+        hive_bitmap.rebuild(memory, flat, full=True)
+        reports = hive_bitmap.clean(memory, grace_seconds=0)
         assert [one.path for one in reports if one.due] == before
-        hive_bitmap.drop_table(spark, "m")
-        require_right(spark, flat)
+        hive_bitmap.drop_table(memory, "m")
+        require_verified(memory, flat)
 
     def test_of_the_owner_is_told_and_nothing_is_deleted(
-        self, spark: SparkSession, database: str, tmp_path: Path, dead: int, caplog: pytest.LogCaptureFixture
+        self, memory: SparkSession, tmp_path: Path, dead: int, caplog: pytest.LogCaptureFixture
     ) -> None:
         """Its name comes first: DROP INDEX drops it, and leaves the files to the other table."""
-        flat = flat_table(spark, tmp_path / "t")
-        hive_bitmap.build(spark, flat, ["k"])
-        [published] = live(spark, flat)
+        flat = flat_table(memory, tmp_path / "t")
+        hive_bitmap.build(memory, flat, ["k"])
+        [published] = live(memory, flat)
         built_by(published, dead)
-        self.copy(spark, flat, tmp_path / "elsewhere")
+        self.copy(memory, flat, tmp_path / "elsewhere")
         before = content(Path(local_path(published)))
-        assert all("both claim it" in one.kept for one in hive_bitmap.clean(spark, grace_seconds=0))
+        assert all("both claim it" in one.kept for one in hive_bitmap.clean(memory, grace_seconds=0))
         with pytest.raises(Unsupported, match="both claim it"):
-            hive_bitmap.rebuild(spark, flat)
+            hive_bitmap.rebuild(memory, flat)
         with caplog.at_level(logging.WARNING, logger="hive_bitmap"):
-            hive_bitmap.drop(spark, flat, "k")
+            hive_bitmap.drop(memory, flat, "k")
         assert "index k is dropped, but folder" in caplog.text
-        assert content(Path(local_path(published))) == before and live(spark, flat) == [published]
-        require_right(spark, flat)
+        assert content(Path(local_path(published))) == before and live(memory, flat) == [published]
+        require_verified(memory, flat)
 
 
-def test_a_root_in_no_store_is_reported_and_the_others_are_cleaned(
-    spark: SparkSession, database: str, tmp_path: Path
-) -> None:
-    flat, parted = flat_table(spark, tmp_path / "t"), parted_table(spark, tmp_path / "p", 1)
+def test_a_root_in_no_store_is_reported_and_the_others_are_cleaned(memory: SparkSession, tmp_path: Path) -> None:
+    flat, parted = flat_table(memory, tmp_path / "t"), parted_table(memory, tmp_path / "p", 1)
     for table in (flat, parted):
-        hive_bitmap.build(spark, table, ["k"])
-        hive_bitmap.rebuild(spark, table, full=True)
-    lost = only(spark, flat)
-    alter_table.set_properties(spark, lost.table, to_properties(replace(lost.definition, root="foo://x/i")))
-    reports = hive_bitmap.clean(spark, grace_seconds=0)
+        hive_bitmap.build(memory, table, ["k"])
+        hive_bitmap.rebuild(memory, table, full=True)
+    lost = only(memory, flat)
+    alter_table.set_properties(memory, lost.table, to_properties(replace(lost.definition, root="foo://x/i")))
+    reports = hive_bitmap.clean(memory, grace_seconds=0)
     assert [one.path for one in reports if one.kept] == ["foo://x/i"]
     assert "left alone, as it cannot be read: no reader for files of scheme 'foo'" in reports[-1].kept
     assert len([one for one in reports if one.due]) == 1
     with pytest.raises(Unsupported, match="no reader for files of scheme"):
-        hive_bitmap.rebuild(spark, flat)
-    hive_bitmap.drop_table(spark, flat)
-    assert [one.name for one in catalog.tables_of_database(spark, database) if one.name.count(flat)] == []
+        hive_bitmap.rebuild(memory, flat)
+    hive_bitmap.drop_table(memory, flat)
+    assert [one.name for one in catalog.tables_of_database(memory, "db") if one.name.count(flat)] == []
 
 
 def test_folders_in_a_root_without_a_marker_stay(tmp_path: Path) -> None:
@@ -591,11 +595,11 @@ class TestRebuild:
         alter_table.set_properties(spark, index.table, to_properties(replace(index.definition, root=f"file:{root}")))
         catalog.clear_caches()
 
-    def test_writes_to_no_folder_of_others(self, spark: SparkSession, database: str, tmp_path: Path) -> None:
-        flat = flat_table(spark, tmp_path / "t")
-        hive_bitmap.build(spark, flat, ["k"])
+    def test_writes_to_no_folder_of_others(self, memory: SparkSession, tmp_path: Path) -> None:
+        flat = flat_table(memory, tmp_path / "t")
+        hive_bitmap.build(memory, flat, ["k"])
         (tmp_path / "payroll" / "year=2024").mkdir(parents=True)
-        spark.sql(f"CREATE TABLE pay (a INT) USING parquet LOCATION '{tmp_path}/pay'")
+        external_table(memory, "pay", tmp_path / "pay")
         said = {
             "payroll": "has made folder",
             "t/in": "is gone, and is not made again",
@@ -603,17 +607,17 @@ class TestRebuild:
         }
         before = content(tmp_path)
         for place, sentence in said.items():
-            self.moved(spark, flat, tmp_path / place)
+            self.moved(memory, flat, tmp_path / place)
             with pytest.raises(Unsupported, match=f"{sentence}.*: drop index k, and create it anew"):
-                hive_bitmap.rebuild(spark, flat, full=True)
+                hive_bitmap.rebuild(memory, flat, full=True)
             assert content(tmp_path) == before
 
-    def test_makes_a_root_again_that_is_gone(self, spark: SparkSession, database: str, tmp_path: Path) -> None:
-        flat = flat_table(spark, tmp_path / "t")
-        hive_bitmap.build(spark, flat, ["k"])
-        hive_bitmap.build(spark, flat, ["id"], location=str(tmp_path / "root"))
+    def test_makes_a_root_again_that_is_gone(self, memory: SparkSession, tmp_path: Path) -> None:
+        flat = flat_table(memory, tmp_path / "t")
+        hive_bitmap.build(memory, flat, ["k"])
+        hive_bitmap.build(memory, flat, ["id"], location=str(tmp_path / "root"))
         for name in ("k", "id"):
-            shutil.rmtree(root_of(spark, flat, name))
-        hive_bitmap.rebuild(spark, flat)
-        assert [one.fresh for one in hive_bitmap.show(spark, flat)] == [2, 2]
-        require_right(spark, flat)
+            shutil.rmtree(root_of(memory, flat, name))
+        hive_bitmap.rebuild(memory, flat)
+        assert [one.fresh for one in hive_bitmap.show(memory, flat)] == [2, 2]
+        require_verified(memory, flat)

@@ -1,4 +1,4 @@
-"""Names of tables, and what is said of those that are not there, by stand-ins for a session and a reader of it.
+"""Names of tables, and what is said of those that are not there, by stand-ins for a session and its metastore.
 
 That Spark means the same by the names is for test_names.py, and Iceberg's catalogs are for tests/lake.
 """
@@ -16,8 +16,9 @@ from pyspark.errors import AnalysisException
 
 from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import NotFound, Unsupported
-from hive_bitmap.spark.metastore import iceberg_log, jvm_reader, metastore
-from hive_bitmap.spark.metastore.sql_reader import SqlReader
+from hive_bitmap.spark.metastore import iceberg_log, metastore
+from hive_bitmap.spark.metastore.jvm_metastore import JvmMetastore
+from hive_bitmap.spark.metastore.sql_metastore import SqlMetastore
 
 ICEBERG, JDBC = "org.apache.iceberg.spark.SparkCatalog", "org.apache.spark.sql.execution.datasources.v2.jdbc.Catalog"
 
@@ -31,19 +32,12 @@ class Session:
         self.catalog = SimpleNamespace(
             currentCatalog=lambda: catalog,
             currentDatabase=lambda: database,
-            databaseExists=lambda name: name == "spark_catalog.`db`",
-            getDatabase=lambda name: SimpleNamespace(locationUri=f"file:/w/{name}"),
             tableExists=lambda name: name == "global_temp.there",
         )
-        self.statements: list[str] = []
-
-    def sql(self, text: str) -> Any:
-        self.statements.append(text)
-        return SimpleNamespace(collect=lambda: [("db",), ("default",)])
 
 
 @dataclass
-class Reader:
+class Stand:
     """A metastore with these tables."""
 
     tables: Sequence[Table] = tuple(Table(database="db", name=one, kind="MANAGED") for one in ("t", "u", "db__t_i__"))
@@ -59,6 +53,12 @@ class Reader:
             raise AnalysisException("[SCHEMA_NOT_FOUND]")
         return [one for one in self.tables if one.name in names]
 
+    def database_names(self, spark: Any) -> list[str]:
+        return ["db", "default"]
+
+    def database_exists(self, spark: Any, database: str) -> bool:
+        return database == "db"
+
     def names_like(self, spark: Any, database: str, pattern: str) -> list[str]:
         return [one.name for one in self.tables if fnmatchcase(one.name, pattern)]
 
@@ -67,9 +67,9 @@ class Reader:
 
 
 @pytest.fixture
-def reader(monkeypatch: pytest.MonkeyPatch) -> Reader:
-    made = Reader()
-    monkeypatch.setattr(metastore, "READERS", (made,))
+def stand(monkeypatch: pytest.MonkeyPatch) -> Stand:
+    made = Stand()
+    monkeypatch.setattr(metastore, "METASTORES", (made,))
     monkeypatch.setattr(metastore.session_stores, "use", lambda spark: made.asked.append("stores"))
     return made
 
@@ -128,34 +128,30 @@ def test_the_current_database() -> None:
             metastore.current_database(session(catalog))
 
 
-def test_databases_are_those_of_the_sessions_own_catalog() -> None:
+def test_catalogs_whose_tables_may_have_indexes() -> None:
     spark = session("other")
-    assert metastore.database_exists(spark, "db") and not metastore.database_exists(spark, "sales")
-    assert metastore.database_names(spark) == ["db", "default"]
-    assert spark.statements == ["SHOW DATABASES IN spark_catalog"]
-    assert metastore.database_folder(spark, "db") == "file:/w/spark_catalog.`db`"
     assert metastore.is_indexed_catalog(spark, "lake") and not metastore.is_indexed_catalog(spark, "other")
 
 
 @pytest.mark.parametrize(
     ("name", "view"), [("t", "t"), ("T", "T"), ("db.t", ""), ("spark_catalog.db.t", ""), ("SESSION.t", "t")]
 )
-def test_a_view_of_the_session_hides_what_is_named_without_a_database(reader: Reader, name: str, view: str) -> None:
+def test_a_view_of_the_session_hides_what_is_named_without_a_database(stand: Stand, name: str, view: str) -> None:
     if name.startswith("SESSION"):
         with pytest.raises(NotFound):
             metastore.describe(session(), name)
     else:
-        assert metastore.describe(session(), name) == reader.tables[0]
-    assert reader.asked[1][2] == view and reader.asked[0] == "stores"
+        assert metastore.describe(session(), name) == stand.tables[0]
+    assert stand.asked[1][2] == view and stand.asked[0] == "stores"
 
 
-def test_others_are_read_together_with_a_table(reader: Reader) -> None:
+def test_others_are_read_together_with_a_table(stand: Stand) -> None:
     found, others = metastore.describe_with(session(), "t", lambda database, table: [f"{database}__{table}_i__", "x"])
-    assert (found, others) == (reader.tables[0], [reader.tables[2]])
-    assert reader.asked == ["stores", ("db", ["t", "db__t_i__", "x"], "t")]
+    assert (found, others) == (stand.tables[0], [stand.tables[2]])
+    assert stand.asked == ["stores", ("db", ["t", "db__t_i__", "x"], "t")]
 
 
-def test_what_is_not_there_is_told_with_what_is(reader: Reader) -> None:
+def test_what_is_not_there_is_told_with_what_is(stand: Stand) -> None:
     for name, told in (
         ("tt", "no table 'tt' in database db; known: t, u"),  # and not the tables of indexes
         ("dbb.t", "no database 'dbb'; known: db, default; did you mean 'db'?"),
@@ -166,54 +162,50 @@ def test_what_is_not_there_is_told_with_what_is(reader: Reader) -> None:
         assert str(raised.value) == told
 
 
-def test_another_error_of_a_database_that_is_there_is_not_hidden(
-    reader: Reader, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_error_of_a_database_that_is_there_is_not_hidden(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*given: Any) -> list[Table]:
         raise AnalysisException("[ODD] it fails")
 
-    monkeypatch.setattr(reader, "describe", fails)
+    monkeypatch.setattr(stand, "describe", fails)
     with pytest.raises(AnalysisException, match="it fails"):
         metastore.describe(session(), "t")
 
 
-def test_a_global_temporary_view(reader: Reader) -> None:
+def test_a_global_temporary_view(stand: Stand) -> None:
     found = metastore.describe(session("other"), "global_temp.there")
-    assert found == Table(database="global_temp", name="there", kind="TEMPORARY") and reader.asked == []
+    assert found == Table(database="global_temp", name="there", kind="TEMPORARY") and stand.asked == []
 
 
-def test_tables_of_icebergs_catalogs(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tables_of_icebergs_catalogs(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
     table = Table(database="db", name="t", kind="EXTERNAL", provider="iceberg", catalog="lake")
     known = {("lake", "db", "t"): table, ("lake", "far", "t"): table, ("", "db", "v"): replace(table, catalog="")}
     monkeypatch.setattr(iceberg_log, "table_of_catalog", lambda spark, *name: known.get(name))
     index = lambda database, name: ["db__t_i__"]  # noqa: E731
-    assert metastore.describe_with(session(), "lake.db.t", index) == (table, [reader.tables[2]])
+    assert metastore.describe_with(session(), "lake.db.t", index) == (table, [stand.tables[2]])
     assert metastore.describe_with(session(), "lake.far.t", index) == (table, [])  # no such database in the metastore
-    assert metastore.describe_with(session(), "v", index) == (replace(table, catalog=""), [reader.tables[2]])
+    assert metastore.describe_with(session(), "v", index) == (replace(table, catalog=""), [stand.tables[2]])
     with pytest.raises(NotFound, match=r"^no table 'u' in lake.db$"):
         metastore.describe(session(), "lake.db.u")
 
 
-def test_nothing_is_asked_about_no_tables(reader: Reader) -> None:
-    assert metastore.describe_many(session(), "db", []) == [] == [one for one in reader.asked if one != "stores"]
-    assert metastore.describe_many(session(), "db", ["u", "x"]) == [reader.tables[1]]
+def test_nothing_is_asked_about_no_tables(stand: Stand) -> None:
+    assert metastore.describe_many(session(), "db", []) == [] == [one for one in stand.asked if one != "stores"]
+    assert metastore.describe_many(session(), "db", ["u", "x"]) == [stand.tables[1]]
 
 
-def test_the_first_reader_that_is_available_is_asked(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert isinstance(metastore.READERS, tuple)
-    first = Reader(for_all=False)
-    monkeypatch.setattr(metastore, "READERS", (first, reader))
-    spark, table = session(), reader.tables[0]
+def test_the_first_that_is_available_is_asked(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = Stand(for_all=False)
+    monkeypatch.setattr(metastore, "METASTORES", (first, stand))
+    spark, table = session(), stand.tables[0]
     assert metastore.partitions(spark, table) == ("partitions", table)  # type: ignore[comparison-overlap]
-    assert reader.asked == ["stores"]  # whose files are read next
+    assert stand.asked == ["stores"]  # whose files are read next
     assert metastore.is_cached(spark, "name") == ("is_cached", "name")  # type: ignore[comparison-overlap]
     assert metastore.time_zone(spark) == ("time_zone",)  # type: ignore[comparison-overlap]
     assert metastore.default_parallelism(spark) == ("default_parallelism",)  # type: ignore[comparison-overlap]
-    assert reader.asked == ["stores"] and first.asked == []
+    assert stand.asked == ["stores"] and first.asked == []
 
 
 def test_a_session_of_a_jvm_is_read_through_it_and_any_other_by_sql() -> None:
-    assert (jvm_reader, SqlReader) == metastore.READERS
-    for spark, used in ((SimpleNamespace(_jsparkSession="s"), jvm_reader), (SimpleNamespace(), SqlReader)):
+    for spark, used in ((SimpleNamespace(_jsparkSession="s"), JvmMetastore), (SimpleNamespace(), SqlMetastore)):
         anyone: Any = spark
-        assert metastore._available(anyone) is used
+        assert type(metastore.of(anyone)) is used

@@ -23,7 +23,7 @@ import pyarrow as pa, pyarrow.parquet as pq
 import hive_bitmap
 from hive_bitmap.errors import BuildFailed, ServerError
 from hive_bitmap.spark.registry import catalog
-from hive_bitmap.spark.metastore import alter_table, metastore
+from hive_bitmap.spark.metastore import alter_table, metastore, table_ddl
 from hive_bitmap.core import table_info
 folder, conf, warehouse = Path(sys.argv[1]), json.loads(sys.argv[2]), sys.argv[3]
 spark = hive_bitmap.session(folder / "warehouse", master="local[2]", conf={**conf, "spark.driver.memory": "1g"})
@@ -76,7 +76,7 @@ table = metastore.describe(spark, "many")
 def state():
     return {partition.values: partition.location for partition in metastore.partitions(spark, table)}
 
-values = [(str(p),) for p in range(alter_table.AT_ONCE + 5)]
+values = [(str(p),) for p in range(table_ddl.AT_ONCE + 5)]
 for place in ("a", "b%20 b"):
     wanted = {one: f"file:{folder}/many/{place}/{one[0]}" for one in values}
     alter_table.switch(spark, table, state(), wanted, ())

@@ -117,10 +117,12 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.servers
 def test_without_a_policy_everything_is_as_usual(told: dict[str, Any]) -> None:
     assert told["plan"] == "index only" and told["as before"] == 201
 
 
+@pytest.mark.servers
 @pytest.mark.parametrize(("kind", "rows", "groups"), [("filter", 0, [0, 1, 2, 4]), ("mask", 0, [0])])
 def test_a_row_filter_and_a_mask_hold_for_every_answer(
     told: dict[str, Any], kind: str, rows: int, groups: list[int]
@@ -134,6 +136,7 @@ def test_a_row_filter_and_a_mask_hold_for_every_answer(
     assert found["left"] == []
 
 
+@pytest.mark.servers
 def test_who_may_not_read_a_table_gets_no_answer_and_builds_nothing(told: dict[str, Any]) -> None:
     for how in ("count", "scan", "rows", "groups", "sql", "forced", *REFUSED):
         assert "Permission denied: user [me]" in told["deny"][how], how
@@ -142,6 +145,7 @@ def test_who_may_not_read_a_table_gets_no_answer_and_builds_nothing(told: dict[s
     assert told["deny"]["left"] == []
 
 
+@pytest.mark.servers
 def test_what_an_authorizer_sees_of_each_statement(told: dict[str, Any]) -> None:
     """The table in docs/guide/security.md."""
     assert told["create index"] == ["IndexCommand", "read t", "CreateTableCommand"]

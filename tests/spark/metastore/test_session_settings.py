@@ -12,8 +12,8 @@ import pytest
 
 from hive_bitmap.core.table_info import Column, Table
 from hive_bitmap.spark.metastore import jvm_reader, jvm_settings, session_settings
+from hive_bitmap.spark.metastore.metastore import METASTORES
 from hive_bitmap.spark.metastore.session_settings import KEEP_CONSTANTS, SKIP_VALIDATION, verbatim_partitions
-from hive_bitmap.spark.metastore.sql_reader import SqlReader
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -63,8 +63,8 @@ def test_partitions_are_read_verbatim(spark: SparkSession, database: str) -> Non
     with verbatim_partitions(spark) as verbatim:
         verbatim.sql("ALTER TABLE t ADD PARTITION (p='01') PARTITION (p='1')")
     table = Table(database=database, name="t", kind="MANAGED", partition_columns=(Column("p", "int"),))
-    assert sorted(one.values for one in SqlReader.partitions(spark, table)) == [("01",), ("1",)]
-    assert sorted(one.values for one in jvm_reader.partitions(spark, table)) == [("01",), ("1",)]
+    for one in METASTORES:
+        assert sorted(partition.values for partition in one.partitions(spark, table)) == [("01",), ("1",)]
 
 
 def test_java_sends_the_settings_of_readers_that_python_reads() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 import hive_bitmap
 from hive_bitmap.spark.metastore import metastore
-from hive_bitmap.spark.metastore.table_owner import owned_by
+from hive_bitmap.spark.metastore.jvm_metastore import owned_by
 from tests.asking import indexed
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ def test_the_name_is_given_back_after_an_error(spark: SparkSession, database: st
     assert owner(spark, "after") != "ann"
 
 
+@pytest.mark.contract
 def test_statements_create_index_tables_for_whom_they_run(spark: SparkSession, database: str) -> None:
     """The threads that run them for one user are used for the next."""
     with indexed(spark, "index only"):
@@ -51,6 +52,7 @@ def test_statements_create_index_tables_for_whom_they_run(spark: SparkSession, d
     assert [owner(spark, "t0"), owner(spark, "t2")] == ["ann", "bob"]
 
 
+@pytest.mark.contract
 def test_another_encoding_leaves_an_index_to_its_owner(spark: SparkSession, database: str) -> None:
     """The index table is replaced by whoever rebuilds it: a server itself, if the index follows its table."""
     with owned_by(spark, "ann"):

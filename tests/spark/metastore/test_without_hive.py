@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+import hive_bitmap
+from hive_bitmap.errors import Unsupported
 from tests.programs import run_program
+from tests.spark.maintaining.life import flat_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 PROGRAM = """
 import sys
@@ -39,6 +46,16 @@ PROBLEM = (
     "this session has no Hive metastore to keep indexes in (spark.sql.catalogImplementation is in-memory): create the "
     "session with SparkSession.builder.enableHiveSupport(), in a new process"
 )
+
+
+def test_nothing_is_built(memory: SparkSession, tmp_path: Path) -> None:
+    flat = flat_table(memory, tmp_path / "t")
+    memory.conf.set("spark.sql.catalogImplementation", "in-memory")
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(Unsupported) as raised:
+        hive_bitmap.build(memory, flat, ["k"])
+    assert str(raised.value) == PROBLEM
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 @pytest.mark.spark

@@ -14,6 +14,7 @@ from hive_bitmap.core.explaining.explain import to_json
 from hive_bitmap.errors import NotPermitted
 from hive_bitmap.spark.metastore import jvm_settings, session_settings
 from tests.asking import indexed, require_alike, under
+from tests.contract import contract
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,7 +43,7 @@ def table(spark: SparkSession, shared_database: str) -> SparkSession:
     return spark
 
 
-@pytest.mark.parametrize("what", READERS)
+@pytest.mark.parametrize("what", contract(READERS, "CREATE INDEX", "a rebuild"))
 def test_what_reads_files_itself_is_refused_before_it_begins(table: SparkSession, tmp_path: Path, what: str) -> None:
     tables = table.catalog.listTables()
     with under(table, ONLY), pytest.raises(NotPermitted) as refused:
@@ -65,6 +66,7 @@ def numbers(value: Any) -> Iterator[Any]:
         yield value
 
 
+@pytest.mark.contract
 def test_a_plan_tells_what_is_done_and_no_figure(table: SparkSession) -> None:
     for count in (False, True):
         open_plan = hive_bitmap.plan(table, "t", "k = 3", count=count)
@@ -92,6 +94,7 @@ def test_explain_tells_what_spark_itself_is_told_and_no_rows(table: SparkSession
     assert "2,000" not in said and "2000" not in said and "%" not in said
 
 
+@pytest.mark.contract
 def test_show_tells_no_rows(table: SparkSession) -> None:
     assert hive_bitmap.show(table, "t")[0].base_rows == 20_000
     with under(table, ONLY):
@@ -117,7 +120,7 @@ def server(spark: SparkSession) -> Iterator[Callable[[str, str], None]]:
     jvm_settings._of_server.cache_clear()
 
 
-@pytest.mark.parametrize("prefix", ["spark.", ""])
+@pytest.mark.parametrize("prefix", [pytest.param("spark.", marks=pytest.mark.contract), ""])
 @pytest.mark.parametrize("override", [SETTING, f"spark.{SETTING}"])
 def test_no_session_overrides_the_server(
     table: SparkSession, server: Callable[[str, str], None], prefix: str, override: str

@@ -11,9 +11,12 @@ import hive_bitmap
 from hive_bitmap.errors import InvalidPredicate, NotFound, Unsupported
 from hive_bitmap.spark.catalyst import enabling
 from tests.asking import frame, indexed, under
+from tests.contract import contract
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.turn(2)
 
 STRATEGIES = (None, "rows", "blocks", "files", "full scan")
 QUERY = "SELECT * FROM t WHERE k = 7"
@@ -27,7 +30,7 @@ def t(request: pytest.FixtureRequest, spark: SparkSession, database: str) -> Spa
     return spark
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("strategy", contract(STRATEGIES, "blocks"))
 def test_a_table_is_not_overwritten_by_its_own_rows(t: SparkSession, strategy: str | None) -> None:
     """Spark refuses that before it deletes a file."""
     found = hive_bitmap.scan(t, "t", "k = 7", strategy=strategy)
@@ -44,7 +47,7 @@ def test_a_table_is_not_overwritten_by_its_own_rows(t: SparkSession, strategy: s
     assert t.table("t").count() == 1000
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("strategy", contract(STRATEGIES, "rows"))
 def test_a_frame_sees_later_rows_of_the_session(t: SparkSession, strategy: str | None) -> None:
     found = hive_bitmap.scan(t, "t", "k = 7", strategy=strategy)
     assert found.count() == 20
@@ -59,7 +62,7 @@ def test_a_frame_sees_later_rows_of_the_session(t: SparkSession, strategy: str |
         found.unpersist()
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES[1:])
+@pytest.mark.parametrize("strategy", contract(STRATEGIES[1:], "rows"))
 def test_the_chosen_strategy_is_that_of_one_frame(t: SparkSession, strategy: str) -> None:
     with under(t, {"hive_bitmap.strategy": "blocks"}):
         found = hive_bitmap.scan(t, "t", "k = 7", ["id"], strategy=strategy)
@@ -71,6 +74,7 @@ def test_the_chosen_strategy_is_that_of_one_frame(t: SparkSession, strategy: str
         assert joined.count() == 20
 
 
+@pytest.mark.contract
 def test_only_the_frame_of_a_scan_uses_indexes_in_a_session_that_is_not_enabled(t: SparkSession) -> None:
     hive_bitmap.disable(t)
     with under(t, {"hive_bitmap.strategy": "blocks"}):

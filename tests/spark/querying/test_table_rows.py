@@ -15,9 +15,12 @@ import pytest
 import hive_bitmap
 from hive_bitmap.errors import InvalidPredicate, NotFound
 from tests.asking import under
+from tests.contract import contract
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.turn(2)
 
 WRITE: dict[str, Callable[[pa.Table, Path], None]] = {
     "parquet": lambda rows, path: pq.write_table(rows, path),
@@ -42,7 +45,7 @@ def answers(spark: SparkSession, predicate: str, folder: Path) -> dict[str, int]
     }
 
 
-@pytest.mark.parametrize("format", WRITE)
+@pytest.mark.parametrize("format", contract(WRITE, "parquet"))
 @pytest.mark.parametrize("partitioned", [False, True])
 def test_files_that_others_wrote_or_deleted_are_seen(
     spark: SparkSession, database: str, tmp_path: Path, format: str, partitioned: bool
@@ -118,7 +121,15 @@ def test_a_small_table_is_asked_by_plan_and_left_alone_by_scan(spark: SparkSessi
         assert hive_bitmap.plan(spark, "t", "k = 3").rows_selected == 20
 
 
-@pytest.mark.parametrize("ask", [hive_bitmap.scan, hive_bitmap.plan, hive_bitmap.count, hive_bitmap.group_counts])
+@pytest.mark.parametrize(
+    "ask",
+    [
+        hive_bitmap.scan,
+        hive_bitmap.plan,
+        pytest.param(hive_bitmap.count, marks=pytest.mark.contract),
+        hive_bitmap.group_counts,
+    ],
+)
 def test_what_spark_refuses(spark: SparkSession, database: str, ask: Callable[..., object]) -> None:
     spark.sql("CREATE TABLE t USING parquet AS SELECT 1 AS k")
     hive_bitmap.build(spark, "t", ["k"])
@@ -143,6 +154,7 @@ def test_what_spark_refuses(spark: SparkSession, database: str, ask: Callable[..
     assert spark.table("t").count() == 1
 
 
+@pytest.mark.contract
 def test_settings_hold_for_the_functions_too(spark: SparkSession, database: str) -> None:
     spark.sql("CREATE TABLE t USING parquet AS SELECT CAST(id % 50 AS INT) k, id FROM range(1000)")
     hive_bitmap.build(spark, "t", ["k"])
@@ -182,7 +194,10 @@ SETTINGS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "value", "predicate"), SETTINGS)
+@pytest.mark.parametrize(
+    ("name", "value", "predicate"),
+    contract(SETTINGS, ("sql.session.timeZone", "America/New_York", "ts = TIMESTAMP '1970-01-01 18:00:00'")),
+)
 def test_a_predicate_means_what_the_settings_of_its_session_say(
     spark: SparkSession, database: str, tmp_path: Path, name: str, value: str, predicate: str
 ) -> None:
@@ -207,6 +222,7 @@ def test_a_predicate_means_what_the_settings_of_its_session_say(
     assert {file.replace("file://", "file:") for file in files} <= listed
 
 
+@pytest.mark.contract
 def test_what_the_rule_says_of_another_table_is_not_the_plan(
     spark: SparkSession, database: str, tmp_path: Path
 ) -> None:
@@ -235,7 +251,9 @@ def test_what_the_rule_says_of_another_table_is_not_the_plan(
     spark.sql("DROP VIEW two")
 
 
-@pytest.mark.parametrize("how", ["USING parquet", "USING orc", "STORED AS PARQUET"])
+@pytest.mark.parametrize(
+    "how", [pytest.param("USING parquet", marks=pytest.mark.contract), "USING orc", "STORED AS PARQUET"]
+)
 def test_a_table_with_a_padded_column(spark: SparkSession, database: str, tmp_path: Path, how: str) -> None:
     spark.sql(f"CREATE TABLE c (k INT, s CHAR(5)) {how}")
     spark.sql("INSERT INTO c SELECT id % 10, 'x' FROM range(1000)")
@@ -257,6 +275,7 @@ def test_a_table_with_a_padded_column(spark: SparkSession, database: str, tmp_pa
     assert hive_bitmap.count(spark, "c", "s = 'y'") == 1
 
 
+@pytest.mark.contract
 def test_other_frames_keep_the_listing_that_they_have(spark: SparkSession, database: str) -> None:
     """A function lists files for itself: a query that runs meanwhile reads one state of the table."""
     spark.sql("CREATE TABLE t USING parquet AS SELECT CAST(id AS INT) k, id FROM range(100)")

@@ -20,9 +20,12 @@ from hive_bitmap.core.planning.strategy import Strategy
 from hive_bitmap.errors import NotFound
 from hive_bitmap.spark.registry import catalog
 from tests.asking import OFF, by_index, by_spark, difference, indexed, require_alike, told, under
+from tests.contract import contract
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.turn(2)
 
 COLUMNS = "k int, s string, d date, m decimal(7,2), b bigint, f double, flag boolean, other int"
 ROWS = 900
@@ -131,7 +134,7 @@ def actions(spark: SparkSession, query: str, strategy: str = "") -> list[str]:
     return [action for _, action in told(spark, query, strategy)]
 
 
-@pytest.mark.parametrize("query", [*ANSWERED, *APART])
+@pytest.mark.parametrize("query", contract([*ANSWERED, *APART], APART[0]))
 def test_answers_are_sparks(spark: SparkSession, table: str, query: str) -> None:
     text = of(table, query)
     assert actions(spark, text) == ["answered"]
@@ -155,6 +158,7 @@ def test_what_is_not_certain_is_not_answered_by_the_index_alone(spark: SparkSess
             require_alike(spark, text, Strategy.INDEX_ONLY)
 
 
+@pytest.mark.contract
 def test_stale_new_and_gone_files_are_counted_as_they_are(spark: SparkSession, table: str) -> None:
     folder = Path(
         str(spark.sql(f"DESCRIBE EXTENDED {table} AS JSON").head()[0]).split('"location":"file:')[1].split('"')[0]
@@ -183,6 +187,7 @@ def test_functions_of_partition_columns_prune_partitions(spark: SparkSession, ta
         assert hive_bitmap.count(spark, table, f"k >= 0 AND {predicate}") == expected > 0
 
 
+@pytest.mark.contract
 def test_no_job_runs_where_the_index_holds_the_answer(spark: SparkSession, database: str, tmp_path: Path) -> None:
     write(tmp_path / "files", 1, 0)
     spark.sql(f"CREATE EXTERNAL TABLE quiet ({COLUMNS}) STORED AS PARQUET LOCATION '{tmp_path}/files'")

@@ -23,7 +23,7 @@ from tests.servers.hiveserver import READ, HiveServer, Refused, run
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.hive, pytest.mark.xdist_group("hive2")]
+pytestmark = [pytest.mark.hive, pytest.mark.xdist_group("hive2"), pytest.mark.turn(2)]
 PREDICATES = [
     "k IN (2, 17) AND s <> 's1'",
     "k IS NULL AND s IS NOT NULL",

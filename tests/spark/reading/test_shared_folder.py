@@ -20,7 +20,7 @@ def offsets(spark: SparkSession, predicate: str, path: Path) -> set[int]:
     return {int(one) for line in lines for one in line.partition("\x01")[2].split("\x02")}
 
 
-@pytest.mark.parametrize("format", ["TEXTFILE", "PARQUET"])
+@pytest.mark.parametrize("format", ["TEXTFILE", pytest.param("PARQUET", marks=pytest.mark.contract)])
 def test_a_file_of_two_partitions(spark: SparkSession, database: str, tmp_path: Path, format: str) -> None:
     spark.sql(f"CREATE TABLE t (k INT) PARTITIONED BY (p STRING) STORED AS {format}")
     for value in ("a", "b"):

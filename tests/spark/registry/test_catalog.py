@@ -15,8 +15,20 @@ import pytest
 import hive_bitmap
 from hive_bitmap.core.stores import local_path
 from hive_bitmap.errors import InvalidProperty, NotFound, Unsupported
+from hive_bitmap.spark.metastore import alter_table
 from hive_bitmap.spark.registry import catalog
-from tests.spark.maintaining.life import flat_table, generations, index_table, live, parted_table, require_right, status
+from tests.spark.maintaining.life import (
+    drop_table,
+    flat_table,
+    generations,
+    index_table,
+    live,
+    parted_table,
+    rename_table,
+    require_right,
+    require_verified,
+    status,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,38 +39,40 @@ SYMLINKS = (
 )
 
 
-def test_a_dropped_base_table(spark: SparkSession, database: str, tmp_path: Path) -> None:
-    flat = flat_table(spark, tmp_path / "t")
-    hive_bitmap.build(spark, flat, ["k", "id"])
-    spark.sql("DROP TABLE flat")
-    assert [(one.definition.name, "is gone" in one.problem) for one in hive_bitmap.show(spark, flat)] == [
+def test_a_dropped_base_table(memory: SparkSession, tmp_path: Path) -> None:
+    flat = flat_table(memory, tmp_path / "t")
+    hive_bitmap.build(memory, flat, ["k", "id"])
+    drop_table(memory, flat)
+    assert [(one.definition.name, "is gone" in one.problem) for one in hive_bitmap.show(memory, flat)] == [
         ("id", True),
         ("k", True),
     ]
-    assert hive_bitmap.drop(spark, flat, "k") and len(hive_bitmap.show(spark, flat)) == 1
-    hive_bitmap.drop_table(spark, flat)
+    assert hive_bitmap.drop(memory, flat, "k") and len(hive_bitmap.show(memory, flat)) == 1
+    hive_bitmap.drop_table(memory, flat)
     with pytest.raises(NotFound, match="no table 'flat'"):
-        hive_bitmap.show(spark, flat)
-    assert generations(spark, database) == []
+        hive_bitmap.show(memory, flat)
+    assert generations(memory, "db") == []
 
 
-def test_a_renamed_base_table(spark: SparkSession, database: str, tmp_path: Path) -> None:
-    flat = flat_table(spark, tmp_path / "t")
-    hive_bitmap.build(spark, flat, ["k"])
-    spark.sql("ALTER TABLE flat RENAME TO other")
-    assert hive_bitmap.show(spark, "other") == []
-    assert "is gone" in status(spark, flat).problem
-    require_right(spark, "other")
-    spark.sql("ALTER TABLE other RENAME TO flat")
-    require_right(spark, flat)
-    hive_bitmap.rebuild(spark, flat)
-    assert (status(spark, flat).problem, status(spark, flat).fresh) == ("", 2)
+def test_a_renamed_base_table(memory: SparkSession, tmp_path: Path) -> None:
+    flat = flat_table(memory, tmp_path / "t")
+    hive_bitmap.build(memory, flat, ["k"])
+    rename_table(memory, flat, "other")
+    assert hive_bitmap.show(memory, "other") == []
+    assert "is gone" in status(memory, flat).problem
+    require_verified(memory, "other")
+    rename_table(memory, "other", flat)
+    require_verified(memory, flat)
+    hive_bitmap.rebuild(memory, flat)
+    assert (status(memory, flat).problem, status(memory, flat).fresh) == ("", 2)
 
 
 @pytest.mark.parametrize(
     ("ddl", "said"),
     [
-        ("(k string, id bigint) STORED AS PARQUET", "k int, but in table .* it is string"),
+        pytest.param(
+            "(k string, id bigint) STORED AS PARQUET", "k int, but in table .* it is string", marks=pytest.mark.contract
+        ),
         ("(id bigint) STORED AS PARQUET", "k int, but in table .* it is gone"),
         ("(k int, id bigint) PARTITIONED BY (q int) STORED AS PARQUET", "partitioned by q now"),
         (f"(k int, id bigint) {SYMLINKS}", "stored as SymlinkText"),
@@ -82,6 +96,7 @@ def test_a_table_made_anew(spark: SparkSession, database: str, tmp_path: Path, d
     assert hive_bitmap.drop(spark, flat, "k") and hive_bitmap.show(spark, flat) == []
 
 
+@pytest.mark.contract
 def test_deleted_files_and_files_of_strangers(spark: SparkSession, database: str, tmp_path: Path) -> None:
     flat = flat_table(spark, tmp_path / "t")
     hive_bitmap.build(spark, flat, ["k"])
@@ -116,28 +131,48 @@ def test_an_overwritten_index_table(spark: SparkSession, database: str, tmp_path
     assert (status(spark, parted).problem, status(spark, parted).fresh) == ("", 8)
 
 
-@pytest.mark.parametrize(
-    "edit",
-    [
-        "UNSET TBLPROPERTIES ('hive_bitmap.columns')",
-        "SET TBLPROPERTIES ('hive_bitmap.columns'='[[\"id\",\"bigint\"]]')",
-        "SET TBLPROPERTIES ('hive_bitmap.columns'='nonsense')",
-        "SET TBLPROPERTIES ('hive_bitmap.encoding'='ewah')",
-        "SET TBLPROPERTIES ('hive_bitmap.table'='nowhere')",
-        "SET TBLPROPERTIES ('hive_bitmap.type'='COMPACT')",
-        "SET TBLPROPERTIES ('hive_bitmap.where'='k = 1')",
-    ],
-)
-def test_edited_properties(spark: SparkSession, database: str, tmp_path: Path, edit: str) -> None:
+EDITS: dict[str, dict[str, str]] = {
+    "gone": {},
+    "others": {"hive_bitmap.columns": '[["id","bigint"]]'},
+    "nonsense": {"hive_bitmap.columns": "nonsense"},
+    "encoding": {"hive_bitmap.encoding": "ewah"},
+    "table": {"hive_bitmap.table": "nowhere"},
+    "type": {"hive_bitmap.type": "COMPACT"},
+    "where": {"hive_bitmap.where": "k = 1"},
+}
+
+
+def edit_properties(spark: SparkSession, table: str, edit: str) -> None:
+    """Change the properties of the only index of a table, as other programs can."""
+    [index] = catalog.table_and_indexes(spark, table)[1]
+    alter_table.set_properties(spark, index.table, EDITS[edit], [] if EDITS[edit] else ["hive_bitmap.columns"])
+    catalog.clear_caches()
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_edited_properties_are_told_and_written_again(memory: SparkSession, tmp_path: Path, edit: str) -> None:
+    flat = flat_table(memory, tmp_path / "t")
+    hive_bitmap.build(memory, flat, ["k"], comment="mine")
+    before = status(memory, flat)
+    edit_properties(memory, flat, edit)
+    [index] = catalog.table_and_indexes(memory, flat)[1]
+    assert "are not what a build wrote" in status(memory, flat).problem == index.why_not
+    hive_bitmap.rebuild(memory, flat)
+    assert status(memory, flat).definition == before.definition and status(memory, flat).problem == ""
+    require_verified(memory, flat)
+
+
+@pytest.mark.contract
+@pytest.mark.parametrize("edit", ["others", "encoding"])
+def test_an_index_with_edited_properties_answers_nothing(
+    spark: SparkSession, database: str, tmp_path: Path, edit: str
+) -> None:
     flat = flat_table(spark, tmp_path / "t")
-    hive_bitmap.build(spark, flat, ["k"], comment="mine")
-    before = status(spark, flat)
-    spark.sql(f"ALTER TABLE {index_table(spark, flat)} {edit}")
+    hive_bitmap.build(spark, flat, ["k"])
+    edit_properties(spark, flat, edit)
     require_right(spark, flat)
-    assert "are not what a build wrote" in status(spark, flat).problem
     assert "are not what a build wrote" in hive_bitmap.plan(spark, flat, "k = 3").reason
     hive_bitmap.rebuild(spark, flat)
-    assert status(spark, flat).definition == before.definition and status(spark, flat).problem == ""
     assert hive_bitmap.plan(spark, flat, "k = 3", count=True).strategy == "index only"
 
 
@@ -156,6 +191,7 @@ def test_an_encoding_that_is_not_that_of_the_shards(spark: SparkSession, databas
     assert "are not what a build wrote" in status(spark, "flat").problem
 
 
+@pytest.mark.contract
 def test_an_index_table_that_points_at_the_generation_of_another(
     spark: SparkSession, database: str, tmp_path: Path
 ) -> None:
@@ -163,7 +199,7 @@ def test_an_index_table_that_points_at_the_generation_of_another(
     hive_bitmap.build(spark, flat, ["k"], encoding="roaring")
     hive_bitmap.build(spark, flat, ["k"], name="other", encoding="plain")
     [first, second] = catalog.table_and_indexes(spark, flat)[1]
-    spark.sql(f"ALTER TABLE {first.definition.sql_name} SET LOCATION '{second.table.location}'")
+    alter_table.switch(spark, first.table, {(): first.table.location}, {(): second.table.location}, ())
     require_right(spark, flat)
     assert [("not of this index" in one.problem, one.unindexed) for one in hive_bitmap.show(spark, flat)] == [
         (True, 2),
@@ -176,20 +212,20 @@ def test_an_index_table_that_points_at_the_generation_of_another(
     require_right(spark, flat)
 
 
-def test_a_dropped_index_table_leaves_an_orphan(spark: SparkSession, database: str, tmp_path: Path) -> None:
-    flat = flat_table(spark, tmp_path / "t")
-    hive_bitmap.build(spark, flat, ["k"])
-    [folder] = live(spark, flat)
-    stranger = Path(local_path(catalog.default_folder(spark, database)), "mine", "generation-20200101T000000-00000000")
+def test_a_dropped_index_table_leaves_an_orphan(memory: SparkSession, tmp_path: Path) -> None:
+    flat = flat_table(memory, tmp_path / "t")
+    hive_bitmap.build(memory, flat, ["k"])
+    [folder] = live(memory, flat)
+    stranger = Path(local_path(catalog.default_folder(memory, "db")), "mine", "generation-20200101T000000-00000000")
     stranger.mkdir(parents=True)
     (stranger / "part-0.parquet").write_text("of another program")
-    spark.sql(f"DROP TABLE {index_table(spark, flat)}")
-    require_right(spark, flat)
-    assert hive_bitmap.show(spark, flat) == []
-    hive_bitmap.build(spark, flat, ["k"])
-    assert status(spark, flat).fresh == 2
-    hive_bitmap.drop(spark, flat, "k")
-    assert generations(spark, database) == sorted([folder, f"file:{stranger}"]), "a clean may take the first of them"
+    drop_table(memory, index_table(memory, flat))
+    require_verified(memory, flat)
+    assert hive_bitmap.show(memory, flat) == []
+    hive_bitmap.build(memory, flat, ["k"])
+    assert status(memory, flat).fresh == 2
+    hive_bitmap.drop(memory, flat, "k")
+    assert generations(memory, "db") == sorted([folder, f"file:{stranger}"]), "a clean may take the first of them"
 
 
 def test_an_index_that_hive_made_hides_no_table(spark: SparkSession, database: str, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 import hive_bitmap
 from hive_bitmap.errors import AlreadyExists, HiveBitmapError, InvalidProperty, InvalidStatement, NotFound, Unsupported
 from hive_bitmap.spark.metastore import metastore
-from hive_bitmap.spark.metastore.metastore import OWN_STATEMENT
+from hive_bitmap.spark.metastore.table_ddl import OWN_STATEMENT
 from hive_bitmap.spark.registry import catalog
 from hive_bitmap.spark.sql import results
 
@@ -69,6 +69,7 @@ def files_of(spark: SparkSession, database: str) -> list[str]:
 STATE = ("Index Name", "Index Status", "Partitions")
 
 
+@pytest.mark.contract
 def test_the_life_of_an_index_in_the_words_of_hive(spark: SparkSession, database: str, by_day: str) -> None:
     run(spark, "CREATE INDEX idx ON TABLE by_day (n, k) AS 'COMPACT' WITH DEFERRED REBUILD COMMENT 'it''s new'")
     assert [tuple(row) for row in hive_bitmap.sql(spark, "SHOW FORMATTED INDEX ON by_day").collect()] == [
@@ -92,6 +93,7 @@ def test_the_life_of_an_index_in_the_words_of_hive(spark: SparkSession, database
     assert [name for name in files_of(spark, database) if not name.startswith("by_day/")] == []
 
 
+@pytest.mark.contract
 def test_every_clause_of_hive_does_what_it_says(spark: SparkSession, database: str, sales: str, tmp_path: Path) -> None:
     run(
         spark,
@@ -162,6 +164,7 @@ def test_the_life_of_an_index_in_the_words_of_openlookeng(spark: SparkSession, d
     assert [name for name in files_of(spark, database) if not name.startswith("sales/")] == []
 
 
+@pytest.mark.contract
 def test_an_index_grows_and_shrinks_by_partitions(spark: SparkSession, by_day: str) -> None:
     create = "CREATE INDEX i USING bitmap ON by_day (k) WHERE "
     run(spark, create + "day = 1")
@@ -344,7 +347,7 @@ def test_an_index_that_another_session_drops_at_the_same_time(
         "IDXPROPERTIES ('enabled' = 'maybe')",
         "TBLPROPERTIES ('owner' = 'bob')",
         "TBLPROPERTIES ('EXTERNAL' = 'FALSE')",
-        "TBLPROPERTIES ('location' = '/x')",
+        pytest.param("TBLPROPERTIES ('location' = '/x')", marks=pytest.mark.contract),
         "TBLPROPERTIES ('provider' = 'orc')",
     ],
 )
@@ -374,7 +377,7 @@ def test_a_table_that_was_dropped_elsewhere(spark: SparkSession, sales: str) -> 
 @pytest.mark.parametrize(
     ("make", "name", "kind"),
     [
-        ("VIEW", "seen", "view"),
+        pytest.param("VIEW", "seen", "view", marks=pytest.mark.contract),
         ("TEMPORARY VIEW", "seen", "temporary view"),
         ("GLOBAL TEMPORARY VIEW", "global_temp.seen", "temporary view"),
     ],
@@ -411,6 +414,7 @@ def test_what_is_probably_meant_is_told(spark: SparkSession, sales: str) -> None
             run(spark, text)
 
 
+@pytest.mark.contract
 def test_other_statements_are_sparks(spark: SparkSession, sales: str) -> None:
     from pyspark.errors import PySparkException
 

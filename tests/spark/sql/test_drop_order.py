@@ -19,10 +19,13 @@ from hive_bitmap.spark.catalyst import index_statements
 from hive_bitmap.spark.registry import catalog
 from hive_bitmap.spark.sql.statements import Statement
 from tests.asking import under
+from tests.contract import contract
 from tests.spark.maintaining.life import flat_table, generations, live, require_right
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.turn(2)
 
 Run = Callable[["SparkSession", str], "DataFrame"]
 
@@ -38,6 +41,7 @@ def run(request: pytest.FixtureRequest) -> Run:
     return found
 
 
+@pytest.mark.contract
 def test_indexes_stay_if_spark_refuses(spark: SparkSession, database: str, tmp_path: Path, run: Run) -> None:
     """It knows no catalog `hive`, as openLooKeng names the session's own, and never drops the database `default`."""
     flat = flat_table(spark, tmp_path / "t")
@@ -61,6 +65,7 @@ def test_indexes_stay_if_spark_refuses(spark: SparkSession, database: str, tmp_p
     require_right(spark, flat)
 
 
+@pytest.mark.contract
 def test_a_table_goes_with_its_indexes(spark: SparkSession, database: str, tmp_path: Path, run: Run) -> None:
     flat = flat_table(spark, tmp_path / "t")
     hive_bitmap.build(spark, flat, ["k", "id"])
@@ -103,7 +108,7 @@ FORMS: dict[str, Callable[[SparkSession], object]] = {
 }
 
 
-@pytest.mark.parametrize("drop", FORMS.values(), ids=FORMS)
+@pytest.mark.parametrize("drop", contract(FORMS.values(), FORMS["identifier"]), ids=FORMS)
 def test_it_does_not_matter_how_a_table_is_named(
     spark: SparkSession, database: str, tmp_path: Path, drop: Callable[[SparkSession], object]
 ) -> None:

@@ -41,7 +41,7 @@ def sales(spark: SparkSession, database: str) -> SparkSession:
     return spark
 
 
-@pytest.mark.parametrize("by_spark", [True, False])
+@pytest.mark.parametrize("by_spark", [pytest.param(True, marks=pytest.mark.contract), False])
 def test_statements_return_what_they_did(sales: SparkSession, by_spark: bool) -> None:
     def run(text: str) -> tuple[int, ...]:
         frame = sales.sql(text) if by_spark else hive_bitmap.sql(sales, text)

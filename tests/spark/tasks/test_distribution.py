@@ -42,6 +42,7 @@ def test_items_are_sent_once_in_order(spark: SparkSession, count: int, most: int
     assert ",".join(found) == ",".join(map(str, range(count)))
 
 
+@pytest.mark.contract
 def test_tasks_run_the_python_of_the_application(spark: SparkSession) -> None:
     """Of a server, all of whose clients could have it start any program else."""
     with under(spark, {WORKER_PYTHON: "/bin/false"}):
@@ -52,7 +53,7 @@ def test_tasks_run_the_python_of_the_application(spark: SparkSession) -> None:
     assert in_tasks(spark, [1], str) == ["1"]
 
 
-@pytest.mark.parametrize("strategy", ["rows", "blocks", "index only"])
+@pytest.mark.parametrize("strategy", [pytest.param("rows", marks=pytest.mark.contract), "blocks", "index only"])
 def test_with_another_python_queries_are_answered_and_nothing_is_built(
     spark: SparkSession, database: str, strategy: str
 ) -> None:

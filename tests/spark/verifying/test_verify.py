@@ -21,9 +21,12 @@ from hive_bitmap.errors import NotFound
 from hive_bitmap.spark.building.build import build, rebuild
 from hive_bitmap.spark.registry import catalog
 from hive_bitmap.spark.verifying.verify import Verification, verify
+from tests.contract import contract
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.turn(2)
 
 ROWS = 3000
 FLIPS = 12
@@ -194,7 +197,7 @@ def relist(path: Path) -> None:
     (path.parent / "_manifest" / "checksums").unlink(missing_ok=True)
 
 
-@pytest.mark.parametrize("what", list(WRONG_ROWS))
+@pytest.mark.parametrize("what", contract(list(WRONG_ROWS), "a flipped bit", "a missing row"))
 def test_wrong_rows_are_found(spark: SparkSession, indexed: str, what: str) -> None:
     index, change, words = WRONG_ROWS[what]
     shard = shard_of(folder_of(spark, indexed, index))
@@ -296,6 +299,7 @@ def test_damage_is_told_and_no_crash(spark: SparkSession, indexed: str, what: st
     assert any(words in problem for problem in found.problems), found.problems
 
 
+@pytest.mark.contract
 def test_any_flipped_bit_is_found(spark: SparkSession, indexed: str) -> None:
     """One bit in one of the files that are read of a generation, of each of five indexes at a time."""
     folders = [folder_of(spark, indexed, each.definition.name) for each in verify(spark, indexed)]

@@ -1,8 +1,12 @@
-"""Which partitions a change adds, moves and drops, and the statements that say so."""
+"""Which partitions a batch of changes adds, moves and drops, and the statements that say so."""
 
 from __future__ import annotations
 
+import ast
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -11,7 +15,19 @@ from hypothesis import strategies as st
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.table_info import Table, Values
 from hive_bitmap.errors import Unsupported
-from hive_bitmap.spark.metastore.alter_table import AT_ONCE, adding, changes, dropping, setting
+from hive_bitmap.spark.metastore import table_ddl
+from hive_bitmap.spark.metastore.protocol import Changes
+from hive_bitmap.spark.metastore.table_ddl import (
+    AT_ONCE,
+    adding,
+    creating,
+    dropping,
+    dropping_database,
+    dropping_table,
+    moving,
+    renaming,
+    setting,
+)
 
 P, Q = Column("p", "int"), Column("q `x`", "string")
 TABLE = Table(
@@ -26,12 +42,13 @@ PLACES = st.dictionaries(st.tuples(st.sampled_from("123456")), st.sampled_from("
 def test_the_partitions_are_then_those_that_are_wanted(
     before: dict[Values, str], folders: dict[Values, str], gone: set[Values]
 ) -> None:
-    new, moved, dropped = changes(before, folders, gone - folders.keys())
-    assert not new.keys() & before.keys()
-    assert all(before[values] != folder for values, folder in moved.items())  # each is a call of the metastore
-    after = {**before, **new, **moved}
-    for values in dropped:
+    made = Changes.between(before, folders, gone - folders.keys())
+    assert not made.added.keys() & before.keys()
+    assert all(before[values] != folder for values, folder in made.moved.items())  # each is a call of the metastore
+    after = {**before, **made.added, **made.moved}
+    for values in made.dropped:
         del after[values]
+    assert made.moves is (after != before)
     wanted = {values: folder for values, folder in before.items() if values not in gone} | folders
     assert after == wanted
 
@@ -115,3 +132,82 @@ def test_properties(properties: Mapping[str, str], less: Sequence[str], said: Se
 def test_a_name_that_sql_would_fill_in_is_refused() -> None:
     with pytest.raises(Unsupported, match="holds"):
         list(setting(Table(database="db", name="${t}", kind="EXTERNAL"), {"a": "1"}))
+
+
+def test_a_table_without_partitions_is_moved_and_never_added() -> None:
+    assert Changes.between({(): "a"}, {(): "b"}) == Changes(moved={(): "b"}, dropped=[])
+    assert Changes.between({}, {(): "b"}) == Changes(moved={(): "b"}, dropped=[])
+    assert not Changes.between({(): "a"}, {(): "a"}).moves
+    assert list(moving(replace(TABLE, partition_columns=()), {(): "file:/w/it's"})) == [
+        "ALTER TABLE spark_catalog.`db`.`t` SET LOCATION 'file:/w/it\\'s'"
+    ]
+
+
+def test_partitions_that_are_moved() -> None:
+    assert list(moving(TABLE, {("1",): "file:/a", (None,): "file:/b"})) == [
+        "ALTER TABLE spark_catalog.`db`.`t` PARTITION (`p`='1') SET LOCATION 'file:/a'",
+        "ALTER TABLE spark_catalog.`db`.`t` PARTITION (`p`=NULL) SET LOCATION 'file:/b'",
+    ]
+
+
+K = Column("k `", "int")
+MADE = Table(
+    database="db",
+    name="i",
+    kind="EXTERNAL",
+    provider="hive",
+    columns=(K,),
+    location="file:/w/i",
+    properties={"a": "it's"},
+)
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        (
+            MADE,
+            "CREATE EXTERNAL TABLE spark_catalog.`db`.`i` (`k ``` int) STORED AS PARQUET LOCATION 'file:/w/i' "
+            "TBLPROPERTIES ('a'='it\\'s')",
+        ),
+        (
+            replace(MADE, partition_columns=(P,), properties={"a": "1", "comment": "it's"}),
+            "CREATE EXTERNAL TABLE spark_catalog.`db`.`i` (`k ``` int) STORED AS PARQUET PARTITIONED BY (`p` int) "
+            "COMMENT 'it\\'s' LOCATION 'file:/w/i' TBLPROPERTIES ('a'='1')",
+        ),
+        (
+            replace(MADE, partition_columns=(P,), provider="parquet", properties={}),
+            "CREATE TABLE spark_catalog.`db`.`i` (`k ``` int, `p` int) USING parquet PARTITIONED BY (`p`) "
+            "LOCATION 'file:/w/i'",
+        ),
+    ],
+)
+def test_tables_that_are_created(table: Table, said: str) -> None:
+    assert creating(table) == said
+
+
+def test_tables_and_databases_that_are_dropped_or_renamed() -> None:
+    assert dropping_table("db.t", if_exists=False, purge=True) == "/* hive_bitmap */ DROP TABLE db.t PURGE"
+    assert dropping_table("`t`", if_exists=True, purge=False) == "/* hive_bitmap */ DROP TABLE IF EXISTS `t`"
+    assert dropping_database("d b", if_exists=True) == (
+        "/* hive_bitmap */ DROP DATABASE IF EXISTS spark_catalog.`d b` CASCADE"
+    )
+    assert renaming(TABLE, "new `") == "ALTER TABLE spark_catalog.`db`.`t` RENAME TO `db`.`new ```"
+
+
+ROOT = Path(table_ddl.__file__).parents[1]
+CHANGES = re.compile(r"\s*(/\*.*\*/\s*)?(CREATE\s+((EXTERNAL\s+)?(TABLE|DATABASE)|$)|(ALTER|DROP)\s+(TABLE|DATABASE))")
+OTHERS = {ROOT / "archive_making.py"}  # a program that runs statements of users
+
+
+def test_no_other_module_has_the_text_of_statements_that_change_tables() -> None:
+    found = {}
+    for path in ROOT.rglob("*.py"):
+        nodes = list(ast.walk(ast.parse(path.read_text())))
+        docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+        texts = [node.value for node in nodes if isinstance(node, ast.Constant) and id(node) not in docstrings]
+        said = [text for text in texts if isinstance(text, str) and CHANGES.match(text)]
+        if said and path not in OTHERS:
+            found[path.stem] = said
+    assert found.keys() == {"table_ddl"}
+    assert len(found["table_ddl"]) >= 8

@@ -1,0 +1,220 @@
+"""Read and change the metastore through the catalog of a classic session, many tables or partitions in one call.
+
+Tables are created, dropped, renamed and given properties by the SQL of `SqlMetastore`, as all programs do, so that
+authorizers and listeners of Spark see it. Changed partitions are sent as one JSON text, as values are read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import quote
+
+from hive_bitmap.core.table_info import NULL_PARTITION, Partition, Table, Values, hadoop_path
+from hive_bitmap.errors import DatabaseNotFound, ServerError
+from hive_bitmap.spark.metastore import jvm_reader, table_ddl
+from hive_bitmap.spark.metastore.jvm_reader import Bridge, bridge, table_from
+from hive_bitmap.spark.metastore.protocol import Changes
+from hive_bitmap.spark.metastore.sql_metastore import SqlMetastore, is_unknown_kind
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_RULES = ("buildResolutionRules", "buildPostHocResolutionRules", "buildCheckRules", "buildOptimizerRules")
+
+
+class JvmMetastore(SqlMetastore):
+    """The `Metastore` of classic sessions."""
+
+    def available(self, spark: SparkSession) -> bool:
+        return jvm_reader.available(spark)
+
+    def describe(self, spark: SparkSession, database: str, names: Sequence[str], view: str) -> list[Table]:
+        """As in the protocol, in one call; Spark fails the whole call if one table is of an unsupported kind.
+
+        Raises ServerError if the metastore fails.
+        """
+        from pyspark.errors import PySparkException
+
+        jvm = bridge(spark)
+        if view and jvm.session_catalog.getTempView(view).isDefined():
+            return [Table(database=database, name=names[0], kind="TEMPORARY")]
+        try:
+            return _described(jvm, database, names)
+        except DatabaseNotFound:
+            return []
+        except PySparkException as e:
+            if not is_unknown_kind(e):
+                raise
+            if len(names) == 1:
+                return []
+            return [table for name in names for table in self.describe(spark, database, [name], view="")]
+
+    def names_like(self, spark: SparkSession, database: str, pattern: str) -> list[str]:
+        jvm = bridge(spark)
+        names: list[str] = jvm.json(jvm.catalog.listTables(database, pattern))
+        return names
+
+    def partitions(self, spark: SparkSession, table: Table) -> list[Partition]:
+        return [
+            Partition(
+                values=_values(table, partition),
+                location=hadoop_path(partition["storage"]["locationUri"]),
+                input_format=partition["storage"]["inputFormat"] or "",
+                serde=partition["storage"]["serde"] or "",
+                properties=(*partition["parameters"].items(), *partition["storage"]["properties"].items()),
+            )
+            for partition in _partitions(spark, table)
+        ]
+
+    def create_table(self, spark: SparkSession, table: Table) -> bool:
+        with owned_by(spark, table.owner):
+            return super().create_table(spark, table)
+
+    def _move(self, spark: SparkSession, verbatim: SparkSession, table: Table, changes: Changes) -> None:
+        """Move partitions and set their properties, AT_ONCE of them in one call, which is one transaction."""
+        if not changes.moved and not changes.properties:
+            return
+        jvm, changed = bridge(spark), []
+        for partition in _partitions(spark, table):
+            values = _values(table, partition)
+            if values in changes.moved:
+                partition["storage"]["locationUri"] = quote(changes.moved[values], safe="/:@")
+            if values in changes.moved or values in changes.properties:
+                partition["parameters"].update(changes.properties.get(values, {}))
+                changed.append({**partition, "stats": None})
+        for start in range(0, len(changed), table_ddl.AT_ONCE):
+            batch = json.dumps(changed[start : start + table_ddl.AT_ONCE])
+            found = jvm.mapper.readValue(batch, jvm.partitions_type)
+            jvm.catalog.alterPartitions(table.database, table.name, jvm.array_seq.unsafeWrapArray(found))
+
+    def forget_files(self, spark: SparkSession, table: Table) -> None:
+        """Drop what the session has cached of the files and the schema of a table, but not cached rows."""
+        bridge(spark).session_catalog.refreshTable(_identifier(spark, table))
+
+    def refresh_files(self, spark: SparkSession, table: Table) -> None:
+        """Make the session list the files of a table again: those of the one listing that all its DataFrames share.
+
+        A table that Spark reads by a SerDe has none; its files are listed each time. Of a table that another session
+        altered or made anew, the session's relation has the columns of before, which fit the files no longer: it is
+        forgotten as a whole.
+        """
+        leaves: Any = spark.table(table.spark_name)._jdf.queryExecution().analyzed().collectLeaves()
+        relation = leaves.head()
+        if relation.getClass().getSimpleName() != "LogicalRelation":
+            return
+        named = _identifier(spark, table)
+        current = bridge(spark).session_catalog.getTableMetadata(named)
+        if _identity(relation.catalogTable().get()) == _identity(current):
+            relation.relation().location().refresh()
+        else:
+            bridge(spark).session_catalog.refreshTable(named)
+
+    def is_cached(self, spark: SparkSession, spark_name: str) -> bool:
+        """As in the protocol; `isCached` has to analyze the table, so first check whether anything is cached at all."""
+        return not bridge(spark).cache.isEmpty() and spark.catalog.isCached(spark_name)
+
+    def time_zone(self, spark: SparkSession) -> str:
+        return _time_zone(spark)
+
+    def default_parallelism(self, spark: SparkSession) -> int:
+        return spark.sparkContext.defaultParallelism
+
+    def has_foreign_rules(self, spark: SparkSession) -> bool:
+        return _has_foreign_rules(spark)
+
+
+@contextmanager
+def owned_by(spark: SparkSession, owner: str) -> Iterator[None]:
+    """Inside the block, tables created by this thread are owned by `owner`, as if that user had created them.
+
+    With no owner, on Spark Connect, and with PYSPARK_PIN_THREAD=false, where a thread of Python has none of its own in
+    the JVM, they belong to the user of the session, as all others do.
+    """
+    if not owner or not jvm_reader.available(spark) or not _has_jvm_thread(spark):
+        yield
+        return
+    current = cast(Any, spark)._jvm.org.apache.spark.sql.catalyst.CurrentUserContext.CURRENT_USER()
+    before = current.get()
+    current.set(owner)
+    try:
+        yield
+    finally:
+        if before is None:
+            current.remove()
+        else:
+            current.set(before)
+
+
+def _has_jvm_thread(spark: SparkSession) -> bool:
+    from py4j.clientserver import ClientServer  # type: ignore[import-untyped]
+
+    return isinstance(spark.sparkContext._gateway, ClientServer)
+
+
+def _described(jvm: Bridge, database: str, names: Sequence[str]) -> list[Table]:
+    wanted = jvm.to_scala.asScala(jvm.array_list(list(names))).toSeq()
+    with _metastore_errors():
+        found = jvm.catalog.getTablesByName(database, wanted)
+    return [table_from(info) for info in jvm.json(found)]
+
+
+@contextmanager
+def _metastore_errors() -> Iterator[None]:
+    """Turn an error of the metastore into a ServerError of one sentence, or NotFound for an unknown database."""
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+
+    try:
+        yield
+    except Py4JJavaError as e:
+        cause = e.java_exception
+        while cause.getCause() is not None:
+            cause = cause.getCause()
+        reason = str(cause.toString()).partition("\n")[0]
+        if "UnknownDBException" in reason:
+            raise DatabaseNotFound(f"no such database: {reason.rpartition(' ')[2].rstrip(')')}") from e
+        if "Invalid method name" in reason:
+            advice = "set spark.sql.hive.metastore.version and spark.sql.hive.metastore.jars to what the metastore is"
+            raise ServerError(f"the metastore is not of this session's client's version ({reason}): {advice}") from e
+        raise ServerError(f"the metastore does not answer: {reason}") from e
+
+
+def _partitions(spark: SparkSession, table: Table) -> list[dict[str, Any]]:
+    jvm = bridge(spark)
+    found: list[dict[str, Any]] = jvm.json(jvm.catalog.listPartitions(table.database, table.name, jvm.none))
+    return found
+
+
+def _values(table: Table, partition: Mapping[str, Any]) -> Values:
+    spec = {name.lower(): value for name, value in partition["spec"].items()}
+    values = (spec[column.name.lower()] for column in table.partition_columns)
+    return tuple(None if value == NULL_PARTITION else value for value in values)
+
+
+def _identifier(spark: SparkSession, table: Table) -> Any:
+    """Return a table's name as Spark's catalog takes it."""
+    jvm: Any = spark._jvm
+    return jvm.org.apache.spark.sql.catalyst.TableIdentifier(table.name, jvm.scala.Option.apply(table.database))
+
+
+def _identity(table: Any) -> tuple[int, str, str]:
+    """Return what tells the table that a session knows from one of the same name that was altered or made anew."""
+    return table.createTime(), table.storage().locationUri().toString(), table.schema().catalogString().lower()
+
+
+@lru_cache(maxsize=8)
+def _time_zone(spark: SparkSession) -> str:
+    """Return the default time zone of the JVM, in which Spark interprets the local timestamps of ORC files."""
+    jvm: Any = spark._jvm
+    return str(jvm.java.util.TimeZone.getDefault().getID())
+
+
+@lru_cache(maxsize=256)
+def _has_foreign_rules(spark: SparkSession) -> bool:
+    """Return whether an extension has added rules that see all plans; ours are added elsewhere."""
+    session: Any = spark._jsparkSession
+    extensions = session.extensions()
+    return any(not getattr(extensions, name)(session).isEmpty() for name in _RULES)

@@ -1,0 +1,140 @@
+"""The protocol of the metastores: what is read of databases, tables and partitions, and what is changed in them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from hive_bitmap.core.table_info import Partition, Table, Values
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True, kw_only=True)
+class Changes:
+    """One batch of changes to the places and properties of a table, by partition values.
+
+    A table without partitions has the values (): it is `moved`, and neither added nor dropped. `properties` are set
+    beside those that a partition has. A publication is one such batch.
+    """
+
+    added: Mapping[Values, str] = field(default_factory=dict)
+    moved: Mapping[Values, str] = field(default_factory=dict)
+    dropped: Sequence[Values] = ()
+    properties: Mapping[Values, Mapping[str, str]] = field(default_factory=dict)
+
+    @classmethod
+    def between(
+        cls,
+        before: Mapping[Values, str],
+        folders: Mapping[Values, str],
+        gone: Collection[Values] = (),
+        properties: Mapping[Values, Mapping[str, str]] | None = None,
+    ) -> Changes:
+        """Return the changes that turn the folders `before` into `folders`, and drop the partitions in `gone`.
+
+        >>> made = Changes.between({("1",): "a", ("2",): "b"}, {("1",): "a", ("2",): "B", ("4",): "D"}, [("5",)])
+        >>> made.added, made.moved, made.dropped
+        ({('4',): 'D'}, {('2',): 'B'}, [])
+        """
+        there = {(), *before}
+        return cls(
+            added={values: folder for values, folder in folders.items() if values not in there},
+            moved={v: folder for v, folder in folders.items() if v in there and before.get(v) != folder},
+            dropped=[values for values in gone if values in before],
+            properties=properties or {},
+        )
+
+    @property
+    def moves(self) -> bool:
+        """Whether partitions, or the table itself, lie elsewhere afterwards."""
+        return bool(self.added or self.moved or self.dropped)
+
+
+class Metastore(Protocol):
+    """Reads and changes the session's catalog; `JvmMetastore` and `SqlMetastore` implement it.
+
+    Each has the same results for the same calls (tests/spark/metastore/test_contract.py); they differ in which sessions
+    they serve, and in how many calls of the metastore they need.
+    """
+
+    def available(self, spark: SparkSession) -> bool:
+        """Return whether this implementation serves the session."""
+
+    def database_names(self, spark: SparkSession) -> list[str]:
+        """Return the databases of the session's own catalog."""
+
+    def database_exists(self, spark: SparkSession, database: str) -> bool:
+        """Return whether the session's own catalog has a database."""
+
+    def database_folder(self, spark: SparkSession, database: str) -> str:
+        """Return the folder of a database, as a URI."""
+
+    def describe(self, spark: SparkSession, database: str, names: Sequence[str], view: str) -> list[Table]:
+        """Return those of the tables that exist; an unknown database has none.
+
+        If there is a temporary view named `view`, it hides the first table, and only the view is returned. Tables of a
+        kind that Spark does not support, such as the index tables of Hive 2, are left out.
+        """
+
+    def names_like(self, spark: SparkSession, database: str, pattern: str) -> list[str]:
+        """Return the names of the tables of a database that match the pattern, in which `*` stands for any text."""
+
+    def partitions(self, spark: SparkSession, table: Table) -> list[Partition]:
+        """Return all partitions of a partitioned table, in the order of the metastore."""
+
+    def create_table(self, spark: SparkSession, table: Table) -> bool:
+        """Create an external table; return False if there is a table or view of that name.
+
+        It has the table's columns, location and properties, of which `comment` is the comment of the table. It belongs
+        to the table's `owner`, or to the session's user if that is "" or the session cannot choose.
+        """
+
+    def drop_table(self, spark: SparkSession, name: str, *, if_exists: bool, purge: bool) -> None:
+        """Drop a table, given by its name in Spark's SQL; files of an external one stay."""
+
+    def drop_database(self, spark: SparkSession, database: str, *, if_exists: bool) -> None:
+        """Drop a database with its tables."""
+
+    def rename_table(self, spark: SparkSession, table: Table, name: str) -> None:
+        """Rename a table inside its database; the files of an external one are not moved."""
+
+    def set_properties(
+        self, spark: SparkSession, table: Table, properties: Mapping[str, str], unset: Collection[str]
+    ) -> None:
+        """Set these properties of a table, then unset those of `unset` that `table` has.
+
+        Setting is one change of the metastore, whatever the number of properties.
+        """
+
+    def change(self, spark: SparkSession, table: Table, changes: Changes) -> None:
+        """Carry out a batch: add partitions, move those that exist, drop partitions.
+
+        A partition that is there already is not added again, one that is gone is not dropped again. The change of each
+        partition is atomic. Partitions are moved together with their properties as far as the session can; a session
+        that cannot set properties of partitions leaves them unchanged. Afterwards the session lists the table's files
+        again.
+        """
+
+    def forget_files(self, spark: SparkSession, table: Table) -> None:
+        """Make the session list the files and read the schema of a table again when it reads it the next time."""
+
+    def refresh_files(self, spark: SparkSession, table: Table) -> None:
+        """Make the session list the files of a table again; DataFrames that were made of it before follow, too."""
+
+    def is_cached(self, spark: SparkSession, spark_name: str) -> bool:
+        """Return whether the rows of a table are cached in the session."""
+
+    def time_zone(self, spark: SparkSession) -> str:
+        """Return the default time zone of the JVM; "" if it is not known, so that ORC timestamps are left to Spark."""
+
+    def default_parallelism(self, spark: SparkSession) -> int:
+        """Return how many tasks the cluster runs at once, or a default if that is not known."""
+
+    def current_user(self, spark: SparkSession) -> str:
+        """Return the user of the session, to whom the tables belong that it creates."""
+
+    def has_foreign_rules(self, spark: SparkSession) -> bool:
+        """Return whether rules that others added to Spark, as authorizers do, may change the session's plans."""

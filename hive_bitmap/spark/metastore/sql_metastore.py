@@ -1,0 +1,185 @@
+"""Read and change the metastore by public SQL, as sessions must whose JVM py4j cannot reach (Spark Connect)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from hive_bitmap.core.table_info import (
+    NULL_PARTITION,
+    SESSION_CATALOG,
+    Partition,
+    Table,
+    in_spark,
+    literal,
+    partition_spec,
+    quote,
+)
+from hive_bitmap.spark.metastore import table_ddl
+from hive_bitmap.spark.metastore.protocol import Changes
+from hive_bitmap.spark.metastore.session_settings import verbatim_partitions
+from hive_bitmap.spark.metastore.spark_schema import columns_of
+
+if TYPE_CHECKING:
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+UNKNOWN_PARALLELISM = 8  # assumed number of tasks that a cluster runs at once
+
+
+class SqlMetastore:
+    """The `Metastore` of any session. It needs a statement for each table and each partition."""
+
+    def available(self, spark: SparkSession) -> bool:
+        return True
+
+    def database_names(self, spark: SparkSession) -> list[str]:
+        return [name for (name,) in spark.sql(f"SHOW DATABASES IN {SESSION_CATALOG}").collect()]
+
+    def database_exists(self, spark: SparkSession, database: str) -> bool:
+        return spark.catalog.databaseExists(in_spark(database))
+
+    def database_folder(self, spark: SparkSession, database: str) -> str:
+        return str(spark.catalog.getDatabase(in_spark(database)).locationUri)
+
+    def describe(self, spark: SparkSession, database: str, names: Sequence[str], view: str) -> list[Table]:
+        from pyspark.errors import PySparkException
+
+        if view and spark.catalog.tableExists(quote(view)) and spark.catalog.getTable(quote(view)).isTemporary:
+            return [Table(database=database, name=names[0], kind="TEMPORARY")]
+        found = []
+        for name in names:
+            try:
+                if spark.catalog.tableExists(in_spark(database, name)):
+                    found.append(_described(spark, database, name))
+            except PySparkException as e:
+                if not is_unknown_kind(e):
+                    raise
+        return found
+
+    def names_like(self, spark: SparkSession, database: str, pattern: str) -> list[str]:
+        rows = spark.sql(f"SHOW TABLES IN {in_spark(database)} LIKE {literal(pattern)}").collect()
+        return [row["tableName"] for row in rows if not row["isTemporary"]]
+
+    def partitions(self, spark: SparkSession, table: Table) -> list[Partition]:
+        names = spark.sql(f"SHOW PARTITIONS {table.spark_name}").collect()
+        with verbatim_partitions(spark) as verbatim:
+            return [_partition(verbatim, table, name) for (name,) in names]
+
+    def create_table(self, spark: SparkSession, table: Table) -> bool:
+        from pyspark.errors import AnalysisException
+
+        try:
+            spark.sql(table_ddl.creating(table))
+        except AnalysisException:
+            if not self.describe(spark, table.database, [table.name], view=""):
+                raise
+            return False
+        return True
+
+    def drop_table(self, spark: SparkSession, name: str, *, if_exists: bool, purge: bool) -> None:
+        spark.sql(table_ddl.dropping_table(name, if_exists=if_exists, purge=purge))
+
+    def drop_database(self, spark: SparkSession, database: str, *, if_exists: bool) -> None:
+        spark.sql(table_ddl.dropping_database(database, if_exists=if_exists))
+
+    def rename_table(self, spark: SparkSession, table: Table, name: str) -> None:
+        spark.sql(table_ddl.renaming(table, name))
+
+    def set_properties(
+        self, spark: SparkSession, table: Table, properties: Mapping[str, str], unset: Collection[str]
+    ) -> None:
+        for statement in table_ddl.setting(table, properties, unset):
+            spark.sql(statement)
+
+    def change(self, spark: SparkSession, table: Table, changes: Changes) -> None:
+        if not table.partition_columns:
+            for statement in table_ddl.moving(table, changes.moved):
+                spark.sql(statement)
+            self.set_properties(spark, table, changes.properties.get((), {}), ())
+            return
+        with verbatim_partitions(spark) as verbatim:
+            for statement in table_ddl.adding(table, changes.added):
+                verbatim.sql(statement)
+            self._move(spark, verbatim, table, changes)
+            for statement in table_ddl.dropping(table, changes.dropped):
+                verbatim.sql(statement)
+        if changes.moves:
+            spark.catalog.refreshTable(table.spark_name)
+
+    def _move(self, spark: SparkSession, verbatim: SparkSession, table: Table, changes: Changes) -> None:
+        """Move partitions, one by one; SQL cannot set their properties."""
+        for statement in table_ddl.moving(table, changes.moved):
+            verbatim.sql(statement)
+
+    def forget_files(self, spark: SparkSession, table: Table) -> None:
+        spark.catalog.refreshTable(table.spark_name)
+
+    def refresh_files(self, spark: SparkSession, table: Table) -> None:
+        self.forget_files(spark, table)  # a Spark Connect client reaches no listing
+
+    def is_cached(self, spark: SparkSession, spark_name: str) -> bool:
+        return spark.catalog.isCached(spark_name)
+
+    def time_zone(self, spark: SparkSession) -> str:
+        return ""
+
+    def default_parallelism(self, spark: SparkSession) -> int:
+        return UNKNOWN_PARALLELISM
+
+    def current_user(self, spark: SparkSession) -> str:
+        return str(spark.sql("SELECT current_user()").collect()[0][0])
+
+    def has_foreign_rules(self, spark: SparkSession) -> bool:
+        return True  # nothing tells
+
+
+def is_unknown_kind(error: PySparkException) -> bool:
+    """Return whether the error is that Spark does not support this kind of table, as the index tables of Hive 2.
+
+    Nor does it support a table with a column of a type that only Hive has.
+    """
+    return any(condition in str(error) for condition in ("HIVE_TABLE_TYPE", "UNSUPPORTED_HIVE_TYPE"))
+
+
+def _described(spark: SparkSession, database: str, name: str) -> Table:
+    spark_name = in_spark(database, name)
+    info = json.loads(spark.sql(f"DESCRIBE TABLE EXTENDED {spark_name} AS JSON").collect()[0][0])
+    declared = spark.table(spark_name).schema.json()
+    columns = columns_of(json.loads(declared))
+    partition_names = [p.lower() for p in info.get("partition_columns", [])]
+    return Table(
+        database=database,
+        name=name,
+        kind=info["type"],
+        provider=info.get("provider", ""),
+        columns=tuple(c for c in columns if c.name.lower() not in partition_names),
+        partition_columns=tuple(c for c in columns if c.name.lower() in partition_names),
+        location=re.sub(r"^file:/+", "file:/", info.get("location", "")),
+        input_format=info.get("input_format", ""),
+        serde=info.get("serde_library", ""),
+        properties=info.get("table_properties", {}),
+        options=info.get("storage_properties", {}),
+        declared=declared,
+        by_folders=info.get("provider", "hive") != "hive"
+        and bool(partition_names)
+        and "partition_provider" not in info,
+        owner=info.get("owner", ""),
+    )
+
+
+def _partition(spark: SparkSession, table: Table, name: str) -> Partition:
+    pairs = [unquote(part.partition("=")[2]) for part in name.split("/")]
+    values = tuple(None if value == NULL_PARTITION else value for value in pairs)
+    sql = f"DESCRIBE TABLE EXTENDED {table.spark_name} PARTITION {partition_spec(table, values)} AS JSON"
+    info = json.loads(spark.sql(sql).collect()[0][0])
+    return Partition(
+        values=values,
+        location=re.sub(r"^file:/+", "file:/", info["location"]),
+        input_format=info.get("input_format", ""),
+        serde=info.get("serde_library", ""),
+        properties=(*info.get("partition_parameters", {}).items(), *info.get("storage_properties", {}).items()),
+    )

@@ -1,0 +1,90 @@
+"""The SQL text of the statements that change tables, for Spark. Nothing here needs a session."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+from hive_bitmap.core.columns import Column
+from hive_bitmap.core.table_info import Table, Values, in_spark, literal, partition_spec, quote
+
+AT_ONCE = 200  # partitions in one statement or call
+OWN_STATEMENT = "/* hive_bitmap */"  # marks a DROP of this package, with which the extension drops no index
+
+
+def creating(table: Table) -> str:
+    """Return the statement that creates an external Parquet table, as `Metastore.create_table` says.
+
+    That of a table whose provider is `hive` also runs in Hive.
+    """
+    properties = dict(table.properties)
+    comment = properties.pop("comment", "")
+    set_to = ", ".join(f"{literal(key)}={literal(value)}" for key, value in properties.items())
+    if table.provider == "hive":
+        by, own = _columns(table.partition_columns), _columns(table.columns)
+    else:
+        by = ", ".join(quote(column.name) for column in table.partition_columns)
+        own = _columns((*table.columns, *table.partition_columns))
+    return (
+        f"CREATE {'EXTERNAL ' if table.provider == 'hive' else ''}TABLE {table.spark_name} ({own})"
+        f"{' STORED AS PARQUET' if table.provider == 'hive' else ' USING parquet'}"
+        f"{f' PARTITIONED BY ({by})' if by else ''}{f' COMMENT {literal(comment)}' if comment else ''}"
+        f" LOCATION {literal(table.location)}{f' TBLPROPERTIES ({set_to})' if set_to else ''}"
+    )
+
+
+def dropping_table(name: str, *, if_exists: bool, purge: bool) -> str:
+    """Return the statement that drops a table, given by its name in Spark's SQL."""
+    return f"{OWN_STATEMENT} DROP TABLE {_if_exists(if_exists)}{name}{' PURGE' if purge else ''}"
+
+
+def dropping_database(database: str, *, if_exists: bool) -> str:
+    """Return the statement that drops a database with its tables."""
+    return f"{OWN_STATEMENT} DROP DATABASE {_if_exists(if_exists)}{in_spark(database)} CASCADE"
+
+
+def renaming(table: Table, name: str) -> str:
+    """Return the statement that renames a table inside its database."""
+    return f"ALTER TABLE {table.spark_name} RENAME TO {quote(table.database)}.{quote(name)}"
+
+
+def setting(table: Table, properties: Mapping[str, str], unset: Collection[str] = ()) -> Iterator[str]:
+    """Yield the statements that set properties of a table, and unset those of `unset` that it has."""
+    if properties:
+        pairs = ", ".join(f"{literal(key)}={literal(value)}" for key, value in properties.items())
+        yield f"ALTER TABLE {table.spark_name} SET TBLPROPERTIES ({pairs})"
+    unwanted = [key for key in unset if key in table.properties]
+    if unwanted:
+        yield f"ALTER TABLE {table.spark_name} UNSET TBLPROPERTIES IF EXISTS ({', '.join(map(literal, unwanted))})"
+
+
+def moving(table: Table, folders: Mapping[Values, str]) -> Iterator[str]:
+    """Yield the statements that move a table, with the values (), or its partitions, one in each."""
+    for values, folder in folders.items():
+        partition = f"PARTITION {partition_spec(table, values)} " if values else ""
+        yield f"ALTER TABLE {table.spark_name} {partition}SET LOCATION {literal(folder)}"
+
+
+def adding(table: Table, new: Mapping[Values, str]) -> Iterator[str]:
+    """Yield the statements that add partitions, AT_ONCE in each."""
+    specs = [f"PARTITION {partition_spec(table, values)} LOCATION {literal(folder)}" for values, folder in new.items()]
+    for batch in _batches(specs):
+        yield f"ALTER TABLE {table.spark_name} ADD IF NOT EXISTS {' '.join(batch)}"
+
+
+def dropping(table: Table, dropped: Iterable[Values]) -> Iterator[str]:
+    """Yield the statements that drop partitions, AT_ONCE in each."""
+    specs = [f"PARTITION {partition_spec(table, values)}" for values in dropped]
+    for batch in _batches(specs):
+        yield f"ALTER TABLE {table.spark_name} DROP IF EXISTS {', '.join(batch)}"
+
+
+def _if_exists(if_exists: bool) -> str:
+    return "IF EXISTS " if if_exists else ""
+
+
+def _batches(items: Sequence[str]) -> Iterable[Sequence[str]]:
+    return (items[start : start + AT_ONCE] for start in range(0, len(items), AT_ONCE))
+
+
+def _columns(columns: Iterable[Column]) -> str:
+    return ", ".join(f"{quote(column.name)} {column.type}" for column in columns)
