@@ -203,7 +203,7 @@ def _index_table(spark: SparkSession, base: Table, switch: Switch) -> Table:
     [table] = found
     if not _is_same(table, switch.former or definition):
         raise BuildFailed(
-            f"index {definition.name} on {definition.full_table} already exists: another build created it"
+            f"another build has created index {definition.name} on {definition.full_table} since this one began"
         )
     owner = from_table(table)
     if owner is not None and owner.encoding != definition.encoding:
