@@ -95,5 +95,5 @@ def _is_below(root: str, trusted: str) -> bool:
     (True, False)
     """
     home, folder = (raw_hadoop_path(path) for path in (trusted, root))
-    names = re.sub("^[^:]*:(//[^/]*)?/", "", folder).split("/")
+    names = re.sub("^([^/:]*:)?(//[^/]*)?/*", "", root.rstrip("/")).split("/")
     return f"{folder}/".startswith(f"{home}/") and not {"", ".", ".."} & set(names)
