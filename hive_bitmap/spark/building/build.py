@@ -20,6 +20,7 @@ from hive_bitmap.core.explaining.measures import seconds, size
 from hive_bitmap.core.explaining.reports import Report, Reports
 from hive_bitmap.core.index import deletion, listing_digest, markers, roots
 from hive_bitmap.core.index.definition import REFRESH_INTERVAL, Definition, define, flag, require_distinct
+from hive_bitmap.core.index.key_columns import require_keys
 from hive_bitmap.core.index.manifest import FILES, SHARDS
 from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import BuildFailed, InvalidProperty, StoreError, Unsupported
@@ -75,10 +76,14 @@ class BuildReport(Report):
         return f"BuildReport({self})"
 
     def __str__(self) -> str:
+        of = f"{self.definition.name} on {self.definition.full_table}"
+        if self.untouched and not self.base_files:
+            return f"{of}: up to date, nothing to read; looked at in {seconds(self.seconds)}"
         read = f"{self.files_read:,} files of {size(self.bytes_read)} read in {seconds(self.seconds)}"
         has = f"{self.base_rows:,} rows indexed in {size(self.index_bytes)}"
         left = f"; {len(self.unindexed):,} files could not be indexed" if self.unindexed else ""
-        return f"{self.definition.name} on {self.definition.full_table}: {read}; {has}{left}"
+        rest = f"; {self.untouched:,} other partitions are up to date" if self.untouched else ""
+        return f"{of}: {read}; {has}{left}{rest}"
 
     def _cells(self) -> dict[str, str]:
         return {
@@ -86,7 +91,7 @@ class BuildReport(Report):
             "table": self.definition.full_table,
             "columns": ", ".join(self.definition.column_names),
             "files read": f"{self.files_read:,}, {size(self.bytes_read)}",
-            "rows indexed": f"{self.base_rows:,}",
+            "rows indexed": "up to date" if self.untouched and not self.base_files else f"{self.base_rows:,}",
             "size": size(self.index_bytes),
             "not indexed": f"{len(self.unindexed):,} files" if self.unindexed else "",
             "time": seconds(self.seconds),
@@ -127,6 +132,7 @@ def build(
     anything is written, and BuildFailed if the job or the publishing fails.
     """
     started = time.monotonic()
+    metastore.require_hive(spark)
     if auto_refresh and deferred:
         raise InvalidProperty(
             "an index that is built later, WITH DEFERRED REBUILD, cannot follow its table from the start: set its "
@@ -137,11 +143,13 @@ def build(
     require_plain_options(base)
     require_no_stream(base)
     follows = _follows_by_default(spark, type, deferred=deferred) if auto_refresh is None else auto_refresh
+    items = [[item] if isinstance(item, str) else list(item) for item in columns]
+    require_keys(base, [name for item in items for name in item])
     definitions = []
-    for item in columns:
+    for item in items:
         definition = define(
             base,
-            [item] if isinstance(item, str) else list(item),
+            item,
             name=name,
             type=type,
             encoding=encoding,

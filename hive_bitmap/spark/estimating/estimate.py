@@ -18,6 +18,7 @@ import numpy.typing as npt
 from hive_bitmap.core.explaining.measures import seconds, size
 from hive_bitmap.core.explaining.reports import Report, Reports
 from hive_bitmap.core.index.definition import Definition, define
+from hive_bitmap.core.index.key_columns import require_keys
 from hive_bitmap.errors import InvalidProperty
 from hive_bitmap.spark.building import staging
 from hive_bitmap.spark.building.file_groups import GROUP_BYTES, count_shards
@@ -149,6 +150,7 @@ def estimate(
     read_options = ReadOptions(format_of(base), base.columns, metastore.time_zone(spark))
     require_plain_options(base)
     items = [[item] if isinstance(item, str) else list(item) for item in columns]
+    require_keys(base, [name for item in items for name in item])
     definitions = [define(base, item, type=type, encoding=encoding, compression=compression) for item in items]
     keys = sorted({name for definition in definitions for name in definition.column_names})
     permission.require_reading(spark, base, keys, "an estimate")

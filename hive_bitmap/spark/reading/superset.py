@@ -21,6 +21,7 @@ from hive_bitmap.spark.preparing.spark_types import schema_of
 from hive_bitmap.spark.reading import hadoop_splits
 from hive_bitmap.spark.reading.read_task import ReadTask, read_batches
 from hive_bitmap.spark.tasks.distribution import distribute, parallelism, with_store_settings
+from hive_bitmap.spark.tasks.worker_python import map_in_arrow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -68,7 +69,7 @@ def task_rows(
             raise Unsupported(
                 f"PySpark takes no column of type {field.dataType.simpleString()} from tasks: {field.name}"
             )
-    return distribute(spark, tasks, most).mapInArrow(with_store_settings(spark, read_batches), schema)
+    return map_in_arrow(distribute(spark, tasks, most), with_store_settings(spark, read_batches), schema)
 
 
 def task(reading: Reading, lookup: Lookup, check_only: bool = False) -> ReadTask:

@@ -16,12 +16,13 @@ import pyarrow as pa
 
 from hive_bitmap.core.stores import options, requests
 from hive_bitmap.core.stores.options import Options
-from hive_bitmap.errors import StoreError, Unsupported
+from hive_bitmap.errors import MissingPackage, StoreError, Unsupported
 from hive_bitmap.spark.metastore import jvm_reader, jvm_settings, metastore
 from hive_bitmap.spark.metastore.security_settings import WORKER_PYTHON
 from hive_bitmap.spark.packages import for_tasks
-from hive_bitmap.spark.tasks import children, garbage, sockets, task_requests
+from hive_bitmap.spark.tasks import children, garbage, sockets, task_requests, worker_python
 from hive_bitmap.spark.tasks.children import Died
+from hive_bitmap.spark.tasks.worker_python import map_in_arrow
 from hive_bitmap.spark.versions import data_frame
 
 if TYPE_CHECKING:
@@ -49,7 +50,10 @@ class Runner(Protocol):
 
 
 class SparkRunner:
-    """The runner of all sessions of Spark: a job, with a Spark task for each task."""
+    """The runner of all sessions of Spark: a job, with a Spark task for each task.
+
+    Raises MissingPackage if the Python of the executors lacks what tasks need.
+    """
 
     def available(self, spark: SparkSession) -> bool:
         return True
@@ -59,7 +63,12 @@ class SparkRunner:
     ) -> list[bytes]:
         require_python(spark)
         work = _with_stores(body, task_requests.counter(spark) if count_requests else None)
-        rows = data_frame(spark, pa.Table.from_batches(tasks)).mapInArrow(work, pickled("result")).collect()
+        try:
+            rows = map_in_arrow(data_frame(spark, pa.Table.from_batches(tasks)), work, pickled("result")).collect()
+        except Exception as e:  # py4j's errors have no base class that can be imported without py4j
+            if problem := worker_python.lack(spark, e):
+                raise MissingPackage(problem) from e
+            raise
         return [row[0] for row in rows]
 
 
@@ -118,7 +127,9 @@ def _with_stores(body: Body, counter: Any) -> Callable[[Iterable[Any]], Iterator
 
 
 def in_tasks(spark: SparkSession, items: Sequence[Any], function: Callable[[Any], Any]) -> list[Any]:
-    """Compute function(item) in tasks for each item, and return the results in order. Raises StoreError.
+    """Compute function(item) in tasks for each item, and return the results in order.
+
+    Raises StoreError, and MissingPackage if the Python of the executors lacks what tasks need.
 
     `function` is of a module, or another value that can be pickled. Raises Unsupported as `require_python`.
     """
@@ -238,6 +249,11 @@ def cuts(spark: SparkSession, count: int, most: int | None = None) -> list[tuple
     """Return the first and the end index of the items of each task, of which there are `most` at most."""
     tasks = min(count, parallelism(spark), most or count)
     return list(pairwise(count * task // tasks for task in range(tasks + 1)))
+
+
+def failure(spark: SparkSession, error: Exception) -> str:
+    """Return why a job failed: what the Python of its tasks lacks, or else the `cause`."""
+    return worker_python.lack(spark, error) or cause(error)
 
 
 def cause(error: Exception) -> str:
