@@ -95,5 +95,6 @@ def _is_below(root: str, trusted: str) -> bool:
     (True, False)
     """
     home, folder = (raw_hadoop_path(path) for path in (trusted, root))
-    names = re.sub("^[^:]*:(//[^/]*)?/", "", folder).split("/")
+    given = root if ":" in root.partition("/")[0] else f"file:{root}"
+    names = re.sub("^[^:]*:(//[^/]*)?/", "", given).rstrip("/").split("/")
     return f"{folder}/".startswith(f"{home}/") and not {"", ".", ".."} & set(names)
