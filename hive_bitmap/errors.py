@@ -27,8 +27,8 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 class HiveBitmapError(Exception):
     """Any error that hive_bitmap raises on purpose.
 
-    `condition` is the error class of Spark that is nearest to it, and `sqlstate` the SQLSTATE of that, by which clients
-    of SQL tell errors; None if no class of Spark is near enough.
+    `condition` is the nearest error class of Spark, and `sqlstate` the SQLSTATE of that; None if no class is near
+    enough. Clients of SQL tell errors by these.
     """
 
     condition: ClassVar[str | None] = None
@@ -36,20 +36,57 @@ class HiveBitmapError(Exception):
 
 
 class NotFound(HiveBitmapError):
-    """A table, column, partition or index that does not exist; the message lists those that do."""
+    """A table, column, partition, index or file that does not exist; the message lists those that do."""
 
     condition = "INDEX_NOT_FOUND"
     sqlstate = "42704"
 
     @classmethod
     def of(cls, kind: str, name: str, known: Iterable[str], where: str = "") -> NotFound:
-        """Create the error for `name`, with the names that exist and the one that was probably meant.
+        """Create the error for `name`, of the class of its kind, with the names that exist.
 
         >>> str(NotFound.of("column", "agee", ["age", "id"], "table db.t"))
         "no column 'agee' in table db.t; known: age, id; did you mean 'age'?"
         """
         place, known = f" in {where}" if where else "", list(known)
-        return cls(f"no {kind} {name!r}{place}; known: {', '.join(known) or 'none'}{suggestion(name, known)}")
+        error = _NOT_FOUND.get(kind, cls)
+        return error(f"no {kind} {name!r}{place}; known: {', '.join(known) or 'none'}{suggestion(name, known)}")
+
+
+class ColumnNotFound(NotFound):
+    """A column that does not exist."""
+
+    condition = "COLUMN_NOT_FOUND"
+    sqlstate = "42703"
+
+
+class TableNotFound(NotFound):
+    """A table or view that does not exist."""
+
+    condition = "TABLE_OR_VIEW_NOT_FOUND"
+    sqlstate = "42P01"
+
+
+class DatabaseNotFound(NotFound):
+    """A database that does not exist."""
+
+    condition = "SCHEMA_NOT_FOUND"
+    sqlstate = "42704"
+
+
+class PartitionNotFound(NotFound):
+    """A partition that does not exist in a table, or in an index."""
+
+    condition = "PARTITIONS_NOT_FOUND"
+    sqlstate = "428FT"
+
+
+_NOT_FOUND = {
+    "column": ColumnNotFound,
+    "partition column": ColumnNotFound,
+    "table": TableNotFound,
+    "database": DatabaseNotFound,
+}
 
 
 class MissingPackage(HiveBitmapError, ImportError):

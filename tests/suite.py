@@ -115,17 +115,24 @@ def _fixtures(function: _Function) -> frozenset[str]:
 
 def _uses_spark(test: Test) -> bool:
     """Whether a test asks for the shared session, itself or through fixtures."""
-    path = test.name.partition("::")[0]
-    folders = [parent for parent in Path(path).parents if parent.parts]
-    sources = [path, *(f"{folder}/conftest.py" for folder in folders), "tests/servers/fixtures.py"]
-    fixtures: dict[str, frozenset[str]] = {}
-    for source in reversed([one for one in sources if (HOME / one).exists()]):
-        for _, function, _ in _functions(_tree(source), source):
-            if any("fixture" in ast.unparse(decorator) for decorator in function.decorator_list):
-                fixtures[function.name] = _fixtures(function)
+    fixtures = _known_fixtures(test.name.partition("::")[0])
     wanted, seen = set(test.fixtures), set()
     while wanted:
         name = wanted.pop()
         seen.add(name)
         wanted |= fixtures.get(name, frozenset()) - seen
     return "spark" in seen
+
+
+@cache
+def _known_fixtures(path: str) -> dict[str, frozenset[str]]:
+    """Return the fixtures that the tests of a file may ask for, each with those that it asks for itself."""
+    folders = [parent for parent in Path(path).parents if parent.parts]
+    sources = ["tests/servers/fixtures.py", *(f"{folder}/conftest.py" for folder in reversed(folders)), path]
+    return {
+        function.name: _fixtures(function)
+        for source in sources
+        if (HOME / source).exists()
+        for _, function, _ in _functions(_tree(source), source)
+        if any("fixture" in ast.unparse(decorator) for decorator in function.decorator_list)
+    }

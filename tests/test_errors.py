@@ -74,7 +74,7 @@ def test_conditions_are_sparks_and_have_their_states() -> None:
     with zipfile.ZipFile(jar) as files:
         known = json.loads(files.read("error/error-conditions.json"))
     ours = {kind.condition: kind.sqlstate for kind in ALL if kind.condition is not None}
-    assert len(ours) == 5
+    assert len(ours) == 9
     assert {name: known[name].get("sqlState") for name in ours} == ours
 
 

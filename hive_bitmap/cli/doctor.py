@@ -116,6 +116,7 @@ def _metastore(spark: SparkSession) -> str:
     from hive_bitmap.spark.metastore import metastore
     from hive_bitmap.spark.registry.catalog import indexed_tables
 
+    metastore.require_hive(spark)
     names = metastore.database_names(spark)
     indexed = len(indexed_tables(spark, None))
     of_tables = f"{counted(indexed, 'table')} of {spark.catalog.currentDatabase()} with indexes"

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.predicates.tokens import Token, tokenize
 from hive_bitmap.core.stores import FileStatus
-from hive_bitmap.errors import InvalidPredicate, NotFound, Unsupported
+from hive_bitmap.errors import InvalidPredicate, NotFound, TableNotFound, Unsupported
 
 Values = tuple[str | None, ...]  # values of the partition columns; () for an unpartitioned table
 
@@ -132,7 +132,7 @@ def name_parts(text: str) -> tuple[str, str, str]:
     parts = [_identifier(token) for token in tokens[::2]]
     dotted = len(tokens) % 2 == 1 and all(token.text == "." for token in tokens[1::2])
     if not dotted or len(parts) > 3 or not all(parts):
-        raise NotFound(f"{text!r} is not a table name: use table or database.table")
+        raise TableNotFound(f"{text!r} is not a table name: use table or database.table")
     catalog, database, name = ["", "", *parts][-3:]
     return catalog, database, name
 

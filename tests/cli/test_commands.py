@@ -176,7 +176,7 @@ def test_partitions_are_rebuilt_one_by_one(spark: SparkSession, by_month: str, r
     assert (status, out) == (0, "2\n")
     status, out, err = run("rebuild", by_month, "--partition", "month=7,region=x")
     assert (status, out) == (1, "")
-    assert "partition (month=7, region=x) does not exist" in err
+    assert "no partition (month=7, region=x) in table" in err
 
 
 def test_deferred_and_existing_indexes(trips: str, run: Run) -> None:

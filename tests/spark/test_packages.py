@@ -21,6 +21,7 @@ from pyspark.errors import PySparkException
 import hive_bitmap
 from hive_bitmap.errors import BuildFailed, HiveBitmapError, MissingPackage
 from hive_bitmap.spark import packages
+from hive_bitmap.spark.tasks.distribution import in_tasks
 from tests.asking import under
 
 if TYPE_CHECKING:
@@ -167,6 +168,79 @@ def test_an_executor_says_what_it_lacks(
     )
     with pytest.raises(BuildFailed, match=f"^the build failed, the published index is untouched: {problem}"):
         hive_bitmap.build(spark, "t", ["k"])
+
+
+@pytest.mark.parametrize("missing", [("pyarrow",), ("pyarrow", "numpy", "duckdb")])
+def test_an_executor_without_pyarrow(
+    spark: SparkSession, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: tuple[str, ...]
+) -> None:
+    """PySpark's own worker fails there, before it comes to what checks the packages."""
+    executors_run(spark, python_without(tmp_path, *missing), monkeypatch)
+    python = f"{tmp_path}/env/bin/python"
+    problem = (
+        rf"an executor on \S+ runs {python}, which has no {', '.join(missing)}: {python} -m pip install "
+        rf"{' '.join(missing)} \(on every machine that runs executors\), or name another Python in "
+        "PYSPARK_PYTHON, before Spark starts$"
+    )
+    with pytest.raises(BuildFailed, match=f"^the build failed, the published index is untouched: {problem}"):
+        hive_bitmap.build(spark, "t", ["k"])
+    with pytest.raises(MissingPackage, match=f"^{problem}"):
+        in_tasks(spark, [1], str)
+
+
+def test_an_executor_of_another_version(spark: SparkSession, database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    executors_run(spark, Path(sys.executable), monkeypatch)
+    own = spark.sparkContext.pythonVer
+    monkeypatch.setattr(spark.sparkContext, "pythonVer", "3.8")
+    problem = (
+        rf"an executor on \S+ runs \S+, which is Python {own}, and the driver runs Python 3\.8: name one Python for"
+    )
+    with pytest.raises(BuildFailed, match=f"^the build failed, the published index is untouched: {problem}"):
+        hive_bitmap.build(spark, "t", ["k"])
+
+
+def test_a_python_that_cannot_be_run(
+    spark: SparkSession, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    executors_run(spark, tmp_path / "nowhere", monkeypatch)
+    with pytest.raises(BuildFailed, match=rf'Cannot run program "{tmp_path}/nowhere"'):
+        hive_bitmap.build(spark, "t", ["k"])
+
+
+PROGRAM = """
+import sys
+from pyspark.sql import SparkSession
+import hive_bitmap
+
+spark = (
+    SparkSession.builder.master("local[2]").enableHiveSupport().config("spark.ui.enabled", "false")
+    .config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1").getOrCreate()
+)
+hive_bitmap.enable(spark)
+spark.sql("CREATE TABLE t USING parquet AS SELECT id % 7 AS k, id AS v FROM range(1000)")
+print(hive_bitmap.build(spark, "t", ["k"])[0].base_rows)
+spark.conf.set("hive_bitmap.driver_read_bytes", "0")
+print(hive_bitmap.scan(spark, "t", "k = 3", strategy="rows").count())
+print(spark.sparkContext.parallelize([0], 1).map(lambda _: sys.executable).first())
+"""
+
+
+@pytest.mark.spark
+def test_a_local_spark_runs_our_tasks_in_the_python_of_the_program(tmp_path: Path) -> None:
+    """An environment that is called by its path, with another `python3` on the PATH, which lacks what tasks need."""
+    other = python_without(tmp_path, "pyarrow", "duckdb")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "python3").symlink_to(other)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_")}
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        cwd=tmp_path,
+        env={**environment, "PATH": f"{tmp_path}/bin:{environment['PATH']}", "PYTHONPATH": str(SETUP.parent)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.split() == ["1000", "143", f"{tmp_path}/env/bin/python"], done.stderr[-3000:]
 
 
 def test_an_executor_without_the_package_itself(

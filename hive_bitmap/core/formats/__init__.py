@@ -72,6 +72,13 @@ class Format(Protocol):
     def spark_only_columns(self, handle: Any, schema: Sequence[KeyColumn]) -> dict[str, str]:
         """Return the columns of the table that `read_rows` must not read from this file, each with the reason."""
 
+    def rehearse(self, handle: Any, schema: Sequence[KeyColumn]) -> None:
+        """Read in the footer all that later readers of these columns of the table read in it; raise Undecodable.
+
+        A task of a build does so before any other process opens the file: a damaged footer may end the process in which
+        C++ reads it.
+        """
+
     def bytes_at_once(self, path: str, columns: Sequence[KeyColumn]) -> int:
         """Return about how many bytes `read_rows` may have to decode at once, however few rows are selected.
 

@@ -27,10 +27,13 @@ class Blocks:
     def of(cls, offset: list[int], length: list[int], rows: list[int], start: list[int] | None = None) -> Blocks:
         """Create the blocks of a file, whose `start` is their offset by default.
 
-        Raises Undecodable if two blocks that have rows have the same offset.
+        Raises Undecodable if two blocks that have rows have the same offset, and for numbers of more than 64 bits.
         """
         columns = (offset, length, rows, offset if start is None else start)
-        blocks = cls(*(np.array(values, dtype=np.int64) for values in columns))
+        try:
+            blocks = cls(*(np.array(values, dtype=np.int64) for values in columns))
+        except OverflowError as error:
+            raise Undecodable("the footer gives a block a place that no file has") from error
         named = blocks.offset[blocks.rows > 0]
         if len(np.unique(named)) != len(named):
             raise Undecodable("two blocks of the file have the same offset")

@@ -10,6 +10,27 @@ from hive_bitmap.errors import Undecodable
 
 WINDOW_BYTES = 1 << 20
 SYNC_BYTES = 16
+_MOST_SHIFT = 63  # of the bits of a number
+
+
+def unsigned(data: bytes, at: int) -> tuple[int, int]:
+    """Return the number at this place, seven bits a byte and the lowest first, and the place behind it.
+
+    Raise IndexError at the end of the data, and Undecodable for a number of more than 64 bits.
+
+    >>> unsigned(bytes([5, 0x96, 1]), 1)
+    (150, 3)
+    """
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+        if shift > _MOST_SHIFT:
+            raise Undecodable(f"no number at byte {at}")
 
 
 class ByteStream:
@@ -84,7 +105,7 @@ class ByteStream:
             if byte < 0x80:
                 return (value >> 1) ^ -(value & 1)
             shift += 7
-            if shift > 63:
+            if shift > _MOST_SHIFT:
                 raise Undecodable(f"no number at byte {self.position}")
 
     def avro_bytes(self) -> bytes:

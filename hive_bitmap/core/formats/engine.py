@@ -60,6 +60,9 @@ class EngineFormat:
         """Return all columns."""
         return {column.name: self._reason for column in schema}
 
+    def rehearse(self, handle: EngineHandle, schema: Sequence[KeyColumn]) -> None:
+        """Do nothing: Arrow does not read these files."""
+
     def bytes_at_once(self, path: str, columns: Sequence[KeyColumn]) -> int:
         """Raise Undecodable, always."""
         raise Undecodable(self._reason)

@@ -123,8 +123,12 @@ def canonical(values: Values) -> Values:
 
     Spark does not validate strings, so rows may contain such strings; but readers of an index table may reject them.
     """
-    with decoding("keys"):
+    try:
         values.validate(full=True)
+    except pa.ArrowInvalid as error:
+        type = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
+        kind = "UTF-8 text" if pa.types.is_string(type) else f"values of type {type}"
+        raise Undecodable(f"some of its keys are not valid {kind}") from error
     if not pa.types.is_floating(values.type):
         return values
     zeroed = pc.add(values, pa.scalar(0.0, values.type))
@@ -133,15 +137,18 @@ def canonical(values: Values) -> Values:
 
 @contextmanager
 def decoding(what: str) -> Iterator[None]:
-    """Turn Arrow's errors about the content of a file into Undecodable; errors of the store (with an errno) pass."""
+    """Turn errors of Arrow and pyorc about the content of a file into Undecodable.
+
+    Errors of the store, which have an errno, pass.
+    """
     try:
         yield
-    except pa.ArrowException as error:
-        raise Undecodable(f"{what}: {error}") from error
+    except (pa.ArrowException, ValueError, OverflowError) as error:  # the latter two: values that Python cannot hold
+        raise Undecodable(f"{what} cannot be decoded: {error}") from error
     except OSError as error:
         if error.errno is not None:
             raise
-        raise Undecodable(f"{what}: {error}") from error
+        raise Undecodable(f"{what} cannot be decoded: {error}") from error
 
 
 def _with_dictionary(values: Values, column: KeyColumn) -> Values:

@@ -6,7 +6,7 @@ The file footer lists the stripes, see `StripeInformation` in https://orc.apache
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timezone
+from datetime import date, datetime, timezone
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from hive_bitmap.core.formats.blocks import Blocks
 from hive_bitmap.core.formats.calendar_checks import GREGORIAN, as_keys, require_from, require_whole_seconds_near_1970
 from hive_bitmap.core.formats.key_values import KeyColumn, Values, arrow_type, converted, decoding, is_simple, nulls
-from hive_bitmap.core.formats.orc_file import OrcHandle, find, footer, open_file, root
+from hive_bitmap.core.formats.orc_file import OrcHandle, find, footer, open_file, statistics
 from hive_bitmap.core.formats.orc_rows import RowReader
 from hive_bitmap.core.formats.orc_types import Conversion
 from hive_bitmap.errors import Undecodable
@@ -32,6 +32,7 @@ __all__ = [
     "open_file",
     "read_rows",
     "read_together",
+    "rehearse",
     "spark_only_columns",
 ]
 
@@ -49,7 +50,7 @@ Found = tuple[str, Conversion] | None
 
 def blocks(handle: OrcHandle) -> Blocks:
     """Return the stripes. `offset` is their first byte; `length` includes index, data and stripe footer."""
-    with decoding("stripes"):
+    with decoding("its list of stripes"):
         stripes = list(footer(handle.source).iter_stripes())
     if stripes and not handle.columns:
         raise Undecodable("a file without columns, in which Spark sees no rows")
@@ -98,11 +99,26 @@ def bytes_at_once(path: str, columns: Sequence[KeyColumn]) -> int:
     """
     handle = open_file(path)
     with handle.source:
+        return _bytes_at_once(handle, columns)
+
+
+def _bytes_at_once(handle: OrcHandle, columns: Sequence[KeyColumn]) -> int:
+    with decoding("its footer"):
         opened, found = footer(handle.source), [find(handle, column) for column in columns]
-        fields = root(opened).fields
-        texts = sum(opened[fields[at[0]].column_id].statistics.get("total_length", 0) for at in found if at is not None)
+        texts = sum(statistics(opened, at[0]).get("total_length", 0) for at in found if at is not None)
         stripes, rows = max(opened.num_of_stripes, 1), len(opened)
     return (texts + _FIXED_BYTES * rows * len(columns)) // stripes
+
+
+def rehearse(handle: OrcHandle, schema: Sequence[KeyColumn]) -> None:
+    """Read in the footer all that later readers of these columns read in it; raise Undecodable.
+
+    A task of a build does so before any other process opens the file.
+    """
+    only_spark = spark_only_columns(handle, schema)
+    columns = [column for column in schema if column.name not in only_spark]
+    _bytes_at_once(handle, columns)
+    RowReader(handle, _names(handle, [find(handle, column) for column in columns])).rehearse()
 
 
 def spark_only_columns(handle: OrcHandle, schema: Sequence[KeyColumn]) -> dict[str, str]:
@@ -151,7 +167,7 @@ def _stripe(handle: OrcHandle, block: int, found: Sequence[Found]) -> pa.RecordB
 
 def _names(handle: OrcHandle, found: Sequence[Found]) -> list[str]:
     """Return the stored columns to read; if the file lacks them all, one that gives the number of rows."""
-    return sorted({at[0] for at in found if at is not None}) or [handle.columns[0].name]
+    return sorted({at[0] for at in found if at is not None}) or [column.name for column in handle.columns[:1]]
 
 
 def _shown(stripe: pa.RecordBatch, column: KeyColumn, at: Found) -> Values:
@@ -197,13 +213,15 @@ def _reason(handle: OrcHandle, column: KeyColumn) -> str:
 
 def _statistics_within(handle: OrcHandle, name: str, column: KeyColumn) -> bool:
     """Return whether the footer proves that all values are in the range that pyarrow and Spark read alike."""
-    opened = footer(handle.source)
     try:
-        known = opened[root(opened).fields[name].column_id].statistics
-    except OverflowError:  # a date that Python's `date` cannot hold
+        known = statistics(footer(handle.source), name)
+    except Undecodable:  # such as a date that Python's `date` cannot hold
         return False
-    if known["number_of_values"] == 0:
+    if known.get("number_of_values") == 0:
         return True
+    least, greatest = known.get("minimum"), known.get("maximum")
     if column.base == "date":
-        return "minimum" in known and known["minimum"] >= GREGORIAN
-    return "minimum" in known and known["minimum"] >= _FIRST_SURE and known["maximum"] <= _LAST_SURE
+        return type(least) is date and least >= GREGORIAN
+    if not (isinstance(least, datetime) and isinstance(greatest, datetime)):
+        return False
+    return least >= _FIRST_SURE and greatest <= _LAST_SURE

@@ -12,12 +12,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
 import pyorc
 from pyarrow import orc
 
 from hive_bitmap.core import stores
+from hive_bitmap.core.formats import file_tails
 from hive_bitmap.core.formats.key_values import KeyColumn, decoding, has_plain_name
 from hive_bitmap.core.formats.orc_types import Conversion, conversion_for
 from hive_bitmap.errors import Undecodable
@@ -57,7 +59,8 @@ class OrcHandle:
 def open_file(path: str) -> OrcHandle:
     """Open a file and read its footer; raise FileNotFoundError, or Undecodable for a damaged or encrypted file."""
     source = stores.open_input(path)
-    with decoding("footer"):
+    with decoding("its footer"):
+        file_tails.require_plain_orc(source)
         file = orc.ORCFile(source)
         schema = root(footer(source))
         _require_plain_names(schema)
@@ -73,7 +76,7 @@ def footer(source: pa.NativeFile) -> pyorc.Reader:
     try:
         return pyorc.Reader(source)
     except pyorc.ParseError as error:
-        raise Undecodable(f"footer: {error}") from error
+        raise Undecodable(f"its footer cannot be decoded: {error}") from error
 
 
 def root(opened: pyorc.Reader) -> pyorc.Struct:
@@ -81,6 +84,15 @@ def root(opened: pyorc.Reader) -> pyorc.Struct:
     if not isinstance(opened.schema, pyorc.Struct):
         raise Undecodable(f"a row of the file is {opened.schema}, not a struct")
     return opened.schema
+
+
+def statistics(opened: pyorc.Reader, name: str) -> Mapping[str, Any]:
+    """Return the statistics of a top-level column; raise Undecodable for those that Python cannot hold."""
+    try:
+        found: Mapping[str, Any] = opened[root(opened).fields[name].column_id].statistics
+    except (pyorc.ParseError, ValueError, OverflowError, LookupError, TypeError) as error:
+        raise Undecodable(f"the statistics of column {name!r} cannot be decoded: {error}") from error
+    return found
 
 
 def _require_plain_names(kind: pyorc.TypeDescription) -> None:

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyorc
 from pyorc.converters import ORCConverter
 
+from hive_bitmap.core.formats.key_values import decoding
 from hive_bitmap.core.formats.orc_file import OrcHandle
 
 _BATCH_ROWS = 8  # rows that pyorc decodes after each seek
@@ -72,13 +73,23 @@ class RowReader:
             for row in rows.tolist():
                 stripe.seek(row)
                 read.append(next(stripe))
-            fields = [self._handle.file.schema.field(number) for number in self._columns]
+            schema = self._schema()
             arrays = [
-                pa.array(column, field.type) for column, field in zip(zip(*read, strict=True), fields, strict=True)
+                pa.array(column, field.type) for column, field in zip(zip(*read, strict=True), schema, strict=True)
             ]
-            return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+            return pa.RecordBatch.from_arrays(arrays, schema=schema)
         except (pyorc.ParseError, ValueError, OverflowError, StopIteration, pa.ArrowException):
             return None
+
+    def rehearse(self) -> None:
+        """Read in the footer what `read` reads in it; raise Undecodable."""
+        with decoding("its footer"):
+            if self._columns and self._opened.num_of_stripes:
+                self.pays(1, 1)
+                self._schema()
+
+    def _schema(self) -> pa.Schema:
+        return pa.schema([self._handle.file.schema.field(number) for number in self._columns])
 
     @cached_property
     def _opened(self) -> pyorc.Reader:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from hive_bitmap.core.formats import file_tails, parquet_rows
 from hive_bitmap.core.formats.blocks import Blocks
 from hive_bitmap.core.formats.calendar_checks import as_keys, require_from
 from hive_bitmap.core.formats.key_values import KeyColumn, Values, converted, decoding, is_simple, nulls
@@ -32,6 +33,7 @@ __all__ = [
     "open_file",
     "read_rows",
     "read_together",
+    "rehearse",
     "spark_only_columns",
 ]
 
@@ -92,6 +94,16 @@ def spark_only_columns(handle: ParquetHandle, schema: Sequence[KeyColumn]) -> di
     """Return the columns that only Spark may read from this file, each with the reason, by the footer alone."""
     reasons = ((column.name, _reason(handle, column)) for column in schema)
     return {name: reason for name, reason in reasons if reason}
+
+
+def rehearse(handle: ParquetHandle, schema: Sequence[KeyColumn]) -> None:
+    """Read in the footer all that later readers of these columns read in it; raise Undecodable.
+
+    A task of a build does so before any other process opens the file.
+    """
+    file_tails.require_plain_parquet(handle.source)
+    only_spark = spark_only_columns(handle, schema)
+    parquet_rows.rehearse(handle, [column for column in schema if column.name not in only_spark])
 
 
 def _reason(handle: ParquetHandle, column: KeyColumn) -> str:

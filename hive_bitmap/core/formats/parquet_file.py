@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hive_bitmap.core import stores
+from hive_bitmap.core.formats import file_tails
 from hive_bitmap.core.formats.key_values import KeyColumn, decoding
 from hive_bitmap.core.formats.parquet_types import Conversion, conversion_for
 from hive_bitmap.errors import Undecodable
@@ -51,7 +52,7 @@ class ParquetHandle:
     @cached_property
     def field_ids(self) -> dict[str, int | None]:
         """The ids of the top-level columns by name; None for one that has no id."""
-        with decoding("footer"):
+        with decoding("its footer"):
             schema = self.metadata.schema.to_arrow_schema()
         ids = ((field.name, (field.metadata or {}).get(FIELD_ID)) for field in schema)
         return {name: None if id is None else int(id) for name, id in ids}
@@ -79,8 +80,11 @@ class ParquetHandle:
 def open_file(path: str) -> ParquetHandle:
     """Open a file and read its footer; raise FileNotFoundError, or Undecodable for a damaged or encrypted file."""
     source = stores.open_input(path)
-    with decoding("footer"):
+    with decoding("its footer"):
+        length = file_tails.parquet_footer_length(source)
         file = pq.ParquetFile(source)
+        if file.metadata.serialized_size != length:  # a signature follows, as in every file with an encrypted column
+            file_tails.require_plain_parquet(source)
         schema = file.schema_arrow
         dictionaries = frozenset(field.name for field in schema if pa.types.is_dictionary(field.type))
         return ParquetHandle(

@@ -156,6 +156,20 @@ def bytes_at_once(path: str, columns: Sequence[KeyColumn]) -> int:
     return _BATCH_BYTES
 
 
+def rehearse(handle: ParquetHandle, columns: Sequence[KeyColumn]) -> None:
+    """Read in the footer all that `read_rows` and `read_together` read in it, with both readers; raise Undecodable."""
+    with decoding("its footer"):
+        output, blocks = _output(handle, columns), range(handle.metadata.num_row_groups)
+        _stored_types(handle, output)
+        _largest_row(handle, output.names, blocks)
+        for name in output.names:
+            handle.is_delta(name, blocks)
+        handle.reader()
+    if _duckdb_can(handle):
+        with contextlib.suppress(duckdb.Error):  # then pyarrow reads the file
+            _by_numbers([stores.local_path(handle.path)], output.names, [np.array([-1])])
+
+
 def _duckdb_can(handle: ParquetHandle) -> bool:
     """Return whether DuckDB reads exactly this file, with its columns under their names and in their stored types.
 

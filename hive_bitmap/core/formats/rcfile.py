@@ -50,7 +50,7 @@ def _groups(file: ByteStream, mark: bytes, end: int, decompress: Callable[[bytes
 
 
 def _rows(key: bytes, decompress: Callable[[bytes], bytes]) -> int:
-    with decoding("key of a row group"):
+    with decoding("the key of a row group"):
         try:
             found = decompress(key)
         except zlib.error as error:

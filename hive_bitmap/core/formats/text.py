@@ -64,7 +64,7 @@ def _count(chunks: Iterator[bytes]) -> int:
 
 
 def _unzipped(source: pa.NativeFile) -> Iterator[bytes]:
-    with decoding("gzip"), pa.CompressedInputStream(source, "gzip") as stream:
+    with decoding("its gzip stream"), pa.CompressedInputStream(source, "gzip") as stream:
         while data := stream.read(CHUNK_BYTES):
             yield data
 

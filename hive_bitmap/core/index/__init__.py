@@ -10,6 +10,7 @@ __all__ = [
     "deletion",
     "fingerprint",
     "generation",
+    "key_columns",
     "listing_digest",
     "lookup",
     "manifest",

@@ -17,7 +17,15 @@ import pyarrow as pa
 from hive_bitmap.core.bitmaps import ENCODINGS
 from hive_bitmap.core.columns import Column, find
 from hive_bitmap.core.durations import interval_of, seconds_of
-from hive_bitmap.core.table_info import VARIABLE, Table, full_name, in_spark, index_table_name, quote
+from hive_bitmap.core.index.key_columns import (
+    BUCKET_NAME,
+    KEY_TYPES,
+    OFFSET_NAME,
+    OFFSETS_NAME,
+    base_type,
+    require_keys,
+)
+from hive_bitmap.core.table_info import Table, full_name, in_spark, index_table_name, quote
 from hive_bitmap.errors import AlreadyExists, InvalidProperty, Unsupported, nearest, suggestion
 
 VERSION = "1"
@@ -30,25 +38,8 @@ OWN_PROPERTIES = ("encoding", "compression", "comment", "enabled", "auto_refresh
 REFRESH_INTERVAL = "30 seconds"
 BY_NAME = -1  # in `valid_schemas`, stands for those of all files whose columns are found by name (`Format.by_name`)
 COMPRESSIONS = ("zstd", "snappy", "gzip")  # of the shards; Hive before 4 has no zstd
-BUCKET, OFFSET = pa.field("_bucketname", pa.string()), pa.field("_offset", pa.int64())
-OFFSETS = pa.field("_offsets", pa.list_(pa.int64()))
-KEY_TYPES = (
-    "boolean",
-    "tinyint",
-    "smallint",
-    "int",
-    "bigint",
-    "float",
-    "double",
-    "decimal",
-    "string",
-    "varchar",
-    "char",
-    "binary",
-    "date",
-    "timestamp",
-    "timestamp_ntz",
-)
+BUCKET, OFFSET = pa.field(BUCKET_NAME, pa.string()), pa.field(OFFSET_NAME, pa.int64())
+OFFSETS = pa.field(OFFSETS_NAME, pa.list_(pa.int64()))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,21 +163,16 @@ def define(
         raise InvalidProperty("an index needs at least one column")
     if of := from_table(table):
         raise Unsupported(f"table {table.full_name} holds the index {of.name} on {of.full_table}: it is not indexed")
-    partition_names = {column.name.lower() for column in table.partition_columns}
-    for wanted in columns:
-        if wanted.lower() in partition_names:
-            raise Unsupported(
-                f"column {wanted!r} partitions table {table.full_name}: partitions are pruned without an index"
-            )
     home = f"table {table.full_name}"
     for column in table.partition_columns:
-        if _base_type(column) not in KEY_TYPES:
-            raise Unsupported(f"column {column.name!r}, {column.type}, partitions {home}: no index table can be so")
+        if base_type(column) not in KEY_TYPES:
+            raise Unsupported(
+                f"{home} is partitioned by {column.name!r} ({column.type}), which index tables do not support"
+            )
+    require_keys(table, columns)
     chosen = [find(table.columns, wanted, home) for wanted in columns]
     ordered = tuple(column for column in table.columns if column in chosen)
-    for column in ordered:
-        _check_key(column, home)
-    _require_of_lake(table, ordered, where=where, index_table=index_table)
+    _require_of_lake(table, where=where, index_table=index_table)
     kind = one_of("type", type.upper(), TYPES)
     index = check_name(name or default_name([column.name for column in ordered]))
     source = table.lake.kind if table.lake else ""
@@ -211,18 +197,11 @@ def define(
     )
 
 
-def _require_of_lake(table: Table, columns: Sequence[Column], *, where: str, index_table: str | None) -> None:
+def _require_of_lake(table: Table, *, where: str, index_table: str | None) -> None:
     """Raise Unsupported for what an index on a lake table cannot be."""
     if table.lake is None:
         return
     home = f"{table.lake.kind} table {table.full_name}"
-    for column in columns:
-        if column.name in table.lake.partitioned_by:
-            raise Unsupported(f"column {column.name!r} partitions {home}: its files are pruned without an index")
-        if _base_type(column) == "char":
-            raise Unsupported(
-                f"column {column.name!r} of {home} is {column.type}, which cannot be a key there: use string"
-            )
     if where:
         raise Unsupported(f"an index on {home} covers all of its files: WHERE is not supported there")
     if index_table:
@@ -482,27 +461,3 @@ def _spark_type(arrow: pa.DataType) -> str:
     if not pa.types.is_list(arrow):
         return "binary"
     return "array<int>" if arrow.value_type == pa.int32() else "array<bigint>"
-
-
-def _base_type(column: Column) -> str:
-    """Return the name of a column's type without length, precision and collation."""
-    return column.type.partition("(")[0].partition(" collate ")[0]
-
-
-def _check_key(column: Column, where: str) -> None:
-    base = _base_type(column)
-    stored = {field.name for encoding in ENCODINGS.values() for field in encoding.FIELDS}
-    if column.name.lower() in {BUCKET.name, OFFSET.name, OFFSETS.name, "_cardinality", *stored}:
-        raise Unsupported(f"column {column.name!r} of {where} has the name of a column of every index table")
-    if column.name.lower().startswith("hive_bitmap"):
-        raise Unsupported(
-            f"column {column.name!r} of {where} begins with hive_bitmap, as names do that queries use themselves"
-        )
-    if VARIABLE in column.name:
-        raise Unsupported(f"column {column.name!r} of {where} holds {VARIABLE}, where SQL has the value of a variable")
-    if " collate " in column.type:
-        raise Unsupported(f"column {column.name!r} of {where} is {column.type}: collated strings cannot be keys")
-    if column.default:
-        raise Unsupported(f"column {column.name!r} of {where} has a default value, which old files do not hold")
-    if base not in KEY_TYPES:
-        raise Unsupported(f"column {column.name!r} of {where} is {column.type}: keys are {', '.join(KEY_TYPES)}")

@@ -19,8 +19,7 @@ from hive_bitmap.errors import HiveBitmapError, InvalidPredicate
 COMPARISONS = ("=", "==", "<=>", "<>", "!=", "<", "<=", ">", ">=")
 MOST_DEPTH, MOST_STORED_DEPTH = 50, 150  # parentheses inside one another; conditions grow where they are cut
 SUPPORTED = (
-    "Only partition columns are supported, compared with literals (=, <>, <, <=, >, >=, IN, BETWEEN, IS NULL), joined "
-    "by AND, OR and NOT, e.g. partition=1 or partition=2/partition in (1,2)"
+    "partition columns, compared with literals (=, <>, <, <=, >, >=, IN, BETWEEN, IS NULL), joined by AND, OR and NOT"
 )
 _END = Token("end", "<EOF>", -1, "")
 _TYPE = re.compile(r"[A-Z]\w*")
@@ -70,9 +69,7 @@ class Grammar:
             self.unsupported()
 
     def unsupported(self) -> NoReturn:
-        raise self.tokens.error(
-            f"mismatched input '{self.tokens.token.text}'. Unsupported WHERE expression. {SUPPORTED}"
-        )
+        raise self.tokens.error(f"mismatched input '{self.tokens.token.text}' in WHERE, which takes {SUPPORTED}")
 
     def expect(self, word: str) -> None:
         if not self.tokens.accept(word):

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -21,20 +20,20 @@ from hive_bitmap.core.explaining.measures import seconds, size
 from hive_bitmap.core.explaining.reports import Report, Reports
 from hive_bitmap.core.index import deletion, listing_digest, markers, roots
 from hive_bitmap.core.index.definition import REFRESH_INTERVAL, Definition, define, flag, require_distinct
+from hive_bitmap.core.index.key_columns import require_keys
 from hive_bitmap.core.index.manifest import FILES, SHARDS
 from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import BuildFailed, InvalidProperty, StoreError, Unsupported
-from hive_bitmap.spark.building import build_job, partition_change, staging
+from hive_bitmap.spark.building import attempts, partition_change
+from hive_bitmap.spark.building.attempts import ProgressCallback
 from hive_bitmap.spark.building.build_scope import BuildPlan, plan_attachment, plan_creation, plan_rebuild, plan_refresh
-from hive_bitmap.spark.building.file_groups import jobs
-from hive_bitmap.spark.building.partition_change import Change, Content
-from hive_bitmap.spark.building.progress import BuildProgress
+from hive_bitmap.spark.building.partition_change import Content
 from hive_bitmap.spark.building.publish import Switch, drop_remains, publish
 from hive_bitmap.spark.building.refresh import from_scratch
 from hive_bitmap.spark.metastore import base_files as sources
 from hive_bitmap.spark.metastore import metastore, permission
 from hive_bitmap.spark.metastore.base_files import Spec
-from hive_bitmap.spark.metastore.file_listing import format_of, require_no_stream
+from hive_bitmap.spark.metastore.file_listing import format_of, require_no_stream, require_plain_options
 from hive_bitmap.spark.metastore.identity import metastore_id
 from hive_bitmap.spark.registry import catalog, locations, trust
 from hive_bitmap.spark.registry.catalog import Index
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 AUTO_UPDATE = "hive.optimize.index.autoupdate"  # Hive's setting, for the default of auto_refresh
-ProgressCallback = Callable[[BuildProgress], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,10 +76,14 @@ class BuildReport(Report):
         return f"BuildReport({self})"
 
     def __str__(self) -> str:
+        of = f"{self.definition.name} on {self.definition.full_table}"
+        if self.untouched and not self.base_files:
+            return f"{of}: up to date, nothing to read; looked at in {seconds(self.seconds)}"
         read = f"{self.files_read:,} files of {size(self.bytes_read)} read in {seconds(self.seconds)}"
         has = f"{self.base_rows:,} rows indexed in {size(self.index_bytes)}"
         left = f"; {len(self.unindexed):,} files could not be indexed" if self.unindexed else ""
-        return f"{self.definition.name} on {self.definition.full_table}: {read}; {has}{left}"
+        rest = f"; {self.untouched:,} other partitions are up to date" if self.untouched else ""
+        return f"{of}: {read}; {has}{left}{rest}"
 
     def _cells(self) -> dict[str, str]:
         return {
@@ -89,7 +91,7 @@ class BuildReport(Report):
             "table": self.definition.full_table,
             "columns": ", ".join(self.definition.column_names),
             "files read": f"{self.files_read:,}, {size(self.bytes_read)}",
-            "rows indexed": f"{self.base_rows:,}",
+            "rows indexed": "up to date" if self.untouched and not self.base_files else f"{self.base_rows:,}",
             "size": size(self.index_bytes),
             "not indexed": f"{len(self.unindexed):,} files" if self.unindexed else "",
             "time": seconds(self.seconds),
@@ -130,6 +132,7 @@ def build(
     anything is written, and BuildFailed if the job or the publishing fails.
     """
     started = time.monotonic()
+    metastore.require_hive(spark)
     if auto_refresh and deferred:
         raise InvalidProperty(
             "an index that is built later, WITH DEFERRED REBUILD, cannot follow its table from the start: set its "
@@ -137,13 +140,16 @@ def build(
         )
     base, indexes = catalog.table_and_indexes(spark, table)
     format_of(base)
+    require_plain_options(base)
     require_no_stream(base)
     follows = _follows_by_default(spark, type, deferred=deferred) if auto_refresh is None else auto_refresh
+    items = [[item] if isinstance(item, str) else list(item) for item in columns]
+    require_keys(base, [name for item in items for name in item])
     definitions = []
-    for item in columns:
+    for item in items:
         definition = define(
             base,
-            [item] if isinstance(item, str) else list(item),
+            item,
             name=name,
             type=type,
             encoding=encoding,
@@ -299,32 +305,25 @@ def _carry_out(
     in_work: list[str],
 ) -> list[BuildReport]:
     """Carry out a plan; add to `in_work` the folders in which this build is at work."""
-    base, needed = planned.base, [change for change in planned.changes if not change.refresh.up_to_date]
-    mine = metastore_id(spark)
+    base, mine = planned.base, metastore_id(spark)
     try:
         for scope in planned.scopes:
             roots.claim(scope.definition, mine)
             in_work.append(scope.definition.root)
-        in_work += [change.folder for change in needed]
-        partition_change.start(needed)
-        with staging.for_build(spark, base, needed) as staged, ThreadPoolExecutor(1) as pool:
-            # Spark caches file listings: a full scan in this session must not miss files that the index covers.
-            refreshed = pool.submit(metastore.refresh_files, spark, base)
-            reports = build_job.run(spark, jobs(spark, base, needed, staged), progress)
-            refreshed.result()
+        planned, reports = attempts.index_files(spark, planned, progress, mine, in_work)
         contents = partition_change.finish(planned.changes, reports)
         changed = sources.changed(base, planned.sources)
     except (OSError, StoreError) as e:
-        _delete_unfinished(planned, needed, created, mine)
+        _delete_unfinished(planned, created, mine)
         raise BuildFailed(f"the build failed, the published index is untouched: {e}") from e
     except BaseException:
-        _delete_unfinished(planned, needed, created, mine)
+        _delete_unfinished(planned, created, mine)
         raise
     publish(spark, base, [_switch(planned, number, contents, created) for number in range(len(planned.scopes))])
     for scope in planned.scopes:
         if scope.remains:
             drop_remains(spark, scope.elsewhere or scope.definition)
-    if needed or created:
+    if attempts.to_build(planned) or created:
         _warn_of_untrusted(spark, planned)
     return Reports(_report(planned, number, contents, changed, started) for number in range(len(planned.scopes)))
 
@@ -338,11 +337,11 @@ def _warn_of_untrusted(spark: SparkSession, planned: BuildPlan) -> None:
             log.warning("built, but not used by queries: %s", why)
 
 
-def _delete_unfinished(planned: BuildPlan, changes: Sequence[Change], created: bool, mine: str) -> None:
+def _delete_unfinished(planned: BuildPlan, created: bool, mine: str) -> None:
     """Delete the generations that were begun, and the roots of new indexes; what fails is left to `clean`."""
+    attempts.delete_begun(planned, mine)
     try:
-        for number, scope in enumerate(planned.scopes):
-            deletion.delete([change.folder for change in changes if change.index == number], scope.definition, mine)
+        for scope in planned.scopes:
             if created or scope.elsewhere is not None:
                 deletion.remove_root(scope.definition, mine)
     except (OSError, StoreError) as e:

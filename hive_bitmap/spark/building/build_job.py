@@ -13,11 +13,20 @@ import pyarrow as pa
 from hive_bitmap.core import stores
 from hive_bitmap.core.parallel import THREADS, batches, map_parallel
 from hive_bitmap.errors import BuildFailed
-from hive_bitmap.spark.building.group_indexing import AHEAD_BYTES, Group, ShardReport, index_group
+from hive_bitmap.spark.building.group_indexing import AHEAD_BYTES, Group, ShardReport, index_group, try_files
 from hive_bitmap.spark.building.progress import BuildProgress, reported
 from hive_bitmap.spark.building.shard_compaction import Compaction, compact_shards
 from hive_bitmap.spark.tasks import distribution
-from hive_bitmap.spark.tasks.distribution import cause, cuts, received, require_python, sent
+from hive_bitmap.spark.tasks.children import Died
+from hive_bitmap.spark.tasks.distribution import (
+    cause,
+    cuts,
+    in_child_processes,
+    is_worker_death,
+    received,
+    require_python,
+    sent,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,12 +44,16 @@ class Job:
         return self.work if isinstance(self.work, Group) else self.work.group
 
 
+class WorkerDied(BuildFailed):
+    """A build in which a Python worker ended, as by a signal."""
+
+
 def run(
     spark: SparkSession, jobs: Sequence[Job], progress: Callable[[BuildProgress], None] | None
 ) -> list[ShardReport]:
     """Run the jobs in tasks and return their reports, with the numbers of the indexes in the build.
 
-    Raise BuildFailed, and Unsupported as `require_python`.
+    Raise BuildFailed, WorkerDied, and Unsupported as `require_python`.
     """
     if not jobs:
         return []
@@ -51,7 +64,26 @@ def run(
             capacity = [end - start for start, end in cuts(spark, len(jobs))]
             return distribution.run(spark, balanced(jobs, capacity), partial(run_jobs, counter=counter))
         except Exception as e:  # no narrower class: without py4j (Spark Connect) its errors cannot be imported
-            raise BuildFailed(f"the build failed, the published index is untouched: {cause(e)}") from e
+            raise _failed(e) from e
+
+
+def fatal_files(spark: SparkSession, jobs: Sequence[Job]) -> dict[str, str]:
+    """Try each base file of the jobs in a child process of a task; return those that end it, with the reason.
+
+    Raise BuildFailed.
+    """
+    groups = [job.work for job in jobs if isinstance(job.work, Group)]
+    files = [replace(group, paths=(path,)) for group in groups for path in group.paths]
+    try:
+        found = in_child_processes(spark, files, try_files)
+    except Exception as e:  # no narrower class, as in `run`
+        raise _failed(e) from e
+    return {file.paths[0]: died.reason for file, died in zip(files, found, strict=True) if isinstance(died, Died)}
+
+
+def _failed(error: Exception) -> BuildFailed:
+    failure = WorkerDied if is_worker_death(error) else BuildFailed
+    return failure(f"the build failed, the published index is untouched: {cause(error)}")
 
 
 def balanced(jobs: Sequence[Job], capacity: Sequence[int]) -> list[Job]:

@@ -6,8 +6,9 @@ A file that several indexes need is opened once, for all of them.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from hive_bitmap.core.index.definition import schema_crc
@@ -62,14 +63,29 @@ def grouped(files: Sequence[FileStatus], target: int) -> Iterator[Sequence[FileS
         yield group
 
 
-def jobs(spark: SparkSession, base: Table, changes: Sequence[Change], staging: str = "") -> list[Job]:
+def jobs(
+    spark: SparkSession,
+    base: Table,
+    changes: Sequence[Change],
+    staging: str = "",
+    fatal: Mapping[str, str] = MappingProxyType({}),
+) -> list[Job]:
     """Return the jobs of a build: groups of base files to index, for all indexes that need them, and shards to rewrite.
 
-    `staging` is the folder of `staging.staged`; empty for a format that tasks read themselves.
+    `staging` is the folder of `staging.staged`; empty for a format that tasks read themselves. `fatal` are as in Group.
     """
     options = ReadOptions(format_of(base), base.columns, metastore.time_zone(spark), staging)
     crc = schema_crc(base.columns, options.time_zone, serde.read_properties(base))
-    template = Group(partition=0, paths=(), bytes=0, read_options=options, schema_crc=crc, definitions=(), folders=())
+    template = Group(
+        partition=0,
+        paths=(),
+        bytes=0,
+        read_options=options,
+        schema_crc=crc,
+        definitions=(),
+        folders=(),
+        fatal=dict(fatal),
+    )
     return jobs_like(template, changes, parallelism(spark))
 
 

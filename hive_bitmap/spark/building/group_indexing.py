@@ -46,7 +46,8 @@ class Group:
 
     `bytes` is the total size of the files as listed. `folders` holds the new generation of each of `definitions`.
     `schema_crc` is the checksum of the base table's schema, which the manifest records for each file. `immutable` are
-    those of the files, by path, that are never written again: how the log of the table lists them.
+    those of the files, by path, that are never written again: how the log of the table lists them. `fatal` are those at
+    which a library ends the process that reads them, by path, with the reason for the manifest.
     """
 
     partition: int
@@ -57,6 +58,7 @@ class Group:
     definitions: tuple[Definition, ...]
     folders: tuple[str, ...]
     immutable: Mapping[str, FileStatus] = field(default_factory=dict)
+    fatal: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,6 +102,12 @@ def index_group(group: Group) -> list[ShardReport]:
             reports += _write_shards(group, waiting)
             waiting, size = [], 0
     return reports + _write_shards(group, waiting)
+
+
+def try_files(group: Group) -> None:
+    """Index the files of a group as `index_group` does, and keep nothing of it."""
+    for path in group.paths:
+        _index_file(group, path)
 
 
 def index_rows(definition: Definition, keys: pa.Table, bucket: str, offset: int) -> pa.Table:
@@ -148,17 +156,24 @@ def _matching_nothing(path: str) -> Fingerprint:
 
 
 def _index_blocks(group: Group, found: Fingerprint) -> IndexedFile:
+    if found.path in group.fatal:
+        return _unindexed(group, found, group.fatal[found.path])
     format, schema = group.read_options.file_format(), group.read_options.schema
+    columns = group.read_options.key_columns(schema)
     try:
         handle = format.open_file(found.path)
+        format.rehearse(handle, columns)
         blocks = format.blocks(handle)
-        spark_only = format.spark_only_columns(handle, group.read_options.key_columns(schema))
+        spark_only = set(format.spark_only_columns(handle, columns))
     except Undecodable as e:
         return _unindexed(group, found, str(e))
     rows = tuple(_rows_or_reason(group, definition, found.path, handle, blocks) for definition in group.definitions)
+    for definition, of_index in zip(group.definitions, rows, strict=True):
+        if isinstance(of_index, str):  # nor is it read for the queries that another index serves
+            spark_only.update(definition.column_names)
     known = {name.lower() for column in schema for name in (column.name, column.file_name)}
     foreign = tuple(sorted({name.lower() for name in format.names(handle)} - known))
-    return IndexedFile(found, blocks, tuple(spark_only), rows, foreign, format.by_name(handle))
+    return IndexedFile(found, blocks, tuple(sorted(spark_only)), rows, foreign, format.by_name(handle))
 
 
 def _rows_or_reason(group: Group, definition: Definition, path: str, handle: Any, blocks: Blocks) -> pa.Table | str:

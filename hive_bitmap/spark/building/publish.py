@@ -202,7 +202,9 @@ def _index_table(spark: SparkSession, base: Table, switch: Switch) -> Table:
         raise BuildFailed(f"index {definition.name} on {definition.full_table} was dropped while it was built")
     [table] = found
     if not _is_same(table, switch.former or definition):
-        raise BuildFailed(f"index {definition.name} on {definition.full_table} was made anew while it was built")
+        raise BuildFailed(
+            f"another build has created index {definition.name} on {definition.full_table} since this one began"
+        )
     owner = from_table(table)
     if owner is not None and owner.encoding != definition.encoding:
         return _replace_table(spark, base, table, replace(switch, definition=_as_set(owner, definition)))
@@ -331,7 +333,7 @@ def _failure(switches: Sequence[Switch], done: int, switched: int | None, error:
     names = [switch.definition.name for switch in switches]
     published = f"; published before it: {', '.join(names[:done])}" if done else ""
     later = f"; not published: {', '.join(names[done + 1 :])}" if names[done + 1 :] else ""
-    state = "its old state stays"
+    state = "nothing of it stays" if switches[done].created else "its old state stays"
     if switched:
         state += f", but for {switched:,} of {len(switches[done].folders):,} partitions that are switched"
     left = "; what was built of it is left to clean" if switched is None else ""

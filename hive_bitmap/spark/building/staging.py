@@ -35,7 +35,8 @@ from hive_bitmap.spark.metastore.identity import metastore_id
 from hive_bitmap.spark.metastore.metastore import is_cached
 from hive_bitmap.spark.metastore.session_settings import settings
 from hive_bitmap.spark.registry import locations
-from hive_bitmap.spark.tasks.distribution import cause, with_store_settings
+from hive_bitmap.spark.tasks import worker_python
+from hive_bitmap.spark.tasks.distribution import failure, with_store_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -127,9 +128,9 @@ def _stage(spark: SparkSession, base: Table, wanted: Sequence[Source], columns: 
     prints = {found.path: found for found in map_parallel(_fingerprint, files) if found is not None}
     try:
         task = with_store_settings(spark, write, folder=folder)
-        rows = _values(spark, base, wanted, columns).mapInArrow(task, PARTS).collect()
+        rows = worker_python.map_in_arrow(_values(spark, base, wanted, columns), task, PARTS).collect()
     except Exception as e:  # no narrower class: without py4j (Spark Connect) its errors cannot be imported
-        raise BuildFailed(f"Spark cannot read table {base.full_name}: {cause(e)}") from e
+        raise BuildFailed(f"Spark cannot read table {base.full_name}: {failure(spark, e)}") from e
     parts: dict[str, dict[int, str]] = {path: {} for path in prints}
     for path, start, part in rows:
         if path in parts:

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from hive_bitmap.core.answering.answer_size import TooLarge
-from hive_bitmap.core.formats import FORMATS
 from hive_bitmap.core.formats.key_values import arrow_type
 from hive_bitmap.core.memory_budget import Cache
 from hive_bitmap.core.parallel import map_parallel
@@ -26,7 +25,7 @@ from hive_bitmap.core.planning.strategy import Strategy
 from hive_bitmap.errors import HiveBitmapError
 from hive_bitmap.spark.metastore import session_stores
 from hive_bitmap.spark.preparing.prepare import Prepared
-from hive_bitmap.spark.reading.read_task import ReadTask, read_task
+from hive_bitmap.spark.reading.read_task import ReadTask, bytes_at_once, read_task
 from hive_bitmap.spark.reading.superset import tasks_of
 
 if TYPE_CHECKING:
@@ -89,10 +88,8 @@ def _batches(task: ReadTask, most: int, until: float) -> list[pa.RecordBatch]:
 
     `until` is a reading of `time.monotonic`.
     """
-    format = FORMATS[task.format]
-    for path in task.paths:
-        if format.bytes_at_once(path, task.columns) > BYTES_AT_ONCE:
-            raise TooLarge(f"a block of {path} takes more than {BYTES_AT_ONCE:,} bytes when it is decoded")
+    if bytes_at_once(task) > BYTES_AT_ONCE:
+        raise TooLarge(f"a block takes more than {BYTES_AT_ONCE:,} bytes when it is decoded")
     read, size = [], 0
     for batch in read_task(task):
         size += batch.nbytes

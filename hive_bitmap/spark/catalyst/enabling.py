@@ -20,7 +20,7 @@ from hive_bitmap.spark.catalyst import callback_port, index_statements
 from hive_bitmap.spark.catalyst.extension_jar import EXTENSION
 from hive_bitmap.spark.catalyst.jvm_bridge import bridge
 from hive_bitmap.spark.catalyst.serving import Serving
-from hive_bitmap.spark.metastore import jvm_reader
+from hive_bitmap.spark.metastore import jvm_reader, metastore
 from hive_bitmap.spark.registry import catalog
 
 if TYPE_CHECKING:
@@ -80,8 +80,9 @@ def enable(spark: SparkSession) -> None:
     """Let plain `spark.sql` and DataFrames of this session, and of new sessions beside it, use indexes from now on.
 
     Queries need no change. `hive_bitmap.explain` shows what the indexes do for one; `hive_bitmap.enabled` and the other
-    settings are read each time that a plan is made. Raises Unsupported on a Spark Connect client, whose server has to
-    be started with the extension instead.
+    settings are read each time that a plan is made. Warn once, in the log, of a session without a Hive metastore, which
+    cannot have indexes. Raises Unsupported on a Spark Connect client, whose server has to be started with the extension
+    instead.
     """
     if not jvm_reader.available(spark):
         raise Unsupported(
@@ -92,6 +93,8 @@ def enable(spark: SparkSession) -> None:
     bridge(spark).enable(spark._jsparkSession, _answers(spark.sparkContext))
     catalog.on_change(_forget_indexed_columns)
     spark.conf.unset("hive_bitmap.enabled")
+    if problem := metastore.hive_problem(spark):
+        _warn_without_hive(spark.sparkContext, problem)
     _wait_at_exit(spark.sparkContext)
 
 
@@ -152,6 +155,12 @@ def wait_at_end(spark: SparkSession) -> None:
         bridge(spark).areWritesTold(spark._jsparkSession, TOLD_SECONDS)
         refresher = answers(spark).serving.refresher
         refresher.wait(min(refresher.queue.longest_interval(), LONGEST_WAIT))
+
+
+@lru_cache(maxsize=8)
+def _warn_without_hive(context: SparkContext, problem: str) -> None:
+    """Log once for an application that its sessions cannot have indexes."""
+    log.warning("no query of this session uses an index: %s", problem)
 
 
 @lru_cache(maxsize=8)

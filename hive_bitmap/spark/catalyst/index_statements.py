@@ -23,7 +23,7 @@ from hive_bitmap.spark.maintaining.attach import attach
 from hive_bitmap.spark.maintaining.drop import drop_after
 from hive_bitmap.spark.metastore import metastore
 from hive_bitmap.spark.registry import catalog
-from hive_bitmap.spark.sql.commands import IsIndexTable, columns, doomed_indexes, is_elsewhere, run
+from hive_bitmap.spark.sql.commands import IsIndexTable, columns, doomed_indexes, is_elsewhere, is_indexable, run
 from hive_bitmap.spark.sql.parse import parse
 from hive_bitmap.spark.sql.statements import DropDatabase, DropTable, Statement
 
@@ -55,7 +55,7 @@ def _answer(spark: SparkSession, kind: str, text: str) -> Any:
         _attach(spark, *json.loads(text))
         return {}
     require_characters(text)
-    statement = parse(text, partial(metastore.is_indexed_catalog, spark))
+    statement = parse(text, partial(is_indexable, spark))
     if statement is None or is_elsewhere(spark, statement):
         return None
     match kind:

@@ -22,12 +22,14 @@ def sql(spark: SparkSession, text: str, args: dict[str, Any] | list[Any] | None 
         sql(spark, "CREATE INDEX i ON TABLE sales (city) AS 'BITMAP'")
     """
     require()
+    from functools import partial
+
     from hive_bitmap.core.predicates.tokens import require_characters
     from hive_bitmap.errors import InvalidPredicate, InvalidStatement, Unsupported
     from hive_bitmap.spark.catalyst.enabling import enable, is_enabled
     from hive_bitmap.spark.catalyst.explanation import explained
     from hive_bitmap.spark.metastore import jvm_reader
-    from hive_bitmap.spark.sql.commands import is_elsewhere, run
+    from hive_bitmap.spark.sql.commands import is_elsewhere, is_indexable, run
     from hive_bitmap.spark.sql.parse import parse
 
     try:
@@ -37,7 +39,7 @@ def sql(spark: SparkSession, text: str, args: dict[str, Any] | list[Any] | None 
     classic = jvm_reader.available(spark)
     if classic and not is_enabled(spark):
         enable(spark)
-    statement = parse(text)
+    statement = parse(text, partial(is_indexable, spark))
     if statement is None:
         explanation = explained(spark, text, args) if classic else None
         return spark.sql(text, args=args) if explanation is None else explanation

@@ -1,7 +1,6 @@
 """Estimating the size and usefulness of an index before it is built, from a sample of blocks.
 
-`estimate` is the entry point. Tasks of Spark, or this process where that is sooner (`near_reads`), index the sampled
-blocks and measure the result.
+`estimate` is the entry point. Tasks of Spark index the sampled blocks and measure the result.
 """
 
 __all__ = ["estimate", "extrapolate"]

@@ -18,11 +18,12 @@ import numpy.typing as npt
 from hive_bitmap.core.explaining.measures import seconds, size
 from hive_bitmap.core.explaining.reports import Report, Reports
 from hive_bitmap.core.index.definition import Definition, define
+from hive_bitmap.core.index.key_columns import require_keys
 from hive_bitmap.errors import InvalidProperty
 from hive_bitmap.spark.building import staging
 from hive_bitmap.spark.building.file_groups import GROUP_BYTES, count_shards
 from hive_bitmap.spark.building.staged_values import ReadOptions
-from hive_bitmap.spark.estimating import near_reads
+from hive_bitmap.spark.estimating import task_reads
 from hive_bitmap.spark.estimating.extrapolate import (
     BaseTable,
     build_seconds,
@@ -35,7 +36,7 @@ from hive_bitmap.spark.estimating.sampling import FooterItem, Sample, SampleItem
 from hive_bitmap.spark.estimating.verdict import verdict
 from hive_bitmap.spark.metastore import metastore, permission
 from hive_bitmap.spark.metastore.base_files import Source, sources
-from hive_bitmap.spark.metastore.file_listing import format_of
+from hive_bitmap.spark.metastore.file_listing import format_of, require_plain_options
 from hive_bitmap.spark.tasks.distribution import parallelism
 
 if TYPE_CHECKING:
@@ -147,7 +148,9 @@ def estimate(
         raise InvalidProperty(f"a sample is a share of the blocks between 0 and 1, not {sample}")
     base = metastore.describe(spark, table)
     read_options = ReadOptions(format_of(base), base.columns, metastore.time_zone(spark))
+    require_plain_options(base)
     items = [[item] if isinstance(item, str) else list(item) for item in columns]
+    require_keys(base, [name for item in items for name in item])
     definitions = [define(base, item, type=type, encoding=encoding, compression=compression) for item in items]
     keys = sorted({name for definition in definitions for name in definition.column_names})
     permission.require_reading(spark, base, keys, "an estimate")
@@ -174,8 +177,7 @@ def _estimates(
         ]
         for number, definition in enumerate(definitions)
     ]
-    rows = sum(int(footers.rows[blocks].sum()) for chosen in blocks_of for blocks in chosen)
-    measured = iter(near_reads.samples(spark, [item for items in work for item in items], rows))
+    measured = iter(task_reads.samples(spark, [item for items in work for item in items]))
     samples = [[next(measured) for _ in items] for items in work]
     return Reports(_estimate(d, number, footers, samples[number], cores) for number, d in enumerate(definitions))
 
@@ -186,7 +188,7 @@ def _read_footers(
     """Read the footers of all files; files that cannot be read have no blocks."""
     files = [file for source in found for file in source.files]
     columns = tuple(definition.columns for definition in definitions)
-    read = near_reads.footers(spark, [FooterItem(file.path, columns, options) for file in files])
+    read = task_reads.footers(spark, [FooterItem(file.path, columns, options) for file in files])
     filled = [np.flatnonzero(rows) for rows, _ in read]
     none = [np.zeros(0, np.int64)]
     return _Footers(

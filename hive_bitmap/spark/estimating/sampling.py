@@ -113,7 +113,7 @@ def read_footer(item: FooterItem) -> tuple[Longs, Longs]:
         handle = format.open_file(item.path)
         blocks = format.blocks(handle)
     except (Undecodable, FileChanged, FileNotFoundError):
-        return np.zeros(0, np.int64), np.zeros((len(item.columns), 0), np.int64)
+        return no_blocks(item)
     size = np.empty((len(item.columns), len(blocks)), np.int64)
     for index, columns in enumerate(item.columns):
         try:
@@ -121,6 +121,11 @@ def read_footer(item: FooterItem) -> tuple[Longs, Longs]:
         except Undecodable:
             size[index] = blocks.length
     return blocks.rows, size
+
+
+def no_blocks(item: FooterItem) -> tuple[Longs, Longs]:
+    """Return what `read_footer` returns of a file without blocks."""
+    return np.zeros(0, np.int64), np.zeros((len(item.columns), 0), np.int64)
 
 
 def choose_blocks(rows: Longs, size: Longs, share: float) -> Longs:
@@ -145,7 +150,7 @@ def measure(item: SampleItem) -> Sample:
     try:
         indexed = list(_index_rows(item))
     except (Undecodable, FileChanged, FileNotFoundError) as e:
-        return Sample(blocks=0, size=0, index_rows=0, keys=0, recurrences=0, cost=Cost(), seconds=0.0, reason=str(e))
+        return not_indexed(str(e))
     parts, found = [rows for rows, _ in indexed], [one for _, one in indexed]
     rows = shard.sort(pa.concat_tables(parts), item.definition.column_names)
     seconds = time.perf_counter() - started
@@ -167,6 +172,11 @@ def measure(item: SampleItem) -> Sample:
         rare_rows=float(np.quantile(key_rows, RARE, method="lower")),
         rare_blocks=float(np.quantile(blocks, RARE, method="lower")),
     )
+
+
+def not_indexed(reason: str) -> Sample:
+    """Return the sample of blocks that cannot be indexed."""
+    return Sample(blocks=0, size=0, index_rows=0, keys=0, recurrences=0, cost=Cost(), seconds=0.0, reason=reason)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from hive_bitmap.core.index.partition_conditions import without
 from hive_bitmap.core.table_info import Table
-from hive_bitmap.errors import NotFound, Unsupported
+from hive_bitmap.errors import NotFound, PartitionNotFound, Unsupported
 from hive_bitmap.spark.building import publish
 from hive_bitmap.spark.building.publish import Doomed
 from hive_bitmap.spark.metastore import alter_table, metastore
@@ -86,8 +86,8 @@ def _drop_partitions(spark: SparkSession, base: Table, index: Index, indexes: Se
     definition = index.definition
     if not definition.where:
         raise Unsupported(
-            f"Index '{definition.name}' was not created with explicit partitions."
-            " Partial drop by partition is not supported."
+            f"index {definition.name} covers all partitions: only partitions of an index that was created with WHERE "
+            "can be dropped from it"
         )
     if not index.trusted:
         raise Unsupported(index.problem)
@@ -96,7 +96,7 @@ def _drop_partitions(spark: SparkSession, base: Table, index: Index, indexes: Se
     before, chosen = (covered(spark, base, text, known) for text in (definition.where, where))
     dropped = [values for values, had, drops in zip(known, before, chosen, strict=True) if had and drops]
     if not dropped:
-        raise NotFound(f"Index '{definition.name}' does not contain partitions: {where}")
+        raise PartitionNotFound(f"index {definition.name} covers no partition where {where}")
     if len(dropped) == sum(before):
         publish.drop(spark, base, publish.doomed(spark, index, indexes))
         return

@@ -12,7 +12,7 @@ from hive_bitmap.core import stores
 from hive_bitmap.core.parallel import map_parallel
 from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.core.table_info import Partition, Table, Values
-from hive_bitmap.errors import NotFound, Unsupported
+from hive_bitmap.errors import NotFound, PartitionNotFound, Unsupported
 from hive_bitmap.spark.metastore import delta_log, iceberg_log, lake_tables, metastore, serde
 from hive_bitmap.spark.metastore.file_listing import files_of
 
@@ -102,7 +102,7 @@ def matching(base: Table, spec: Spec | None, known: Sequence[Values]) -> list[Va
     found = matching_any(base, [spec], known)
     if not found:
         said = ", ".join(f"{name}={'NULL' if value is None else value}" for name, value in spec.items())
-        raise NotFound(f"partition ({said}) does not exist in table {base.full_name}")
+        raise PartitionNotFound(f"no partition ({said}) in table {base.full_name}")
     return found
 
 

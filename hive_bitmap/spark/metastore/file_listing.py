@@ -108,6 +108,13 @@ def format_of(table: Table) -> str:
     return table.provider.lower()
 
 
+def require_plain_options(table: Table) -> None:
+    """Raise Unsupported for a table with an option because of which no query would use its index."""
+    why = None if serde.read_properties(table) else why_option_unsupported(table)
+    if why is not None:
+        raise Unsupported(f"{why}, so no query of table {table.full_name} would use its index")
+
+
 def why_unsupported(settings: Mapping[str, str], table: Table) -> str | None:
     """Return why a reader with these settings might read the table differently; None if it does not."""
     for name, value in settings.items():

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
 from hive_bitmap.core.table_info import NULL_PARTITION, Partition, Table, Values, hadoop_path
-from hive_bitmap.errors import NotFound, ServerError
+from hive_bitmap.errors import DatabaseNotFound, ServerError
 from hive_bitmap.spark.metastore import jvm_reader, table_ddl
 from hive_bitmap.spark.metastore.jvm_reader import Bridge, bridge, table_from
 from hive_bitmap.spark.metastore.protocol import Changes
@@ -44,7 +44,7 @@ class JvmMetastore(SqlMetastore):
             return [Table(database=database, name=names[0], kind="TEMPORARY")]
         try:
             return _described(jvm, database, names)
-        except NotFound:
+        except DatabaseNotFound:
             return []
         except PySparkException as e:
             if not is_unknown_kind(e):
@@ -175,7 +175,7 @@ def _metastore_errors() -> Iterator[None]:
             cause = cause.getCause()
         reason = str(cause.toString()).partition("\n")[0]
         if "UnknownDBException" in reason:
-            raise NotFound(f"no such database: {reason.rpartition(' ')[2].rstrip(')')}") from e
+            raise DatabaseNotFound(f"no such database: {reason.rpartition(' ')[2].rstrip(')')}") from e
         if "Invalid method name" in reason:
             advice = "set spark.sql.hive.metastore.version and spark.sql.hive.metastore.jars to what the metastore is"
             raise ServerError(f"the metastore is not of this session's client's version ({reason}): {advice}") from e

@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from hive_bitmap.core.table_info import SESSION_CATALOG, Partition, Table, hadoop_path, index_table_name, name_parts
-from hive_bitmap.errors import NotFound, Unsupported
+from hive_bitmap.errors import NotFound, TableNotFound, Unsupported
 from hive_bitmap.spark.metastore import delta_log, iceberg_log, jvm_reader, session_stores
 from hive_bitmap.spark.metastore.jvm_metastore import JvmMetastore
 from hive_bitmap.spark.metastore.protocol import Metastore
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 # The first that is available for a session serves it. To add one, write its module and add it here.
 METASTORES: Sequence[Metastore] = (JvmMetastore(), SqlMetastore())
 GLOBAL_TEMP = "global_temp"  # Spark's database of global temporary views, which is not in the metastore
+CATALOG_IMPLEMENTATION = "spark.sql.catalogImplementation"
 SESSION_VIEWS = "session"  # from Spark 4.2 on, in place of a database, the name of that of a session's temporary views
 
 
@@ -49,6 +50,23 @@ def split_name(spark: SparkSession, name: str) -> tuple[str, str, str]:
 def is_indexed_catalog(spark: SparkSession, name: str) -> bool:
     """Return whether tables of another catalog than the session's own may have indexes: one of Iceberg's."""
     return iceberg_log.is_catalog(spark, name)
+
+
+def hive_problem(spark: SparkSession) -> str:
+    """Return why tables of this session end with it, and what to do; "" if a Hive metastore keeps them."""
+    implementation = spark.conf.get(CATALOG_IMPLEMENTATION, "in-memory")
+    if implementation == "hive":
+        return ""
+    return (
+        f"this session has no Hive metastore to keep indexes in ({CATALOG_IMPLEMENTATION} is {implementation}): create "
+        "the session with SparkSession.builder.enableHiveSupport(), in a new process"
+    )
+
+
+def require_hive(spark: SparkSession) -> None:
+    """Raise Unsupported if the session has no Hive metastore: indexes would end with it, and their files would stay."""
+    if problem := hive_problem(spark):
+        raise Unsupported(problem)
 
 
 def catalog_of(spark: SparkSession, database: str) -> str:
@@ -109,7 +127,7 @@ def describe_with(spark: SparkSession, name: str, others: Callable[[str, str], l
     if database == GLOBAL_TEMP:
         if spark.catalog.tableExists(name):
             return Table(database=database, name=table, kind="TEMPORARY"), []
-        raise NotFound(f"no global temporary view {table!r}")
+        raise TableNotFound(f"no global temporary view {table!r}")
     try:
         found = _with_stores(spark).describe(spark, database, [table, *others(database, table)], _view(name))
     except AnalysisException as e:
@@ -134,7 +152,7 @@ def _describe_elsewhere(spark: SparkSession, catalog: str, database: str, table:
     session_stores.use(spark)
     found = iceberg_log.table_of_catalog(spark, catalog, database, table)
     if found is None:
-        raise NotFound(f"no table {table!r} in {catalog}.{database}")
+        raise TableNotFound(f"no table {table!r} in {catalog}.{database}")
     return found
 
 

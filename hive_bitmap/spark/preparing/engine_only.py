@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hive_bitmap.core.columns import Column
-from hive_bitmap.core.formats import FORMATS
 from hive_bitmap.core.formats.key_values import KeyColumn
 from hive_bitmap.core.planning.planner import EngineSkips
 from hive_bitmap.core.selecting.candidates import WholeFile
-from hive_bitmap.errors import Undecodable
 from hive_bitmap.spark.metastore import serde
 from hive_bitmap.spark.preparing.request import ResolvedTable
-
-MOST_WHOLE_FILES = 500  # more files to be read whole than this are not opened one by one to see whether they can be
 
 
 def engine_skips(resolved: ResolvedTable) -> EngineSkips:
@@ -24,35 +20,21 @@ def engine_skips(resolved: ResolvedTable) -> EngineSkips:
 
 
 def why_unreadable(
-    format: str,
-    columns: Sequence[KeyColumn],
-    whole: Sequence[WholeFile],
-    needed: Sequence[Column],
-    known: Sequence[str],
+    columns: Sequence[KeyColumn], whole: Sequence[WholeFile], needed: Sequence[Column], known: Sequence[str]
 ) -> dict[str, str]:
     """Why only Spark can read some of these `columns`, by path of the file, or by "" where it holds of all files.
 
     `whole` are the files to be read whole, `needed` the columns of the table that the request needs; `known` are
-    the partition columns whose values have an Arrow type.
+    the partition columns whose values have an Arrow type. Only Spark reads the whole files: no build has opened them as
+    they are now, or found that it can index them, and a damaged footer may end the process in which C++ reads it.
     """
     read = {*known, *(column.name for column in columns)}
     if missing := [column.name for column in needed if column.name not in read]:
         return {"": f"only Spark can read the values of partition column {missing[0]!r}"}
     if defaulted := [column.name for column in needed if column.default]:
         return {"": f"only Spark knows the default value of column {defaulted[0]!r}"}
-    if len(whole) > MOST_WHOLE_FILES:
-        return {"": f"{len(whole)} files are not indexed as they are now"}
-    return _undecodable(format, columns, whole)
+    return {file.status.path: _why_whole(file) for file in whole}
 
 
-def _undecodable(format: str, columns: Sequence[KeyColumn], whole: Sequence[WholeFile]) -> dict[str, str]:
-    reasons = {}
-    for file in whole:
-        path = file.status.path
-        try:
-            spark_only = FORMATS[format].spark_only_columns(FORMATS[format].open_file(path), columns)
-            if spark_only:
-                reasons[path] = f"only Spark can read {path}: {next(iter(spark_only.values()))}"
-        except (Undecodable, FileNotFoundError) as e:
-            reasons[path] = f"only Spark can read {path}: {e}"
-    return reasons
+def _why_whole(file: WholeFile) -> str:
+    return f"only Spark reads {file.status.path}: {file.reason or 'no index knows it as it is now'}"

@@ -247,10 +247,15 @@ def _inputs(case: _Case, snapshot: Snapshot, reading: Reading) -> PlanInputs:
 
 
 def _unreadable(case: _Case, reading: Reading) -> dict[str, str]:
-    """Why tasks of ours cannot read some of the files. What is not known of a lake table's counts, Spark counts."""
+    """Why tasks of ours cannot read some of the files.
+
+    A count needs no file read by them: Spark counts what the index does not know, if it tells which files it reads.
+    """
     lake, whole = case.resolved.base.lake, reading.results.whole_files
+    spark_counts = case.request.count and case.resolved.partitions is not None
     if lake is None:
-        return why_unreadable(case.format, reading.columns, whole, case.needed, reading.constants.column_names)
+        by_spark = () if spark_counts else whole
+        return why_unreadable(reading.columns, by_spark, case.needed, reading.constants.column_names)
     return {} if case.request.count else {"": f"the rows of a {lake.kind} table are read by its own reader"}
 
 

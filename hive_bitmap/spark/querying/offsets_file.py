@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +20,8 @@ from hive_bitmap.spark.metastore.base_files import require_one_listing, sources
 from hive_bitmap.spark.querying.scanning import plan
 from hive_bitmap.spark.querying.table_rows import BY_SERVER
 from hive_bitmap.spark.reading.unit_offsets import unit_offsets
+from hive_bitmap.spark.tasks.children import Died
+from hive_bitmap.spark.tasks.distribution import in_surviving_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,7 +60,7 @@ def write_offsets(spark: SparkSession, table: str, predicate: str | None, path: 
     if format in LAYOUTS:
         found = unit_offsets(spark, format, planned.candidates, whole)
     else:
-        found = selected_offsets(planned.files, planned.blocks, all_offsets(format, whole))
+        found = selected_offsets(planned.files, planned.blocks, all_offsets(spark, format, whole))
     content = result_file(found, utf8=utf8)
     most = sum(file.size for folder in folders for file in folder.files if file.path in found)
     if most > READER_LIMIT:
@@ -84,13 +87,26 @@ def whole_files(planned: Plan, listed: Mapping[str, FileStatus]) -> list[str]:
     return changed + [file.status.path for file in planned.candidates.whole_files]
 
 
-def all_offsets(format: str, paths: Iterable[str]) -> dict[str, list[int]]:
-    """Return the offsets of all blocks that have rows, by the path of the file."""
-    offsets = {}
-    for path in paths:
-        try:
-            blocks = FORMATS[format].blocks(FORMATS[format].open_file(path))
-        except Undecodable as e:
-            raise Unsupported(f"the blocks of {path} cannot be told: {e}") from e
-        offsets[path] = blocks.offset[np.flatnonzero(blocks.rows)].tolist()
+def all_offsets(spark: SparkSession, format: str, paths: Sequence[str]) -> dict[str, list[int]]:
+    """Return the offsets of all blocks that have rows, by the path of the file; raise Unsupported.
+
+    Tasks open the files: at a damaged one a library may end the process.
+    """
+    found = in_surviving_tasks(spark, paths, partial(block_offsets, format))
+    for path, one in zip(paths, found, strict=True):
+        if isinstance(one, (str, Died)):
+            why = one if isinstance(one, str) else one.reason
+            raise Unsupported(f"the blocks of {path} are unknown: {why}")
+    return dict(zip(paths, found, strict=True))
+
+
+def block_offsets(format: str, path: str) -> list[int] | str:
+    """Return the offsets of the blocks of a file that have rows, or why they are unknown."""
+    try:
+        blocks = FORMATS[format].blocks(FORMATS[format].open_file(path))
+    except Undecodable as e:
+        return str(e)
+    except FileNotFoundError:
+        return "it is gone"
+    offsets: list[int] = blocks.offset[np.flatnonzero(blocks.rows)].tolist()
     return offsets

@@ -1,7 +1,7 @@
-"""Reading of base files in a task: their selected rows, if the files are still those that were planned.
+"""Reading of base files in a task: their selected rows, if the files are still those that a build has opened.
 
-A file that changed since then is read whole. The query fails with FileChanged, rather than miss rows, if a file changes
-while it is read, no longer exists, or can only be read by Spark now.
+The query fails with FileChanged, rather than miss rows, if a file was replaced after it was planned, changes while it
+is read, or no longer exists. No other file is opened: a damaged footer may end the process in which C++ reads it.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,7 +35,7 @@ BlockRows = list[tuple[int, npt.NDArray[np.int64] | None]]  # a block's number i
 
 @dataclass(frozen=True, kw_only=True)
 class ReadTask:
-    """The input of one task: a lookup whose selected rows it reads, and files that it reads whole.
+    """The input of one task: a lookup whose selected rows it reads.
 
     `columns` are read from the files; `constants`, a table of one row, has the partition's values. `names` are the
     columns of the result in their order. With `check_only` the task reads no rows, and only checks that the files of
@@ -45,16 +46,14 @@ class ReadTask:
     columns: tuple[KeyColumn, ...]
     constants: pa.Table
     names: tuple[str, ...]
-    lookup: Lookup | None
-    whole_files: tuple[FileStatus, ...]
+    lookup: Lookup
     matching_keys: MatchingKeys
     check_only: bool = False
 
     @property
     def paths(self) -> tuple[str, ...]:
         """The files that the task reads or checks."""
-        looked_up = () if self.lookup is None else self.lookup.unit.paths
-        return (*looked_up, *(status.path for status in self.whole_files))
+        return self.lookup.unit.paths
 
 
 def read_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -63,38 +62,45 @@ def read_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from read_task(task)
 
 
+def bytes_at_once(task: ReadTask) -> int:
+    """Return the most bytes that a reader may have to decode at once for a task.
+
+    Raise FileChanged if a file is not the one that was planned, and Undecodable.
+    """
+    found = 0
+    for fingerprint in task.lookup.fingerprints:
+        if not fingerprint.tagged:
+            _require_planned(fingerprint, {})
+        with stores.pinned(fingerprint.status) if fingerprint.tagged else nullcontext():
+            found = max(found, FORMATS[task.format].bytes_at_once(fingerprint.path, task.columns))
+    return found
+
+
 def read_task(task: ReadTask) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a task, in the columns `names`; the predicate still has to be applied to them."""
-    for batch in _read(task):
+    for batch in _read_selected(task, task.lookup):
         yield _complete(task, batch)
-
-
-def _read(task: ReadTask) -> Iterator[pa.RecordBatch]:
-    if task.lookup is not None:
-        yield from _read_selected(task, task.lookup)
-    for status in task.whole_files:
-        yield from _read_whole(task, status.path)
 
 
 def _read_selected(task: ReadTask, lookup: Lookup) -> Iterator[pa.RecordBatch]:
     listed = _listed(lookup.fingerprints)
     if task.check_only:
         for fingerprint in lookup.fingerprints:
-            if not _unchanged(fingerprint, listed):
-                raise FileChanged(f"{fingerprint.path} was replaced after the query was planned: run it again")
+            _require_planned(fingerprint, listed)
         return
     rows = _SelectedRows.of(task, lookup)
-    needed = [n for n, one in enumerate(lookup.fingerprints) if rows.of_file[n] or not _unchanged(one, listed)]
+    for number, fingerprint in enumerate(lookup.fingerprints):
+        if not rows.of_file[number]:  # it may have selected rows by now
+            _require_planned(fingerprint, listed)
+    needed = np.flatnonzero(rows.of_file).tolist()
     together = rows.read_together(needed)
     if together is not None:
         yield together
         return
 
     def read(number: int) -> Iterator[pa.RecordBatch]:
-        if _unchanged(lookup.fingerprints[number], listed):
-            yield from rows.read(number)
-        else:
-            yield from _read_whole(task, lookup.fingerprints[number].path)
+        _require_planned(lookup.fingerprints[number], listed)
+        yield from rows.read(number)
 
     for numbers in batches(needed, rows.kept, SIDE_BY_SIDE, ROWS_TOGETHER):
         if len(numbers) == 1:
@@ -169,6 +175,11 @@ def _rows_of(task: ReadTask, fingerprint: Fingerprint, wanted: BlockRows) -> Ite
     _require_unchanged(fingerprint)
 
 
+def _require_planned(fingerprint: Fingerprint, listed: Mapping[str, FileStatus]) -> None:
+    if not _unchanged(fingerprint, listed):
+        raise FileChanged(f"{fingerprint.path} was replaced after the query was planned: run it again")
+
+
 def _require_unchanged(fingerprint: Fingerprint) -> None:
     if not _unchanged(fingerprint, {}):
         raise FileChanged(f"{fingerprint.path} was replaced while it was read: run the query again")
@@ -189,25 +200,6 @@ def _unchanged(fingerprint: Fingerprint, listed: Mapping[str, FileStatus]) -> bo
     if not stores.exists(fingerprint.path):
         raise FileChanged(f"{fingerprint.path} was deleted after the query was planned: run it again")
     return False
-
-
-def _read_whole(task: ReadTask, path: str) -> Iterator[pa.RecordBatch]:
-    format = FORMATS[task.format]
-    try:
-        before = stores.status(path)
-        handle = format.open_file(path)
-        spark_only = format.spark_only_columns(handle, task.columns)
-        if spark_only:
-            reason = next(iter(spark_only.values()))
-            raise FileChanged(f"{path} changed and only Spark can read it now ({reason}): run the query again")
-        blocks = np.flatnonzero(format.blocks(handle).rows)
-        yield from format.read_rows(path, task.columns, [(int(block), None) for block in blocks])
-        if stores.status(path) != before:
-            raise FileChanged(f"{path} was replaced while it was read: run the query again")
-    except FileNotFoundError as e:
-        raise FileChanged(f"{path} was deleted after the query was planned: run it again") from e
-    except Undecodable as e:
-        raise FileChanged(f"{path} changed and cannot be read without Spark now ({e}): run the query again") from e
 
 
 def _complete(task: ReadTask, batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hive_bitmap.core.formats import LAYOUTS
-from hive_bitmap.core.selecting.candidates import Lookup, WholeFile, restrict
+from hive_bitmap.core.selecting.candidates import Lookup, restrict
 from hive_bitmap.core.table_info import quote
 from hive_bitmap.errors import Unsupported
 from hive_bitmap.spark.preparing.prepare import Prepared, Reading
@@ -21,6 +21,7 @@ from hive_bitmap.spark.preparing.spark_types import schema_of
 from hive_bitmap.spark.reading import hadoop_splits
 from hive_bitmap.spark.reading.read_task import ReadTask, read_batches
 from hive_bitmap.spark.tasks.distribution import distribute, parallelism, with_store_settings
+from hive_bitmap.spark.tasks.worker_python import map_in_arrow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -68,21 +69,19 @@ def task_rows(
             raise Unsupported(
                 f"PySpark takes no column of type {field.dataType.simpleString()} from tasks: {field.name}"
             )
-    return distribute(spark, tasks, most).mapInArrow(with_store_settings(spark, read_batches), schema)
+    return map_in_arrow(distribute(spark, tasks, most), with_store_settings(spark, read_batches), schema)
 
 
-def task(reading: Reading, lookup: Lookup | None, whole: Sequence[WholeFile], check_only: bool = False) -> ReadTask:
-    """Return a task for files of one partition: those of a lookup, or `whole` ones, or both."""
-    partition = lookup.partition if lookup is not None else whole[0].partition
+def task(reading: Reading, lookup: Lookup, check_only: bool = False) -> ReadTask:
+    """Return a task for the files of a lookup."""
     names = [column.name for column in (*reading.resolved.base.columns, *reading.resolved.base.partition_columns)]
     read = {column.name for column in reading.columns} | set(reading.constants.column_names)
     return ReadTask(
         format=reading.format,
         columns=reading.columns,
-        constants=reading.constants.slice(partition, 1),
+        constants=reading.constants.slice(lookup.partition, 1),
         names=tuple(name for name in names if name in read),
         lookup=lookup,
-        whole_files=tuple(file.status for file in whole),
         matching_keys=reading.results.matching_keys,
         check_only=check_only,
     )
@@ -97,16 +96,15 @@ def _columns(frame: DataFrame, request: Request) -> DataFrame:
 
 
 def tasks_of(reading: Reading, at_once: int) -> list[ReadTask]:
-    """Return tasks for all lookups, split up so that there are `at_once`, and for the files that are read whole."""
+    """Return tasks for all lookups, split up so that there are `at_once`."""
     results = reading.results
     pieces = -(-at_once // max(len(results.lookups), 1))
-    tasks = [
-        task(reading, restrict(lookup, files.tolist()), ())
+    return [
+        task(reading, restrict(lookup, files.tolist()))
         for lookup in results.lookups
         for files in np.array_split(np.arange(len(lookup.unit.paths)), pieces)
         if len(files)
     ]
-    return tasks + [task(reading, None, [file]) for file in results.whole_files]
 
 
 def _engine_splits(spark: SparkSession, request: Request, reading: Reading, frame: DataFrame) -> DataFrame | None:
@@ -119,7 +117,7 @@ def _engine_splits(spark: SparkSession, request: Request, reading: Reading, fram
     pruned = hadoop_splits.pruned(spark, frame, reading.results, always=not request.must_pay)
     if pruned is None:
         return None
-    tasks = [task(reading, lookup, (), check_only=True) for lookup in reading.results.lookups]
+    tasks = [task(reading, lookup, check_only=True) for lookup in reading.results.lookups]
     checks = task_rows(spark, request, reading, tasks)
     if checks is None:
         return pruned

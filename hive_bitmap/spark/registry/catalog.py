@@ -34,7 +34,14 @@ from hive_bitmap.core.table_info import (
     index_table_name,
     raw_hadoop_path,
 )
-from hive_bitmap.errors import AlreadyExists, InvalidProperty, NotFound, StoreError, Unsupported
+from hive_bitmap.errors import (
+    AlreadyExists,
+    DatabaseNotFound,
+    InvalidProperty,
+    NotFound,
+    StoreError,
+    Unsupported,
+)
 from hive_bitmap.spark import session_cache
 from hive_bitmap.spark.metastore import alter_table, metastore, session_stores
 from hive_bitmap.spark.registry import trust
@@ -241,7 +248,7 @@ def require_free(spark: SparkSession, base: Table, indexes: Sequence[Index], def
     if any(index.definition.name == definition.name for index in indexes):
         raise AlreadyExists(f"index {definition.name} already exists on table {base.full_name}")
     if base.catalog and not metastore.database_exists(spark, base.database):
-        raise NotFound(
+        raise DatabaseNotFound(
             f"indexes of table {base.full_name} lie in database {base.database} of {SESSION_CATALOG}, which does not "
             f"exist: CREATE DATABASE {in_spark(base.database)}"
         )

@@ -20,7 +20,7 @@ from hive_bitmap.spark.metastore.security_settings import TRUSTED_OWNERS, TRUSTE
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Judge = Callable[[Table, Definition | None], str]  # why an index table is not believed; "" if it is
+Judge = Callable[[Table, Definition | None], str]  # why an index table is not trusted; "" if it is
 
 
 def by_base(spark: SparkSession, base: Table) -> Judge:
@@ -66,7 +66,7 @@ def _of_user(spark: SparkSession, table: Table, definition: Definition | None) -
 def why_untrusted(
     base: Table, table: Table, definition: Definition | None, settings: Callable[[], Mapping[str, str]]
 ) -> str:
-    """Return why an index, whose index table is `table`, is not believed; empty if it is.
+    """Return why an index, whose index table is `table`, is not trusted; empty if it is.
 
     Both the place of the table and the root in its definition, if it has one, have to be in a trusted folder.
     `settings` returns those of the session, with those of its server in force; it is called only if the owners differ.
@@ -82,7 +82,7 @@ def why_untrusted(
     by_owner = f"{table.owner} in {TRUSTED_OWNERS} or " if table.owner else ""
     name = f"index {definition.name}" if definition else "an index"
     return (
-        f"{name} is not believed, for index table {table.full_name} belongs to "
+        f"{name} is not trusted, for index table {table.full_name} belongs to "
         f"{table.owner or 'nobody'} and table {base.full_name} to {base.owner or 'nobody'}: let the owner of the table "
         f"create it, or name {by_owner}its folder {places[-1]} in {TRUSTED_ROOTS}"
     )
@@ -95,6 +95,5 @@ def _is_below(root: str, trusted: str) -> bool:
     (True, False)
     """
     home, folder = (raw_hadoop_path(path) for path in (trusted, root))
-    given = root if ":" in root.partition("/")[0] else f"file:{root}"
-    names = re.sub("^[^:]*:(//[^/]*)?/", "", given).rstrip("/").split("/")
+    names = re.sub("^([^/:]*:)?(//[^/]*)?/*", "", root.rstrip("/")).split("/")
     return f"{folder}/".startswith(f"{home}/") and not {"", ".", ".."} & set(names)

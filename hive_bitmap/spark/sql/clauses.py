@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hive_bitmap.core.index.definition import PREFIX, own_property
-from hive_bitmap.errors import InvalidProperty, NotFound, Unsupported
+from hive_bitmap.core.index.definition import PREFIX, TYPES, one_of, own_property
+from hive_bitmap.errors import InvalidProperty, Unsupported
 from hive_bitmap.spark.sql.cursor import Cursor
 from hive_bitmap.spark.sql.statements import CreateIndex, Dialect, Pairs, TableName
 from hive_bitmap.spark.sql.where import where
@@ -68,8 +68,8 @@ def index_properties(cursor: Cursor) -> Pairs:
 
 def _hive(cursor: Cursor, name: str, table: TableName, if_not_exists: bool) -> CreateIndex:
     columns = cursor.items(cursor.name)
-    cursor.expect("AS")
-    type = _handler(cursor.string())
+    has_type = cursor.accept("AS")
+    type = _handler(cursor.string()) if has_type else "BITMAP"
     deferred = cursor.accept("WITH")
     if deferred:
         cursor.expect("DEFERRED", "REBUILD")
@@ -83,7 +83,7 @@ def _hive(cursor: Cursor, name: str, table: TableName, if_not_exists: bool) -> C
     location = cursor.string() if cursor.accept("LOCATION") else None
     table_properties = _table_properties(cursor) if cursor.accept("TBLPROPERTIES") else ()
     comment = cursor.string() if cursor.accept("COMMENT") else ""
-    cursor.end("one of " + ", ".join(_CLAUSES) + " in this order")
+    cursor.end(*([] if has_type else ["AS"]), "one of " + ", ".join(_CLAUSES) + " in this order")
     return CreateIndex(
         name=name,
         table=table,
@@ -99,7 +99,7 @@ def _hive(cursor: Cursor, name: str, table: TableName, if_not_exists: bool) -> C
     )
 
 
-def _openlookeng(cursor: Cursor, name: str, if_not_exists: bool) -> CreateIndex:
+def _openlookeng(cursor: Cursor, name: str, if_not_exists: bool) -> CreateIndex | None:
     type = cursor.token.key
     if type in _OTHER_TYPES:
         raise Unsupported(f"type {type} is not built: BITMAP answers the same predicates, say USING bitmap")
@@ -108,10 +108,12 @@ def _openlookeng(cursor: Cursor, name: str, if_not_exists: bool) -> CreateIndex:
     cursor.expect("ON")
     table = cursor.table()
     if cursor.is_foreign(table):
-        raise Unsupported(f"CREATE INDEX is not supported in catalog '{table.catalog}'")
+        if table.catalog:
+            raise Unsupported(f"table {table} is in catalog {table.catalog!r}, which has no bitmap indexes")
+        return None
     columns = cursor.items(cursor.name)
     if any("=" in column for column in columns):
-        raise Unsupported("Index can not be created on a partitioned column")
+        raise Unsupported("a partition cannot be a column of an index: choose partitions by WHERE")
     pairs = cursor.items(lambda: _with_pair(cursor)) if cursor.accept("WITH") else ()
     condition = where(cursor) if cursor.accept("WHERE") else None
     cursor.end(*([] if pairs else ["WITH"]), "WHERE")
@@ -128,12 +130,10 @@ def _openlookeng(cursor: Cursor, name: str, if_not_exists: bool) -> CreateIndex:
 
 def _handler(name: str) -> str:
     """Return the index type that Hive's `AS 'name'` means, a word or the name of a handler class."""
-    type = _TYPES.get(name) or _TYPES.get(name.lower())
-    if type is not None:
-        return type
     if name in _AGGREGATE or name.lower() in _AGGREGATE:
         raise Unsupported("type AGGREGATE is not built: counts come from a BITMAP index, say AS 'BITMAP'")
-    raise NotFound(f"class name provided for index handler not found. '{name}' is none of BITMAP and COMPACT")
+    type = _TYPES.get(name) or _TYPES.get(name.lower())
+    return type or one_of("index type", name, TYPES)
 
 
 def _table_properties(cursor: Cursor) -> Pairs:
@@ -194,9 +194,9 @@ def _checked(key: str, value: str) -> tuple[str, str]:
     """Validate a property as openLooKeng does and return it; those without meaning for hive_bitmap are kept."""
     match key:
         case "level" if value.upper() not in ("STRIPE", "UNDEFINED"):
-            raise InvalidProperty(f"BITMAP does not support specified index level: {value!r}; it takes 'stripe'")
+            raise InvalidProperty(f"unknown level {value!r}; known: stripe")
         case "autoload" if value.lower() not in ("true", "false"):
-            raise InvalidProperty("Unrecognized value for key 'autoload', only 'true' or 'false' are allowed")
+            raise InvalidProperty(f"unknown value of autoload {value!r}; known: true, false")
         case "bitmap.values_per_node" if not value.isdigit():
-            raise InvalidProperty(f"bitmap.values_per_node takes a number, not {value!r}")
+            raise InvalidProperty(f"bitmap.values_per_node is {value!r}, which is not a number")
     return own_property(key) or key, value

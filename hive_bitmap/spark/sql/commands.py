@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hive_bitmap.core import table_info
 from hive_bitmap.core.index.definition import Definition, from_table
 from hive_bitmap.core.table_info import SESSION_CATALOG, Table, in_spark
-from hive_bitmap.errors import InvalidStatement, NotFound, Unsupported, suggestion
+from hive_bitmap.errors import InvalidStatement, NotFound, PartitionNotFound, TableNotFound, Unsupported
 from hive_bitmap.spark.building import build, publish
 from hive_bitmap.spark.building.build import BuildReport
 from hive_bitmap.spark.building.publish import Doomed
@@ -19,7 +19,7 @@ from hive_bitmap.spark.registry import catalog
 from hive_bitmap.spark.registry.catalog import Index
 from hive_bitmap.spark.registry.coverage import covered
 from hive_bitmap.spark.sql.create import create, require_partition_columns
-from hive_bitmap.spark.sql.results import COLUMNS, Row, built, held
+from hive_bitmap.spark.sql.results import COLUMNS, NOTHING_HELD, Held, Row, built, held
 from hive_bitmap.spark.sql.show_index import HIVE_COLUMNS, OPENLOOKENG_COLUMNS, hive_listing, openlookeng_listing
 from hive_bitmap.spark.sql.statements import (
     CreateIndex,
@@ -27,6 +27,7 @@ from hive_bitmap.spark.sql.statements import (
     DropIndex,
     DropTable,
     RebuildIndex,
+    RefreshIndex,
     RenameIndex,
     SetProperties,
     ShowIndexes,
@@ -47,16 +48,18 @@ class IsIndexTable(Unsupported):
 
 
 def run(spark: SparkSession, statement: Statement) -> DataFrame:
-    """Execute a statement and return its result: the indexes for SHOW INDEX, what was done for CREATE, REBUILD and DROP
-    INDEX (`results.COLUMNS`), else a DataFrame without columns.
+    """Execute a statement and return its result.
 
-    Raises what the functions of the Python API raise; where Hive or openLooKeng have the same error, with its text.
+    SHOW INDEX returns the indexes; CREATE, REBUILD, REFRESH and DROP INDEX return what was done (`results.COLUMNS`);
+    the others return a DataFrame without columns. Raise what the functions of the Python API raise.
     """
     match statement:
         case CreateIndex():
             return _done(spark, built(create(spark, statement)))
         case RebuildIndex():
             return _done(spark, built(_rebuild(spark, statement)))
+        case RefreshIndex():
+            return _done(spark, _refresh(spark, statement))
         case SetProperties(name, _, properties):
             if table := _table_of(spark, statement):
                 alter.set_properties(spark, table, name, dict(properties))
@@ -88,26 +91,30 @@ def columns(statement: Statement) -> tuple[tuple[str, str], ...]:
             return tuple((name, "string") for name in OPENLOOKENG_COLUMNS)
         case ShowIndexes():
             return tuple((name, "string") for name in HIVE_COLUMNS)
-        case CreateIndex() | RebuildIndex() | DropIndex():
+        case CreateIndex() | RebuildIndex() | RefreshIndex() | DropIndex():
             return COLUMNS
     return ()
 
 
 def is_elsewhere(spark: SparkSession, statement: Statement) -> bool:
-    """Whether a statement is about a catalog whose tables have no indexes: one that it names, or the current one.
-
-    Those of tables in other catalogs than the session's own are told by the table.
-    """
+    """Whether a statement is about a catalog without indexes: the one that it names, or the current one."""
     match statement:
         case DropDatabase(database, catalog=catalog):
-            pass
-        case _:
-            table = statement.table
-            database, catalog = (table.database, table.catalog) if table else ("", "")
-            if table and metastore.is_indexed_catalog(spark, catalog or metastore.catalog_of(spark, database)):
-                return False
-    catalog = (catalog or metastore.catalog_of(spark, database)).lower()
-    return catalog != SESSION_CATALOG and not (catalog == "hive" and _has_no_catalog(spark, catalog))
+            return not _is_own_catalog(spark, catalog or metastore.catalog_of(spark, database))
+        case _ if statement.table:
+            return not is_indexable(spark, statement.table)
+    return not _is_own_catalog(spark, metastore.catalog_of(spark, ""))
+
+
+def is_indexable(spark: SparkSession, table: TableName) -> bool:
+    """Whether a table may have indexes: it is in the session's own catalog, or in one of Iceberg's."""
+    catalog = table.catalog or metastore.catalog_of(spark, table.database)
+    return _is_own_catalog(spark, catalog) or metastore.is_indexed_catalog(spark, catalog)
+
+
+def _is_own_catalog(spark: SparkSession, catalog: str) -> bool:
+    name = catalog.lower()
+    return name == SESSION_CATALOG or (name == "hive" and _has_no_catalog(spark, name))
 
 
 def _has_no_catalog(spark: SparkSession, name: str) -> bool:
@@ -120,12 +127,21 @@ def _rebuild(spark: SparkSession, statement: RebuildIndex) -> list[BuildReport]:
         return []
     if statement.table is None and not spark.catalog.tableExists(table):
         shown = table.replace("`", "").removeprefix(f"{SESSION_CATALOG}.")
-        raise NotFound(
-            f"Unable to update index. Index table '{shown}' may have been dropped from outside. "
-            "Index should also be dropped."
+        raise TableNotFound(
+            f"table {shown} of index {statement.name} is gone: drop the index, DROP INDEX {statement.name} ON {shown}"
         )
     partition = _canonical(metastore.describe(spark, table), statement.partition) if statement.partition else None
     return build.rebuild(spark, table, [statement.name], partition=partition)
+
+
+def _refresh(spark: SparkSession, statement: RefreshIndex) -> list[Row]:
+    """Refresh an index; return what was read, and all that the index has afterwards."""
+    table = _table_of(spark, statement)
+    if table is None:
+        return []
+    rows = built(build.refresh(spark, table, [statement.name]))
+    now = _held_by(spark, table, statement.name)
+    return [(name, files, *now[1:], seconds) for name, files, _, _, seconds in rows]
 
 
 def _canonical(base: Table, spec: Spec) -> dict[str, str | None]:
@@ -146,13 +162,18 @@ def _drop(spark: SparkSession, statement: DropIndex) -> list[Row]:
     if statement.where and base is not None:
         require_partition_columns(base, statement.where)
         _require_covered(spark, base, catalog.named(base, indexes, statement.name).definition, statement.where)
-    before = next((held(spark, index) for index in indexes if index.definition.name == statement.name), (0, 0, 0))
+    before = next((held(spark, index) for index in indexes if index.definition.name == statement.name), NOTHING_HELD)
     where = statement.where.sql if statement.where else None
     if not drop.drop(spark, table, statement.name, if_exists=statement.if_exists, where=where):
         return []  # another session has dropped it
-    left = [held(spark, index) for index in _indexes_left(spark, table) if index.definition.name == statement.name]
-    files, rows, bytes_ = (had - has for had, has in zip(before, left[0] if left else (0, 0, 0), strict=True))
+    left = _held_by(spark, table, statement.name)
+    files, rows, bytes_ = (had - has for had, has in zip(before, left, strict=True))
     return [(statement.name, files, rows, bytes_, round(time.monotonic() - started, 3))]
+
+
+def _held_by(spark: SparkSession, table: str, name: str) -> Held:
+    found = [index for index in _indexes_left(spark, table) if index.definition.name == name]
+    return held(spark, found[0]) if found else NOTHING_HELD
 
 
 def _indexes_left(spark: SparkSession, table: str) -> list[Index]:
@@ -178,10 +199,12 @@ def _require_covered(spark: SparkSession, base: Table, definition: Definition, w
         if is_dropped and not is_covered
     ]
     if missing:
-        raise NotFound(f"Index '{definition.name}' does not contain partitions: {', '.join(missing)}")
+        raise PartitionNotFound(f"index {definition.name} does not cover partitions: {', '.join(missing)}")
 
 
-def _table_of(spark: SparkSession, statement: RebuildIndex | SetProperties | RenameIndex | DropIndex) -> str | None:
+def _table_of(
+    spark: SparkSession, statement: RebuildIndex | RefreshIndex | SetProperties | RenameIndex | DropIndex
+) -> str | None:
     """Return the SQL name of the index's table; None if there is no such index and the statement has IF EXISTS.
 
     Otherwise raises NotFound, or InvalidStatement if the statement names no table and several have such an index.
@@ -198,7 +221,6 @@ def _table_of(spark: SparkSession, statement: RebuildIndex | SetProperties | Ren
         if name in known:
             return table
         missing = NotFound.of("index", name, known, f"table {statement.table}")
-        reason = f"Invalid index {name}: {missing}"
     else:
         database = spark.catalog.currentDatabase()
         definitions = [index.definition for index in catalog.indexes_of_database(spark, database)]
@@ -207,11 +229,11 @@ def _table_of(spark: SparkSession, statement: RebuildIndex | SetProperties | Ren
             return in_spark(database, found[0].table, catalog=found[0].catalog)
         if found:
             tables = ", ".join(definition.full_table.removeprefix(f"{database}.") for definition in found)
-            raise InvalidStatement(f"Index '{name}' is on several tables of {database}: {tables}; say {name} ON table")
-        reason = f"Index '{name}' does not exist" + suggestion(name, [definition.name for definition in definitions])
+            raise InvalidStatement(f"index {name} is on several tables of {database}: {tables}; say {name} ON table")
+        missing = NotFound.of("index", name, [definition.name for definition in definitions], f"database {database}")
     if statement.if_exists:
         return None
-    raise NotFound(reason)
+    raise missing
 
 
 def doomed_indexes(spark: SparkSession, statement: DropTable | DropDatabase) -> list[Doomed]:
@@ -242,7 +264,7 @@ def _indexes_of_table(spark: SparkSession, statement: DropTable) -> list[Index]:
     except NotFound:
         return []  # Spark's DROP TABLE reports the missing table
     if base is not None and from_table(base) is not None:
-        raise IsIndexTable(f"The table {base.full_name} is an index table. Please do drop index instead.")
+        raise IsIndexTable(f"table {base.full_name} is an index table: drop it by DROP INDEX")
     return [] if base is not None and base.kind == "TEMPORARY" else indexes  # a view of that name has no index
 
 

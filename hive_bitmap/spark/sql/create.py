@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hive_bitmap.core.columns import find
 from hive_bitmap.core.index.definition import OWN_PROPERTIES, REFRESH_INTERVAL, Definition, flag
+from hive_bitmap.core.index.key_columns import require_keys
 from hive_bitmap.core.table_info import Table
-from hive_bitmap.errors import AlreadyExists, InvalidProperty, NotFound, Unsupported
+from hive_bitmap.errors import AlreadyExists, InvalidProperty, Unsupported
 from hive_bitmap.spark.building import build
 from hive_bitmap.spark.building.build import BuildReport
 from hive_bitmap.spark.maintaining import alter
@@ -24,18 +24,19 @@ if TYPE_CHECKING:
 
 # Those of TableCatalog.java of Spark 4 that ALTER TABLE does not set, and EXTERNAL of Hive.
 RESERVED = ("location", "provider", "owner", "external", "is_managed_location")
-_SAME_CONTENT = "Index with same (table,column,indexType) already exists"
 
 
 def create(spark: SparkSession, statement: CreateIndex) -> list[BuildReport]:
     """Build the index that a statement describes, or let an existing index of openLooKeng's cover more partitions.
 
-    Returns the report of the build; none if there was nothing to do. Raises AlreadyExists, NotFound and Unsupported
-    with the texts of the statement's dialect, and what `build` raises.
+    Return the report of the build; none if there was nothing to do. Raise what `build` raises, and AlreadyExists where
+    openLooKeng does.
     """
-    base = _base(spark, statement)
+    metastore.require_hive(spark)
+    base = metastore.describe(spark, statement.table.sql_name)
     format_of(base)  # refuses a view as such; its columns, which may be unknown, would be reported missing otherwise
-    _require_columns(base, statement)
+    require_keys(base, statement.columns)
+    require_partition_columns(base, statement.where)
     if statement.dialect is Dialect.OPENLOOKENG:
         existing = catalog.indexes_of_database(spark, base.database)
         if not is_name_free(existing, base, statement):
@@ -43,7 +44,8 @@ def create(spark: SparkSession, statement: CreateIndex) -> list[BuildReport]:
     index_table = statement.index_table
     if index_table is not None and (index_table.database or base.database).lower() != base.database:
         raise Unsupported(
-            f"Index on different database ({index_table.database}) from base table ({base.database}) is not supported."
+            f"index table {index_table} must be in the database of table {base.full_name}: leave "
+            f"{index_table.database} out"
         )
     properties = dict(statement.properties)
     enabled = flag("enabled", properties.get("enabled", "true"))
@@ -83,36 +85,14 @@ def _require_unreserved(statement: CreateIndex) -> None:
             raise InvalidProperty(f"table property {key!r} is reserved: Spark sets it by itself")
 
 
-def _base(spark: SparkSession, statement: CreateIndex) -> Table:
-    try:
-        return metastore.describe(spark, statement.table.sql_name)
-    except NotFound as e:
-        if statement.dialect is Dialect.HIVE:
-            raise
-        raise NotFound(f"Table '{statement.table}' is invalid: {e}") from e
-
-
-def _require_columns(base: Table, statement: CreateIndex) -> None:
-    """Raise NotFound for a missing column, and Unsupported for WHERE on a column that is no partition column."""
-    for name in statement.columns:
-        try:
-            find((*base.columns, *base.partition_columns), name, f"table {base.full_name}")
-        except NotFound as e:
-            text = "Check the index columns, they should appear in the table being indexed."
-            if statement.dialect is Dialect.OPENLOOKENG:
-                text = f"Column '{name}' cannot be resolved:"
-            raise NotFound(f"{text} {e}") from e
-    require_partition_columns(base, statement.where)
-
-
 def require_partition_columns(base: Table, where: Where | None) -> None:
     """Raise Unsupported if a condition names a column that is no partition column of the table."""
     known = [column.name.lower() for column in base.partition_columns]
     for name in where.columns if where else ():
         if name.lower() not in known:
             raise Unsupported(
-                "Heuristic index creation is only supported for predicates on partition columns: table "
-                f"{base.full_name} has {', '.join(known) or 'none'}, and not {name}"
+                f"WHERE tests column {name!r}, which does not partition table {base.full_name}; partition columns: "
+                f"{', '.join(known) or 'none'}"
             )
 
 
@@ -125,7 +105,7 @@ def is_name_free(existing: Sequence[Index], base: Table, statement: CreateIndex)
         return False
     for index in existing:
         if same_content(index.definition, base, statement):
-            raise AlreadyExists(f"{_SAME_CONTENT}: it is '{index.definition.name}'")
+            raise AlreadyExists(f"index {index.definition.name} has the same table, columns and type")
     return True
 
 
@@ -135,7 +115,7 @@ def _extend(spark: SparkSession, existing: list[Index], base: Table, statement: 
     Raises AlreadyExists if it differs in table, columns or type, if it or the statement has no WHERE, or if it covers
     one of the partitions already; with IF NOT EXISTS it is then left as it is.
     """
-    reason = f"Index '{statement.name}' already exists"
+    reason = f"index {statement.name} already exists"
     for index in existing:
         before, where = index.definition, statement.where
         if before.name != statement.name or not same_content(before, base, statement):
@@ -148,7 +128,7 @@ def _extend(spark: SparkSession, existing: list[Index], base: Table, statement: 
             if not any(old and new for old, new in pairs):
                 return alter.extend(spark, base.spark_name, before.name, where.sql)
         if before.where or where:
-            reason = f"{_SAME_CONTENT} and partition(s) contain conflicts"
+            reason = f"index {statement.name} covers some of these partitions already"
     if not statement.if_not_exists:
         raise AlreadyExists(reason)
     return []

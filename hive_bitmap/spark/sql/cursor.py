@@ -20,12 +20,12 @@ _ESCAPED = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", 
 class Cursor:
     """A position in the tokens of one statement. Methods raise InvalidStatement for an unexpected token.
 
-    A word or symbol matches a token if it equals the token's `key`, in which words are in upper case. `is_indexed` says
-    of the name of another catalog than the session's own whether its tables may have indexes.
+    A word or symbol matches a token if it equals the token's `key`, in which words are in upper case. `is_indexable`
+    says whether a table may have indexes; by default, tables of the session's own catalog may.
     """
 
-    def __init__(self, text: str, is_indexed: Callable[[str], bool] = lambda catalog: False) -> None:
-        self._is_indexed = is_indexed
+    def __init__(self, text: str, is_indexable: Callable[[TableName], bool] = TableName.is_own) -> None:
+        self._is_indexable = is_indexable
         parts = split(text)
         if len(parts) != 1:
             place = f"line {parts[1].line}, column {parts[1].column}: " if parts else ""
@@ -110,8 +110,8 @@ class Cursor:
         return TableName(*reversed(parts))
 
     def is_foreign(self, table: TableName) -> bool:
-        """Return whether a table is in a catalog that is left to Spark."""
-        return table.foreign and not self._is_indexed(table.catalog)
+        """Return whether statements on a table are left to Spark: its catalog has no indexes."""
+        return not self._is_indexable(table)
 
     def string(self, *, escapes: bool = True) -> str:
         """Consume a quoted string and return its value; a quote in it is doubled or, with `escapes`, backslashed."""

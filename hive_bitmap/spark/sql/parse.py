@@ -15,6 +15,7 @@ from hive_bitmap.spark.sql.statements import (
     DropIndex,
     DropTable,
     RebuildIndex,
+    RefreshIndex,
     RenameIndex,
     SetProperties,
     ShowIndexes,
@@ -27,10 +28,10 @@ from hive_bitmap.spark.sql.where import where
 DATABASE_WORDS = ("DATABASE", "SCHEMA", "NAMESPACE")
 
 
-def parse(text: str, is_indexed: Callable[[str], bool] = lambda catalog: False) -> Statement | None:
+def parse(text: str, is_indexable: Callable[[TableName], bool] = TableName.is_own) -> Statement | None:
     """Parse an index statement; None for any other statement, which is for Spark to parse.
 
-    `is_indexed` says of the name of another catalog than the session's own whether its tables may have indexes.
+    `is_indexable` says whether a table may have indexes; by default, tables of the session's own catalog may.
 
     DROP TABLE, and DROP DATABASE with CASCADE, count as index statements, since they drop indexes. Raises
     InvalidStatement, with line and column, for a statement that is not well formed; Unsupported, InvalidProperty or
@@ -40,7 +41,7 @@ def parse(text: str, is_indexed: Callable[[str], bool] = lambda catalog: False) 
     DropIndex(name='i', table=TableName(name='sales', database='', catalog=''), if_exists=True, where=None)
     >>> parse("SELECT 1")
     """
-    begun = partial(_cursor_after, text, is_indexed)
+    begun = partial(_cursor_after, text, is_indexable)
     match first_words(text, 3):
         case ["CREATE", "INDEX", *_]:
             return create_index(begun("CREATE", "INDEX"))
@@ -50,6 +51,8 @@ def parse(text: str, is_indexed: Callable[[str], bool] = lambda catalog: False) 
             return _drop(begun("DROP", "INDEX"))
         case ["UPDATE", "INDEX", *_]:
             return _update(begun("UPDATE", "INDEX"))
+        case ["REFRESH", "INDEX", *_]:
+            return _refresh(begun("REFRESH", "INDEX"))
         case ["SHOW", "INDEX" | "INDEXES", *_] | ["SHOW", "FORMATTED", "INDEX" | "INDEXES"]:
             return _show(begun("SHOW"))
         case ["DROP", "TABLE", *_]:
@@ -60,8 +63,8 @@ def parse(text: str, is_indexed: Callable[[str], bool] = lambda catalog: False) 
             return None
 
 
-def _cursor_after(text: str, is_indexed: Callable[[str], bool], *words: str) -> Cursor:
-    cursor = Cursor(text, is_indexed)
+def _cursor_after(text: str, is_indexable: Callable[[TableName], bool], *words: str) -> Cursor:
+    cursor = Cursor(text, is_indexable)
     cursor.expect(*words)
     return cursor
 
@@ -112,6 +115,21 @@ def _update(cursor: Cursor) -> Statement | None:
     table = _on_table(cursor)
     cursor.end(*([] if table else ["ON"]))
     return RebuildIndex(name, table, if_exists=if_exists)
+
+
+def _refresh(cursor: Cursor) -> Statement | None:
+    """Parse what follows REFRESH INDEX; None for Spark's REFRESH of a path named INDEX, or a table without indexes."""
+    if cursor.token.kind == "end":
+        return None
+    if_exists = cursor.accept("IF", "EXISTS")
+    name = cursor.name().lower()
+    table = _on_table(cursor)
+    if table is None:
+        raise cursor.mismatch("ON")
+    if cursor.is_foreign(table):
+        return None
+    cursor.end()
+    return RefreshIndex(name, table, if_exists)
 
 
 def _show(cursor: Cursor) -> ShowIndexes:

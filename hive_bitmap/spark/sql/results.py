@@ -1,8 +1,8 @@
-"""The results of CREATE, REBUILD and DROP INDEX: a row for each index, of what was read and of what it has now."""
+"""The results of CREATE, REBUILD, REFRESH and DROP INDEX: a row for each index."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow.compute as pc
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 COLUMNS = (("index", "string"), ("files", "bigint"), ("rows", "bigint"), ("bytes", "bigint"), ("seconds", "double"))
 Row: TypeAlias = tuple[str, int, int, int, float]
+Held: TypeAlias = tuple[int, int, int]  # files and rows that an index covers, and its bytes
+NOTHING_HELD: Held = (0, 0, 0)
 
 
 def built(reports: Iterable[BuildReport]) -> list[Row]:
@@ -29,13 +31,13 @@ def built(reports: Iterable[BuildReport]) -> list[Row]:
     ]
 
 
-def held(spark: SparkSession, index: Index) -> Sequence[int]:
-    """Return how many files and rows an index covers, and its bytes, before it is dropped.
+def held(spark: SparkSession, index: Index) -> Held:
+    """Return how many files and rows an index covers, and its bytes.
 
     Nothing is read of an index that is not trusted, and damaged partitions are not counted.
     """
     if not index.trusted:
-        return 0, 0, 0
+        return NOTHING_HELD
     found = [one for one in map_parallel(_manifest, catalog.published_generations(spark, index).values()) if one]
     return (
         sum(one.files.num_rows for one in found),

@@ -47,6 +47,10 @@ class TableName:
         """Whether the table is in a catalog other than the session's own."""
         return bool(self.catalog) and self.catalog.lower() not in OWN_CATALOGS
 
+    def is_own(self) -> bool:
+        """Return whether the name has no catalog, or that of the session's own."""
+        return not self.foreign
+
 
 @dataclass(frozen=True)
 class Where:
@@ -82,6 +86,15 @@ class RebuildIndex:
     name: str
     table: TableName | None = None
     partition: Spec = ()
+    if_exists: bool = False
+
+
+@dataclass(frozen=True)
+class RefreshIndex:
+    """REFRESH INDEX: a rebuild of the partitions that seem to have changed."""
+
+    name: str
+    table: TableName
     if_exists: bool = False
 
 
@@ -142,5 +155,13 @@ class DropDatabase:
 
 
 Statement: TypeAlias = (
-    CreateIndex | RebuildIndex | SetProperties | RenameIndex | DropIndex | ShowIndexes | DropTable | DropDatabase
+    CreateIndex
+    | RebuildIndex
+    | RefreshIndex
+    | SetProperties
+    | RenameIndex
+    | DropIndex
+    | ShowIndexes
+    | DropTable
+    | DropDatabase
 )

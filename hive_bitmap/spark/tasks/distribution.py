@@ -16,17 +16,20 @@ import pyarrow as pa
 
 from hive_bitmap.core.stores import options, requests
 from hive_bitmap.core.stores.options import Options
-from hive_bitmap.errors import StoreError, Unsupported
+from hive_bitmap.errors import MissingPackage, StoreError, Unsupported
 from hive_bitmap.spark.metastore import jvm_reader, jvm_settings, metastore
 from hive_bitmap.spark.metastore.security_settings import WORKER_PYTHON
 from hive_bitmap.spark.packages import for_tasks
-from hive_bitmap.spark.tasks import garbage, sockets, task_requests
+from hive_bitmap.spark.tasks import children, garbage, sockets, task_requests, worker_python
+from hive_bitmap.spark.tasks.children import Died
+from hive_bitmap.spark.tasks.worker_python import map_in_arrow
 from hive_bitmap.spark.versions import data_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _OUR_ERROR = re.compile(r"hive_bitmap\.errors\.\w+: ")  # as tracebacks name our errors
+_WORKER_DEATH = "Python worker exited unexpectedly"  # Spark's words for it
 _ANY_ERROR = re.compile(rf"{_OUR_ERROR.pattern}|[^:]*Error")
 Body = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]  # takes `received` items, yields `sent` results
 
@@ -47,7 +50,10 @@ class Runner(Protocol):
 
 
 class SparkRunner:
-    """The runner of all sessions of Spark: a job, with a Spark task for each task."""
+    """The runner of all sessions of Spark: a job, with a Spark task for each task.
+
+    Raises MissingPackage if the Python of the executors lacks what tasks need.
+    """
 
     def available(self, spark: SparkSession) -> bool:
         return True
@@ -57,7 +63,12 @@ class SparkRunner:
     ) -> list[bytes]:
         require_python(spark)
         work = _with_stores(body, task_requests.counter(spark) if count_requests else None)
-        rows = data_frame(spark, pa.Table.from_batches(tasks)).mapInArrow(work, pickled("result")).collect()
+        try:
+            rows = map_in_arrow(data_frame(spark, pa.Table.from_batches(tasks)), work, pickled("result")).collect()
+        except Exception as e:  # py4j's errors have no base class that can be imported without py4j
+            if problem := worker_python.lack(spark, e):
+                raise MissingPackage(problem) from e
+            raise
         return [row[0] for row in rows]
 
 
@@ -116,13 +127,43 @@ def _with_stores(body: Body, counter: Any) -> Callable[[Iterable[Any]], Iterator
 
 
 def in_tasks(spark: SparkSession, items: Sequence[Any], function: Callable[[Any], Any]) -> list[Any]:
-    """Compute function(item) in tasks for each item, and return the results in order. Raises StoreError.
+    """Compute function(item) in tasks for each item, and return the results in order.
+
+    Raises StoreError, and MissingPackage if the Python of the executors lacks what tasks need.
 
     `function` is of a module, or another value that can be pickled. Raises Unsupported as `require_python`.
     """
+    return _in_tasks(spark, items, function, apart=False)
+
+
+def in_surviving_tasks(spark: SparkSession, items: Sequence[Any], function: Callable[[Any], Any]) -> list[Any]:
+    """Do the same, but the result of an item at which a library ends its process is `children.Died`.
+
+    If a Python worker dies, all items are computed again, in child processes of the tasks.
+    """
+    try:
+        return _in_tasks(spark, items, function, apart=False)
+    except Exception as e:  # no narrower class: without py4j (Spark Connect) its errors cannot be imported
+        if not is_worker_death(e):
+            raise
+    return in_child_processes(spark, items, function)
+
+
+def in_child_processes(spark: SparkSession, items: Sequence[Any], function: Callable[[Any], Any]) -> list[Any]:
+    """Do the same in child processes of tasks; the result of an item that ends its process is `children.Died`."""
+    return _in_tasks(spark, items, function, apart=True)
+
+
+def is_worker_death(error: Exception) -> bool:
+    """Return whether a job failed since a Python worker ended, as by a signal."""
+    return _WORKER_DEATH in str(error)
+
+
+def _in_tasks(spark: SparkSession, items: Sequence[Any], function: Callable[[Any], Any], *, apart: bool) -> list[Any]:
     if not items:
         return []
-    found = run(spark, list(enumerate(items)), partial(_results, function=function), count_requests=False)
+    body = partial(_results, function=function, apart=apart)
+    found = run(spark, list(enumerate(items)), body, count_requests=False)
     for _, result, sent_requests in found:
         requests.add(sent_requests)
         if isinstance(result, StoreError):
@@ -165,11 +206,26 @@ def _run_in_task(
     garbage.freeze_modules()
 
 
-def _results(batches: Iterable[pa.RecordBatch], function: Callable[[Any], Any]) -> Iterator[pa.RecordBatch]:
-    for number, work in received(batches):
-        with requests.measured() as measured:
-            result = _result_or_store_error(function, work)
-        yield sent((number, result, measured.requests))  # which need no accumulator
+def _results(
+    batches: Iterable[pa.RecordBatch], function: Callable[[Any], Any], apart: bool
+) -> Iterator[pa.RecordBatch]:
+    measured = partial(_measured, function)
+    if apart:
+        numbered = list(received(batches))
+        found = children.results(measured, [work for _, work in numbered])
+        pairs: Iterable[tuple[int, Any]] = zip((number for number, _ in numbered), found, strict=True)
+    else:
+        pairs = ((number, measured(work)) for number, work in received(batches))
+    for number, one in pairs:
+        result, requested = (one, requests.Requests()) if isinstance(one, Died) else one
+        yield sent((number, result, requested))  # which need no accumulator
+
+
+def _measured(function: Callable[[Any], Any], work: Any) -> tuple[Any, requests.Requests]:
+    """Return the result of a function, and the requests that it sent to stores."""
+    with requests.measured() as measured:
+        result = _result_or_store_error(function, work)
+    return result, measured.requests
 
 
 def _result_or_store_error(function: Callable[[Any], Any], work: Any) -> Any:
@@ -193,6 +249,11 @@ def cuts(spark: SparkSession, count: int, most: int | None = None) -> list[tuple
     """Return the first and the end index of the items of each task, of which there are `most` at most."""
     tasks = min(count, parallelism(spark), most or count)
     return list(pairwise(count * task // tasks for task in range(tasks + 1)))
+
+
+def failure(spark: SparkSession, error: Exception) -> str:
+    """Return why a job failed: what the Python of its tasks lacks, or else the `cause`."""
+    return worker_python.lack(spark, error) or cause(error)
 
 
 def cause(error: Exception) -> str:

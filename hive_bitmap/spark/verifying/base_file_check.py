@@ -86,7 +86,7 @@ def open_base(known: KnownFile, options: ReadOptions) -> BaseFile:
         recorded, actual = getattr(known.blocks, what).tolist(), getattr(blocks, what).tolist()
         if recorded != actual:
             problems.add(f"the manifest says of its blocks: {what} {_short(recorded)}, but they have {_short(actual)}")
-    if known.spark_only is not None and known.spark_only != frozenset(spark_only):
+    if known.spark_only is not None and not known.spark_only >= frozenset(spark_only):
         problems.add(f"only Spark can read {sorted(spark_only)}, but the manifest says {sorted(known.spark_only)}")
     return BaseFile(known, blocks, COMPARED, problems)
 

@@ -15,7 +15,6 @@ from hive_bitmap.core.index import definition as definitions
 from hive_bitmap.core.index.definition import (
     BY_NAME,
     COMPRESSIONS,
-    KEY_TYPES,
     POINTER,
     PREFIX,
     REFRESH_INTERVAL,
@@ -29,6 +28,7 @@ from hive_bitmap.core.index.definition import (
     to_properties,
     valid_schemas,
 )
+from hive_bitmap.core.index.key_columns import KEY_TYPES
 from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import AlreadyExists, HiveBitmapError, InvalidProperty, NotFound, Unsupported
 
@@ -208,7 +208,7 @@ class TestDefine:
                 replace(TABLE, partition_columns=(Column("p", "interval day"),)),
                 ["id"],
                 Unsupported,
-                "column 'p', interval day, partitions table db.t: no index table can be so",
+                "table db.t is partitioned by 'p' (interval day), which index tables do not support",
             ),
             (
                 index_table(SMALL),

@@ -197,9 +197,9 @@ def test_indexes_are_in_the_order_of_their_names() -> None:
         ({}, (), ""),
         ({"owner": "eve"}, (f"{TRUSTED_OWNERS}=bob, eve",), ""),
         ({"owner": "eve"}, (f"{TRUSTED_ROOTS}=file:/w",), ""),
-        ({"owner": "eve"}, (), "index i is not believed, for index table db.db__t_i__ belongs to eve and "),
-        ({"owner": "eve"}, (f"{TRUSTED_OWNERS}=<undefined>",), "index i is not believed, "),
-        ({"owner": "eve"}, (f"{TRUSTED_OWNERS} is undefined",), "index i is not believed, "),
+        ({"owner": "eve"}, (), "index i is not trusted, for index table db.db__t_i__ belongs to eve and "),
+        ({"owner": "eve"}, (f"{TRUSTED_OWNERS}=<undefined>",), "index i is not trusted, "),
+        ({"owner": "eve"}, (f"{TRUSTED_OWNERS} is undefined",), "index i is not trusted, "),
     ],
 )
 def test_whom_an_index_is_believed(fields: dict[str, Any], settings: tuple[str, ...], why: str) -> None:

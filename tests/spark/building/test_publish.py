@@ -15,8 +15,10 @@ from hive_bitmap.spark.building import build_job
 from hive_bitmap.spark.building.progress import BuildProgress
 from hive_bitmap.spark.metastore import alter_table, jvm_reader, metastore, table_ddl
 from hive_bitmap.spark.metastore.jvm_metastore import JvmMetastore
+from hive_bitmap.spark.metastore.protocol import Changes
 from hive_bitmap.spark.registry import catalog
 from tests.spark.maintaining.life import (
+    drop_partitions,
     drop_table,
     external_table,
     flat_table,
@@ -25,10 +27,12 @@ from tests.spark.maintaining.life import (
     live,
     parted_table,
     rename_table,
+    repair,
     require_right,
     require_verified,
     write,
 )
+from tests.spark.metastore.memory import MemoryMetastore
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -137,6 +141,49 @@ def test_an_index_that_is_dropped_meanwhile(memory: SparkSession, tmp_path: Path
     left = {*before.values(), *after.values()}
     assert set(generations(memory, "db")) == left, "what was not published is deleted"
     require_verified(memory, flat)
+
+
+def test_an_index_that_is_made_anew_meanwhile(memory: SparkSession, tmp_path: Path) -> None:
+    """Its table has the name, but it is another index: what was built for the former one is not published there."""
+    flat = flat_table(memory, tmp_path / "t")
+    hive_bitmap.build(memory, flat, ["k"], location=str(tmp_path / "one"))
+    made = []
+
+    def make_anew(done: BuildProgress) -> None:
+        if not made:
+            made.append(done)
+            hive_bitmap.drop(memory, flat, "k")
+            hive_bitmap.build(memory, flat, ["k"], location=str(tmp_path / "two"))
+            made.extend(live(memory, flat))
+
+    with pytest.raises(BuildFailed, match=r"index k could not be published, .*another build has created index k"):
+        hive_bitmap.rebuild(memory, flat, full=True, progress=make_anew)
+    assert live(memory, flat) == made[1:]
+    require_verified(memory, flat)
+
+
+def test_a_publication_is_one_batch(in_memory: MemoryMetastore, memory: SparkSession, tmp_path: Path) -> None:
+    """Partitions are added, moved and dropped together, and their listings are recorded with them."""
+    parted = parted_table(memory, tmp_path / "t", 4)
+    hive_bitmap.build(memory, parted, ["k"])
+    (tmp_path / "t" / "p=1" / "0.parquet").unlink()
+    write(tmp_path / "t" / "p=2", 1, 7)
+    write(tmp_path / "t" / "p=5")
+    repair(memory, parted)
+    drop_partitions(memory, parted, 4)
+    done = len(in_memory.batches)
+    hive_bitmap.rebuild(memory, parted)
+    [batch] = in_memory.batches[done:]
+    assert (set(batch.added), set(batch.moved), list(batch.dropped)) == ({("5",)}, {("1",), ("2",)}, [("4",)])
+    assert set(batch.properties) == {("1",), ("2",), ("5",)}
+    assert sorted(live(memory, parted)) == sorted([*batch.added.values(), *batch.moved.values(), *kept(memory, batch)])
+
+
+def kept(spark: SparkSession, batch: Changes) -> list[str]:
+    """The generations of partitions that a batch does not move."""
+    [index] = catalog.table_and_indexes(spark, "parted")[1]
+    published = catalog.published_generations(spark, index)
+    return [folder for values, folder in published.items() if values not in {**batch.added, **batch.moved}]
 
 
 @pytest.mark.parametrize("make", [flat_table, parted_table])

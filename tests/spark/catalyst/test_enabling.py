@@ -22,14 +22,22 @@ from hive_bitmap.spark.catalyst.enabling import Answers
 CONNECT: Any = SimpleNamespace()  # has no session of a JVM
 
 
+class Context(SimpleNamespace):
+    """One that has not been stopped; a key of caches."""
+
+    __hash__ = object.__hash__
+
+
 class World:
     """A classic session, the Bridge of its JVM, and in `done` what was asked of them, in order."""
 
     def __init__(self, **told: Any) -> None:
         self.done: list[Any] = []
         self.told = {"isEnabled": True, "isAnsweredByDriver": False, "areWritesTold": True, **told}
-        self.context: Any = SimpleNamespace(_jsc=SimpleNamespace(sc=lambda: SimpleNamespace(isStopped=lambda: False)))
-        conf = SimpleNamespace(unset=lambda name: self.done.append(("unset", name)))
+        self.context: Any = Context(_jsc=SimpleNamespace(sc=lambda: SimpleNamespace(isStopped=lambda: False)))
+        conf = SimpleNamespace(
+            unset=lambda name: self.done.append(("unset", name)), get=lambda name, default: told.get(name, "hive")
+        )
         self.spark: Any = SimpleNamespace(_jsparkSession="session", sparkContext=self.context, conf=conf)
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
@@ -88,6 +96,16 @@ def test_a_session_is_enabled_once_the_jvm_can_call(among: Callable[..., World])
         ("unset", "hive_bitmap.enabled"),  # or a `SET hive_bitmap.enabled=false` of before would hold
         ("at exit", world.context),
     ]
+
+
+def test_a_session_without_hive_is_warned_of_once(
+    among: Callable[..., World], caplog: pytest.LogCaptureFixture
+) -> None:
+    world = among(**{"spark.sql.catalogImplementation": "in-memory"})
+    for _ in range(2):
+        enabling.enable(world.spark)
+    [warning] = caplog.records
+    assert warning.levelno == logging.WARNING and "enableHiveSupport()" in warning.getMessage()
 
 
 @pytest.mark.parametrize("here", [True, False])

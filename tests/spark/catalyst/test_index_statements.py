@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +15,10 @@ from hive_bitmap.errors import InvalidStatement
 from hive_bitmap.spark.building.publish import Doomed
 from hive_bitmap.spark.catalyst.index_statements import answer, doomed_of, record_of
 
-NOBODY: Any = None  # in place of a session
+NOBODY: Any = SimpleNamespace(  # in place of a session, of which only the current catalog is asked
+    catalog=SimpleNamespace(currentCatalog=lambda: "spark_catalog"),
+    conf=SimpleNamespace(get=lambda name, default: default),
+)
 INDEX = Definition(
     name="i",
     database="db",
@@ -50,9 +54,28 @@ def test_what_comes_back_otherwise_is_not_dropped(harm: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["parse", "run", "doomed"])
-@pytest.mark.parametrize("text", ["SELECT 1", "DROP TABLE", "DROP DATABASE d", "UPDATE INDEX SET a = 1"])
+@pytest.mark.parametrize(
+    "text", ["SELECT 1", "DROP TABLE", "DROP DATABASE d", "UPDATE INDEX SET a = 1", "REFRESH INDEX", "REFRESH TABLE i"]
+)
 def test_a_text_that_is_none_is_left_to_spark(kind: str, text: str) -> None:
     assert answer(NOBODY, kind, text) == "null"
+
+
+@pytest.mark.parametrize("kind", ["parse", "run"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CREATE INDEX i ON t (a)",
+        "CREATE INDEX i ON db.t USING btree (a) OPTIONS (x = 'y')",
+        "DROP INDEX i ON t",
+        "REFRESH INDEX i ON t",
+        "UPDATE INDEX i ON t",
+    ],
+)
+def test_where_a_catalog_without_indexes_is_current_statements_are_sparks(kind: str, text: str) -> None:
+    beside: Any = SimpleNamespace(catalog=SimpleNamespace(currentCatalog=lambda: "jdbc"), conf=NOBODY.conf)
+    assert answer(beside, kind, text) == "null"
+    assert answer(beside, kind, text.replace("ON t", "ON jdbc.db.t").replace("ON db.t", "ON jdbc.db.t")) == "null"
 
 
 @pytest.mark.parametrize(
@@ -77,9 +100,9 @@ def test_a_text_that_is_none_is_left_to_spark(kind: str, text: str) -> None:
         (
             "CREATE INDEX i ON TABLE t (a) AS 'none'",
             {
-                "error": "class name provided for index handler not found. 'none' is none of BITMAP and COMPACT",
-                "condition": "INDEX_NOT_FOUND",
-                "sqlstate": "42704",
+                "error": "unknown index type 'none'; known: BITMAP, COMPACT",
+                "condition": "INVALID_PROPERTY_VALUE",
+                "sqlstate": "42602",
             },
         ),
         (

@@ -37,7 +37,7 @@ class Conf:
     """The settings of a session."""
 
     def __init__(self) -> None:
-        self.getAll: dict[str, str] = dict(ADDRESS)
+        self.getAll: dict[str, str] = {"spark.sql.catalogImplementation": "hive", **ADDRESS}
 
     def get(self, name: str, default: str | None = None) -> str | None:
         return self.getAll.get(name, default)

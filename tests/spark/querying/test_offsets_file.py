@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 import pytest
@@ -13,9 +14,12 @@ from hive_bitmap.core.planning.planner import make_plan
 from hive_bitmap.core.selecting.candidates import LookupResults
 from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.errors import Unsupported
-from hive_bitmap.spark.querying.offsets_file import all_offsets, whole_files
+from hive_bitmap.spark.querying.offsets_file import all_offsets, block_offsets, whole_files
 from tests.core.planning.test_planner import INPUTS, looked_up, with_new_file
 from tests.spark.building.generations import Workshop
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def whole(work: LookupResults | None, *listed: FileStatus, nothing: bool = False) -> list[str]:
@@ -66,15 +70,26 @@ def test_all_blocks_with_rows(tmp_path: Path) -> None:
     with pq.ParquetFile(tmp_path / "base" / "a.parquet") as file:
         expected = [file.metadata.row_group(group).column(0).data_page_offset for group in range(2)]
         dictionary = [file.metadata.row_group(group).column(0).dictionary_page_offset for group in range(2)]
-    found = all_offsets("parquet", [full.path, empty.path])
-    assert found[empty.path] == []
-    assert len(found[full.path]) == 2
-    for offset, first, page in zip(found[full.path], dictionary, expected, strict=True):
+    assert block_offsets("parquet", empty.path) == []
+    found = block_offsets("parquet", full.path)
+    assert len(found) == 2
+    for offset, first, page in zip(found, dictionary, expected, strict=True):
         assert offset in (first, page)
 
 
-def test_a_file_whose_blocks_cannot_be_told(tmp_path: Path) -> None:
+def test_a_file_whose_blocks_are_unknown(tmp_path: Path) -> None:
     path = tmp_path / "odd.parquet"
+    assert block_offsets("parquet", f"file:{path}") == "it is gone"
     path.write_bytes(b"no such format")
-    with pytest.raises(Unsupported, match=r"^the blocks of file:.*/odd.parquet cannot be told: "):
-        all_offsets("parquet", [f"file:{path}"])
+    assert block_offsets("parquet", f"file:{path}") == "it does not end as a Parquet file does"
+
+
+def test_tasks_open_the_files(spark: SparkSession, tmp_path: Path) -> None:
+    shop = Workshop.at(tmp_path)
+    paths = [shop.write(f"{number}.parquet", [1, 2, 3]).path for number in range(3)]
+    assert all_offsets(spark, "parquet", paths) == {path: block_offsets("parquet", path) for path in paths}
+    (tmp_path / "odd.parquet").write_bytes(b"no such format")
+    with pytest.raises(Unsupported) as raised:
+        all_offsets(spark, "parquet", [*paths, f"file:{tmp_path}/odd.parquet"])
+    why = "it does not end as a Parquet file does"
+    assert str(raised.value) == f"the blocks of file:{tmp_path}/odd.parquet are unknown: {why}"

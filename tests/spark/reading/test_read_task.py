@@ -1,4 +1,4 @@
-"""What a task reads of base files: the selected rows, a changed file whole, and never rows too few. No Spark."""
+"""What a task reads of base files: the selected rows of files that an index knows, and never too few. No Spark."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hive_bitmap.core import stores
-from hive_bitmap.core.formats import parquet_rows
+from hive_bitmap.core.formats import parquet, parquet_rows
 from hive_bitmap.core.index import fingerprint
 from hive_bitmap.core.index.table_schema import key_columns
 from hive_bitmap.core.predicates.nodes import TRUE, Compare, Constant, Predicate
 from hive_bitmap.core.selecting.candidates import Lookup
 from hive_bitmap.core.selecting.lookup_units import LookupUnit
 from hive_bitmap.errors import FileChanged
-from hive_bitmap.spark.reading.read_task import ReadTask, read_task
+from hive_bitmap.spark.reading.read_task import ReadTask, bytes_at_once, read_task
 from tests.core.selecting import test_select
 from tests.core.selecting.test_select import COLUMNS, PREDICATES, Row, truth, unit_of
 
@@ -35,9 +34,7 @@ def lookup_of(unit: LookupUnit, predicate: Predicate) -> Lookup:
     return replace(test_select.lookup_of(unit, predicate), fingerprints=tuple(map(fingerprint.take, unit.paths)))
 
 
-def task(
-    lookup: Lookup | None, names: Sequence[str] = ("k", "s"), whole: Sequence[str] = (), **fields: Any
-) -> ReadTask:
+def task(lookup: Lookup, names: Sequence[str] = ("k", "s"), **fields: Any) -> ReadTask:
     wanted = [column for column in COLUMNS if column.name in names]
     given: dict[str, Any] = {
         "format": "parquet",
@@ -45,7 +42,6 @@ def task(
         "constants": NO_CONSTANTS,
         "names": tuple(names),
         "lookup": lookup,
-        "whole_files": tuple(map(stores.status, whole)),
         "matching_keys": {},
     }
     return ReadTask(**(given | fields))
@@ -91,21 +87,21 @@ def test_values_of_the_partition_have_their_place(tmp_path: Path) -> None:
     assert found == [(None, 1, "x")]
 
 
-def test_files_that_no_index_knows_are_read_whole_and_last(tmp_path: Path) -> None:
-    unit = unit_of(tmp_path, [rows(1, 2)], {"k": "gap"}, {"k": [0]})
-    new = tmp_path / "new.parquet"
-    pq.write_table(pa.table({"s": ["n", "m"], "more": [1, 2], "k": pa.array([9, 1], pa.int32())}), new)
-    one = task(lookup_of(unit, K1), whole=[f"file:{new}"])
-    assert one.paths == (unit.paths[0], f"file:{new}")
-    assert rows_of(one) == [(1, "0"), (9, "n"), (1, "m")]
-    assert rows_of(task(None, whole=[f"file:{new}"])) == [(9, "n"), (1, "m")]
-
-
-def test_a_file_that_was_replaced_is_read_whole_if_it_had_no_match(tmp_path: Path) -> None:
+@pytest.mark.parametrize("replaced", [0, 1])
+def test_a_file_that_was_replaced_ends_the_query(tmp_path: Path, replaced: int) -> None:
+    """Also one of which no row was selected. It may be one at which a library ends the process: nothing opens it."""
     unit = unit_of(tmp_path, [rows(2, 2), rows(1)], {"k": "gap"}, {"k": [0, 1]})
-    lookup = lookup_of(unit, K1)
-    pq.write_table(pa.table({"k": pa.array([1, 5], pa.int32()), "s": ["new", "newer"]}), unit.paths[0][5:])
-    assert rows_of(task(lookup)) == [(1, "new"), (5, "newer"), (1, "0")]
+    one = task(lookup_of(unit, K1))
+    pq.write_table(pa.table({"k": pa.array([1, 5], pa.int32()), "s": ["new", "newer"]}), unit.paths[replaced][5:])
+    for read in (rows_of, bytes_at_once):
+        with pytest.raises(FileChanged) as raised:
+            read(one)
+        assert str(raised.value) == f"{unit.paths[replaced]} was replaced after the query was planned: run it again"
+
+
+def test_the_bytes_that_a_task_decodes_at_once(tmp_path: Path) -> None:
+    unit = unit_of(tmp_path, [rows(2, 2), rows(1)], {"k": "gap"}, {"k": [0, 1]})
+    assert bytes_at_once(task(lookup_of(unit, K1))) == parquet.bytes_at_once(unit.paths[0], ())
 
 
 @pytest.mark.parametrize("check_only", [False, True])
@@ -127,34 +123,13 @@ def test_a_task_that_only_checks_reads_nothing_and_ends_the_query_for_a_change(t
         rows_of(one)
 
 
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        (None, "was deleted after the query was planned: run it again"),
-        (b"no such format", "changed and cannot be read without Spark now"),
-    ],
-)
-def test_a_whole_file_that_cannot_be_read(tmp_path: Path, content: bytes | None, said: str) -> None:
-    path = tmp_path / "a.parquet"
-    path.write_bytes(b"")
-    one = task(None, whole=[f"file:{path}"])
-    if content is None:
-        path.unlink()
-    else:
-        path.write_bytes(content)
-    with pytest.raises(FileChanged) as raised:
-        rows_of(one)
-    assert str(raised.value).startswith(f"file:{path} {said}")
-
-
 def test_a_file_that_changes_while_it_is_read(tmp_path: Path) -> None:
     unit = unit_of(tmp_path, [rows(*[1] * 5)], {"k": "gap"}, {"k": [0]})
-    for one in (task(lookup_of(unit, K1)), task(None, whole=unit.paths)):
-        found = read_task(one)
-        assert next(found).num_rows
-        os.utime(unit.paths[0][5:], (len(unit.paths[0]), 1))
-        with pytest.raises(FileChanged, match=r"was replaced while it was read: run the query again$"):
-            list(found)
+    found = read_task(task(lookup_of(unit, K1)))
+    assert next(found).num_rows
+    os.utime(unit.paths[0][5:], (len(unit.paths[0]), 1))
+    with pytest.raises(FileChanged, match=r"was replaced while it was read: run the query again$"):
+        list(found)
 
 
 @pytest.fixture
@@ -200,15 +175,8 @@ def test_one_of_several_files_changes_while_they_are_read(
 def test_one_of_several_files_had_changed_before(many: LookupUnit) -> None:
     lookup = lookup_of(many, K1)
     pq.write_table(pa.table({"k": pa.array([1, 5], pa.int32()), "s": ["new", "newer"]}), many.paths[1][5:])
-    alike = [(1, "7"), (1, "207"), (1, "407")]
-    assert rows_of(task(lookup)) == [*alike, (1, "new"), (5, "newer"), *alike]
-
-
-def test_a_column_that_only_spark_reads_now(tmp_path: Path) -> None:
-    path = tmp_path / "a.parquet"
-    pq.write_table(pa.table({"k": pa.array(["text"])}), path)
-    with pytest.raises(FileChanged, match="and only Spark can read it now"):
-        rows_of(task(None, names=("k",), whole=[f"file:{path}"]))
+    with pytest.raises(FileChanged, match=r"1.parquet was replaced after the query was planned: run it again$"):
+        rows_of(task(lookup))
 
 
 def test_a_column_that_is_read_need_not_be_among_the_names(tmp_path: Path) -> None:

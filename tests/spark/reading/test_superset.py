@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -59,7 +60,7 @@ def results(*files: int, whole: int = 0) -> LookupResults:
         ((5,), 0, 99, [1, 1, 1, 1, 1]),  # a file is not divided
         ((3, 3), 0, 4, [2, 1, 2, 1]),
         ((1, 1, 1), 0, 2, [1, 1, 1]),  # a task is of one partition
-        ((2,), 2, 1, [2, 1, 1]),  # and each file that is read whole is one
+        ((2,), 2, 1, [2]),  # no task reads a file that no index knows
     ],
 )
 def test_lookups_are_divided_by_files(files: tuple[int, ...], whole: int, at_once: int, sizes: list[int]) -> None:
@@ -71,14 +72,11 @@ def test_every_file_is_in_one_task_with_its_blocks(files: list[int], whole: int,
     work = results(*files, whole=whole)
     tasks = tasks_of(reading(work), at_once)
     wanted = [path for lookup in work.lookups for path in lookup.unit.paths]
-    wanted += [file.status.path for file in work.whole_files]
     assert [path for one in tasks for path in one.paths] == wanted
     for one in tasks:
-        if one.lookup is not None:
-            assert not one.whole_files
-            unit = one.lookup.unit
-            assert unit.file.tolist() == np.repeat(np.arange(len(unit.paths)), 2).tolist()
-            assert tuple(print.path for print in one.lookup.fingerprints) == unit.paths
+        unit = one.lookup.unit
+        assert unit.file.tolist() == np.repeat(np.arange(len(unit.paths)), 2).tolist()
+        assert tuple(print.path for print in one.lookup.fingerprints) == unit.paths
 
 
 @pytest.mark.parametrize(
@@ -96,8 +94,9 @@ def test_the_columns_of_a_task(columns: tuple[Column, ...], constants: pa.Table,
 
 
 def test_a_task_has_the_values_of_its_partition() -> None:
-    looked, new = tasks_of(reading(results(1, whole=1)), 1)
-    assert (looked.constants.to_pydict(), new.constants.to_pydict()) == ({"p": [10]}, {"p": [30]})
-    assert new.lookup is None and not new.check_only
     work = results(1)
-    assert task(reading(work), work.lookups[0], (), check_only=True).check_only
+    last = replace(work, lookups=(replace(work.lookups[0], partition=2),))
+    for found, value in ((work, 10), (last, 30)):
+        [one] = tasks_of(reading(found), 1)
+        assert one.constants.to_pydict() == {"p": [value]} and not one.check_only
+    assert task(reading(work), work.lookups[0], check_only=True).check_only

@@ -92,7 +92,7 @@ def test_show_and_explain_say_why_and_what_to_do(spark: SparkSession, forge: For
     made = forge()
     status = {one.definition.name: one for one in hive_bitmap.show(spark, "v", keys=True)}["aaa"]
     assert status.problem == (
-        f"index aaa is not believed, for index table {made.table.database}.{made.definition.index_table} belongs to "
+        f"index aaa is not trusted, for index table {made.table.database}.{made.definition.index_table} belongs to "
         f"mallory and table {made.table.full_name} to {made.table.owner}: let the owner of the table create it, or "
         f"name mallory in {OWNERS} or its folder {made.definition.root} in {ROOTS}"
     )
@@ -109,12 +109,12 @@ def test_it_is_not_rebuilt_for_its_folder_may_be_a_place_of_others(
     before = sorted(folder.rglob("*"))
     with caplog.at_level(logging.WARNING):
         assert [report.definition.name for report in hive_bitmap.rebuild(memory, "v")] == ["k"]
-    assert "not rebuilt: index aaa is not believed" in caplog.text
-    with pytest.raises(Unsupported, match="is not believed"):
+    assert "not rebuilt: index aaa is not trusted" in caplog.text
+    with pytest.raises(Unsupported, match="is not trusted"):
         hive_bitmap.rebuild(memory, "v", ["aaa"])
     assert sorted(folder.rglob("*")) == before
     [found] = [one for one in hive_bitmap.verify(memory, "v", ["aaa"]) if not one.ok]
-    assert "is not believed" in found.problems[0]
+    assert "is not trusted" in found.problems[0]
 
 
 @pytest.mark.parametrize("setting", ["owner", "root"])
@@ -144,8 +144,8 @@ def test_who_builds_an_index_on_a_table_of_others_is_told(
     give(memory, "v", "alice")
     with caplog.at_level(logging.WARNING):
         hive_bitmap.build(memory, "v", ["k"], name="mine")
-    assert "built, but not used by queries: index mine is not believed" in caplog.text
-    assert "index k is not believed" not in caplog.text
+    assert "built, but not used by queries: index mine is not trusted" in caplog.text
+    assert "index k is not trusted" not in caplog.text
 
 
 @pytest.mark.contract
@@ -281,7 +281,7 @@ def test_its_table_is_dropped_and_nothing_is_asked_of_its_store(
     alter_table.create(memory, index_table(base, false, f"file:{tmp_path}/aaa"))
     give(memory, table, "mallory")
     reports = hive_bitmap.clean(memory, grace_seconds=0)
-    assert [(one.path, "is not believed" in one.kept) for one in reports if one.kept] == [("foo://x/i", True)]
+    assert [(one.path, "is not trusted" in one.kept) for one in reports if one.kept] == [("foo://x/i", True)]
     with caplog.at_level(logging.WARNING):
         if how == "index":
             hive_bitmap.drop(memory, "v", "aaa")
@@ -290,7 +290,7 @@ def test_its_table_is_dropped_and_nothing_is_asked_of_its_store(
         else:
             doomed = [publish.doomed(memory, *one) for one in _with_all(catalog.indexes_of_database(memory, "db"))]
             drop.drop_after(memory, doomed)
-    assert "index aaa is dropped, but folder foo://x/i is left alone, as index aaa is not believed" in caplog.text
+    assert "index aaa is dropped, but folder foo://x/i is left alone, as index aaa is not trusted" in caplog.text
     assert table not in [one.name for one in catalog.tables_of_database(memory, "db")]
 
 

@@ -16,6 +16,10 @@ CREATE INDEX IF NOT EXISTS i ON TABLE t (a) AS 'Bitmap';
 --> CreateIndex(name="i", table=T("t"), columns=("a",), if_not_exists=True)
 CREATE INDEX i ON t (a) AS 'BITMAP';
 --> CreateIndex(name="i", table=T("t"), columns=("a",))
+CREATE INDEX i ON t (a);
+--> CreateIndex(name="i", table=T("t"), columns=("a",))
+CREATE INDEX IF NOT EXISTS i ON TABLE db.t (a, b) WITH DEFERRED REBUILD IDXPROPERTIES ('encoding'='ewah') COMMENT 'c';
+--> CreateIndex(name="i", table=T("t", "db"), columns=("a", "b"), if_not_exists=True, deferred=True, properties=(("encoding", "ewah"),), comment="c")
 CREATE INDEX i ON TABLE spark_catalog.db.t (a) AS 'BITMAP';
 --> CreateIndex(name="i", table=T("t", "db", "spark_catalog"), columns=("a",))
 CREATE INDEX i ON TABLE `a.b`.`c``d` (a) AS 'BITMAP';
@@ -51,7 +55,7 @@ CREATE INDEX index ON TABLE table.on (select) AS 'BITMAP';
 
 ---- CREATE INDEX that cannot be
 CREATE INDEX i ON TABLE t (a) AS 'UNKNOWN' WITH DEFERRED REBUILD;
---> NotFound: class name provided for index handler not found. 'UNKNOWN' is none of BITMAP and COMPACT
+--> InvalidProperty: unknown index type 'UNKNOWN'; known: BITMAP, COMPACT
 CREATE INDEX i ON TABLE t (a) AS 'aggregate' WITH DEFERRED REBUILD;
 --> Unsupported: type AGGREGATE is not built: counts come from a BITMAP index, say AS 'BITMAP'
 CREATE INDEX i ON TABLE t (a) AS 'org.apache.hadoop.hive.ql.index.AggregateIndexHandler';
@@ -78,8 +82,10 @@ CREATE INDEX i ON TABLE t (a) AS 'BITMAP' COMMENT 'c' WITH DEFERRED REBUILD;
 --> InvalidStatement: line 1, column 55: mismatched input 'WITH', expecting one of WITH DEFERRED REBUILD, IDXPROPERTIES, IN TABLE, ROW FORMAT, STORED, LOCATION, TBLPROPERTIES, COMMENT in this order or the end
 CREATE INDEX i ON TABLE t (a) AS 'BITMAP' PARTITIONED BY (ds);
 --> InvalidStatement: line 1, column 43: mismatched input 'PARTITIONED', expecting one of WITH DEFERRED REBUILD..
-CREATE INDEX i ON TABLE t (a);
---> InvalidStatement: line 1, column 30: mismatched input '<EOF>', expecting AS
+CREATE INDEX i ON TABLE t (a) OPTIONS ('k'='v');
+--> InvalidStatement: line 1, column 31: mismatched input 'OPTIONS', expecting AS or one of WITH DEFERRED REBUILD..
+CREATE INDEX i ON TABLE t;
+--> InvalidStatement: line 1, column 26: mismatched input '<EOF>', expecting (
 CREATE INDEX i ON TABLE t (a) AS BITMAP;
 --> InvalidStatement: line 1, column 34: mismatched input 'BITMAP', expecting a quoted string
 CREATE INDEX i ON TABLE t () AS 'BITMAP';
@@ -95,7 +101,7 @@ CREATE INDEX i ON TABLE t (a) AS 'BITMAP' IN x;
 CREATE INDEX
   i ON TABLE t (a)
   'BITMAP';
---> InvalidStatement: line 3, column 3: mismatched input ''BITMAP'', expecting AS
+--> InvalidStatement: line 3, column 3: mismatched input ''BITMAP'', expecting AS or one of WITH DEFERRED REBUILD..
 CREATE INDEX i FOR t;
 --> InvalidStatement: line 1, column 16: mismatched input 'FOR', expecting ON TABLE or USING
 CREATE INDEX `` ON TABLE t (a) AS 'BITMAP';
@@ -132,6 +138,24 @@ ALTER INDEX i ON t PARTITION (ds=now()) REBUILD;
 --> InvalidStatement: line 1, column 34: mismatched input 'now', expecting a value
 ALTER INDEX i REBUILD;
 --> InvalidStatement: line 1, column 15: mismatched input 'REBUILD', expecting ON or RENAME TO
+
+---- REFRESH INDEX
+REFRESH INDEX i ON t;
+--> RefreshIndex("i", T("t"))
+refresh index if exists `I` on table db.t;
+--> RefreshIndex("i", T("t", "db"), if_exists=True)
+REFRESH INDEX i ON jdbc.db.t;
+--> None
+REFRESH INDEX i ON jdbc.db.t (and whatever);
+--> None
+REFRESH INDEX;
+--> None
+REFRESH TABLE t;
+--> None
+REFRESH INDEX i;
+--> InvalidStatement: line 1, column 16: mismatched input '<EOF>', expecting ON
+REFRESH INDEX i ON t PARTITION (p = 1);
+--> InvalidStatement: line 1, column 22: mismatched input 'PARTITION', expecting the end
 
 ---- DROP INDEX
 DROP INDEX i ON t;

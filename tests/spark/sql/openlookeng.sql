@@ -40,29 +40,29 @@ CREATE INDEX i USING bitmap ON t (a) WHERE p IS NULL OR NOT NOT q IS NOT NULL;
 
 ---- WHERE that cannot be
 CREATE INDEX i USING bitmap ON t (a) WHERE f(p) = 1;
---> InvalidStatement: line 1, column 45: mismatched input '('. Unsupported WHERE expression. Only partition columns are supported, compared with literals (=, <>, <, <=, >, >=, IN, BETWEEN, IS NULL), joined by AND, OR and NOT, e.g. partition=1 or partition=2/partition in (1,2)
+--> InvalidStatement: line 1, column 45: mismatched input '(' in WHERE, which takes partition columns, compared with literals (=, <>, <, <=, >, >=, IN, BETWEEN, IS NULL), joined by AND, OR and NOT
 CREATE INDEX i USING bitmap ON t (a) WHERE p = q;
---> InvalidStatement: line 1, column 48: mismatched input 'q'. Unsupported WHERE expression..
+--> InvalidStatement: line 1, column 48: mismatched input 'q' in WHERE, which takes ..
 CREATE INDEX i USING bitmap ON t (a) WHERE p = "q";
---> InvalidStatement: line 1, column 48: mismatched input '"q"'. Unsupported WHERE expression..
+--> InvalidStatement: line 1, column 48: mismatched input '"q"' in WHERE, which takes ..
 CREATE INDEX i USING bitmap ON t (a) WHERE 1 = p;
---> InvalidStatement: line 1, column 44: mismatched input '1'. Unsupported WHERE expression..
+--> InvalidStatement: line 1, column 44: mismatched input '1' in WHERE, which takes ..
 CREATE INDEX i USING bitmap ON t (a) WHERE p LIKE 'x%';
---> InvalidStatement: line 1, column 46: mismatched input 'LIKE'. Unsupported WHERE expression..
+--> InvalidStatement: line 1, column 46: mismatched input 'LIKE' in WHERE, which takes ..
 CREATE INDEX i USING bitmap ON t (a) WHERE p IN (SELECT 1);
---> InvalidStatement: line 1, column 50: mismatched input 'SELECT'. Unsupported WHERE expression..
+--> InvalidStatement: line 1, column 50: mismatched input 'SELECT' in WHERE, which takes ..
 CREATE INDEX i USING bitmap ON t (a) WHERE p = 1 + 1;
---> InvalidStatement: line 1, column 50: mismatched input '+'. Unsupported WHERE expression..
+--> InvalidStatement: line 1, column 50: mismatched input '+' in WHERE, which takes ..
 CREATE INDEX i USING bitmap ON t (a) WHERE p = NULL;
---> InvalidStatement: line 1, column 48: mismatched input 'NULL'. Unsupported WHERE expression..
+--> InvalidStatement: line 1, column 48: mismatched input 'NULL' in WHERE, which takes ..
 CREATE INDEX i USING bitmap ON t (a) WHERE p = -'x';
---> InvalidStatement: line 1, column 49: mismatched input ''x''. Unsupported WHERE expression..
+--> InvalidStatement: line 1, column 49: mismatched input ''x'' in WHERE, which takes ..
 CREATE INDEX i USING bitmap ON t (a) WHERE (p = 1;
---> InvalidStatement: line 1, column 50: mismatched input '<EOF>'. Unsupported WHERE expression..
+--> InvalidStatement: line 1, column 50: mismatched input '<EOF>' in WHERE, which takes ..
 CREATE INDEX i USING bitmap ON t (a) WHERE;
---> InvalidStatement: line 1, column 43: mismatched input '<EOF>'. Unsupported WHERE expression..
+--> InvalidStatement: line 1, column 43: mismatched input '<EOF>' in WHERE, which takes ..
 CREATE INDEX i USING bitmap ON t (a) WHERE p BETWEEN 1 OR 2;
---> InvalidStatement: line 1, column 56: mismatched input 'OR'. Unsupported WHERE expression..
+--> InvalidStatement: line 1, column 56: mismatched input 'OR' in WHERE, which takes ..
 
 ---- CREATE INDEX that cannot be
 CREATE INDEX i USING bloom ON t (a);
@@ -80,11 +80,11 @@ CREATE INDEX i USING bitmap ON t;
 CREATE INDEX i USING bitmap t (a);
 --> InvalidStatement: line 1, column 29: mismatched input 't', expecting ON
 CREATE INDEX i USING bitmap ON mysql.db.t (a);
---> Unsupported: CREATE INDEX is not supported in catalog 'mysql'
+--> Unsupported: table mysql.db.t is in catalog 'mysql', which has no bitmap indexes
 CREATE INDEX i USING bitmap ON t ("p=1");
---> Unsupported: Index can not be created on a partitioned column
+--> Unsupported: a partition cannot be a column of an index: choose partitions by WHERE
 CREATE INDEX i USING bitmap ON t (a) WHERE p = 1 WITH (encoding=gap);
---> InvalidStatement: line 1, column 50: mismatched input 'WITH'. Unsupported WHERE expression..
+--> InvalidStatement: line 1, column 50: mismatched input 'WITH' in WHERE, which takes ..
 CREATE INDEX i USING bitmap ON t (a) AS 'BITMAP';
 --> InvalidStatement: line 1, column 38: mismatched input 'AS', expecting WITH or WHERE or the end
 CREATE INDEX i USING bitmap ON t (a) WITH ();
@@ -94,11 +94,11 @@ CREATE INDEX i USING bitmap ON t (a) WITH (encoding);
 CREATE INDEX i USING bitmap ON t (a) WITH (encoding = );
 --> InvalidStatement: line 1, column 55: mismatched input ')', expecting a value
 CREATE INDEX i USING bitmap ON t (a) WITH (level='partition');
---> InvalidProperty: BITMAP does not support specified index level: 'partition'; it takes 'stripe'
+--> InvalidProperty: unknown level 'partition'; known: stripe
 CREATE INDEX i USING bitmap ON t (a) WITH (autoload=maybe);
---> InvalidProperty: Unrecognized value for key 'autoload', only 'true' or 'false' are allowed
+--> InvalidProperty: unknown value of autoload 'maybe'; known: true, false
 CREATE INDEX i USING bitmap ON t (a) WITH (bitmap.values_per_node=many);
---> InvalidProperty: bitmap.values_per_node takes a number, not 'many'
+--> InvalidProperty: bitmap.values_per_node is 'many', which is not a number
 CREATE INDEX i USING bitmap ON t (a) WITH ('bloom.fpp'='0.001');
 --> CreateIndex(name="i", table=T("t"), columns=("a",), dialect=O, properties=(("bloom.fpp", "0.001"),))
 CREATE INDEX i USING bitmap ON t (a) WITH (encodings=gap);

@@ -57,7 +57,7 @@ def test_clauses_in_another_order_are_refused(first: str, second: str) -> None:
 def test_tables_of_another_catalog_are_sparks_unless_they_may_have_indexes() -> None:
     text = "i ON TABLE lake.db.t (a) AS 'BITMAP'"
     assert create_index(Cursor(text)) is None
-    found = create_index(Cursor(text, lambda catalog: catalog == "lake"))
+    found = create_index(Cursor(text, lambda table: table.catalog == "lake"))
     assert found is not None and found.table == TableName("t", "db", "lake")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -85,7 +86,7 @@ def test_the_life_of_an_index_in_the_words_of_hive(spark: SparkSession, database
     [status] = hive_bitmap.show(spark, by_day)
     assert (status.fresh, status.unindexed) == (5, 0)
     require_right_answers(spark, by_day)
-    with pytest.raises(NotFound, match="does not exist in table"):
+    with pytest.raises(NotFound, match=r"no partition \(day=9\) in table"):
         run(spark, "ALTER INDEX idx ON by_day PARTITION (day=9) REBUILD")
     run(spark, f"DROP INDEX idx ON {database}.by_day")
     assert listed(spark, f"SHOW INDEXES ON by_day FROM {database}", "idx_name") == []
@@ -169,9 +170,9 @@ def test_an_index_grows_and_shrinks_by_partitions(spark: SparkSession, by_day: s
     run(spark, create + "day = 1")
     assert listed(spark, "SHOW INDEX", *STATE) == [("i", "OK", "day=1")]
     for where in ["day IN (1, 2)", "day < 3", "day <> 4"]:
-        with pytest.raises(AlreadyExists, match=r"already exists and partition\(s\) contain conflicts"):
+        with pytest.raises(AlreadyExists, match="index i covers some of these partitions already"):
             run(spark, create + where)
-    with pytest.raises(AlreadyExists, match=r"already exists and partition\(s\) contain conflicts"):
+    with pytest.raises(AlreadyExists, match="index i covers some of these partitions already"):
         run(spark, create.removesuffix(" WHERE "))
     run(spark, create + '"day" BETWEEN 2 AND 3', create.replace("i USING", "IF NOT EXISTS i USING") + "day = 3")
     assert listed(spark, "SHOW INDEX", *STATE) == [("i", "OK", "day=1,day=2,day=3")]
@@ -180,7 +181,7 @@ def test_an_index_grows_and_shrinks_by_partitions(spark: SparkSession, by_day: s
         with pytest.raises(NotFound) as raised:
             run(spark, f"DROP INDEX i WHERE {where}")
         told, _, partitions = str(raised.value).partition(": ")
-        assert told == "Index 'i' does not contain partitions"
+        assert told == "index i does not cover partitions"
         assert sorted(partitions.split(", ")) == missing.split(", ")
     run(spark, "DROP INDEX i WHERE day = 2 OR day IN (1)")
     assert listed(spark, "SHOW INDEX", *STATE) == [("i", "OK", "day=3")]
@@ -196,11 +197,11 @@ def test_an_index_grows_and_shrinks_by_partitions(spark: SparkSession, by_day: s
 
 def test_a_whole_index_is_not_cut(spark: SparkSession, by_day: str) -> None:
     run(spark, "CREATE INDEX i USING bitmap ON by_day (k)")
-    said = "Index 'i' was not created with explicit partitions. Partial drop by partition is not supported."
+    said = "index i covers all partitions: only partitions of an index that was created with WHERE can be dropped"
     with pytest.raises(Unsupported) as raised:
         run(spark, "DROP INDEX i WHERE day = 1")
     assert said in str(raised.value)
-    with pytest.raises(AlreadyExists, match="contain conflicts"):
+    with pytest.raises(AlreadyExists, match="covers some of these partitions already"):
         run(spark, "CREATE INDEX i USING bitmap ON by_day (k) WHERE day = 1")
     assert listed(spark, "SHOW INDEX", *STATE) == [("i", "OK", "all")]
 
@@ -209,13 +210,10 @@ def test_names_in_a_database(spark: SparkSession, database: str, sales: str, by_
     run(spark, "CREATE INDEX i USING bitmap ON sales (k)", "CREATE INDEX IF NOT EXISTS i USING bitmap ON by_day (n)")
     assert listed(spark, "SHOW INDEX", "Index Name", "Index Columns") == [("i", "k")]
     for text, said in [
-        ("CREATE INDEX i USING bitmap ON sales (k)", "Index 'i' already exists"),
-        ("CREATE INDEX i USING bitmap ON by_day (k)", "Index 'i' already exists"),
-        ("CREATE INDEX i USING bitmap ON sales (n)", "Index 'i' already exists"),
-        (
-            "CREATE INDEX j USING bitmap ON sales (K)",
-            "Index with same (table,column,indexType) already exists: it is 'i'",
-        ),
+        ("CREATE INDEX i USING bitmap ON sales (k)", "index i already exists"),
+        ("CREATE INDEX i USING bitmap ON by_day (k)", "index i already exists"),
+        ("CREATE INDEX i USING bitmap ON sales (n)", "index i already exists"),
+        ("CREATE INDEX j USING bitmap ON sales (K)", "index i has the same table, columns and type"),
         ("CREATE INDEX i ON TABLE sales (n) AS 'BITMAP'", f"index i already exists on table {database}.sales"),
     ]:
         with pytest.raises(AlreadyExists) as raised:
@@ -230,7 +228,7 @@ def test_names_in_a_database(spark: SparkSession, database: str, sales: str, by_
     for text in ["UPDATE INDEX i", "DROP INDEX IF EXISTS i", "ALTER INDEX i RENAME TO j"]:
         with pytest.raises(InvalidStatement) as ambiguous:
             run(spark, text)
-        assert str(ambiguous.value) == f"Index 'i' is on several tables of {database}: by_day, sales; say i ON table"
+        assert str(ambiguous.value) == f"index i is on several tables of {database}: by_day, sales; say i ON table"
     run(spark, "UPDATE INDEX i ON sales", "ALTER INDEX i ON by_day RENAME TO j", "DROP INDEX i")
     assert listed(spark, "SHOW INDEX", "Index Name") == [("j",)]
 
@@ -238,32 +236,32 @@ def test_names_in_a_database(spark: SparkSession, database: str, sales: str, by_
 @pytest.mark.parametrize(
     ("text", "error", "said"),
     [
-        ("DROP INDEX nope", NotFound, "Index 'nope' does not exist"),
-        ("UPDATE INDEX nope", NotFound, "Index 'nope' does not exist"),
-        ("ALTER INDEX nope RENAME TO i", NotFound, "Index 'nope' does not exist"),
-        ("DROP INDEX nope ON sales", NotFound, "Invalid index nope: no index 'nope' in table"),
-        ("ALTER INDEX nope ON sales REBUILD", NotFound, "Invalid index nope: "),
-        ("ALTER INDEX nope ON sales SET IDXPROPERTIES ('encoding'='gap')", NotFound, "Invalid index nope: "),
+        ("DROP INDEX nope", NotFound, "no index 'nope' in database t_"),
+        ("UPDATE INDEX nope", NotFound, "no index 'nope' in database t_"),
+        ("ALTER INDEX nope RENAME TO i", NotFound, "no index 'nope' in database t_"),
+        ("DROP INDEX nope ON sales", NotFound, "no index 'nope' in table"),
+        ("ALTER INDEX nope ON sales REBUILD", NotFound, "no index 'nope' in table"),
+        ("ALTER INDEX nope ON sales SET IDXPROPERTIES ('encoding'='gap')", NotFound, "no index 'nope' in table"),
         ("DROP INDEX nope ON nope", NotFound, "no table 'nope'"),
         ("SHOW INDEX ON nope", NotFound, "no table 'nope'"),
         ("DROP INDEX i ON nope.t", NotFound, "no database 'nope'"),
         (
             "CREATE INDEX i ON TABLE sales (k, nope) AS 'BITMAP'",
             NotFound,
-            "Check the index columns, they should appear in the table being indexed. no column 'nope'",
+            "no column 'nope' in table t_",
         ),
-        ("CREATE INDEX i USING bitmap ON sales (nope)", NotFound, "Column 'nope' cannot be resolved: "),
-        ("CREATE INDEX i USING bitmap ON nope (k)", NotFound, "Table 'nope' is invalid: "),
+        ("CREATE INDEX i USING bitmap ON sales (nope)", NotFound, "no column 'nope' in table t_"),
+        ("CREATE INDEX i USING bitmap ON nope (k)", NotFound, "no table 'nope'"),
         ("CREATE INDEX i ON TABLE nope (k) AS 'BITMAP'", NotFound, "no table 'nope'"),
         (
             "CREATE INDEX i USING bitmap ON sales (k) WHERE n = 1",
             Unsupported,
-            "Heuristic index creation is only supported for predicates on partition columns: table",
+            "WHERE tests column 'n', which does not partition table t_",
         ),
         (
             "CREATE INDEX i ON TABLE sales (k) AS 'BITMAP' IN TABLE nope.x",
             Unsupported,
-            "Index on different database (nope) from base table (t_",
+            "index table nope.x must be in the database of table t_",
         ),
         ("CREATE INDEX i ON TABLE sales (k) AS 'BITMAP' IN TABLE sales", AlreadyExists, "table t_"),
         ("CREATE INDEX i ON TABLE sales (k) AS 'BITMAP' IDXPROPERTIES ('encoding'='rle')", HiveBitmapError, "'rle'"),
@@ -303,7 +301,7 @@ def test_indexes_go_with_their_table(spark: SparkSession, database: str, sales: 
     assert listed(spark, "SHOW INDEX", "Index Name") == [("i",), ("j",), ("stays",)]
     with pytest.raises(Unsupported) as raised:
         run(spark, f"DROP TABLE {database}__sales_i__")
-    assert "is an index table. Please do drop index instead." in str(raised.value)
+    assert "is an index table: drop it by DROP INDEX" in str(raised.value)
     run(spark, f"DROP TABLE IF EXISTS hive.{database}.sales PURGE", "DROP TABLE IF EXISTS sales")
     left = sorted(table.name for table in spark.catalog.listTables() if not table.isTemporary)
     assert left == ["by_day", f"{database}__by_day_stays__"]
@@ -365,9 +363,8 @@ def test_a_table_that_was_dropped_elsewhere(spark: SparkSession, sales: str) -> 
     assert listed(spark, "SHOW INDEX", *STATE) == [("i", "Table Deleted", "all")]
     with pytest.raises(NotFound) as raised:
         run(spark, "UPDATE INDEX i")
-    assert str(raised.value).startswith("Unable to update index. Index table '")
-    assert str(raised.value).endswith("may have been dropped from outside. Index should also be dropped.")
-    with pytest.raises(NotFound, match="Invalid index nope: no index 'nope' in table sales; known: i"):
+    assert re.fullmatch(r"table (\S+\.sales) of index i is gone: drop the index, DROP INDEX i ON \1", str(raised.value))
+    with pytest.raises(NotFound, match="no index 'nope' in table sales; known: i"):
         run(spark, "DROP INDEX nope ON sales")
     run(spark, "DROP INDEX i ON sales", "DROP TABLE IF EXISTS sales")
     assert listed(spark, "SHOW INDEX", *STATE) == []

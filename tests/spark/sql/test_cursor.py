@@ -120,7 +120,7 @@ def test_dotted_names(parts: list[str]) -> None:
 
 @pytest.mark.parametrize(("catalog", "foreign"), [("", False), ("hive", False), ("LAKE", True), ("indexed", False)])
 def test_catalogs_that_are_left_to_spark(catalog: str, foreign: bool) -> None:
-    cursor = Cursor("t", lambda name: name == "indexed")
+    cursor = Cursor("t", lambda table: table.is_own() or table.catalog == "indexed")
     assert cursor.is_foreign(TableName("t", "db", catalog)) is foreign
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hive_bitmap.core.columns import Column
 from hive_bitmap.core.formats.blocks import Blocks
 from hive_bitmap.core.index import fingerprint
 from hive_bitmap.core.index.fingerprint import Fingerprint
@@ -99,13 +100,15 @@ def test_a_manifest_that_is_wrong_about_blocks(row: dict[str, Any], column: str,
 @pytest.mark.parametrize(
     ("recorded", "said"),
     [
-        (frozenset(), []),
+        (frozenset({"s"}), []),
+        (frozenset({"s", "k"}), []),  # the build found more, in the pages of the column
         (None, []),  # the columns of the table have changed
-        (frozenset({"s"}), ["only Spark can read [], but the manifest says ['s']"]),
+        (frozenset(), ["only Spark can read ['s'], but the manifest says []"]),
     ],
 )
 def test_columns_that_only_spark_reads(row: dict[str, Any], recorded: frozenset[str] | None, said: list[str]) -> None:
-    found = open_base(known(row, spark_only=recorded), OPTIONS)
+    stored_otherwise = replace(OPTIONS, schema=(K, Column("s", "date")))
+    found = open_base(known(row, spark_only=recorded), stored_otherwise)
     assert (found.state, found.problems.messages) == (COMPARED, said)
 
 

@@ -32,14 +32,14 @@ public final class NarrowedScanExec extends SparkPlan {
     private final Narrowing narrowing;
     private transient Supplier<SparkPlan> instead;
     private final transient Map<String, SQLMetric> metrics = new LinkedHashMap<>();
+    private transient volatile boolean isReading;
 
     public NarrowedScanExec(SparkPlan child, Narrowing narrowing) {
         this.child = child;
         this.narrowing = narrowing;
-        addMetric("blocks read", narrowing.blocks());
-        addMetric("blocks of all", narrowing.blocksOfAll());
-        addMetric("files read", narrowing.files());
-        addMetric("files of all", narrowing.filesOfAll());
+        for (String name : List.of("blocks read", "blocks of all", "files read", "files of all")) {
+            metrics.put(name.replace(' ', '_'), SQLMetrics.createMetric(sparkContext(), name));
+        }
     }
 
     /** Returns a scan that asks, when it is executed, for the plan that is to be executed in place of the child; null: none. */
@@ -49,13 +49,13 @@ public final class NarrowedScanExec extends SparkPlan {
         return scan;
     }
 
-    private void addMetric(String name, long value) {
-        SQLMetric metric = SQLMetrics.createMetric(sparkContext(), name);
-        metric.set(value);
-        metrics.put(name.replace(' ', '_'), metric);
-    }
-
+    /** Sets the metrics, which Spark resets before each execution, and sends them to its UI, which adds up what it is sent. */
     private void postMetrics() {
+        isReading = true;
+        metrics.get("blocks_read").set(narrowing.blocks());
+        metrics.get("blocks_of_all").set(narrowing.blocksOfAll());
+        metrics.get("files_read").set(narrowing.files());
+        metrics.get("files_of_all").set(narrowing.filesOfAll());
         String execution = sparkContext().getLocalProperty(SQLExecution.EXECUTION_ID_KEY());
         SQLMetrics.postDriverMetricUpdates(sparkContext(), execution, Scala.seq(new ArrayList<>(metrics.values())));
     }
@@ -63,6 +63,13 @@ public final class NarrowedScanExec extends SparkPlan {
     @Override
     public scala.collection.immutable.Map<String, SQLMetric> metrics() {
         return Scala.map(metrics);
+    }
+
+    /** Called before each execution. Spark keeps the RDD of the first one, so later ones do not call {@code doExecute}. */
+    @Override
+    public void resetMetrics() {
+        super.resetMetrics();
+        if (isReading) postMetrics();
     }
 
     @Override

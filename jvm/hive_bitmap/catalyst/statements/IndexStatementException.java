@@ -5,7 +5,7 @@ import org.apache.spark.SparkThrowable;
 
 /**
  * An index statement cannot be parsed or executed; the message says why, and what to do. Its condition is one of Spark's own
- * (null: none is near enough), which JDBC clients get as the SQLSTATE.
+ * (null: none is near enough). The message begins with the condition in brackets, as those of Spark do.
  */
 public final class IndexStatementException extends IllegalArgumentException implements SparkThrowable {
     private static final long serialVersionUID = 1;
@@ -14,7 +14,7 @@ public final class IndexStatementException extends IllegalArgumentException impl
     private final String state;
 
     IndexStatementException(String message, String condition, String state) {
-        super(message);
+        super(condition == null || message.startsWith("[") ? message : "[" + condition + "] " + message);
         this.condition = condition;
         this.state = state;
     }

@@ -160,6 +160,7 @@ public final class Statements implements ParserInterface {
         String second = word(words, 1);
         return switch (first) {
             case "CREATE", "ALTER", "DROP" -> second.equals("INDEX");
+            case "REFRESH" -> second.equals("INDEX") && words.size() > 2;
             case "UPDATE" -> second.equals("INDEX") && words.size() > 2 && !List.of("SET", "AS").contains(word(words, 2));
             case "SHOW" -> second.startsWith("INDEX") || second.equals("FORMATTED") && word(words, 2).startsWith("INDEX");
             default -> false;

@@ -1,0 +1,301 @@
+"""The ends of Parquet and ORC files as bytes: whether a file is encrypted, and in which version ORC was written.
+
+Arrow does not show that a file is encrypted. Of an encrypted column of ORC, it reads the masked values that stand
+beside it. Some calls about one of Parquet end the process: an exception of C++ escapes. So the bytes are read here,
+before anything else opens the file.
+
+The structures of Parquet are `FileMetaData` and `ColumnChunk` of
+https://github.com/apache/parquet-format/blob/apache-parquet-format-2.10.0/src/main/thrift/parquet.thrift, in Thrift's
+compact protocol, https://github.com/apache/thrift/blob/v0.20.0/doc/specs/thrift-compact-protocol.md. Those of ORC are
+`PostScript` and `Footer` of https://github.com/apache/orc-format/blob/v1.0.0/src/main/proto/orc/proto/orc_proto.proto.
+Readers of ORC take the encryption of a file from its footer; what a stripe says of it counts for nothing without that.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from hive_bitmap.core.formats.bytestream import unsigned
+from hive_bitmap.errors import Undecodable
+
+PARQUET_FOOTER_ENCRYPTED = "the footer is encrypted: an index would hold values in plain text"
+PARQUET_COLUMN_ENCRYPTED = "some column is encrypted: an index would hold its values in plain text"
+ORC_ENCRYPTED = "some column is encrypted: Arrow would read masked values, and an index would hold plain text"
+_DAMAGED = "its footer is damaged"
+
+_PARQUET_END = 8  # bytes of the footer's length and the magic, the last ones of a file
+_PARQUET_MAGIC, _ENCRYPTED_MAGIC = b"PAR1", b"PARE"
+# Types of the compact protocol. A boolean field has no bytes beside its type.
+_BOOLEANS, _VARINTS, _LISTS = (1, 2), (4, 5, 6), (9, 10)
+_BYTE, _DOUBLE, _BINARY, _MAP, _STRUCT, _UUID = 3, 7, 8, 11, 12, 13
+
+
+@dataclass(frozen=True)
+class _Struct:
+    """What is checked of a struct: the structs in lists of it by field, and fields that it must not or must have."""
+
+    inner: Mapping[int, _Struct] = field(default_factory=dict)
+    encrypted: frozenset[int] = frozenset()
+    required: frozenset[int] = frozenset()
+
+
+_CHUNK = _Struct(encrypted=frozenset((8, 9)), required=frozenset((3,)))  # (crypto_metadata, its bytes), meta_data
+_ROW_GROUP = _Struct(inner={1: _CHUNK})
+_FILE = _Struct(inner={4: _ROW_GROUP}, encrypted=frozenset((8, 9)))  # encryption_algorithm, footer_signing_key_metadata
+
+
+def parquet_footer_length(source: pa.NativeFile) -> int:
+    """Return the number of bytes of the footer; raise Undecodable for an encrypted one and for another format."""
+    end = source.read_at(_PARQUET_END, max(source.size() - _PARQUET_END, 0))
+    if end[-4:] == _ENCRYPTED_MAGIC:
+        raise Undecodable(PARQUET_FOOTER_ENCRYPTED)
+    if len(end) < _PARQUET_END or end[-4:] != _PARQUET_MAGIC:
+        raise Undecodable("it does not end as a Parquet file does")
+    found = int.from_bytes(end[:4], "little")
+    if found > source.size() - _PARQUET_END:
+        raise Undecodable(f"its footer has {found:,} bytes, more than the file")
+    return found
+
+
+def require_plain_parquet(source: pa.NativeFile) -> None:
+    """Raise Undecodable unless the footer shows that neither it nor any column is encrypted."""
+    size = parquet_footer_length(source)
+    footer = source.read_at(size, source.size() - _PARQUET_END - size)
+    try:
+        _after_struct(footer, 0, _FILE)
+    except (IndexError, RecursionError) as error:
+        raise Undecodable(_DAMAGED) from error
+
+
+def _after_struct(data: bytes, at: int, struct: _Struct) -> int:
+    """Return the place behind a struct, which is checked; raise Undecodable."""
+    number, present = 0, set()
+    while head := data[at]:
+        number, at = _field(data, at, number)
+        if number in struct.encrypted:
+            raise Undecodable(PARQUET_COLUMN_ENCRYPTED)
+        present.add(number)
+        inner = struct.inner.get(number)
+        at = _after(data, at, head & 15) if inner is None else _after_structs(data, at, head & 15, inner)
+    if not struct.required <= present:
+        raise Undecodable("its footer does not describe all columns")
+    return at + 1
+
+
+def _after_structs(data: bytes, at: int, kind: int, struct: _Struct) -> int:
+    """Return the place behind a list of such structs; raise Undecodable for another value."""
+    count, inner, at = _list_head(data, at) if kind in _LISTS else (1, 0, at)
+    if count and inner != _STRUCT:
+        raise Undecodable(_DAMAGED)
+    for _ in range(count):
+        at = _after_struct(data, at, struct)
+    return at
+
+
+def _field(data: bytes, at: int, before: int) -> tuple[int, int]:
+    """Return the id of the field whose head is at this place, and the place behind that; `before` is the last id."""
+    if near := data[at] >> 4:
+        return before + near, at + 1
+    zigzag, at = unsigned(data, at + 1)
+    return (zigzag >> 1) ^ -(zigzag & 1), at
+
+
+def _after(data: bytes, at: int, kind: int) -> int:
+    """Return the place behind a value of this type."""
+    if kind in _BOOLEANS:
+        return at
+    if kind in _VARINTS:
+        while data[at] >= 128:
+            at += 1
+        return at + 1
+    if kind == _BINARY:
+        size, at = unsigned(data, at)
+        return at + size
+    if kind == _STRUCT:
+        while head := data[at]:
+            _, at = _field(data, at, 0)
+            at = _after(data, at, head & 15)
+        return at + 1
+    if kind in _LISTS:
+        count, inner, at = _list_head(data, at)
+        return _after_all(data, at, count, inner, inner)
+    if kind == _MAP:
+        count, at = unsigned(data, at)
+        if not count:
+            return at
+        return _after_all(data, at + 1, count, data[at] >> 4, data[at] & 15, both=True)
+    if kind in (_BYTE, _DOUBLE, _UUID):
+        return at + {_BYTE: 1, _DOUBLE: 8, _UUID: 16}[kind]
+    raise Undecodable(_DAMAGED)
+
+
+def _after_all(data: bytes, at: int, count: int, first: int, second: int, *, both: bool = False) -> int:
+    """Return the place behind so many values of a list, or pairs of a map, in which a boolean takes a byte."""
+    for _ in range(count):
+        for kind in (first, second) if both else (first,):
+            at = at + 1 if kind in _BOOLEANS else _after(data, at, kind)
+        if at > len(data):
+            raise Undecodable(_DAMAGED)
+    return at
+
+
+def _list_head(data: bytes, at: int) -> tuple[int, int, int]:
+    """Return the count and the type of the elements of a list, and the place of the first."""
+    head = data[at]
+    at += 1
+    count = head >> 4
+    if count == 15:
+        count, at = unsigned(data, at)
+    return count, head & 15, at
+
+
+_ORC_MAGIC = b"ORC"
+_KNOWN_VERSIONS = ((), (0, 11), (0, 12))  # of others Arrow's C++ prints a warning each time that it opens the file
+# Fields of PostScript, Footer and StripeInformation.
+_FOOTER_LENGTH, _COMPRESSION, _VERSION, _MAGIC_FIELD = 1, 2, 4, 8000
+_STRIPES, _ENCRYPTION = 3, 10
+_ENCRYPT_STRIPE, _STRIPE_KEYS = 6, 7
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5  # wire types of protobuf
+
+
+def require_plain_orc(source: pa.NativeFile) -> None:
+    """Raise Undecodable unless the file is an ORC file of a known version, and its footer shows no encryption."""
+    try:
+        _require_plain_orc_footer(_orc_footer(source))
+    except (IndexError, zlib.error, pa.ArrowException, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:  # of the store
+            raise
+        raise Undecodable(_DAMAGED) from error
+
+
+def _require_plain_orc_footer(footer: bytes) -> None:
+    for number, value in _proto_fields(footer):
+        if number == _ENCRYPTION or (number == _STRIPES and isinstance(value, bytes) and _is_encrypted(value)):
+            raise Undecodable(ORC_ENCRYPTED)
+
+
+def _is_encrypted(stripe: bytes) -> bool:
+    """Return whether StripeInformation has keys of encrypted columns."""
+    return any(field in (_ENCRYPT_STRIPE, _STRIPE_KEYS) for field, _ in _proto_fields(stripe))
+
+
+def _orc_footer(source: pa.NativeFile) -> bytes:
+    """Return the footer, decompressed."""
+    size = source.size()
+    length = source.read_at(1, size - 1)[0] if size > len(_ORC_MAGIC) else size
+    if length >= size:
+        raise Undecodable("it does not end as an ORC file does")
+    postscript = list(_proto_fields(source.read_at(length, size - 1 - length)))
+    said = dict(postscript)
+    if said.get(_MAGIC_FIELD, _ORC_MAGIC) != _ORC_MAGIC:
+        raise Undecodable("it does not end as an ORC file does")
+    version = tuple(number for field, value in postscript if field == _VERSION for number in _numbers(value))
+    if version not in _KNOWN_VERSIONS:
+        raise Undecodable(f"it has version {'.'.join(map(str, version))} of the ORC format, which Arrow does not know")
+    stored, codec = said.get(_FOOTER_LENGTH, 0), said.get(_COMPRESSION, 0)
+    if isinstance(stored, bytes) or isinstance(codec, bytes) or stored > size - 1 - length:
+        raise Undecodable(_DAMAGED)
+    return _decompressed(source.read_at(stored, size - 1 - length - stored), codec)
+
+
+def _proto_fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """Yield the number and the value of each field of a message; raise Undecodable for a damaged one."""
+    at = 0
+    while at < len(data):
+        key, at = unsigned(data, at)
+        if key & 7 == _VARINT:
+            number, at = unsigned(data, at)
+            yield key >> 3, number
+            continue
+        if key & 7 == _BYTES:
+            size, at = unsigned(data, at)
+        else:
+            size = {_FIXED64: 8, _FIXED32: 4}.get(key & 7, len(data))
+        if at + size > len(data):
+            raise Undecodable(_DAMAGED)
+        yield key >> 3, data[at : at + size]
+        at += size
+
+
+def _numbers(value: int | bytes) -> Iterator[int]:
+    """Yield the numbers of a repeated field, packed or not."""
+    if isinstance(value, int):
+        yield value
+        return
+    at = 0
+    while at < len(value):
+        number, at = unsigned(value, at)
+        yield number
+
+
+def _decompressed(data: bytes, codec: int) -> bytes:
+    """Return the bytes of a stream of ORC, whose chunks have a header of three bytes: their length and a flag."""
+    if codec == 0:
+        return data
+    if codec not in _CODECS:
+        raise Undecodable(f"its footer is compressed by codec {codec} of ORC, which is not read here")
+    found, at = [], 0
+    while at < len(data):
+        head = int.from_bytes(data[at : at + 3], "little")
+        at += 3
+        chunk = data[at : at + (head >> 1)]
+        if len(chunk) < head >> 1:
+            raise Undecodable(_DAMAGED)
+        found.append(chunk if head & 1 else _CODECS[codec](chunk))
+        at += head >> 1
+    return b"".join(found)
+
+
+def _deflated(chunk: bytes) -> bytes:
+    return zlib.decompress(chunk, wbits=-15)
+
+
+def _snappy(chunk: bytes) -> bytes:
+    size, _ = unsigned(chunk, 0)
+    if size > 255 * len(chunk):  # more than Snappy can shrink anything
+        raise Undecodable(_DAMAGED)
+    found: bytes = pa.decompress(chunk, size, codec="snappy", asbytes=True)
+    return found
+
+
+def _zstd(chunk: bytes) -> bytes:
+    with pa.CompressedInputStream(pa.BufferReader(chunk), "zstd") as stream:
+        found: bytes = stream.read()
+    return found
+
+
+def _lz4(chunk: bytes) -> bytes:
+    """Return a block of LZ4: https://github.com/lz4/lz4/blob/v1.9.4/doc/lz4_Block_format.md."""
+    found, at = bytearray(), 0
+    while True:
+        token = chunk[at]
+        literals, at = _lz4_length(chunk, at + 1, token >> 4)
+        found += chunk[at : at + literals]
+        at += literals
+        if at >= len(chunk):
+            return bytes(found)
+        start = len(found) - int.from_bytes(chunk[at : at + 2], "little")
+        match, at = _lz4_length(chunk, at + 2, token & 15)
+        if not 0 <= start < len(found):
+            raise Undecodable(_DAMAGED)
+        for place in range(start, start + match + 4):  # it may overlap what it adds
+            found.append(found[place])
+
+
+def _lz4_length(chunk: bytes, at: int, length: int) -> tuple[int, int]:
+    """Return a length, whose first four bits are `length`, and the place behind its bytes."""
+    if length < 15:
+        return length, at
+    while True:
+        byte = chunk[at]
+        at += 1
+        length += byte
+        if byte < 255:
+            return length, at
+
+
+_CODECS = {1: _deflated, 2: _snappy, 4: _lz4, 5: _zstd}  # by the numbers of CompressionKind; 3 is LZO

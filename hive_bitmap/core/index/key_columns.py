@@ -1,0 +1,84 @@
+"""Which columns of a table can be keys of an index."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hive_bitmap.core.bitmaps import ENCODINGS
+from hive_bitmap.core.columns import Column, find
+from hive_bitmap.core.table_info import VARIABLE, Lake, Table
+from hive_bitmap.errors import ColumnNotFound, HiveBitmapError, NotFound, Unsupported
+
+# Columns of every index table, by name
+BUCKET_NAME, OFFSET_NAME, OFFSETS_NAME, CARDINALITY_NAME = "_bucketname", "_offset", "_offsets", "_cardinality"
+KEY_TYPES = (
+    "boolean",
+    "tinyint",
+    "smallint",
+    "int",
+    "bigint",
+    "float",
+    "double",
+    "decimal",
+    "string",
+    "varchar",
+    "char",
+    "binary",
+    "date",
+    "timestamp",
+    "timestamp_ntz",
+)
+
+
+def require_keys(table: Table, columns: Sequence[str]) -> None:
+    """Raise ColumnNotFound if columns do not exist, Unsupported if they cannot be keys; the error names all of them."""
+    unknown: list[HiveBitmapError] = []
+    refused: list[HiveBitmapError] = []
+    for name in dict.fromkeys(columns):
+        try:
+            _check_key(table, name)
+        except NotFound as e:
+            unknown.append(e)
+        except Unsupported as e:
+            refused.append(e)
+    if unknown or refused:
+        kind = Unsupported if refused else ColumnNotFound
+        raise kind("; ".join(map(str, (*refused, *unknown))))
+
+
+def base_type(column: Column) -> str:
+    """Return the name of a column's type without length, precision and collation."""
+    return column.type.partition("(")[0].partition(" collate ")[0]
+
+
+def _check_key(table: Table, name: str) -> None:
+    """Raise NotFound or Unsupported if a table has no column of this name that can be a key."""
+    where = f"table {table.full_name}"
+    if name.lower() in (column.name.lower() for column in table.partition_columns):
+        raise Unsupported(f"column {name!r} partitions {where}: partitions are pruned without an index")
+    column = find(table.columns, name, where)
+    base = base_type(column)
+    if table.lake is not None:
+        _check_lake_key(table.lake, column, f"{table.lake.kind} {where}")
+    stored = {field.name for encoding in ENCODINGS.values() for field in encoding.FIELDS}
+    if column.name.lower() in {BUCKET_NAME, OFFSET_NAME, OFFSETS_NAME, CARDINALITY_NAME, *stored}:
+        raise Unsupported(f"column {column.name!r} of {where} has the name of a column of every index table")
+    if column.name.lower().startswith("hive_bitmap"):
+        raise Unsupported(
+            f"column {column.name!r} of {where} begins with hive_bitmap, as names do that queries use themselves"
+        )
+    if VARIABLE in column.name:
+        raise Unsupported(f"column {column.name!r} of {where} holds {VARIABLE}, where SQL has the value of a variable")
+    if " collate " in column.type:
+        raise Unsupported(f"column {column.name!r} of {where} is {column.type}: collated strings cannot be keys")
+    if column.default:
+        raise Unsupported(f"column {column.name!r} of {where} has a default value, which old files do not hold")
+    if base not in KEY_TYPES:
+        raise Unsupported(f"column {column.name!r} of {where} is {column.type}: keys are {', '.join(KEY_TYPES)}")
+
+
+def _check_lake_key(lake: Lake, column: Column, home: str) -> None:
+    if column.name in lake.partitioned_by:
+        raise Unsupported(f"column {column.name!r} partitions {home}: its files are pruned without an index")
+    if base_type(column) == "char":
+        raise Unsupported(f"column {column.name!r} of {home} is {column.type}, which cannot be a key there: use string")

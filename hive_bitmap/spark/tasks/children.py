@@ -1,0 +1,101 @@
+"""Run a function in child processes of a task, so that a value at which a library ends its process ends nothing else.
+
+C++ that reads a damaged file may end its process by a signal that no `except` catches. A child is a new interpreter: a
+fork of a worker would lack the threads of its libraries.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import IO, Any
+
+from hive_bitmap.core.stores import options
+from hive_bitmap.errors import HiveBitmapError
+
+# Signals for what the code of a process does; others, as of a kernel that is out of memory, come from outside.
+_OWN_SIGNALS = (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGTRAP)
+_SERVE = "from hive_bitmap.spark.tasks.children import serve; serve()"
+
+
+@dataclass(frozen=True)
+class Died:
+    """The result of an item at which the process ended, and the name of the signal that ended it."""
+
+    signal: str
+
+    @property
+    def reason(self) -> str:
+        """A sentence on a file that is the item."""
+        return f"a library ended the process that read it ({self.signal})"
+
+
+def results(run: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Any]:
+    """Yield run(item) for each item, in order, or Died; what is sent to and from the child is pickled.
+
+    A child that ends is followed by another one, for the items that are left. Raise the error that `run` raises, and
+    HiveBitmapError if a child ends otherwise.
+    """
+    done = 0
+    while done < len(items):
+        with _child(run, items[done:]) as child:
+            assert child.stdout is not None
+            for found in _received(child.stdout):
+                if isinstance(found, _Raised):
+                    raise found.error
+                yield found
+                done += 1
+            code = child.wait()
+        if done == len(items) and not code:
+            return
+        if -code not in _OWN_SIGNALS:
+            raise HiveBitmapError(f"a child process of a task ended with status {code}")
+        yield Died(signal.Signals(-code).name)
+        done += 1
+
+
+def serve() -> None:
+    """In a child: read the work from standard input, and write the results to what was standard output."""
+    out = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what libraries print is no result
+    store_options, run, items = pickle.load(sys.stdin.buffer)
+    options.use(lambda: store_options)
+    for item in items:
+        try:
+            found = run(item)
+        except Exception as e:  # noqa: BLE001 - raised again in the task
+            found = _Raised(e)
+        pickle.dump(found, out)
+        out.flush()
+
+
+@dataclass(frozen=True)
+class _Raised:
+    error: Exception
+
+
+def _child(run: Callable[[Any], Any], items: Sequence[Any]) -> subprocess.Popen[bytes]:
+    """Start a child that imports from where this process does."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    child = subprocess.Popen(
+        [sys.executable, "-c", _SERVE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
+    )
+    assert child.stdin is not None
+    with suppress(BrokenPipeError), child.stdin:  # its status tells how it ended
+        pickle.dump((options.current(), run, list(items)), child.stdin)
+    return child
+
+
+def _received(source: IO[bytes]) -> Iterator[Any]:
+    """Yield the values that a child has written completely."""
+    while True:
+        try:
+            yield pickle.load(source)
+        except (EOFError, pickle.UnpicklingError):
+            return

@@ -1,0 +1,115 @@
+"""The Python that runs tasks: which one ours run in, and what it lacks if they fail.
+
+Spark runs `PYSPARK_PYTHON`, by default the first `python3` on the PATH. Where Spark is local and nobody has named a
+Python, our own tasks run the Python of this process; functions of users keep Spark's default.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from hive_bitmap.errors import MissingPackage
+from hive_bitmap.spark.metastore import jvm_reader
+from hive_bitmap.spark.metastore.security_settings import WORKER_PYTHON
+from hive_bitmap.spark.packages import TASK
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+log = logging.getLogger(__name__)
+_OF_PYTHON = re.compile(
+    r"ModuleNotFoundError|ImportError|PACKAGE_NOT_INSTALLED|PYTHON_VERSION_MISMATCH|[Pp]ython worker"
+)
+# Run by the Python of the executors, whatever it is: prints the host, the program, its version, the missing packages.
+_TELL = """
+import json, socket, sys
+from importlib.util import find_spec
+lacks = [name for name in sys.argv[1:] if find_spec(name) is None]
+print(json.dumps([socket.gethostname(), sys.executable, "%d.%d" % sys.version_info[:2], lacks]))
+"""
+
+
+def map_in_arrow(frame: DataFrame, run: Callable[..., Any], schema: StructType | str) -> DataFrame:
+    """Return `frame.mapInArrow(run, schema)`, which runs this process's Python where nobody has named another."""
+    spark = frame.sparkSession
+    if not jvm_reader.available(spark) or not runs_own_python(spark.sparkContext):
+        return frame.mapInArrow(run, schema)
+    from pyspark.sql import DataFrame
+    from pyspark.sql.pandas.functions import pandas_udf
+    from pyspark.util import PythonEvalType
+
+    function: Any = pandas_udf(run, schema, PythonEvalType.SQL_MAP_ARROW_ITER_UDF)  # type: ignore[call-overload]
+    function._unwrapped._judf_placeholder = _run_by(sys.executable, function._unwrapped._judf, spark)
+    column = function(*[frame[name] for name in frame.columns])
+    return DataFrame(frame._jdf.mapInArrow(column._jc, False, None), spark)
+
+
+def runs_own_python(context: SparkContext) -> bool:
+    """Return whether our tasks run this process's Python: Spark is local, and nobody has named another."""
+    named = "PYSPARK_PYTHON" in os.environ or any(
+        context._conf.contains(name) for name in ("spark.pyspark.python", WORKER_PYTHON)
+    )
+    is_local = str(context.master).startswith("local") and bool(sys.executable)
+    return is_local and not named and context.pythonExec == "python3"
+
+
+def _run_by(python: str, function: Any, spark: SparkSession) -> Any:
+    """Return a copy of the JVM's object of a Python function that another Python runs."""
+    jvm: Any = spark._jvm
+    fields = _fields(function)
+    body = _fields(fields[1])
+    body[3] = python
+    fields[1] = jvm.org.apache.spark.api.python.SimplePythonFunction(*body)
+    return jvm.org.apache.spark.sql.execution.python.UserDefinedPythonFunction(*fields)
+
+
+def _fields(value: Any) -> list[Any]:
+    """Return the fields of a case class of Scala; later versions of Spark have more of them."""
+    return [value.productElement(at) for at in range(value.productArity())]
+
+
+def lack(spark: SparkSession, error: Exception) -> str:
+    """Return which Python ran the tasks that failed and what it lacks, if that may be the cause; "" otherwise.
+
+    A small job without PySpark's workers asks the Python of the executors. An error of our own names both already.
+    """
+    text = str(error)
+    if MissingPackage.__name__ in text or not _OF_PYTHON.search(text) or not jvm_reader.available(spark):
+        return ""
+    context = spark.sparkContext
+    ran = sys.executable if runs_own_python(context) else context.pythonExec
+    for host, python, version, missing in _told(context, ran):
+        if version != context.pythonVer:
+            return (
+                f"an executor on {host} runs {python}, which is Python {version}, and the driver runs Python "
+                f"{context.pythonVer}: name one Python for both in PYSPARK_PYTHON, before Spark starts"
+            )
+        if missing:
+            return (
+                f"an executor on {host} runs {python}, which has no {', '.join(missing)}: {python} -m pip install "
+                f"{' '.join(missing)} (on every machine that runs executors), or name another Python in "
+                "PYSPARK_PYTHON, before Spark starts"
+            )
+    return ""
+
+
+def _told(context: SparkContext, python: str) -> list[list[Any]]:
+    """Return what the Python of executors tells, one item a task; none if it cannot be run, as the log says."""
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+
+    tasks = min(context.defaultParallelism, 64)
+    jsc: Any = context._jsc
+    try:
+        lines = jsc.parallelize(list(range(tasks)), tasks).pipe([python, "-c", _TELL, *TASK]).collect()
+    except Py4JJavaError as e:
+        log.warning("the Python of executors, %s, does not run: %s", python, e.java_exception.getMessage())
+        return []
+    return [json.loads(line) for line in lines]

@@ -1,0 +1,119 @@
+"""What the end of an ORC file says of encryption and of its version; hive_bitmap opens no such file."""
+
+from __future__ import annotations
+
+import zlib
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.orc as orc
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hive_bitmap.core.formats import FORMATS
+from hive_bitmap.core.formats.file_tails import ORC_ENCRYPTED, require_plain_orc
+from hive_bitmap.core.formats.key_values import KeyColumn
+from hive_bitmap.errors import Undecodable
+from tests.campaigns.footers import ORC_FOOTER, ORC_POSTSCRIPT, Node, protobuf, protobuf_bytes
+
+TABLE = pa.table({"k": pa.array(range(20), pa.int32()), "s": [f"s{n % 3}" for n in range(20)]})
+COLUMNS = [KeyColumn("k", "int"), KeyColumn("s", "string")]
+ENCRYPTION = Node(10, 2, b"\x0a\x02\x08\x01")
+
+
+def changed(
+    tmp_path: Path, compression: str, *, footer: Node | None = None, stripe: Node | None = None, **said: Node
+) -> str:
+    """Write a file with one more field in its footer, its first stripe or its postscript; return its path."""
+    path = tmp_path / "a.orc"
+    orc.write_table(TABLE, path, compression=compression)
+    data = path.read_bytes()
+    postscript = protobuf(data[-1 - data[-1] : -1], ORC_POSTSCRIPT)
+    stored = next(node.value for node in postscript.children if node.number == 1)
+    end = len(data) - 1 - data[-1]
+    plain = data[end - stored : end] if compression == "uncompressed" else _inflated(data[end - stored : end])
+    root = protobuf(plain, ORC_FOOTER)
+    root.children += [footer] if footer else []
+    if stripe:
+        next(node for node in root.children if node.number == 3).children.append(stripe)
+    content = protobuf_bytes(root)
+    content = content if compression == "uncompressed" else (len(content) << 1 | 1).to_bytes(3, "little") + content
+    for node in postscript.children:
+        if node.number == 1:
+            node.value = len(content)
+    postscript.children = [node for node in postscript.children if node.number != 4 or "version" not in said]
+    postscript.children += said.values()
+    tail = protobuf_bytes(postscript)
+    path.write_bytes(data[: end - stored] + content + tail + bytes([len(tail)]))
+    return f"file:{path}"
+
+
+def _inflated(data: bytes) -> bytes:
+    head = int.from_bytes(data[:3], "little")
+    return data[3:] if head & 1 else zlib.decompress(data[3:], wbits=-15)
+
+
+@pytest.mark.parametrize("compression", ["uncompressed", "zlib"])
+@pytest.mark.parametrize(
+    "change",
+    [{"footer": ENCRYPTION}, {"footer": Node(10, 2, b"")}, {"stripe": Node(6, 0, 1)}, {"stripe": Node(7, 2, b"key")}],
+)
+def test_an_encrypted_file_is_not_opened(tmp_path: Path, compression: str, change: dict[str, Node]) -> None:
+    path, format = changed(tmp_path, compression, **change), FORMATS["orc"]
+    for use in (
+        lambda: format.open_file(path),
+        lambda: format.bytes_at_once(path, COLUMNS),
+        lambda: list(format.read_rows(path, COLUMNS[:1], [(0, None)])),
+    ):
+        with pytest.raises(Undecodable) as raised:
+            use()
+        assert str(raised.value) == ORC_ENCRYPTED
+
+
+def test_an_unknown_version_is_not_opened(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Arrow's C++ would print a warning each time."""
+    path = changed(tmp_path, "uncompressed", version=Node(4, 2, bytes([7, 3])))
+    with pytest.raises(Undecodable) as raised:
+        FORMATS["orc"].open_file(path)
+    assert str(raised.value) == "it has version 7.3 of the ORC format, which Arrow does not know"
+    assert capfd.readouterr().err == ""
+    FORMATS["orc"].open_file(changed(tmp_path, "zlib"))
+    assert capfd.readouterr().err == ""
+
+
+@given(
+    st.sampled_from(["uncompressed", "zlib", "snappy", "lz4", "zstd"]),
+    st.lists(st.text("ab ", max_size=40), min_size=1, max_size=40, unique=True),
+    st.sampled_from(["0.11", "0.12"]),
+)
+@settings(max_examples=60)
+def test_plain_files_are_plain(tmp_path: Path, compression: str, names: list[str], version: str) -> None:
+    """The names, which are in the footer, are of many lengths and repeat themselves, for the sake of the codecs."""
+    table = pa.table({f"{number}{name}": [1, 2, 3] for number, name in enumerate(names)})
+    orc.write_table(table, tmp_path / "a", compression=compression, file_version=version)
+    with pa.OSFile(str(tmp_path / "a")) as source:
+        require_plain_orc(source)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "it does not end as an ORC file does"),
+        (b"ORC", "it does not end as an ORC file does"),
+        (b"no such format", "it does not end as an ORC file does"),
+        (b"ORC" + b"\x82\xf4\x03\x03ORX" + bytes([7]), "it does not end as an ORC file does"),
+        (b"ORC" + b"\x08\x7f" + bytes([2]), "its footer is damaged"),
+        (b"ORC" + b"\x08\xff" + bytes([2]), "its footer is damaged"),
+        (b"ORC\xff\xff\xff" + b"\x08\x03\x10\x01" + bytes([4]), "its footer is damaged"),
+        (b"ORC\x08\0\0abcd" + b"\x08\x07\x10\x01" + bytes([4]), "its footer is damaged"),
+        (b"ORC\x08\0\0abcd" + b"\x08\x07\x10\x02" + bytes([4]), "its footer is damaged"),
+        (b"ORC\x08\0\0abcd" + b"\x08\x07\x10\x04" + bytes([4]), "its footer is damaged"),
+        (b"ORC\x08\0\0abcd" + b"\x08\x07\x10\x05" + bytes([4]), "its footer is damaged"),
+        (b"ORC\x08\0\0abcd" + b"\x08\x07\x10\x03" + bytes([4]), "its footer is compressed by codec 3 of ORC, which is"),
+    ],
+)
+def test_what_is_no_tail(content: bytes, reason: str) -> None:
+    with pytest.raises(Undecodable) as raised:
+        require_plain_orc(pa.BufferReader(content))
+    assert str(raised.value).startswith(reason)
