@@ -3,6 +3,16 @@
 `candidates` decides which files are looked up in which index, and which are read whole; `select` combines bitmaps. The
 functions run in the driver and in tasks alike. A file that no index knows is never dropped. `offsets` has the rows
 that may match in the words of compact indexes; `live_counts` leaves rows out of counts that the table has deleted.
+`split_order` has the order in which Spark's own scan delivers them.
 """
 
-__all__ = ["candidates", "deleted_rows", "key_matches", "live_counts", "lookup_units", "offsets", "select"]
+__all__ = [
+    "candidates",
+    "deleted_rows",
+    "key_matches",
+    "live_counts",
+    "lookup_units",
+    "offsets",
+    "select",
+    "split_order",
+]

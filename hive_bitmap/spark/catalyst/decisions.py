@@ -24,6 +24,7 @@ from hive_bitmap.core.planning.settings import Settings
 from hive_bitmap.core.planning.strategy import Strategy
 from hive_bitmap.core.predicates.nodes import Constant, SparkLeaf
 from hive_bitmap.core.selecting.lookup_units import DeletedRows
+from hive_bitmap.core.selecting.split_order import Piece, runs
 from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import HiveBitmapError, Unsupported
 from hive_bitmap.spark.catalyst import weights
@@ -34,14 +35,16 @@ from hive_bitmap.spark.catalyst.listing import ScanListing
 from hive_bitmap.spark.catalyst.outcomes import (
     Counts,
     Empty,
-    FetchRows,
+    FetchPart,
+    FramePart,
     Lasting,
     LeaveAlone,
     Outcome,
     ReadChoices,
     ReadRows,
+    SparkPart,
 )
-from hive_bitmap.spark.catalyst.ranges import file_choices
+from hive_bitmap.spark.catalyst.ranges import file_choices, split_choices
 from hive_bitmap.spark.catalyst.reporting import ANSWERED, LEFT_ALONE, NARROWED, NOTHING_READ, Report, read_figures
 from hive_bitmap.spark.catalyst.scans import ListingSummary, Scan, why_too_small, worthwhile_runtime_filters
 from hive_bitmap.spark.metastore import file_listing
@@ -83,7 +86,7 @@ class Ask:
     filter n and returns the filter's condition as JSON, None if it has too many rows. `keys` returns those keys of a
     column for which Spark evaluates a leaf of the condition to TRUE. `deleted` returns the deleted rows of files of the
     listing (`listing.deleted_rows`). `prepare` reads indexes and makes a plan; `frame`
-    returns the rows of a plan, read by tasks of ours, None if Spark reads them.
+    returns the rows of a plan, or of some pieces of it, read by tasks of ours, None if Spark reads them.
     """
 
     listing_summary: Callable[[], ListingSummary | None]
@@ -92,7 +95,7 @@ class Ask:
     keys: Callable[[Condition, SparkLeaf, Column, pa.Array], pa.Array | None]
     deleted: Callable[[ScanListing, Mapping[str, str]], Mapping[str, DeletedRows]]
     prepare: Callable[[Request, ResolvedTable, Snapshot | None], Prepared]
-    frame: Callable[[Request, Prepared], DataFrame | None]
+    frame: Callable[[Request, Prepared, Sequence[Piece] | None], DataFrame | None]
 
 
 @dataclass(frozen=True)
@@ -153,7 +156,15 @@ class _Case:
             cores=self.scan.cores,
             partitions=None if self.listing is None else self.listing.with_bytes,
             native=self.scan.native,
+            split_bytes=self._split_bytes,
         )
+
+    @property
+    def _split_bytes(self) -> int | None:
+        if not self.scan.ordered:
+            return 0
+        summary = self.ask.listing_summary()
+        return None if summary is None else summary.split_bytes or None
 
     @cached_property
     def counted_table(self) -> ResolvedTable:
@@ -241,6 +252,7 @@ class _Case:
         """How long the scan would be left alone: not for long, where files are unindexed that may be indexed soon."""
         is_known = not plan.looked_up or not any(plan.files["scanned"].to_pylist())
         lasts = code in LASTING and is_known and self._is_by_cost and not self.scan.runtime_filters
+        lasts = lasts and self.resolved.split_bytes is not None  # another query may see no order
         return Lasting.FOR_CONDITION if lasts else Lasting.NO
 
     def _why_left(self, unanswered: Unanswered, code: Reason, reason: str) -> tuple[Reason, str]:
@@ -255,17 +267,39 @@ class _Case:
         plan = prepared.plan
         share = (plan.rows_selected or 0) / max(plan.rows_total or 0, 1)
         size = int((plan.bytes_total or 0) * share) or plan.bytes_selected or 0
-        fetch = fetch_of(prepared, request.columns, self.table.settings.driver_read_bytes)
         files = PlannedFiles.of(prepared.snapshot) if self.listing is None and prepared.snapshot is not None else None
-        if fetch is not None:
-            return FetchRows(report=self._report(NARROWED, plan), fetch=fetch, size=size, files=files)
         try:
-            frame = self.ask.frame(request, prepared)
+            parts = self._parts(request, prepared)
         except Unsupported as e:
             return LeaveAlone(report=self._report(LEFT_ALONE, replace(plan, reason=str(e)), Reason.UNSUPPORTED))
-        if frame is None:
+        if parts is None:
             return LeaveAlone(report=self._report(LEFT_ALONE, plan, Reason.NOT_SELECTIVE))
-        return ReadRows(report=self._report(NARROWED, plan), frame=frame, size=size, files=files)
+        if not parts:
+            return Empty(report=self._report(NARROWED, plan))
+        return ReadRows(report=self._report(NARROWED, plan), parts=tuple(parts), size=size, files=files)
+
+    def _parts(self, request: Request, prepared: Prepared) -> list[FramePart | FetchPart | SparkPart] | None:
+        """Who reads which rows, in the order of Spark's own scan; None if Spark reads all."""
+        reading = prepared.reading
+        if reading is None or reading.pieces is None or prepared.plan.strategy is not Strategy.ROWS:
+            frame = self.ask.frame(request, prepared, None)
+            return None if frame is None else [FramePart(frame)]
+        parts: list[FramePart | FetchPart | SparkPart] = []
+        for run in runs(reading.pieces):
+            if pieces := [piece for piece in run if isinstance(piece, Piece)]:
+                parts.append(self._part(request, prepared, pieces))
+            elif self.listing is not None:
+                parts.append(SparkPart(split_choices(reading.results, self.listing.numbers, run)))
+        return parts
+
+    def _part(self, request: Request, prepared: Prepared, pieces: Sequence[Piece]) -> FramePart | FetchPart:
+        fetch = fetch_of(prepared, pieces, request.columns, self.table.settings.driver_read_bytes)
+        if fetch is not None:
+            return FetchPart(fetch)
+        frame = self.ask.frame(request, prepared, pieces)
+        if frame is None:
+            raise Unsupported("no task can read its rows")
+        return FramePart(frame)
 
     def _report(self, action: str, plan: Plan, reason: Reason | None = None) -> Report:
         told = plan.without_figures if self.table.settings.engine_reads_only else plan

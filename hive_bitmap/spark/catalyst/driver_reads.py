@@ -22,11 +22,12 @@ from hive_bitmap.core.parallel import map_parallel
 from hive_bitmap.core.planning.plan import Plan
 from hive_bitmap.core.planning.prices import DRIVER_THREADS
 from hive_bitmap.core.planning.strategy import Strategy
+from hive_bitmap.core.selecting.split_order import Piece
 from hive_bitmap.errors import HiveBitmapError
 from hive_bitmap.spark.metastore import session_stores
 from hive_bitmap.spark.preparing.prepare import Prepared
-from hive_bitmap.spark.reading.read_task import ReadTask, bytes_at_once, read_task
-from hive_bitmap.spark.reading.superset import tasks_of
+from hive_bitmap.spark.reading.read_task import ReadTask, SelectedRows, bytes_at_once, read_task, select_rows
+from hive_bitmap.spark.reading.superset import shared_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,30 +45,32 @@ class Fetch:
 
     plan: Plan
     columns: tuple[str, ...]
-    tasks: tuple[ReadTask, ...]
+    tasks: tuple[ReadTask, ...]  # with the same lookups
     most: int
 
 
-def fetch_of(prepared: Prepared, columns: Sequence[str], most: int) -> Fetch | None:
-    """Return what to read for a plan; None if that is left to tasks of Spark."""
+def fetch_of(prepared: Prepared, pieces: Sequence[Piece], columns: Sequence[str], most: int) -> Fetch | None:
+    """Return what to read of these pieces for a plan; None if that is left to tasks of Spark."""
     reading, plan = prepared.reading, prepared.plan
-    if reading is None or plan.strategy is not Strategy.ROWS or not plan.in_driver or not reading.results.lookups:
+    if reading is None or plan.strategy is not Strategy.ROWS or not plan.in_driver:
         return None
     if _too_large.get(_key(plan, columns)):
         return None
-    tasks = tuple(tasks_of(reading, min(reading.resolved.cores, DRIVER_THREADS)))
+    tasks = tuple(shared_tasks(reading, pieces, min(reading.resolved.cores, DRIVER_THREADS)))
     return Fetch(plan=plan, columns=tuple(columns), tasks=tasks, most=most)
 
 
 def rows(spark: SparkSession, fetch: Fetch) -> pa.Table | None:
-    """Return the rows, the predicate still to be applied; None if Spark has to read them.
+    """Return the rows in their order, the predicate still to be applied; None if Spark has to read them.
 
     That is so if a file has become one that Spark alone can read, or is gone, or if the rows are too many by now.
     """
     session_stores.use(spark)
     until = time.monotonic() + SECONDS
     try:
-        read = map_parallel(partial(_batches, most=fetch.most, until=until), fetch.tasks, DRIVER_THREADS)
+        selected = select_rows(fetch.tasks[0])
+        batches_of = partial(_batches, selected=selected, most=fetch.most, until=until)
+        read = map_parallel(batches_of, fetch.tasks, DRIVER_THREADS)
     except (HiveBitmapError, FileNotFoundError) as e:
         log.info("Spark reads the rows of table %s: %s", fetch.plan.table, e)
         if isinstance(e, TooLarge):
@@ -83,7 +86,7 @@ def _key(plan: Plan, columns: Sequence[str]) -> _Key:
     return plan.table, plan.predicate, plan.rows_selected, plan.bytes_total, tuple(columns)
 
 
-def _batches(task: ReadTask, most: int, until: float) -> list[pa.RecordBatch]:
+def _batches(task: ReadTask, selected: Sequence[SelectedRows], most: int, until: float) -> list[pa.RecordBatch]:
     """Return the rows that a task selects; raise TooLarge for more than `most` bytes, or when it takes too long.
 
     `until` is a reading of `time.monotonic`.
@@ -91,7 +94,7 @@ def _batches(task: ReadTask, most: int, until: float) -> list[pa.RecordBatch]:
     if bytes_at_once(task) > BYTES_AT_ONCE:
         raise TooLarge(f"a block takes more than {BYTES_AT_ONCE:,} bytes when it is decoded")
     read, size = [], 0
-    for batch in read_task(task):
+    for batch in read_task(task, selected):
         size += batch.nbytes
         if size > most:
             raise TooLarge(f"they take more than {most:,} bytes")

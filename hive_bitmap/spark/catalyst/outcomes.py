@@ -48,25 +48,36 @@ class ReadChoices:
     choices: str
 
 
+@dataclass(frozen=True)
+class FramePart:
+    """Rows that tasks of ours read: a DataFrame with the columns of the scan."""
+
+    frame: DataFrame
+
+
+@dataclass(frozen=True)
+class FetchPart:
+    """Rows that this process reads when the plan is executed, or else Spark."""
+
+    fetch: Fetch
+
+
+@dataclass(frozen=True)
+class SparkPart:
+    """Splits of files that Spark reads itself, the `choices` of `ranges.split_choices`."""
+
+    choices: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class ReadRows:
-    """Tasks of ours read the selected rows: a DataFrame, of roughly `size` bytes, with the columns of the scan.
+    """The selected rows are read, roughly `size` bytes: those of all `parts`, one after the other.
 
     `files` are to be compared when the plan is executed; None if Spark has listed them.
     """
 
     report: Report
-    frame: DataFrame
-    size: int
-    files: PlannedFiles | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class FetchRows:
-    """This process reads the selected rows, of roughly `size` bytes, when the plan is executed; `files` as ReadRows."""
-
-    report: Report
-    fetch: Fetch
+    parts: tuple[FramePart | FetchPart | SparkPart, ...]
     size: int
     files: PlannedFiles | None = None
 
@@ -80,33 +91,45 @@ class Counts:
     source: str
 
 
-Outcome = LeaveAlone | Empty | ReadChoices | ReadRows | FetchRows | Counts
+Outcome = LeaveAlone | Empty | ReadChoices | ReadRows | Counts
 
 
 @dataclass(frozen=True, kw_only=True)
 class Told:
     """The outcome for a scan as the JVM is told of it, and the key columns of all indexes of the table.
 
-    The columns are None if the JVM knows them. `plan`, `answer`, `fetch` and `files` are the ids under which Python
-    keeps those values.
+    The columns are None if the JVM knows them. `plan`, `answer`, `fetches` (of the parts that have one) and `files` are
+    the ids under which Python keeps those values.
     """
 
     outcome: Outcome
     indexed_columns: Sequence[str] | None = None
     plan: str | None = None
     answer: str | None = None
-    fetch: str | None = None
+    fetches: Sequence[str] = ()
     files: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the JSON object. The DataFrame of rows is no part of it: the JVM has that already."""
+        """Return the JSON object. The DataFrames of rows are no part of it: the JVM has them already."""
         outcome = self.outcome
         kept = _without_none(plan=self.plan, answer=self.answer if outcome.report.asked else None)
         fields = {**_fields(outcome), "report": {**outcome.report.to_json(), **kept}}
-        told = _without_none(
-            indexed_columns=self.indexed_columns, answer=self.answer, fetch=self.fetch, files=self.files
-        )
-        return fields | _savings(outcome) | told
+        told = _without_none(indexed_columns=self.indexed_columns, answer=self.answer, files=self.files)
+        parts = {"parts": self._parts(outcome)} if isinstance(outcome, ReadRows) else {}
+        return fields | parts | _savings(outcome) | told
+
+    def _parts(self, outcome: ReadRows) -> list[dict[str, str]]:
+        fetches = iter(self.fetches)
+        parts = []
+        for part in outcome.parts:
+            match part:
+                case FramePart():
+                    parts.append({"read by": "tasks"})
+                case FetchPart():
+                    parts.append({"read by": "python", "fetch": next(fetches)})
+                case SparkPart():
+                    parts.append({"read by": "spark", "choices": part.choices})
+        return parts
 
 
 def _fields(outcome: Outcome) -> dict[str, Any]:
@@ -119,8 +142,6 @@ def _fields(outcome: Outcome) -> dict[str, Any]:
             return {"outcome": "read choices", "choices": outcome.choices, "label": label(outcome.report)}
         case ReadRows():
             return {"outcome": "read rows", "bytes": outcome.size, "label": label(outcome.report)}
-        case FetchRows():
-            return {"outcome": "fetch rows", "bytes": outcome.size, "label": label(outcome.report)}
         case Counts():
             return {"outcome": "counts", "label": outcome.source}
 

@@ -16,11 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from hive_bitmap.core.index.fingerprint import Fingerprint
-from hive_bitmap.core.index.manifest import Manifest
 from hive_bitmap.core.selecting.candidates import LookupResults
-from hive_bitmap.core.selecting.lookup_units import Place
-
-Longs = npt.NDArray[np.int64]
+from hive_bitmap.core.selecting.lookup_units import Longs, Place
+from hive_bitmap.core.selecting.split_order import Piece, WholePiece, block_starts
+from hive_bitmap.core.stores import IMMUTABLE
 
 
 def file_choices(results: LookupResults, numbers: Mapping[Place, int], *, whole_files: bool) -> str:
@@ -37,25 +36,31 @@ def file_choices(results: LookupResults, numbers: Mapping[Place, int], *, whole_
             if file in found.damaged:
                 continue
             selected = found.counts[first_blocks[file] : first_blocks[file + 1]] > 0
-            starts = None if whole_files else _starts(partition.manifests, fingerprint.path, len(selected))
+            starts = None if whole_files else block_starts(partition.manifests, fingerprint.path, len(selected))
             ranges = _ranges(selected, starts, fingerprint.size)
             number = numbers[Place(partition.number, fingerprint.path)]
             lines.append(_line(number, fingerprint, ranges))
     return "\n".join(lines)
 
 
+def split_choices(results: LookupResults, numbers: Mapping[Place, int], pieces: Sequence[Piece | WholePiece]) -> str:
+    """Return the lines by which Spark's own reader reads these splits of whole files, whatever the files are now."""
+    ranges: dict[tuple[int, int], list[int]] = {}
+    for piece in pieces:
+        if not isinstance(piece, WholePiece):
+            continue
+        whole = results.whole_files[piece.whole]
+        partition, path, size = whole.partition, whole.status.path, whole.status.size
+        number = numbers[Place(results.partitions[partition].number, path)]
+        ranges.setdefault((number, size), []).extend((piece.split.start, piece.split.end))
+    return "\n".join(
+        _line(number, Fingerprint(path="", size=size, mtime_ms=0, tail_crc32=0, etag=IMMUTABLE), sorted(edges))
+        for (number, size), edges in ranges.items()
+    )
+
+
 def _line(number: int, indexed: Fingerprint, ranges: Sequence[int]) -> str:
     return "\t".join(map(str, (number, indexed.size, indexed.mtime_ms, indexed.tail_crc32, indexed.etag, *ranges)))
-
-
-def _starts(manifests: Mapping[str, Manifest], path: str, blocks: int) -> Longs | None:
-    """Return the first byte of each block of a file; None if no manifest has them in ascending order."""
-    for manifest in manifests.values():
-        row = manifest.row_of.get(path)
-        starts = None if row is None else manifest.starts_of[row]
-        if starts is not None and len(starts) == blocks and bool((np.diff(starts) > 0).all()):
-            return starts
-    return None
 
 
 def _ranges(selected: npt.NDArray[np.bool_], starts: Longs | None, size: int) -> list[int]:

@@ -20,21 +20,25 @@ RUNTIME_FILTER_SECONDS = 0.4  # a scan must take at least this long for a job th
 
 @dataclass(frozen=True)
 class ListingSummary:
-    """The bytes and number of the files that Spark reads for a scan, and the digest of their listing's text."""
+    """The bytes and number of the files that Spark reads for a scan, and the digest of their listing's text.
+
+    `split_bytes` is the size of the largest splits of Spark's own scan; 0 if it does not tell the order of the rows.
+    """
 
     size: int
     files: int
     digest: str
+    split_bytes: int = 0
 
     @classmethod
     def of(cls, text: str) -> ListingSummary:
-        """Return the summary from its text, three words.
+        """Return the summary from its text, four words.
 
-        >>> ListingSummary.of("1024 2 5f2a")
-        ListingSummary(size=1024, files=2, digest='5f2a')
+        >>> ListingSummary.of("1024 2 5f2a 4096")
+        ListingSummary(size=1024, files=2, digest='5f2a', split_bytes=4096)
         """
-        size, files, digest = text.split(" ")
-        return cls(int(size), int(files), digest)
+        size, files, digest, split_bytes = text.split(" ")
+        return cls(int(size), int(files), digest, int(split_bytes))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +50,7 @@ class Scan:
     counted to answer the aggregation above the scan, empty if there is none, or counts do not answer it, for the reason
     `unanswered`. `extremes` are those columns, in lower case, that are such a set of which MIN and MAX are enough.
     `indexed_known` says whether the JVM already knows which columns of the table are indexed, `native` whether Spark's
-    reader can be told to read certain blocks only.
+    reader can be told to read certain blocks only, `ordered` whether the query sees the order of the rows.
     `runtime_filters` are the columns that the keys of a small join side could filter, an item for each such filter.
     `listed` is None if the question does not tell it, since Spark has not listed the files yet, or does not tell them.
     `options` are those that the query gives to the reader, past those of the table. `strategy` is the one that was
@@ -63,6 +67,7 @@ class Scan:
     columns: tuple[str, ...]
     indexed_known: bool
     native: bool
+    ordered: bool
     key_sets: tuple[tuple[str, ...], ...]
     unanswered: str | None
     runtime_filters: tuple[str, ...]
@@ -87,6 +92,7 @@ class Scan:
             columns=tuple(fields["columns"]),
             indexed_known=fields["indexed_known"],
             native=fields["native"],
+            ordered=fields["ordered"],
             key_sets=tuple(tuple(keys) for keys in aggregate.get("key_sets", ())),
             extremes=frozenset(name.lower() for name in aggregate.get("extremes", ())),
             unanswered=aggregate.get("why"),

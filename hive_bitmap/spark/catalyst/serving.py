@@ -16,6 +16,7 @@ from hive_bitmap.core.memory_budget import Cache
 from hive_bitmap.core.planning import settings
 from hive_bitmap.core.planning.plan import Plan
 from hive_bitmap.core.planning.reasons import Reason
+from hive_bitmap.core.selecting.split_order import Piece
 from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import HiveBitmapError, StoreError
 from hive_bitmap.spark import session_cache
@@ -27,19 +28,20 @@ from hive_bitmap.spark.catalyst.extension_jar import PROTOCOL, protocol_mismatch
 from hive_bitmap.spark.catalyst.index_answers import Answer
 from hive_bitmap.spark.catalyst.jvm_bridge import bridge
 from hive_bitmap.spark.catalyst.listing import ScanListing, deleted_rows, parse
-from hive_bitmap.spark.catalyst.outcomes import Counts, FetchRows, LeaveAlone, Outcome, ReadRows, Told
+from hive_bitmap.spark.catalyst.outcomes import Counts, FetchPart, FramePart, LeaveAlone, Outcome, ReadRows, Told
 from hive_bitmap.spark.catalyst.reporting import LEFT_ALONE, Report
 from hive_bitmap.spark.catalyst.scans import ListingSummary, Scan
 from hive_bitmap.spark.following.refresher import Refresher
 from hive_bitmap.spark.metastore import jvm_reader, jvm_settings, metastore
 from hive_bitmap.spark.preparing.planned_files import PlannedFiles
-from hive_bitmap.spark.preparing.prepare import prepare
+from hive_bitmap.spark.preparing.prepare import Prepared, prepare
+from hive_bitmap.spark.preparing.request import Request
 from hive_bitmap.spark.preparing.spark_fallback import fallback_reason
-from hive_bitmap.spark.reading.superset import superset_rows
+from hive_bitmap.spark.reading.superset import piece_rows, split_rows
 from hive_bitmap.spark.registry import catalog
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 log = logging.getLogger(__name__)
 MOST_WARNINGS = 1000  # about settings, which clients of a server may make up
@@ -123,14 +125,16 @@ class Serving:
             if ours.strict:
                 raise
             outcome = LeaveAlone(report=Report.of(scan, LEFT_ALONE, Reason.ERROR, str(e)))
-        if isinstance(outcome, ReadRows):
-            question.rows(scan.number, outcome.frame._jdf)
+        parts = outcome.parts if isinstance(outcome, ReadRows) else ()
+        for number, part in enumerate(parts):
+            if isinstance(part, FramePart):
+                question.rows(scan.number, number, part.frame._jdf)
         plan = None if outcome.report.plan is None else self._keep_plan(outcome.report.plan, scan)
         answer = self._keep(self.answers, outcome.answer) if isinstance(outcome, Counts) else None
-        fetch = self._keep(self._fetches, outcome.fetch) if isinstance(outcome, FetchRows) else None
-        planned = outcome.files if isinstance(outcome, ReadRows | FetchRows) else None
+        fetches = [self._keep(self._fetches, part.fetch) for part in parts if isinstance(part, FetchPart)]
+        planned = outcome.files if isinstance(outcome, ReadRows) else None
         files = None if planned is None else self._keep(self._files, planned)
-        return Told(outcome=outcome, indexed_columns=columns, plan=plan, answer=answer, fetch=fetch, files=files)
+        return Told(outcome=outcome, indexed_columns=columns, plan=plan, answer=answer, fetches=fetches, files=files)
 
     def _followed(self, spark: SparkSession, table: IndexedTable, outcome: Outcome) -> Outcome:
         """Have files indexed that a decision found unindexed, if an index follows the table; the report says so."""
@@ -156,6 +160,11 @@ class Serving:
         def listing(listed: ListingSummary) -> ScanListing:
             return self._listings.of(listed.digest, lambda: parse(jvm_reader.text_of(question.listing(number))))
 
+        def frame(request: Request, prepared: Prepared, pieces: Sequence[Piece] | None) -> DataFrame | None:
+            if pieces is None:
+                return split_rows(spark, request, prepared)
+            return piece_rows(spark, request, prepared, pieces)
+
         return Ask(
             listing_summary=summary,
             listing=listing,
@@ -163,7 +172,7 @@ class Serving:
             keys=partial(satisfying_keys, spark, question, number),
             deleted=partial(deleted_rows, partial(question.deleted, number)),
             prepare=partial(prepare, spark),
-            frame=partial(superset_rows, spark),
+            frame=frame,
         )
 
     def counts(self, spark: SparkSession, counting: Any) -> str | None:

@@ -28,6 +28,7 @@ from hive_bitmap.core.planning.reasons import Reason
 from hive_bitmap.core.planning.settings import Settings
 from hive_bitmap.core.planning.strategy import Strategy
 from hive_bitmap.core.selecting.candidates import LookupResults
+from hive_bitmap.core.selecting.split_order import Piece, WholePiece, pieces_in_order, runs
 from hive_bitmap.core.stores.options import memory_bytes
 from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import StoreError, Unsupported
@@ -43,6 +44,7 @@ from hive_bitmap.spark.preparing.task_probe import require_readable
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+MOST_PARTS = 16  # in which a scan is read by turns, by tasks of ours and by Spark
 _PLAIN_TYPE = re.compile(
     r"boolean|tinyint|smallint|int|bigint|float|double|string|binary|date|timestamp|timestamp_ntz|decimal\(\d+,\d+\)"
 )
@@ -61,6 +63,12 @@ class Reading:
     columns: tuple[KeyColumn, ...]
     constants: pa.Table
     results: LookupResults
+
+    @cached_property
+    def pieces(self) -> list[Piece | WholePiece] | None:
+        """The blocks that were looked up, and the whole files, as Spark's own scan orders them; None if unknown."""
+        most = self.resolved.split_bytes
+        return None if most is None else pieces_in_order(self.results, self.format, most)
 
 
 @dataclass(frozen=True)
@@ -249,14 +257,24 @@ def _inputs(case: _Case, snapshot: Snapshot, reading: Reading) -> PlanInputs:
 def _unreadable(case: _Case, reading: Reading) -> dict[str, str]:
     """Why tasks of ours cannot read some of the files.
 
-    A count needs no file read by them: Spark counts what the index does not know, if it tells which files it reads.
+    Where Spark tells which files it reads, it counts or reads those itself that the index does not know.
     """
     lake, whole = case.resolved.base.lake, reading.results.whole_files
-    spark_counts = case.request.count and case.resolved.partitions is not None
-    if lake is None:
-        by_spark = () if spark_counts else whole
-        return why_unreadable(reading.columns, by_spark, case.needed, reading.constants.column_names)
-    return {} if case.request.count else {"": f"the rows of a {lake.kind} table are read by its own reader"}
+    if lake is not None:
+        return {} if case.request.count else {"": f"the rows of a {lake.kind} table are read by its own reader"}
+    if not case.request.count and (why := _why_not_beside_spark(reading)):
+        return {"": why}
+    told = case.resolved.partitions is not None if case.request.count else case.resolved.narrows
+    return why_unreadable(reading.columns, () if told else whole, case.needed, reading.constants.column_names)
+
+
+def _why_not_beside_spark(reading: Reading) -> str:
+    """Say why rows of ours cannot have their place among those that Spark reads; "" if they can."""
+    if reading.pieces is None:
+        return "the query sees the order of the rows, which Spark's own reader alone knows"
+    if len(runs(reading.pieces)) > MOST_PARTS:
+        return "files that only Spark reads lie between the others in too many places"
+    return ""
 
 
 def _is_read_here(case: _Case) -> bool:

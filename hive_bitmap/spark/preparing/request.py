@@ -48,7 +48,9 @@ class ResolvedTable:
     `evaluate(leaf, column, keys)` has Spark return those keys of a column for which a leaf is TRUE, or None if it
     cannot tell; `cores` is how many tasks run at the same time. `partitions` are the values and files of the partitions
     that Spark reads (None if it does not say), and `native` tells whether its own Parquet or ORC reader reads them.
-    `deleted` tells which rows of files are deleted, of which the partitions say that some are.
+    `deleted` tells which rows of files are deleted, of which the partitions say that some are. `split_bytes` is the
+    size of the largest splits of Spark's own scan, by which it orders the rows; 0 if the query sees no order, None if
+    it sees one and the sizes do not tell it.
     """
 
     base: Table
@@ -60,6 +62,7 @@ class ResolvedTable:
     partitions: tuple[tuple[Values, tuple[FileStatus, ...]], ...] | None = None
     native: bool = False
     deleted: ReadDeleted = _none_known
+    split_bytes: int | None = 0
 
     @property
     def narrows(self) -> bool:

@@ -24,6 +24,7 @@ from hive_bitmap.core.parallel import batches, map_parallel
 from hive_bitmap.core.selecting.candidates import Lookup
 from hive_bitmap.core.selecting.key_matches import MatchingKeys
 from hive_bitmap.core.selecting.select import Selection, select
+from hive_bitmap.core.selecting.split_order import Piece
 from hive_bitmap.core.stores import FileStatus, is_local
 from hive_bitmap.errors import FileChanged, Undecodable
 from hive_bitmap.spark.tasks.distribution import received
@@ -35,25 +36,27 @@ BlockRows = list[tuple[int, npt.NDArray[np.int64] | None]]  # a block's number i
 
 @dataclass(frozen=True, kw_only=True)
 class ReadTask:
-    """The input of one task: a lookup whose selected rows it reads.
+    """The input of one task: the blocks whose selected rows it reads, in order.
 
-    `columns` are read from the files; `constants`, a table of one row, has the partition's values. `names` are the
-    columns of the result in their order. With `check_only` the task reads no rows, and only checks that the files of
-    the lookup are still those that were planned.
+    `pieces` are parts of the files of `lookups`. `columns` are read from the files; `constants` has the values of the
+    partition of each lookup, a row for each. `names` are the columns of the result in their order. With `check_only`
+    the task reads no rows, and only checks that the files are still those that were planned.
     """
 
     format: str
     columns: tuple[KeyColumn, ...]
     constants: pa.Table
     names: tuple[str, ...]
-    lookup: Lookup
+    lookups: tuple[Lookup, ...]
+    pieces: tuple[Piece, ...]
     matching_keys: MatchingKeys
     check_only: bool = False
 
     @property
-    def paths(self) -> tuple[str, ...]:
-        """The files that the task reads or checks."""
-        return self.lookup.unit.paths
+    def fingerprints(self) -> Mapping[tuple[int, int], Fingerprint]:
+        """The files that the task reads or checks, by lookup and number."""
+        files = dict.fromkeys((piece.lookup, piece.file) for piece in self.pieces)
+        return {(lookup, file): self.lookups[lookup].fingerprints[file] for lookup, file in files}
 
 
 def read_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -68,7 +71,7 @@ def bytes_at_once(task: ReadTask) -> int:
     Raise FileChanged if a file is not the one that was planned, and Undecodable.
     """
     found = 0
-    for fingerprint in task.lookup.fingerprints:
+    for fingerprint in task.fingerprints.values():
         if not fingerprint.tagged:
             _require_planned(fingerprint, {})
         with stores.pinned(fingerprint.status) if fingerprint.tagged else nullcontext():
@@ -76,80 +79,110 @@ def bytes_at_once(task: ReadTask) -> int:
     return found
 
 
-def read_task(task: ReadTask) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a task, in the columns `names`; the predicate still has to be applied to them."""
-    for batch in _read_selected(task, task.lookup):
-        yield _complete(task, batch)
+def select_rows(task: ReadTask) -> list[SelectedRows]:
+    """Evaluate the predicates of the lookups of a task."""
+    return [SelectedRows.of(lookup, task.matching_keys) for lookup in task.lookups]
 
 
-def _read_selected(task: ReadTask, lookup: Lookup) -> Iterator[pa.RecordBatch]:
-    listed = _listed(lookup.fingerprints)
+def read_task(task: ReadTask, selected: Sequence[SelectedRows] | None = None) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a task, in the columns `names`; the predicate still has to be applied to them.
+
+    `selected` is the result of `select_rows`, which tasks with the same lookups may share.
+    """
+    listed = _listed([*task.fingerprints.values()])
     if task.check_only:
-        for fingerprint in lookup.fingerprints:
+        for fingerprint in task.fingerprints.values():
             _require_planned(fingerprint, listed)
         return
-    rows = _SelectedRows.of(task, lookup)
-    for number, fingerprint in enumerate(lookup.fingerprints):
-        if not rows.of_file[number]:  # it may have selected rows by now
-            _require_planned(fingerprint, listed)
-    needed = np.flatnonzero(rows.of_file).tolist()
-    together = rows.read_together(needed)
-    if together is not None:
-        yield together
-        return
-
-    def read(number: int) -> Iterator[pa.RecordBatch]:
-        _require_planned(lookup.fingerprints[number], listed)
-        yield from rows.read(number)
-
-    for numbers in batches(needed, rows.kept, SIDE_BY_SIDE, ROWS_TOGETHER):
-        if len(numbers) == 1:
-            yield from read(numbers[0])
-        else:
-            for found in map_parallel(lambda number: list(read(number)), numbers, len(numbers)):
-                yield from found
+    yield from _Reader(task, select_rows(task) if selected is None else selected, listed).batches()
 
 
 @dataclass(frozen=True)
-class _SelectedRows:
-    """The selected rows of the files of a lookup; `of_file` is how many of each."""
+class SelectedRows:
+    """The selected rows of a lookup; `counts` is how many of each block."""
 
-    task: ReadTask
     lookup: Lookup
-    selected: Selection
-    counts: npt.NDArray[np.int64]  # by block
-    of_file: npt.NDArray[np.int64]
+    selection: Selection
+    counts: npt.NDArray[np.int64]
 
     @classmethod
-    def of(cls, task: ReadTask, lookup: Lookup) -> _SelectedRows:
-        selected = select(lookup.unit, lookup.predicate, task.matching_keys)
-        counts = selected.counts()
-        of_file = np.bincount(lookup.unit.file, counts, len(lookup.fingerprints)).astype(np.int64)
-        return cls(task, lookup, selected, counts, of_file)
+    def of(cls, lookup: Lookup, matching_keys: MatchingKeys) -> SelectedRows:
+        """Evaluate the predicate of a lookup."""
+        selection = select(lookup.unit, lookup.predicate, matching_keys)
+        return cls(lookup, selection, selection.counts())
 
-    def kept(self, number: int) -> float:
-        """How many rows of a file are kept until it is its turn; infinite for files to read one by one."""
-        return float(self.of_file[number]) if self.lookup.fingerprints[number].tagged else math.inf
+    def rows(self, piece: Piece) -> int:
+        """Return how many rows of a piece are selected."""
+        return int(self.counts[piece.first : piece.end].sum())
 
-    def read(self, number: int) -> Iterator[pa.RecordBatch]:
+    def block_rows(self, piece: Piece) -> BlockRows:
+        """Return the blocks of a piece with selected rows, and these rows."""
+        first = int(np.searchsorted(self.lookup.unit.file, piece.file))
+        blocks = [block for block in range(piece.first, piece.end) if self.counts[block] > 0]
+        return [(block - first, self.selection.block_rows(block)) for block in blocks]
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """Reads the pieces of a task; `selected` has an item for each lookup, `listed` files whose status is known."""
+
+    task: ReadTask
+    selected: Sequence[SelectedRows]
+    listed: Mapping[str, FileStatus]
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of all pieces in order. Raise FileChanged if a file is not the one that was planned."""
+        needed = [piece for piece in self.task.pieces if self._rows(piece)]
+        read = {(piece.lookup, piece.file) for piece in needed}
+        for file, fingerprint in self.task.fingerprints.items():
+            if file not in read:  # it may have selected rows by now
+                _require_planned(fingerprint, self.listed)
+        together = self._read_together(needed)
+        if together is not None:
+            yield self._complete(needed[0], together)
+            return
+        for pieces in batches(needed, self._kept, SIDE_BY_SIDE, ROWS_TOGETHER):
+            if len(pieces) == 1:
+                yield from self._read(pieces[0])
+            else:
+                for found in map_parallel(lambda piece: list(self._read(piece)), pieces, len(pieces)):
+                    yield from found
+
+    def _rows(self, piece: Piece) -> int:
+        return self.selected[piece.lookup].rows(piece)
+
+    def _fingerprint(self, piece: Piece) -> Fingerprint:
+        return self.task.lookups[piece.lookup].fingerprints[piece.file]
+
+    def _kept(self, piece: Piece) -> float:
+        """How many rows of a piece are kept until it is its turn; infinite for files to read one by one."""
+        return float(self._rows(piece)) if self._fingerprint(piece).tagged else math.inf
+
+    def _read(self, piece: Piece) -> Iterator[pa.RecordBatch]:
         """Yield the rows of an unchanged file. Raise FileChanged if it changes meanwhile, or only Spark can read it."""
-        fingerprint = self.lookup.fingerprints[number]
+        fingerprint = self._fingerprint(piece)
+        _require_planned(fingerprint, self.listed)
         try:
-            yield from _rows_of(self.task, fingerprint, self._wanted(number))
+            for batch in _rows_of(self.task, fingerprint, self.selected[piece.lookup].block_rows(piece)):
+                yield self._complete(piece, batch)
         except Undecodable as e:
             raise FileChanged(f"{fingerprint.path} cannot be read without Spark ({e}): ask for a full scan") from e
 
-    def read_together(self, numbers: Sequence[int]) -> pa.RecordBatch | None:
-        """Return the few rows of several files that are local and unchanged; None where each has to be read by itself.
+    def _read_together(self, pieces: Sequence[Piece]) -> pa.RecordBatch | None:
+        """Return the few rows of files that are local and of one partition; None if each has to be read by itself.
 
         Raise FileChanged if one of them changes meanwhile.
         """
-        fingerprints = [self.lookup.fingerprints[number] for number in numbers]
-        if len(numbers) < 2 or self.of_file.sum() > FEW_ROWS or not all(is_local(one.path) for one in fingerprints):
+        fingerprints = [self._fingerprint(piece) for piece in pieces]
+        if len(pieces) < 2 or sum(map(self._rows, pieces)) > FEW_ROWS:
+            return None
+        one_partition = len({self.task.lookups[piece.lookup].partition for piece in pieces}) == 1
+        if not one_partition or not all(is_local(one.path) for one in fingerprints):
             return None
         if not all(_unchanged(one, {}) for one in fingerprints):
             return None
-        files = [(one.path, self._wanted(number)) for one, number in zip(fingerprints, numbers, strict=True)]
+        wanted = [self.selected[piece.lookup].block_rows(piece) for piece in pieces]
+        files = [(one.path, rows) for one, rows in zip(fingerprints, wanted, strict=True)]
         try:
             found = FORMATS[self.task.format].read_together(files, self.task.columns)
         except Undecodable:
@@ -158,10 +191,15 @@ class _SelectedRows:
             _require_unchanged(fingerprint)
         return found
 
-    def _wanted(self, number: int) -> BlockRows:
-        first, end = np.searchsorted(self.lookup.unit.file, [number, number + 1])
-        blocks = [block for block in range(first, end) if self.counts[block] > 0]
-        return [(block - first, self.selected.block_rows(block)) for block in blocks]
+    def _complete(self, piece: Piece, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the batch with the partition's values added, and its columns in the order of the result."""
+        arrays = []
+        for name in self.task.names:
+            if name in self.task.constants.column_names:
+                arrays.append(pa.repeat(self.task.constants[name][piece.lookup], batch.num_rows))
+            else:
+                arrays.append(batch.column(name))
+        return pa.RecordBatch.from_arrays(arrays, names=list(self.task.names))
 
 
 def _rows_of(task: ReadTask, fingerprint: Fingerprint, wanted: BlockRows) -> Iterator[pa.RecordBatch]:
@@ -200,14 +238,3 @@ def _unchanged(fingerprint: Fingerprint, listed: Mapping[str, FileStatus]) -> bo
     if not stores.exists(fingerprint.path):
         raise FileChanged(f"{fingerprint.path} was deleted after the query was planned: run it again")
     return False
-
-
-def _complete(task: ReadTask, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the batch with the partition's values added, and its columns in the order of the result."""
-    arrays = []
-    for name in task.names:
-        if name in task.constants.column_names:
-            arrays.append(pa.repeat(task.constants[name][0], batch.num_rows))
-        else:
-            arrays.append(batch.column(name))
-    return pa.RecordBatch.from_arrays(arrays, names=list(task.names))

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
-from hive_bitmap.core.formats import LAYOUTS
 from hive_bitmap.core.selecting.candidates import Lookup, restrict
+from hive_bitmap.core.selecting.split_order import Piece, cut, pieces_in_order
 from hive_bitmap.core.table_info import quote
 from hive_bitmap.errors import Unsupported
 from hive_bitmap.spark.preparing.prepare import Prepared, Reading
@@ -28,38 +31,36 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 log = logging.getLogger(__name__)
+PIECE_BYTES = 1 << 20  # that opening a file for its selected rows is worth, where work is shared out
 
 
-def superset_rows(spark: SparkSession, request: Request, prepared: Prepared) -> DataFrame | None:
-    """Return the requested columns of all rows that satisfy the predicate, and maybe of others; None for a full scan.
-
-    The query that uses them applies the predicate itself.
-    """
+def split_rows(spark: SparkSession, request: Request, prepared: Prepared) -> DataFrame | None:
+    """Return the requested columns of a table that only Spark reads, by a SerDe; None for a full scan."""
     reading = prepared.reading
-    if reading is None or not prepared.plan.strategy.reads_selected:
-        return None
-    if reading.format in LAYOUTS and reading.resolved.base.partition_columns:
+    if reading is None or reading.resolved.base.partition_columns:
         return None  # the splits are chosen here, so conditions of the query on partitions would not prune them
-    if reading.format in LAYOUTS:
-        return _engine_splits(spark, request, reading, _columns(spark.table(request.table), request))
-    most = prepared.plan.row_tasks or 1
-    frame = task_rows(spark, request, reading, tasks_of(reading, min(parallelism(spark), most)), most)
-    return _columns(spark.table(request.table).where("FALSE") if frame is None else frame, request)
+    return _engine_splits(spark, request, reading, _columns(spark.table(request.table), request))
 
 
-def task_rows(
-    spark: SparkSession, request: Request, reading: Reading, tasks: Sequence[ReadTask], most: int | None = None
-) -> DataFrame | None:
-    """Return a DataFrame of the rows that the tasks read, with the table's types; None if there are no tasks.
+def piece_rows(spark: SparkSession, request: Request, prepared: Prepared, pieces: Sequence[Piece]) -> DataFrame:
+    """Return the requested columns of the rows that these pieces select, in the order of the pieces.
 
-    Spark runs `most` tasks of its own for them, or fewer; None: as many as run at once.
+    Raise Unsupported for a column that the session does not see, and for a type that PySpark takes from no task.
+    """
+    reading, most = prepared.reading, prepared.plan.row_tasks or 1
+    if reading is None:
+        raise ValueError("there is nothing to read")
+    tasks = tasks_of(reading, pieces, min(parallelism(spark), most))
+    return _columns(task_rows(spark, request, reading, tasks), request)
+
+
+def task_rows(spark: SparkSession, request: Request, reading: Reading, tasks: Sequence[ReadTask]) -> DataFrame:
+    """Return a DataFrame of the rows that the tasks read, in their order, with the table's types.
 
     Raise Unsupported for a column that the session does not see, and for a type that PySpark takes from no task.
     """
     from pyspark.sql.types import CharType, StructType, VarcharType
 
-    if not tasks:
-        return None
     fields = {field.name.lower(): field for field in _schema(spark, request, reading).fields}
     if unseen := [name for name in tasks[0].names if name.lower() not in fields]:
         raise Unsupported(f"the session does not see column {unseen[0]} of table {reading.resolved.base.full_name}")
@@ -69,22 +70,63 @@ def task_rows(
             raise Unsupported(
                 f"PySpark takes no column of type {field.dataType.simpleString()} from tasks: {field.name}"
             )
-    return map_in_arrow(distribute(spark, tasks, most), with_store_settings(spark, read_batches), schema)
+    return map_in_arrow(distribute(spark, tasks), with_store_settings(spark, read_batches), schema)
 
 
-def task(reading: Reading, lookup: Lookup, check_only: bool = False) -> ReadTask:
-    """Return a task for the files of a lookup."""
+def tasks_of(reading: Reading, pieces: Sequence[Piece], at_once: int) -> list[ReadTask]:
+    """Return at most `at_once` tasks, each for a run of the pieces with about as much to read."""
+    results = reading.results
+    counts = [found.counts for found in results.results]
+    lengths = [lookup.unit.length for lookup in results.lookups]
+    weights = [
+        PIECE_BYTES + int(lengths[piece.lookup][blocks][counts[piece.lookup][blocks] > 0].sum())
+        for piece in pieces
+        for blocks in [slice(piece.first, piece.end)]
+    ]
+    return [_restricted(task(reading, results.lookups, pieces[start:end])) for start, end in cut(weights, at_once)]
+
+
+def shared_tasks(reading: Reading, pieces: Sequence[Piece], at_once: int) -> list[ReadTask]:
+    """Return the tasks of `tasks_of` for one process: they have the same lookups, which are evaluated once."""
+    [whole] = tasks_of(reading, pieces, 1)
+    count = len(whole.pieces)
+    edges = [count * part // at_once for part in range(at_once + 1)]
+    return [replace(whole, pieces=whole.pieces[a:b]) for a, b in pairwise(edges) if a < b]
+
+
+def task(reading: Reading, lookups: Sequence[Lookup], pieces: Sequence[Piece], check_only: bool = False) -> ReadTask:
+    """Return a task for some pieces of the files of lookups."""
     names = [column.name for column in (*reading.resolved.base.columns, *reading.resolved.base.partition_columns)]
     read = {column.name for column in reading.columns} | set(reading.constants.column_names)
     return ReadTask(
         format=reading.format,
         columns=reading.columns,
-        constants=reading.constants.slice(lookup.partition, 1),
+        constants=reading.constants.take(pa.array([lookup.partition for lookup in lookups], pa.int64())),
         names=tuple(name for name in names if name in read),
-        lookup=lookup,
+        lookups=tuple(lookups),
+        pieces=tuple(pieces),
         matching_keys=reading.results.matching_keys,
         check_only=check_only,
     )
+
+
+def _restricted(whole: ReadTask) -> ReadTask:
+    """Return the task with no other lookups, and files of these, than those of its pieces."""
+    used = sorted({piece.lookup for piece in whole.pieces})
+    lookups, moved = [], dict[int, tuple[int, dict[int, int], np.ndarray[tuple[int], np.dtype[np.int64]]]]()
+    for number, lookup in enumerate(used):
+        files = sorted({piece.file for piece in whole.pieces if piece.lookup == lookup})
+        unit = whole.lookups[lookup].unit
+        before = np.concatenate([[0], np.cumsum(np.isin(unit.file, files))])
+        moved[lookup] = number, {file: at for at, file in enumerate(files)}, before
+        lookups.append(restrict(whole.lookups[lookup], files))
+    pieces = []
+    for piece in whole.pieces:
+        number, file, before = moved[piece.lookup]
+        first, end = int(before[piece.first]), int(before[piece.end])
+        pieces.append(replace(piece, lookup=number, file=file[piece.file], first=first, end=end))
+    constants = whole.constants.take(pa.array(used, pa.int64()))
+    return replace(whole, lookups=tuple(lookups), pieces=tuple(pieces), constants=constants)
 
 
 def _schema(spark: SparkSession, request: Request, reading: Reading) -> StructType:
@@ -93,18 +135,6 @@ def _schema(spark: SparkSession, request: Request, reading: Reading) -> StructTy
 
 def _columns(frame: DataFrame, request: Request) -> DataFrame:
     return frame.select(*map(quote, request.columns))
-
-
-def tasks_of(reading: Reading, at_once: int) -> list[ReadTask]:
-    """Return tasks for all lookups, split up so that there are `at_once`."""
-    results = reading.results
-    pieces = -(-at_once // max(len(results.lookups), 1))
-    return [
-        task(reading, restrict(lookup, files.tolist()))
-        for lookup in results.lookups
-        for files in np.array_split(np.arange(len(lookup.unit.paths)), pieces)
-        if len(files)
-    ]
 
 
 def _engine_splits(spark: SparkSession, request: Request, reading: Reading, frame: DataFrame) -> DataFrame | None:
@@ -117,8 +147,11 @@ def _engine_splits(spark: SparkSession, request: Request, reading: Reading, fram
     pruned = hadoop_splits.pruned(spark, frame, reading.results, always=not request.must_pay)
     if pruned is None:
         return None
-    tasks = [task(reading, lookup, check_only=True) for lookup in reading.results.lookups]
-    checks = task_rows(spark, request, reading, tasks)
-    if checks is None:
+    pieces = [piece for piece in pieces_in_order(reading.results, reading.format, 0) or () if isinstance(piece, Piece)]
+    if not pieces:
         return pruned
+    at_once = parallelism(spark)
+    checks = task_rows(
+        spark, request, reading, [replace(one, check_only=True) for one in tasks_of(reading, pieces, at_once)]
+    )
     return pruned.union(checks.select(*(f.lit(None).cast(c.dataType).alias(c.name) for c in frame.schema)))

@@ -18,6 +18,7 @@ import hive_bitmap.catalyst.queries.Repeated;
 import hive_bitmap.catalyst.queries.Scan;
 import hive_bitmap.catalyst.reading.WrittenFolders;
 import hive_bitmap.catalyst.spark.Conditions;
+import hive_bitmap.catalyst.spark.RowOrder;
 import hive_bitmap.catalyst.spark.Scala;
 import hive_bitmap.catalyst.spark.SideQuery;
 import java.util.ArrayList;
@@ -64,11 +65,13 @@ public final class UseIndexes extends Rule<LogicalPlan> {
         if (Reports.areWanted()) reportCached(plan);
         List<Scan> scans = new ArrayList<>();
         try {
-            collect(plan, null, !isCorrelated(plan), scans);
+            plan = RowOrder.restored(plan);
+            collect(plan, null, !isCorrelated(plan), RowOrder.of(plan), scans);
             if (chosenOnly) scans.removeIf(scan -> ChosenStrategy.of(scan) == null);
             if (!Reports.areOfRepeatedPlan()) observe(scans);
             leaveAlone(scans, "no_index", scan -> !Reports.areWanted() && IndexedColumns.areNone(scan.table));
             Repeated.remove(scans, plan);
+            leaveAlone(scans, "positions", UseIndexes::areRowsPlaced);
             if (scans.isEmpty()) return plan;
             Inference.add(plan, scans);
             Joins.addRuntimeFilters(plan, scans);
@@ -134,6 +137,14 @@ public final class UseIndexes extends Rule<LogicalPlan> {
         }
     }
 
+    /** Whether a query depends on which rows of a scan stand where; reports it. */
+    private static boolean areRowsPlaced(Scan scan) {
+        if (scan.order != RowOrder.PLACES) return false;
+        String why = "a sample, rand() or a function like it above the scan depends on which rows stand where";
+        Reports.add(List.of(Reports.leftAlone(scan.table.identifier().unquotedString(), "positions", why)));
+        return true;
+    }
+
     /** Whether a query depends on how Spark itself splits files. */
     private static boolean asksForFiles(LogicalPlan plan) {
         return plan.exists(Scala.predicate(node -> Scala.list(node.expressions()).stream().anyMatch(expression ->
@@ -150,21 +161,22 @@ public final class UseIndexes extends Rule<LogicalPlan> {
 
     /**
      * Adds the scans below {@code plan}. {@code required} are the columns that are needed of it (null: all). Aggregations are
-     * looked at if they may be replaced by their {@code answers}.
+     * looked at if they may be replaced by their {@code answers}. {@code seen} is what is seen of the order of the plan's rows.
      */
-    private static void collect(LogicalPlan plan, AttributeSet required, boolean answers, List<Scan> scans) {
+    private static void collect(LogicalPlan plan, AttributeSet required, boolean answers, RowOrder seen, List<Scan> scans) {
         Existence existence = answers ? Existence.of(plan) : null;
         Scan scan = existence != null ? Scan.below(existence.count())
                 : answers && plan instanceof Aggregate aggregate ? Scan.below(aggregate) : Scan.of(plan, required);
         if (scan != null) {
             scan.existence = existence;
+            scan.order = seen.at(scan.relation, plan);
             scans.add(scan);
         } else if (plan instanceof Filter filter) {
-            collect(filter.child(), required == null ? null : required.$plus$plus(filter.references()), answers, scans);
+            collect(filter.child(), required == null ? null : required.$plus$plus(filter.references()), answers, seen.below(plan), scans);
         } else if (plan instanceof Project || plan instanceof Aggregate) {
-            collect(Scala.list(plan.children()).get(0), plan.references(), answers, scans);
+            collect(Scala.list(plan.children()).get(0), plan.references(), answers, seen.below(plan), scans);
         } else {
-            for (LogicalPlan child : Scala.list(plan.children())) collect(child, null, answers, scans);
+            for (LogicalPlan child : Scala.list(plan.children())) collect(child, null, answers, seen.below(plan), scans);
         }
     }
 }

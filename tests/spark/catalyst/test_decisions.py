@@ -20,11 +20,21 @@ from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import NotFound, Unsupported
 from hive_bitmap.spark.catalyst.decisions import Ask, IndexedTable, decide
 from hive_bitmap.spark.catalyst.listing import ScanListing
-from hive_bitmap.spark.catalyst.outcomes import Counts, Empty, Lasting, LeaveAlone, Outcome, ReadChoices, ReadRows
+from hive_bitmap.spark.catalyst.outcomes import (
+    Counts,
+    Empty,
+    FramePart,
+    Lasting,
+    LeaveAlone,
+    Outcome,
+    ReadChoices,
+    ReadRows,
+)
 from hive_bitmap.spark.catalyst.scans import ListingSummary, Scan
 from hive_bitmap.spark.preparing.prepare import Prepared, Reading
 from hive_bitmap.spark.preparing.request import Request
 from hive_bitmap.spark.registry.catalog import Index
+from tests.core.planning.test_planner import looked_up
 
 TABLE = Table(
     database="db",
@@ -45,6 +55,7 @@ SCAN = Scan(
     columns=("k", "id"),
     indexed_known=True,
     native=True,
+    ordered=False,
     key_sets=(),
     unanswered=None,
     runtime_filters=(),
@@ -56,6 +67,7 @@ SCAN = Scan(
 LISTING = ScanListing((((), (FileStatus("file:/w/t/1.parquet", 10**10, 0, ""),)),))
 COUNTED = replace(SCAN, key_sets=(("k",),))
 FRAME: Any = object()
+NO_RESULTS = LookupResults(partitions=(), lookups=(), results=(), whole_files=(), deleted=0)
 
 
 def plan(strategy: str, code: str = "", reason: str = "because", **figures: Any) -> Plan:
@@ -87,6 +99,7 @@ class World:
     listed: bool = True
     requests: list[Request] = field(default_factory=list)
     predicates: list[Any] = field(default_factory=list)
+    split_bytes: int | None = None
 
     def decide(self, scan: Scan) -> Outcome:
         ask = Ask(
@@ -96,7 +109,7 @@ class World:
             keys=lambda *given: pa.array([]),
             deleted=lambda listing, wanted: {},
             prepare=self._prepare,
-            frame=lambda request, prepared: self.frame(),
+            frame=lambda request, prepared, pieces: self.frame(),
         )
         return decide(scan, IndexedTable.of(scan, TABLE, self.indexes, self.conf), ask)
 
@@ -106,7 +119,8 @@ class World:
         planned = self.plans[request.count]
         if isinstance(planned, Exception):
             raise planned
-        results = LookupResults(partitions=(), lookups=(), results=(), whole_files=(), deleted=0)
+        results = looked_up([1, 0]) if planned.strategy == Strategy.ROWS else NO_RESULTS
+        self.split_bytes = resolved.split_bytes
         reading = Reading(resolved=resolved, format="parquet", columns=(), constants=pa.table({}), results=results)
         return Prepared(planned, None if planned.strategy == Strategy.FULL_SCAN else reading)
 
@@ -138,14 +152,25 @@ def test_tasks_of_ours_read_rows_and_what_sparks_reader_cannot_be_given(
     figures = {"rows_selected": 5, "rows_total": 100, "bytes_total": 1000, "blocks_total": 3}
     outcome = World({False: plan(strategy, **figures)}, listed=listed).decide(scan)
     assert isinstance(outcome, ReadRows)
-    assert (outcome.frame, outcome.size, told(outcome)) == (FRAME, 50, ("narrowed", "", "because"))
+    assert (outcome.parts, outcome.size, told(outcome)) == ((FramePart(FRAME),), 50, ("narrowed", "", "because"))
+
+
+@pytest.mark.parametrize(
+    ("ordered", "told", "wanted"), [(False, 4096, 0), (False, 0, 0), (True, 4096, 4096), (True, 0, None)]
+)
+def test_splits_matter_where_the_query_sees_the_order(ordered: bool, told: int, wanted: int | None) -> None:
+    world = World({False: plan(Strategy.FULL_SCAN, "not_selective")})
+    outcome = world.decide(replace(SCAN, ordered=ordered, listed=ListingSummary(10**10, 1, "digest", told)))
+    assert world.split_bytes == wanted
+    assert isinstance(outcome, LeaveAlone)
+    assert outcome.lasting == (Lasting.NO if wanted is None else Lasting.FOR_CONDITION)
 
 
 def test_rows_that_spark_reads_after_all() -> None:
     def refused() -> Any:
         raise Unsupported("no tasks here")
 
-    assert told(World({False: plan(Strategy.ROWS)}, frame=lambda: None).decide(SCAN)) == (
+    assert told(World({False: plan(Strategy.BLOCKS)}, frame=lambda: None).decide(replace(SCAN, native=False))) == (
         "left alone",
         "not_selective",
         "because",

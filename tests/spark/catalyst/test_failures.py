@@ -29,7 +29,7 @@ STEPS = [  # a query, its strategy, and the function that is made to raise while
     (NARROWING, "blocks", serving, "prepare"),
     (NARROWING, "blocks", decisions, "file_choices"),
     (NARROWING, "rows", decisions, "fetch_of"),
-    (NARROWING, BY_TASKS, serving, "superset_rows"),
+    (NARROWING, BY_TASKS, serving, "piece_rows"),
     (NARROWING, "files", decisions, "read_figures"),
     (NARROWING, "blocks", outcomes, "label"),
     (COUNTING, "index only", serving, "prepare"),

@@ -13,12 +13,14 @@ from hive_bitmap.core.planning.strategy import Strategy
 from hive_bitmap.spark.catalyst.outcomes import (
     Counts,
     Empty,
-    FetchRows,
+    FetchPart,
+    FramePart,
     Lasting,
     LeaveAlone,
     Outcome,
     ReadChoices,
     ReadRows,
+    SparkPart,
     Told,
 )
 from hive_bitmap.spark.catalyst.reporting import ANSWERED, LEFT_ALONE, NARROWED, ReadFigures, Report
@@ -53,8 +55,10 @@ def said(outcome: Outcome, **kept: Any) -> dict[str, Any]:
         (LeaveAlone(report=REPORT, lasting=Lasting.FOR_TABLE), {"outcome": "leave alone", "lasting": "table"}),
         (Empty(report=REPORT), {"outcome": "empty"}),
         (ReadChoices(report=REPORT, choices="x"), {"outcome": "read choices", "choices": "x", "label": LABEL}),
-        (ReadRows(report=REPORT, frame=ANY, size=7), {"outcome": "read rows", "bytes": 7, "label": LABEL}),
-        (FetchRows(report=REPORT, fetch=ANY, size=7), {"outcome": "fetch rows", "bytes": 7, "label": LABEL}),
+        (
+            ReadRows(report=REPORT, parts=(FramePart(ANY),), size=7),
+            {"outcome": "read rows", "bytes": 7, "label": LABEL, "parts": [{"read by": "tasks"}]},
+        ),
         (Counts(report=REPORT, answer=ANY, source="db.t by a"), {"outcome": "counts", "label": "db.t by a"}),
     ],
 )
@@ -97,5 +101,12 @@ def test_ids_of_what_is_kept(asked: bool) -> None:
     told = Told(outcome=outcome, plan="p1", answer="a1").to_json()
     assert told["answer"] == "a1" and told["report"]["plan"] == "p1" and "fetch" not in told
     assert told["report"].get("answer") == ("a1" if asked else None)
-    fetched = Told(outcome=FetchRows(report=REPORT, fetch=ANY, size=1), fetch="f1").to_json()
-    assert fetched["fetch"] == "f1" and "plan" not in fetched["report"] and "answer" not in fetched
+    parts = (FetchPart(ANY), SparkPart("2"), FramePart(ANY), FetchPart(ANY))
+    fetched = Told(outcome=ReadRows(report=REPORT, parts=parts, size=1), fetches=("f1", "f2")).to_json()
+    assert fetched["parts"] == [
+        {"read by": "python", "fetch": "f1"},
+        {"read by": "spark", "choices": "2"},
+        {"read by": "tasks"},
+        {"read by": "python", "fetch": "f2"},
+    ]
+    assert "plan" not in fetched["report"] and "answer" not in fetched

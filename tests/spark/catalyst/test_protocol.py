@@ -19,12 +19,14 @@ from hive_bitmap.spark.catalyst.extension_jar import PROTOCOL
 from hive_bitmap.spark.catalyst.outcomes import (
     Counts,
     Empty,
-    FetchRows,
+    FetchPart,
+    FramePart,
     Lasting,
     LeaveAlone,
     Outcome,
     ReadChoices,
     ReadRows,
+    SparkPart,
     Told,
 )
 from hive_bitmap.spark.catalyst.reporting import ReadFigures, Report
@@ -80,7 +82,7 @@ def asked(spark: SparkSession, database: str, questions: list[Any]) -> dict[str,
     for scan in asked["scans"]:
         scan["version"] = "<version>"
         if "listing_summary" in scan:
-            scan["listing_summary"] = "<bytes> <files> <digest>"
+            scan["listing_summary"] = "<bytes> <files> <digest> <split bytes>"
     return asked
 
 
@@ -91,10 +93,10 @@ def test_the_rule_writes_the_question(asked: dict[str, Any]) -> None:
 def test_python_reads_the_question() -> None:
     question = golden("question.json")
     assert question["protocol"] == PROTOCOL
-    text = json.dumps(question).replace("<bytes> <files> <digest>", "1024 2 5f2a")
+    text = json.dumps(question).replace("<bytes> <files> <digest> <split bytes>", "1024 2 5f2a 4096")
     scans = [Scan.of(number, fields, 2) for number, fields in enumerate(json.loads(text)["scans"])]
     assert {scan.table for scan in scans} == {"events", "users"}
-    assert {scan.listed for scan in scans} <= {None, ListingSummary(1024, 2, "5f2a")}
+    assert {scan.listed for scan in scans} <= {None, ListingSummary(1024, 2, "5f2a", 4096)}
     for scan in scans:
         assert set(scan.columns) <= {"id", "k", "s", "p", "name"}
 
@@ -112,8 +114,18 @@ OUTCOMES: dict[str, tuple[Outcome, dict[str, Any]]] = {
         ReadChoices(report=replace(NARROWED, plan=PLAN), choices="0\t1024\t1764547200000\t77\t\t4\t512"),
         {"plan": "7f3c-1"},
     ),
-    "rows": (ReadRows(report=NARROWED, frame=NOTHING, size=2048), {"plan": "7f3c-2", "files": "7f3c-7"}),
-    "fetch": (FetchRows(report=NARROWED, fetch=NOTHING, size=2048), {"plan": "7f3c-5", "fetch": "7f3c-6"}),
+    "rows": (
+        ReadRows(report=NARROWED, parts=(FramePart(NOTHING),), size=2048),
+        {"plan": "7f3c-2", "files": "7f3c-7"},
+    ),
+    "rows beside Spark's": (
+        ReadRows(report=NARROWED, parts=(FramePart(NOTHING), SparkPart("1\t99\t0\t0\timmutable\t0\t99")), size=2048),
+        {"plan": "7f3c-5"},
+    ),
+    "fetch": (
+        ReadRows(report=NARROWED, parts=(FetchPart(NOTHING),), size=2048),
+        {"plan": "7f3c-8", "fetches": ["7f3c-6"]},
+    ),
     "counts": (
         Counts(report=Report(table="d.events", action="answered"), answer=NOTHING, source="d.events by k"),
         {"answer": "7f3c-4", "plan": "7f3c-3"},

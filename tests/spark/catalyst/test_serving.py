@@ -32,14 +32,15 @@ from hive_bitmap.spark.catalyst.driver_reads import Fetch
 from hive_bitmap.spark.catalyst.extension_jar import PROTOCOL
 from hive_bitmap.spark.catalyst.index_answers import Answer
 from hive_bitmap.spark.catalyst.listing import ScanListing
-from hive_bitmap.spark.catalyst.outcomes import Counts, FetchRows, LeaveAlone, Outcome, ReadChoices, ReadRows
+from hive_bitmap.spark.catalyst.outcomes import Counts, FetchPart, FramePart, LeaveAlone, Outcome, ReadChoices, ReadRows
 from hive_bitmap.spark.catalyst.reporting import LEFT_ALONE, NARROWED, Report
 from hive_bitmap.spark.catalyst.scans import ListingSummary, Scan
 from hive_bitmap.spark.catalyst.serving import Serving
 from hive_bitmap.spark.preparing.request import Request
 from hive_bitmap.spark.registry.catalog import Index
 
-TEXT = (Path(__file__).parent / "protocol" / "question.json").read_text().replace("<bytes> <files>", "10 1")
+TEXT = (Path(__file__).parent / "protocol" / "question.json").read_text()
+TEXT = TEXT.replace("<bytes> <files> <digest> <split bytes>", "10 1 digest 0")
 
 
 class _Session:
@@ -72,7 +73,7 @@ class Question:
     def __init__(self, fields: Mapping[str, Any], late: bool = False) -> None:
         self._fields, self._late = fields, late
         self.asked: list[Any] = []
-        self.frames: dict[int, Any] = {}
+        self.frames: dict[tuple[int, int], Any] = {}
         self.added: list[Any] = []
 
     def text(self) -> str:
@@ -88,12 +89,12 @@ class Question:
         self.asked.append(("table", number))
         return number
 
-    def rows(self, number: int, frame: Any) -> None:
-        self.frames[number] = frame
+    def rows(self, number: int, part: int, frame: Any) -> None:
+        self.frames[number, part] = frame
 
     def listingSummary(self, number: int) -> str | None:  # noqa: N802
         self.asked.append(("listing summary", number))
-        return None if number == 0 else "10 1 abc"
+        return None if number == 0 else "10 1 abc 0"
 
     def listing(self, number: int) -> Any:
         self.asked.append(("listing", number))
@@ -285,10 +286,10 @@ def test_settings_that_are_none_are_logged_once(
 
 def test_rows_of_ours_are_given_to_the_jvm_as_a_frame(world: World) -> None:
     frame: Any = SimpleNamespace(_jdf="of the JVM")
-    world.decided = ReadRows(report=report(), frame=frame, size=7)
+    world.decided = ReadRows(report=report(), parts=(FramePart(frame),), size=7)
     question = Question(fields())
     [told] = world.reply(question)
-    assert (told["outcome"], told["bytes"], question.frames) == ("read rows", 7, {0: "of the JVM"})
+    assert (told["outcome"], told["bytes"], question.frames) == ("read rows", 7, {(0, 0): "of the JVM"})
 
 
 def test_plans_are_kept_under_ids_that_no_other_process_has(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -314,7 +315,7 @@ def test_what_is_asked_of_the_jvm_while_a_scan_is_decided_on(world: World) -> No
 
     world.decided = decided
     scans = json.loads(TEXT)
-    question = Question({**scans, "scans": [fields(listing_summary="5 2 told")["scans"][0], scans["scans"][0]]})
+    question = Question({**scans, "scans": [fields(listing_summary="5 2 told 0")["scans"][0], scans["scans"][0]]})
     world.reply(question)
     (told, no_side, side), first, (asked, *_), second = found
     assert (told, no_side, side) == (ListingSummary(5, 2, "told"), None, ["in", "k", "1"])
@@ -399,14 +400,15 @@ def test_counts_that_spark_has_to_find_itself(world: World) -> None:
 
 def test_rows_are_fetched_once_the_plan_is_executed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     fetch = Fetch(plan=PLAN, columns=("k",), tasks=(), most=10)
-    world.decided = FetchRows(report=report(), fetch=fetch, size=3)
+    world.decided = ReadRows(report=report(), parts=(FetchPart(fetch),), size=3)
     [told] = world.reply(Question(fields()))
-    assert (told["outcome"], told["bytes"]) == ("fetch rows", 3)
+    assert (told["outcome"], told["bytes"]) == ("read rows", 3)
+    [part] = told["parts"]
     found: dict[int, pa.Table | None] = {id(fetch): pa.table({"k": [1, 2, 3]})}
     monkeypatch.setattr(driver_reads, "rows", lambda spark, fetch: found[id(fetch)])
-    fetching = Question({"fetch": told["fetch"]})
+    fetching = Question({"fetch": part["fetch"]})
     assert world.serving.fetched(NOBODY, fetching) == "" and len(fetching.added) == 1
     found[id(fetch)] = None  # they are too many by now
-    for of in (told["fetch"], "gone"):
+    for of in (part["fetch"], "gone"):
         fetching = Question({"fetch": of})
         assert world.serving.fetched(NOBODY, fetching) is None and fetching.added == []

@@ -1,31 +1,35 @@
-"""What a task reads of base files: the selected rows of files that an index knows, and never too few. No Spark."""
+"""What a task reads of base files: the selected rows, in order, and never rows too few. No Spark."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hive_bitmap.core.formats import parquet, parquet_rows
+from hive_bitmap.core.formats import parquet_rows
 from hive_bitmap.core.index import fingerprint
 from hive_bitmap.core.index.table_schema import key_columns
 from hive_bitmap.core.predicates.nodes import TRUE, Compare, Constant, Predicate
 from hive_bitmap.core.selecting.candidates import Lookup
 from hive_bitmap.core.selecting.lookup_units import LookupUnit
+from hive_bitmap.core.selecting.split_order import Piece, Split
 from hive_bitmap.errors import FileChanged
-from hive_bitmap.spark.reading.read_task import ReadTask, bytes_at_once, read_task
+from hive_bitmap.spark.reading.read_task import ReadTask, read_task
 from tests.core.selecting import test_select
 from tests.core.selecting.test_select import COLUMNS, PREDICATES, Row, truth, unit_of
 
 NO_CONSTANTS = pa.table({"": [0]})
+SPLIT = Split((0, 0, 0), 0, 0)
 K1 = Compare("k", "=", 1)
 
 
@@ -34,14 +38,23 @@ def lookup_of(unit: LookupUnit, predicate: Predicate) -> Lookup:
     return replace(test_select.lookup_of(unit, predicate), fingerprints=tuple(map(fingerprint.take, unit.paths)))
 
 
-def task(lookup: Lookup, names: Sequence[str] = ("k", "s"), **fields: Any) -> ReadTask:
+def pieces_of(*lookups: Lookup) -> list[Piece]:
+    """A piece for each file, with all of its blocks."""
+    edges = [np.searchsorted(one.unit.file, np.arange(len(one.unit.paths) + 1)).tolist() for one in lookups]
+    return [
+        Piece(number, file, *some, SPLIT) for number, of in enumerate(edges) for file, some in enumerate(pairwise(of))
+    ]
+
+
+def task(*lookups: Lookup, names: Sequence[str] = ("k", "s"), **fields: Any) -> ReadTask:
     wanted = [column for column in COLUMNS if column.name in names]
     given: dict[str, Any] = {
         "format": "parquet",
         "columns": tuple(key_columns(wanted, COLUMNS, "UTC")),
         "constants": NO_CONSTANTS,
         "names": tuple(names),
-        "lookup": lookup,
+        "lookups": lookups,
+        "pieces": tuple(pieces_of(*lookups)),
         "matching_keys": {},
     }
     return ReadTask(**(given | fields))
@@ -87,21 +100,21 @@ def test_values_of_the_partition_have_their_place(tmp_path: Path) -> None:
     assert found == [(None, 1, "x")]
 
 
-@pytest.mark.parametrize("replaced", [0, 1])
-def test_a_file_that_was_replaced_ends_the_query(tmp_path: Path, replaced: int) -> None:
-    """Also one of which no row was selected. It may be one at which a library ends the process: nothing opens it."""
-    unit = unit_of(tmp_path, [rows(2, 2), rows(1)], {"k": "gap"}, {"k": [0, 1]})
+def test_rows_come_in_the_order_of_the_pieces(tmp_path: Path) -> None:
+    unit = unit_of(tmp_path, [rows(1, 2, 1, 1), rows(1)], {"k": "gap"}, {"k": [0, 1]}, block_rows=2)
     one = task(lookup_of(unit, K1))
-    pq.write_table(pa.table({"k": pa.array([1, 5], pa.int32()), "s": ["new", "newer"]}), unit.paths[replaced][5:])
-    for read in (rows_of, bytes_at_once):
-        with pytest.raises(FileChanged) as raised:
-            read(one)
-        assert str(raised.value) == f"{unit.paths[replaced]} was replaced after the query was planned: run it again"
+    first, second = one.pieces
+    parts = (replace(first, first=1), second, replace(first, end=1))
+    found = rows_of(replace(one, pieces=parts))
+    assert found == [(1, "2"), (1, "3"), (1, "0"), (1, "0")]
 
 
-def test_the_bytes_that_a_task_decodes_at_once(tmp_path: Path) -> None:
+def test_a_file_that_was_replaced_ends_the_query_also_if_it_had_no_match(tmp_path: Path) -> None:
     unit = unit_of(tmp_path, [rows(2, 2), rows(1)], {"k": "gap"}, {"k": [0, 1]})
-    assert bytes_at_once(task(lookup_of(unit, K1))) == parquet.bytes_at_once(unit.paths[0], ())
+    lookup = lookup_of(unit, K1)
+    pq.write_table(pa.table({"k": pa.array([1, 5], pa.int32()), "s": ["new", "newer"]}), unit.paths[0][5:])
+    with pytest.raises(FileChanged, match="was replaced after the query was planned"):
+        rows_of(task(lookup))
 
 
 @pytest.mark.parametrize("check_only", [False, True])
@@ -175,7 +188,7 @@ def test_one_of_several_files_changes_while_they_are_read(
 def test_one_of_several_files_had_changed_before(many: LookupUnit) -> None:
     lookup = lookup_of(many, K1)
     pq.write_table(pa.table({"k": pa.array([1, 5], pa.int32()), "s": ["new", "newer"]}), many.paths[1][5:])
-    with pytest.raises(FileChanged, match=r"1.parquet was replaced after the query was planned: run it again$"):
+    with pytest.raises(FileChanged, match="was replaced after the query was planned"):
         rows_of(task(lookup))
 
 

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hive_bitmap.core.columns import Column
-from hive_bitmap.core.index.manifest import Freshness
 from hive_bitmap.core.index.table_schema import key_columns
 from hive_bitmap.core.predicates.nodes import TRUE
-from hive_bitmap.core.selecting.candidates import LookupResults, WholeFile
-from hive_bitmap.core.stores import FileStatus
+from hive_bitmap.core.selecting.candidates import LookupResults
+from hive_bitmap.core.selecting.split_order import Piece, pieces_in_order
 from hive_bitmap.core.table_info import Table
 from hive_bitmap.spark.preparing.prepare import Reading
 from hive_bitmap.spark.preparing.request import ResolvedTable
-from hive_bitmap.spark.reading.superset import task, tasks_of
+from hive_bitmap.spark.reading.read_task import ReadTask
+from hive_bitmap.spark.reading.superset import shared_tasks, task, tasks_of
 from tests.core.planning.test_planner import looked_up
 
 K, S, P = Column("k", "int"), Column("s", "string"), Column("p", "int")
@@ -38,45 +38,58 @@ def reading(results: LookupResults, columns: tuple[Column, ...] = (S,), constant
     )
 
 
-def results(*files: int, whole: int = 0) -> LookupResults:
-    """Results of lookups of so many files of two blocks each, and of files that are read whole, of partition 2."""
+def results(*files: int) -> LookupResults:
+    """Results of lookups of so many files of two blocks each."""
     found = [looked_up(*[[1, 0]] * count) for count in files]
-    new = tuple(WholeFile(2, FileStatus(f"file:/w/new{n}", 5, 1, ""), Freshness.UNINDEXED, "") for n in range(whole))
     return LookupResults(
         partitions=(),
         lookups=tuple(one.lookups[0] for one in found),
         results=tuple(one.results[0] for one in found),
-        whole_files=new,
+        whole_files=(),
         deleted=0,
     )
 
 
+def pieces(work: LookupResults) -> list[Piece]:
+    return [one for one in pieces_in_order(work, "parquet", 0) or () if isinstance(one, Piece)]
+
+
+def paths(one: ReadTask) -> list[str]:
+    return [one.lookups[piece.lookup].unit.paths[piece.file] for piece in one.pieces]
+
+
 @pytest.mark.parametrize(
-    ("files", "whole", "at_once", "sizes"),
+    ("files", "at_once", "sizes"),
     [
-        ((), 0, 4, []),
-        ((5,), 0, 1, [5]),
-        ((5,), 0, 2, [3, 2]),
-        ((5,), 0, 99, [1, 1, 1, 1, 1]),  # a file is not divided
-        ((3, 3), 0, 4, [2, 1, 2, 1]),
-        ((1, 1, 1), 0, 2, [1, 1, 1]),  # a task is of one partition
-        ((2,), 2, 1, [2]),  # no task reads a file that no index knows
+        ((), 4, []),
+        ((5,), 1, [5]),
+        ((5,), 2, [2, 3]),
+        ((5,), 99, [1, 1, 1, 1, 1]),  # what belongs to a split is not divided
+        ((3, 3), 4, [1, 2, 1, 2]),
+        ((1, 1, 1), 2, [1, 2]),  # a task may be of several partitions
     ],
 )
-def test_lookups_are_divided_by_files(files: tuple[int, ...], whole: int, at_once: int, sizes: list[int]) -> None:
-    assert [len(one.paths) for one in tasks_of(reading(results(*files, whole=whole)), at_once)] == sizes
+def test_pieces_are_divided(files: tuple[int, ...], at_once: int, sizes: list[int]) -> None:
+    work = results(*files)
+    assert [len(one.pieces) for one in tasks_of(reading(work), pieces(work), at_once)] == sizes
 
 
-@given(st.lists(st.integers(1, 5), max_size=4), st.integers(0, 3), st.integers(1, 9))
-def test_every_file_is_in_one_task_with_its_blocks(files: list[int], whole: int, at_once: int) -> None:
-    work = results(*files, whole=whole)
-    tasks = tasks_of(reading(work), at_once)
-    wanted = [path for lookup in work.lookups for path in lookup.unit.paths]
-    assert [path for one in tasks for path in one.paths] == wanted
-    for one in tasks:
-        unit = one.lookup.unit
-        assert unit.file.tolist() == np.repeat(np.arange(len(unit.paths)), 2).tolist()
-        assert tuple(print.path for print in one.lookup.fingerprints) == unit.paths
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=4), st.integers(1, 9), st.randoms(use_true_random=False))
+def test_every_piece_is_in_one_task_with_its_blocks(files: list[int], at_once: int, rng: Random) -> None:
+    work = results(*files)
+    shuffled = pieces(work)
+    rng.shuffle(shuffled)
+    wanted = [work.lookups[piece.lookup].unit.paths[piece.file] for piece in shuffled]
+    divided = tasks_of(reading(work), shuffled, at_once)
+    assert [path for one in divided for path in paths(one)] == wanted
+    for one in divided:
+        for piece in one.pieces:
+            unit = one.lookups[piece.lookup].unit
+            assert unit.file[piece.first : piece.end].tolist() == [piece.file] * 2
+            assert tuple(print.path for print in one.lookups[piece.lookup].fingerprints) == unit.paths
+    together = shared_tasks(reading(work), shuffled, at_once)
+    assert [path for one in together for path in paths(one)] == wanted
+    assert len({id(one.lookups) for one in together}) == 1
 
 
 @pytest.mark.parametrize(
@@ -88,15 +101,16 @@ def test_every_file_is_in_one_task_with_its_blocks(files: list[int], whole: int,
     ],
 )
 def test_the_columns_of_a_task(columns: tuple[Column, ...], constants: pa.Table, names: tuple[str, ...]) -> None:
-    [one] = tasks_of(reading(results(1), columns, constants), 1)
+    work = results(1)
+    [one] = tasks_of(reading(work, columns, constants), pieces(work), 1)
     assert one.names == names
     assert [column.name for column in one.columns] == [column.name for column in columns]
 
 
-def test_a_task_has_the_values_of_its_partition() -> None:
-    work = results(1)
-    last = replace(work, lookups=(replace(work.lookups[0], partition=2),))
-    for found, value in ((work, 10), (last, 30)):
-        [one] = tasks_of(reading(found), 1)
-        assert one.constants.to_pydict() == {"p": [value]} and not one.check_only
-    assert task(reading(work), work.lookups[0], check_only=True).check_only
+def test_a_task_has_the_values_of_its_partitions() -> None:
+    work = results(1, 1)
+    work = replace(work, lookups=(work.lookups[0], replace(work.lookups[1], partition=2)))
+    [both] = tasks_of(reading(work), pieces(work), 1)
+    assert both.constants.to_pydict() == {"p": [10, 30]}
+    assert [one.constants.to_pydict() for one in tasks_of(reading(work), pieces(work), 2)] == [{"p": [10]}, {"p": [30]}]
+    assert task(reading(work), work.lookups, pieces(work), check_only=True).check_only

@@ -3,6 +3,7 @@ package hive_bitmap.catalyst.lake;
 import hive_bitmap.catalyst.reading.FileChoice;
 import hive_bitmap.catalyst.reading.Listing;
 import hive_bitmap.catalyst.reading.Narrowing;
+import hive_bitmap.catalyst.reading.SplitSize;
 import hive_bitmap.catalyst.spark.Scala;
 import java.lang.reflect.Constructor;
 import java.util.ArrayList;
@@ -16,6 +17,7 @@ import java.util.TreeSet;
 import java.util.stream.Collectors;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
@@ -30,6 +32,7 @@ import org.apache.spark.sql.connector.read.SupportsPushDownV2Filters;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Strategy$;
 import org.apache.spark.sql.execution.datasources.v2.PushDownUtils$;
+import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import scala.Option;
@@ -145,7 +148,57 @@ public final class IcebergFiles {
             known.put(listing(false).files.get(number).getPath(), choice);
             addRanges(task, choice, chosen);
         }
-        return read(columns, chosen, known, narrowing);
+        Scan scan = begun(columns, chosen);
+        Reflected.set(scan, "taskGroups", narrowed(known));
+        return of(new IcebergScan(scan, known, narrowing));
+    }
+
+    /**
+     * Returns the groups of tasks, a Spark task each, of the scan of all files, without what is not chosen of them: Iceberg would
+     * group what is left of the files otherwise, and so deliver rows in another order. Neighbours of which little is left are joined.
+     */
+    private List<Object> narrowed(Map<Path, FileChoice> choices) {
+        List<Object> groups = new ArrayList<>();
+        List<List<Object>> left = new ArrayList<>();
+        boolean keyed = false;
+        for (Object group : Reflected.<List<Object>>hidden(all, "taskGroups")) {
+            List<Object> chosen = new ArrayList<>();
+            for (Object task : Reflected.<Collection<Object>>get(group, "tasks")) addChosen(task, choices, chosen);
+            if (chosen.isEmpty()) continue;
+            groups.add(group);
+            left.add(chosen);
+            keyed |= Reflected.<Integer>get(Reflected.get(group, "groupingKey"), "size") > 0;
+        }
+        long total = left.stream().mapToLong(IcebergFiles::bytes).sum();
+        long most = keyed ? 0 : SplitSize.most(SparkSession.active().sparkContext(), total);
+        List<Object> joined = new ArrayList<>();
+        List<Object> together = new ArrayList<>();
+        for (int at = 0; at < left.size(); at++) {
+            together.addAll(left.get(at));
+            if (at + 1 < left.size() && bytes(together) + bytes(left.get(at + 1)) <= most) continue;
+            Object group = groups.get(at);
+            joined.add(Reflected.make(group.getClass(), Reflected.get(group, "groupingKey"), together));
+            together = new ArrayList<>();
+        }
+        return joined;
+    }
+
+    private static void addChosen(Object task, Map<Path, FileChoice> choices, List<Object> chosen) {
+        FileChoice choice = choices.get(IcebergTables.path(Reflected.get(Reflected.get(task, "file"), "location")));
+        if (choice == null) {
+            chosen.add(task);
+            return;
+        }
+        long start = Reflected.<Long>get(task, "start"), end = start + Reflected.<Long>get(task, "length");
+        for (int at = 0; at < choice.ranges().length; at += 2) {
+            long from = Math.max(choice.ranges()[at], start), to = Math.min(choice.ranges()[at + 1], end);
+            if (from < to) chosen.add(from == start && to == end ? task : RangeTask.of(task, from, to));
+        }
+    }
+
+    private static long bytes(List<Object> tasks) {
+        long open = SQLConf.get().filesOpenCostInBytes();
+        return tasks.stream().mapToLong(task -> open + Reflected.<Long>get(task, "length")).sum();
     }
 
     private static void addRanges(Object task, FileChoice choice, List<Object> chosen) {
@@ -161,17 +214,17 @@ public final class IcebergFiles {
     public LogicalPlan only(List<Attribute> columns, Set<Integer> numbers) {
         Set<Integer> sorted = new TreeSet<>(numbers);
         List<Object> chosen = sorted.stream().map(tasks()::get).collect(Collectors.toList());
-        return read(columns, chosen, sorted, null);
+        return of(new IcebergScan(begun(columns, chosen), sorted, null));
     }
 
-    /** Returns the relation with a scan that has these tasks; {@code choice} tells it from scans of others. */
-    private LogicalPlan read(List<Attribute> columns, List<Object> chosen, Object choice, Narrowing narrowing) {
+    /** Begins a scan of these columns that has these tasks. */
+    private Scan begun(List<Attribute> columns, List<Object> chosen) {
         Set<String> names = columns.stream().map(Attribute::name).collect(Collectors.toSet());
         List<StructField> fields = new ArrayList<>();
         for (StructField field : relation.schema().fields()) if (names.contains(field.name())) fields.add(field);
         Scan scan = begun(new StructType(fields.toArray(new StructField[0])));
         Reflected.hidden(scan, "resetTasks", List.class, chosen);
-        return of(new IcebergScan(scan, choice, narrowing));
+        return scan;
     }
 
     private LogicalPlan of(IcebergScan scan) {

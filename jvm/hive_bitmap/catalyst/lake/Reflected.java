@@ -1,6 +1,7 @@
 package hive_bitmap.catalyst.lake;
 
 import java.lang.reflect.Constructor;
+import java.lang.reflect.Field;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.util.Map;
@@ -57,6 +58,23 @@ final class Reflected {
     /** Calls a method with one parameter of this type, which need not be public. */
     static void hidden(Object object, String name, Class<?> type, Object argument) {
         called(object, name, new Class<?>[] {type}, argument);
+    }
+
+    /** Gives a field of an object, which a class that it extends may have, another value. */
+    static void set(Object object, String name, Object value) {
+        for (Class<?> one = object.getClass(); one != null; one = one.getSuperclass()) {
+            try {
+                Field field = one.getDeclaredField(name);
+                field.setAccessible(true);
+                field.set(object, value);
+                return;
+            } catch (NoSuchFieldException e) {
+                continue;
+            } catch (IllegalAccessException | RuntimeException e) {
+                throw new Unknown(name + " cannot be set", e);
+            }
+        }
+        throw new Unknown(object.getClass().getName() + " has no field " + name, null);
     }
 
     private static Object called(Object object, String name, Class<?>[] types, Object... arguments) {

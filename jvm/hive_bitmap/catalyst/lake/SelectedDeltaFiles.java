@@ -14,8 +14,9 @@ import org.apache.spark.sql.execution.datasources.PartitionDirectory;
 import scala.collection.immutable.Seq;
 
 /**
- * The files that Delta lists for a scan, each with the ranges to read beside what Delta says of it (its deletion vector), without
- * those of which nothing is to be read. A file is told by its path, which no other file ever has. It stands in physical plans only.
+ * The files that Delta lists for a scan, each with the ranges to read beside what Delta says of it (its deletion vector). Files of
+ * which nothing is read stay, since the order of the rows depends on the sizes of all. A file is told by its path, which no other
+ * file ever has. It stands in physical plans only.
  */
 final class SelectedDeltaFiles extends FilesOf {
     private final Map<Path, FileChoice> choices;
@@ -35,8 +36,7 @@ final class SelectedDeltaFiles extends FilesOf {
             List<FileStatusWithMetadata> files = new ArrayList<>();
             for (FileStatusWithMetadata file : Scala.list(partition.files())) {
                 FileChoice choice = choices.get(file.getPath());
-                if (choice != null && choice.readsNothing()) continue;
-                boolean whole = choice == null || !splits;
+                boolean whole = choice == null || !splits && !choice.readsNothing();
                 files.add(whole ? file
                         : new FileStatusWithMetadata(file.fileStatus(), file.metadata().updated(FileChoice.KEY, choice)));
             }

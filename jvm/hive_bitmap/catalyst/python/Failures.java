@@ -30,7 +30,7 @@ public final class Failures {
 
     /** Spark's Scala throws checked exceptions from methods that declare none. */
     @SuppressWarnings("unchecked")
-    private static <E extends Throwable> E unchecked(Throwable error) throws E {
+    public static <E extends Throwable> E unchecked(Throwable error) throws E {
         throw (E) error;
     }
 }

@@ -3,6 +3,7 @@ package hive_bitmap.catalyst.python;
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.core.type.TypeReference;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import hive_bitmap.catalyst.reading.SplitSize;
 import hive_bitmap.catalyst.spark.ArrowRows;
 import hive_bitmap.catalyst.spark.Conditions;
 import hive_bitmap.catalyst.spark.Scala;
@@ -29,7 +30,7 @@ public abstract class PythonRequest {
      * Raise both with each change that the other side does not understand. In a {@code Question} of any version, Python looks
      * for {@code protocol} and for the {@code database} and {@code table} of each of {@code scans}, and replies "leave alone".
      */
-    public static final int PROTOCOL = 9;
+    public static final int PROTOCOL = 10;
 
     /** Hadoop's settings that decide what readers see, which a program or a site file may set past the session; as in jvm_settings.py. */
     private static final List<String> OF_READERS = List.of(
@@ -101,8 +102,7 @@ public abstract class PythonRequest {
 
     /** Returns how many tasks run at once. */
     protected String cores() {
-        return SQLConf.get().getConfString(
-                "spark.sql.leafNodeDefaultParallelism", Integer.toString(session.sparkContext().defaultParallelism()));
+        return Integer.toString(SplitSize.parallelism(session.sparkContext()));
     }
 
     protected String sessionName() {

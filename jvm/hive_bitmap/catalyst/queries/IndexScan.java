@@ -1,5 +1,7 @@
 package hive_bitmap.catalyst.queries;
 
+import com.fasterxml.jackson.databind.JsonNode;
+import hive_bitmap.catalyst.fetching.DriverScan;
 import hive_bitmap.catalyst.reading.Narrowing;
 import hive_bitmap.catalyst.spark.Conditions;
 import hive_bitmap.catalyst.spark.Expressions;
@@ -10,12 +12,14 @@ import hive_bitmap.catalyst.spark.SideQuery;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.function.BooleanSupplier;
+import java.util.function.IntFunction;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.Statistics;
+import org.apache.spark.sql.catalyst.plans.logical.Union;
 import org.apache.spark.sql.execution.FileRelation;
 import org.apache.spark.sql.execution.SparkPlan;
 import scala.Option;
@@ -61,9 +65,41 @@ public final class IndexScan extends Leaf implements FileRelation {
                 isOutdated);
     }
 
+    /** Whether an outcome has rows that only the session can read for which it was decided. */
+    static boolean areOfSession(Outcome outcome) {
+        return outcome.kind().equals("read rows") && outcome.parts().stream().anyMatch(part -> reader(part).equals("tasks"));
+    }
+
+    /** Returns the rows of all parts, one part after the other; {@code frames} has those that tasks read, by number. */
+    static LogicalPlan rows(SparkSession session, Scan scan, Outcome outcome, IntFunction<LogicalPlan> frames) {
+        List<LogicalPlan> parts = new ArrayList<>();
+        for (JsonNode part : outcome.parts()) {
+            boolean byTasks = reader(part).equals("tasks");
+            parts.add(byTasks ? frames.apply(parts.size()) : part(session, scan, part, outcome));
+        }
+        return parts.size() == 1 ? parts.get(0) : new Union(Scala.seq(parts), false, false);
+    }
+
+    private static LogicalPlan part(SparkSession session, Scan scan, JsonNode part, Outcome outcome) {
+        if (reader(part).equals("python")) return DriverScan.of(IndexScan.original(scan), part.required("fetch").asText());
+        LogicalPlan splits = NarrowedRelations.splits(scan, part.required("choices").asText(), outcome.narrowing());
+        LogicalPlan original = IndexScan.original(scan, splits);
+        List<NamedExpression> columns = new ArrayList<>(); // with other ids: those of the scan are for its parts together
+        for (Attribute column : Scala.list(original.output())) columns.add(Expressions.alias(column, column.name()));
+        return SideQuery.optimized(session, new Project(Scala.seq(columns), original));
+    }
+
+    private static String reader(JsonNode part) {
+        return part.required("read by").asText();
+    }
+
     /** Returns the columns of a scan, and the rows that satisfy its conditions, as Spark itself reads them. */
     static LogicalPlan original(Scan scan) {
-        LogicalPlan relation = scan.isListed() ? NarrowedRelations.listed(scan) : scan.relation;
+        return original(scan, scan.isListed() ? NarrowedRelations.listed(scan) : scan.relation);
+    }
+
+    /** Returns the same, read from another relation with the scan's columns. */
+    static LogicalPlan original(Scan scan, LogicalPlan relation) {
         LogicalPlan rows = Conditions.filtered(relation, scan.conjuncts);
         return new Project(Scala.seq(List.<NamedExpression>copyOf(scan.columns)), rows);
     }

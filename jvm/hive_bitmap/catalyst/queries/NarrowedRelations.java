@@ -14,6 +14,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import org.apache.spark.sql.catalyst.catalog.BucketSpec;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.execution.datasources.FileFormat;
@@ -39,16 +40,23 @@ public final class NarrowedRelations {
     /** Returns the relation, with the same expression ids, restricted to the {@link #choices} of files and blocks. */
     static LogicalPlan narrowed(Scan scan, String choices, Narrowing narrowing) {
         if (scan.iceberg() != null) return scan.iceberg().narrowed(scan.columns, choices(choices), narrowing);
-        HadoopFsRelation files = scan.files();
         if (scan.isOfDelta()) {
             return PlanDelta.narrowed((LogicalRelation) scan.relation, scan.listing(), choices(choices), narrowing);
         }
+        return narrowed(scan, new SelectedFiles(scan.listing(), choices(choices)), scan.files().bucketSpec(), narrowing);
+    }
+
+    /** Returns the relation restricted to some splits of its files ({@link #choices}), which are read whatever the files are now. */
+    static LogicalPlan splits(Scan scan, String choices, Narrowing narrowing) {
+        return narrowed(scan, SelectedFiles.splits(scan.listing(), choices(choices)), Option.empty(), narrowing);
+    }
+
+    private static LogicalRelation narrowed(Scan scan, SelectedFiles selected, Option<BucketSpec> buckets, Narrowing narrowing) {
+        HadoopFsRelation files = scan.files();
         FileFormat format = files.fileFormat() instanceof ParquetFileFormat ? new SelectedParquet(narrowing) : new SelectedOrc(narrowing);
-        SelectedFiles selected = new SelectedFiles(scan.listing(), choices(choices));
-        HadoopFsRelation narrowed = new HadoopFsRelation(
-                selected, files.partitionSchema(), files.dataSchema(), files.bucketSpec(), format, files.options(),
-                files.sparkSession());
-        return withFiles(scan, narrowed);
+        return withFiles(scan, new HadoopFsRelation(
+                selected, files.partitionSchema(), files.dataSchema(), buckets, format, files.options(),
+                files.sparkSession()));
     }
 
     /** Copies the relation of a scan with other files, and with their size in its statistics, if it has any: Spark prefers these. */

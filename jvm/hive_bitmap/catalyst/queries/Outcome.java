@@ -65,6 +65,13 @@ record Outcome(JsonNode fields) {
         return fields.path("bytes_saved").asLong();
     }
 
+    /** Returns the parts of the rows of a scan, one after the other, and who reads each. */
+    List<JsonNode> parts() {
+        List<JsonNode> parts = new ArrayList<>();
+        for (JsonNode part : fields.required("parts")) parts.add(part);
+        return parts;
+    }
+
     long bytes() {
         return fields.required("bytes").asLong();
     }

@@ -4,9 +4,9 @@ import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import hive_bitmap.catalyst.fetching.Comparing;
-import hive_bitmap.catalyst.fetching.DriverScan;
 import hive_bitmap.catalyst.observing.Observation;
 import hive_bitmap.catalyst.python.Caller;
+import hive_bitmap.catalyst.python.Failures;
 import hive_bitmap.catalyst.python.IndexedColumns;
 import hive_bitmap.catalyst.python.LatePlans;
 import hive_bitmap.catalyst.python.Patience;
@@ -20,6 +20,7 @@ import hive_bitmap.catalyst.python.Versions;
 import hive_bitmap.catalyst.reading.Listing;
 import hive_bitmap.catalyst.spark.Conditions;
 import hive_bitmap.catalyst.spark.Expressions;
+import hive_bitmap.catalyst.spark.RowOrder;
 import hive_bitmap.catalyst.spark.Scala;
 import java.util.ArrayList;
 import java.util.IdentityHashMap;
@@ -40,6 +41,7 @@ import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.Dataset;
+import scala.Option;
 
 /**
  * The request to Python to decide on the scans of a query. Python reads {@link #text} and replies with an {@link Outcome} for each
@@ -51,12 +53,13 @@ public final class Question extends PythonRequest {
     private final List<Scan> scans;
     private final Map<LogicalPlan, LogicalPlan> replacements = new IdentityHashMap<>();
     private final Map<LogicalPlan, List<InternalRow>> smallSides = new IdentityHashMap<>();
-    private final Map<Integer, LogicalPlan> rows = new ConcurrentHashMap<>();
+    private final Map<List<Integer>, LogicalPlan> rows = new ConcurrentHashMap<>(); // by scan and part
     private final long indexes = IndexedColumns.version();
     private volatile List<Outcome> outcomes = List.of();
     private ObjectNode written;
     private volatile String reply;
     private volatile boolean closed;
+    private volatile Exception unlisted; // why Spark could not list the files of a scan
     private volatile boolean cut; // Python has ended early, because the call was late
 
     public Question(SparkSession session, List<Scan> scans) {
@@ -136,7 +139,7 @@ public final class Question extends PythonRequest {
 
     /** Takes the reply to the same question of another query, unless that has rows of the other's session. */
     private boolean takes(String other) {
-        if (Outcome.all(other).stream().anyMatch(outcome -> outcome.kind().equals("read rows"))) return false;
+        if (Outcome.all(other).stream().anyMatch(IndexScan::areOfSession)) return false;
         answered(other);
         apply(outcomes);
         return true;
@@ -165,6 +168,7 @@ public final class Question extends PythonRequest {
             asked.result().cancel(true);
             Thread.currentThread().interrupt();
         } catch (ExecutionException | CancellationException e) {
+            if (unlisted != null) throw Failures.<RuntimeException>unchecked(unlisted);
             throw new IllegalStateException(e.getCause() == null ? e : e.getCause());
         }
     }
@@ -254,7 +258,7 @@ public final class Question extends PythonRequest {
             ArrayNode columns = one.putArray("columns");
             for (Attribute column : scan.columns) columns.add(column.name());
             one.put("indexed_known", IndexedColumns.areKnown(scan.table));
-            one.put("native", NarrowedRelations.reads(scan));
+            one.put("native", NarrowedRelations.reads(scan)).put("ordered", scan.order == RowOrder.SEEN);
             ArrayNode options = one.putArray("options");
             for (String option : scan.optionsOfQuery()) options.add(option);
             if (scan.isListedBySpark()) one.put("listing_summary", listingSummary(scans.indexOf(scan)));
@@ -291,10 +295,21 @@ public final class Question extends PythonRequest {
         return scans.get(scan).described();
     }
 
-    /** Returns bytes, number and fingerprint of a scan's files, separated by blanks; null if Spark does not tell them. */
+    /** Returns bytes, number, fingerprint and {@link Scan#splitBytes} of a scan's files, separated by blanks; null if Spark does not tell them. */
     public String listingSummary(int scan) {
-        Listing listing = scans.get(scan).listing();
-        return listing == null ? null : listing.bytes() + " " + listing.files.size() + " " + listing.fingerprint();
+        Listing listing = listed(scans.get(scan));
+        if (listing == null) return null;
+        return listing.bytes() + " " + listing.files.size() + " " + listing.fingerprint() + " " + scans.get(scan).splitBytes();
+    }
+
+    /** Lists the files of a scan for Python, which would report an error of Spark's, such as that of a metastore, as its own. */
+    private Listing listed(Scan scan) {
+        try {
+            return scan.listing();
+        } catch (Exception e) {
+            unlisted = e;
+            throw e;
+        }
     }
 
     /** Returns the text of the listing of a scan; a StringBuilder, so that Python can fetch it in pieces. */
@@ -318,31 +333,28 @@ public final class Question extends PythonRequest {
         return scans.get(scan).leaves.get(number);
     }
 
-    /** Takes the rows of a scan that is to be read by tasks of Python's: a DataFrame with the columns that the scan needs. */
-    public void rows(int scan, Dataset<Row> frame) {
-        rows.put(scan, frame.queryExecution().optimizedPlan());
+    /** Takes the rows of a part that tasks of Python's are to read: a DataFrame with the columns that the scan needs. */
+    public void rows(int scan, int part, Dataset<Row> frame) {
+        rows.put(List.of(scan, part), frame.queryExecution().optimizedPlan());
     }
 
     private void apply(List<Outcome> outcomes) {
         List<String> reports = new ArrayList<>();
         for (int scan = 0; scan < outcomes.size(); scan++) {
-            apply(scans.get(scan), outcomes.get(scan), rows.get(scan));
+            apply(scan, outcomes.get(scan));
             observe(scans.get(scan).observation, outcomes.get(scan));
             reports.add(outcomes.get(scan).report());
         }
         Reports.add(reports);
     }
 
-    private void apply(Scan scan, Outcome outcome, LogicalPlan rows) {
+    private void apply(int number, Outcome outcome) {
+        Scan scan = scans.get(number);
         switch (outcome.kind()) {
             case "leave alone" -> leaveAlone(scan);
             case "empty" -> put(scan, new LocalRelation(scan.relation.output(), Scala.seq(List.of()), false, scala.Option.empty()));
             case "read choices" -> put(scan, NarrowedRelations.narrowed(scan, outcome.text("choices"), outcome.narrowing()));
-            case "read rows" -> put(scan, IndexScan.of(scan, rows, outcome, isOutdated(scan, outcome)));
-            case "fetch rows" -> {
-                LogicalPlan fetched = DriverScan.of(IndexScan.original(scan), outcome.text("fetch"));
-                put(scan, IndexScan.of(scan, fetched, outcome, isOutdated(scan, outcome)));
-            }
+            case "read rows" -> put(scan, IndexScan.of(scan, IndexScan.rows(session, scan, outcome, part -> rows.get(List.of(number, part))), outcome, isOutdated(scan, outcome)));
             case "counts" -> {
                 LogicalPlan answer = IndexAnswer.of(scan, outcome.text("answer"), outcome.text("label"));
                 if (scan.existence == null) replace(scan, scan.aggregate, answer);
@@ -380,6 +392,7 @@ public final class Question extends PythonRequest {
     /** Replaces what depends on a scan, and the small sides of its runtime filters by the rows that were read of them. */
     private void replace(Scan scan, LogicalPlan plan, LogicalPlan by) {
         replacements.put(plan, by);
+        RowOrder.keep(plan, by);
         scan.readFirst.forEach((small, rows) -> replacements.put(
                 small, new LocalRelation(small.output(), Scala.seq(rows), false, scala.Option.empty())));
     }

@@ -10,6 +10,7 @@ import hive_bitmap.catalyst.python.Reports;
 import hive_bitmap.catalyst.reading.Listing;
 import hive_bitmap.catalyst.spark.Conditions;
 import hive_bitmap.catalyst.spark.Names;
+import hive_bitmap.catalyst.spark.RowOrder;
 import hive_bitmap.catalyst.spark.Scala;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -47,7 +48,7 @@ import org.slf4j.LoggerFactory;
 public final class Scan {
     private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
 
-    final LogicalPlan relation;
+    public final LogicalPlan relation;
     public final CatalogTable table;
     public final List<Expression> conjuncts;
     private final List<Expression> conjunctsOfQuery;
@@ -64,6 +65,8 @@ public final class Scan {
     final Map<LogicalPlan, List<InternalRow>> readFirst = new IdentityHashMap<>();
     /** The query for any row that {@code aggregate}, a count, stands for; null if the query has the aggregation itself. */
     public Existence existence;
+    /** What the query sees of the order of the rows. */
+    public RowOrder order = RowOrder.SEEN;
     Observation observation = Observation.NONE;
     private Listing listing;
     private CatalogTable described;
@@ -300,11 +303,30 @@ public final class Scan {
 
     /** Whether Spark, too, lists the files when it plans the query, as conditions of the query restrict the partitions. */
     private boolean isPrunedBySpark() {
+        return !partitionFiltersOfSpark().isEmpty();
+    }
+
+    private List<Expression> partitionFiltersOfSpark() {
         List<Expression> tested = new ArrayList<>();
         for (Expression one : conjunctsOfQuery) {
             if (Conditions.isOver(one, all())) tested.add(named(one));
         }
-        return Scala.size(DataSourceUtils.getPartitionFiltersAndDataFilters(files().partitionSchema(), Scala.seq(tested))._1()) > 0;
+        return Scala.list(DataSourceUtils.getPartitionFiltersAndDataFilters(files().partitionSchema(), Scala.seq(tested))._1());
+    }
+
+    /**
+     * Returns the size of the largest splits of Spark's own scan, by which it orders its rows; 0 if it orders them otherwise, or reads
+     * files of other partitions than those of the listing.
+     */
+    long splitBytes() {
+        if (listing() == null || files() == null || isOfDelta()) return 0;
+        if (files().bucketSpec().isDefined() && SQLConf.get().bucketingEnabled()) return 0;
+        if (!canonical(partitionFiltersOfSpark()).equals(canonical(partitionFilters()))) return 0;
+        return listing.splitBytes(files().sparkSession().sparkContext());
+    }
+
+    private static Set<Expression> canonical(List<Expression> conditions) {
+        return conditions.stream().map(one -> (Expression) one.canonicalized()).collect(Collectors.toSet());
     }
 
     /** Whether an aggregation takes values of partition columns, or conditions test them that are not only over them. */

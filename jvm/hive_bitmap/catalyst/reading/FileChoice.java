@@ -2,6 +2,8 @@ package hive_bitmap.catalyst.reading;
 
 import java.io.Serializable;
 import java.util.Arrays;
+import org.apache.spark.sql.execution.datasources.PartitionedFile;
+import scala.Option;
 
 /**
  * The byte ranges to read of an indexed file, and the fingerprint by which the task checks that it is still that file.
@@ -19,6 +21,9 @@ public record FileChoice(long size, long modified, String tag, long tailCrc32, l
     /** The tag of a file that is never written again under its path, so that there is nothing to check. */
     private static final String IMMUTABLE = "immutable";
 
+    /** The choice for a file of which nothing is read or checked. */
+    static final FileChoice NOTHING = new FileChoice(0, 0, IMMUTABLE, 0, new long[0]);
+
     boolean isImmutable() {
         return tag.equals(IMMUTABLE);
     }
@@ -28,9 +33,30 @@ public record FileChoice(long size, long modified, String tag, long tailCrc32, l
     }
 
     public long bytes() {
-        long sum = 0;
-        for (int at = 0; at < ranges.length; at += 2) sum += ranges[at + 1] - ranges[at];
+        return bytes(0, Long.MAX_VALUE);
+    }
+
+    /** Returns how many bytes of a split of the file are read. */
+    long bytes(long start, long length) {
+        long sum = 0, end = length > Long.MAX_VALUE - start ? Long.MAX_VALUE : start + length;
+        for (int at = 0; at < ranges.length; at += 2) {
+            sum += Math.max(Math.min(ranges[at + 1], end) - Math.max(ranges[at], start), 0);
+        }
         return sum;
+    }
+
+    /**
+     * Whether a split has to be read or checked. Of a file that is not read, the first split checks the whole: it reads all of it if
+     * it has changed.
+     */
+    boolean isRead(long start, long length) {
+        return isImmutable() ? bytes(start, length) > 0 : !readsNothing() || start == 0;
+    }
+
+    /** Returns the choice for the file of a split; null if the file is read whole. */
+    static FileChoice of(PartitionedFile split) {
+        Option<Object> choice = ((scala.collection.Map<String, Object>) split.otherConstantMetadataColumnValues()).get(KEY);
+        return choice.isEmpty() ? null : (FileChoice) choice.get();
     }
 
     @Override

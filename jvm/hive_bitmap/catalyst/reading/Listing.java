@@ -11,6 +11,7 @@ import java.util.List;
 import java.util.Map;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
+import org.apache.spark.SparkContext;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.BoundReference;
 import org.apache.spark.sql.catalyst.expressions.Cast;
@@ -120,6 +121,11 @@ public final class Listing {
         long sum = 0;
         for (FileStatusWithMetadata file : files) sum += file.getLen();
         return sum;
+    }
+
+    /** Returns the size of the largest splits of a scan of all files. */
+    public long splitBytes(SparkContext context) {
+        return SplitSize.most(context, bytes() + files.size() * SQLConf.get().filesOpenCostInBytes());
     }
 
     /** Returns the place, {@code from} or a later one, of a partition with these values in the listing; -1 if it has none. */

@@ -14,8 +14,10 @@ import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.SortOrder;
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning;
 import org.apache.spark.sql.catalyst.plans.physical.UnknownPartitioning;
+import org.apache.spark.sql.execution.FileSourceScanExec;
 import org.apache.spark.sql.execution.SQLExecution;
 import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.execution.datasources.FileScanRDD;
 import org.apache.spark.sql.execution.metric.SQLMetric;
 import org.apache.spark.sql.execution.metric.SQLMetrics;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
@@ -77,13 +79,19 @@ public final class NarrowedScanExec extends SparkPlan {
         SparkPlan other = instead == null ? null : instead.get();
         if (other != null) return SideQuery.within(other::execute);
         postMetrics();
-        return child.execute();
+        return joined(child.execute());
     }
 
     @Override
     public RDD<ColumnarBatch> doExecuteColumnar() {
         postMetrics();
-        return child.executeColumnar();
+        return joined(child.executeColumnar());
+    }
+
+    /** Joins the partitions of a scan of files, of which little is read; those of buckets stay, since a join relies on them. */
+    private <T> RDD<T> joined(RDD<T> rows) {
+        if (!(child instanceof FileSourceScanExec scan) || scan.bucketedScan()) return rows;
+        return scan.inputRDD() instanceof FileScanRDD files ? Splits.joined(rows, Scala.list(files.filePartitions())) : rows;
     }
 
     @Override

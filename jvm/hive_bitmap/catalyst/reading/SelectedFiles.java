@@ -6,7 +6,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Set;
-import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata;
@@ -14,37 +13,49 @@ import org.apache.spark.sql.execution.datasources.PartitionDirectory;
 import scala.collection.immutable.Seq;
 
 /**
- * The files of a listing, each with the byte ranges to read. A file of which nothing has to be read stays in the list, with
- * a length of one byte: its task checks that it is still the file that was indexed, and reads it whole if it is not. Files
- * are told by their numbers, since the same file may belong to two partitions.
+ * The files of a listing, each with the byte ranges to read. A file of which nothing has to be read stays in the list, for two
+ * reasons: a task checks that it is still the file that was indexed, and reads it whole if it is not; and the {@link Splits} of a
+ * scan, and so the order of its rows, depend on the sizes of all files. Files are told by their numbers, since the same file may
+ * belong to two partitions.
  */
 public final class SelectedFiles extends FilesOf {
     private final Listing listing;
     private final Map<Integer, FileChoice> choices;
+    private final FileChoice others; // for files without a choice; null: they are read whole
     private final Set<Integer> only;
     private final long bytes;
 
     /** All files; those without a choice are read whole. */
     public SelectedFiles(Listing listing, Map<Integer, FileChoice> choices) {
-        this(listing, choices, null);
+        this(listing, choices, null, null);
     }
 
     /** Only the files of these numbers, which are read whole. */
     public SelectedFiles(Listing listing, Set<Integer> only) {
-        this(listing, Map.of(), only);
+        this(listing, Map.of(), null, only);
     }
 
-    private SelectedFiles(Listing listing, Map<Integer, FileChoice> choices, Set<Integer> only) {
+    /** All files; nothing is read of those without a choice. */
+    public static SelectedFiles splits(Listing listing, Map<Integer, FileChoice> choices) {
+        return new SelectedFiles(listing, choices, FileChoice.NOTHING, null);
+    }
+
+    private SelectedFiles(Listing listing, Map<Integer, FileChoice> choices, FileChoice others, Set<Integer> only) {
         super(listing.index);
         this.listing = listing;
+        this.others = others;
         this.choices = choices;
         this.only = only;
         long sum = 0;
         for (int number = 0; number < listing.files.size(); number++) {
-            FileChoice choice = choices.get(number);
+            FileChoice choice = choice(number);
             if (isRead(number)) sum += choice == null ? listing.files.get(number).getLen() : choice.bytes();
         }
         this.bytes = sum;
+    }
+
+    private FileChoice choice(Integer number) {
+        return number == null ? others : choices.getOrDefault(number, others);
     }
 
     private boolean isRead(Integer number) {
@@ -70,15 +81,11 @@ public final class SelectedFiles extends FilesOf {
         return Scala.seq(found);
     }
 
-    /** Returns the file with its choice; a file without a number is not of the listing, and is read whole. */
+    /** Returns the file with its choice; a file without a number is not of the listing. */
     private FileStatusWithMetadata withChoice(FileStatusWithMetadata file, Integer number) {
-        FileChoice choice = number == null ? null : choices.get(number);
+        FileChoice choice = choice(number);
         if (choice == null) return file;
-        FileStatus status = file.fileStatus();
-        if (choice.readsNothing()) {
-            status = new FileStatus(1, false, 1, status.getBlockSize(), status.getModificationTime(), status.getPath());
-        }
-        return new FileStatusWithMetadata(status, file.metadata().updated(FileChoice.KEY, choice));
+        return new FileStatusWithMetadata(file.fileStatus(), file.metadata().updated(FileChoice.KEY, choice));
     }
 
     @Override
@@ -90,7 +97,7 @@ public final class SelectedFiles extends FilesOf {
     @Override
     public boolean equals(Object other) {
         return other instanceof SelectedFiles files && all.equals(files.all) && choices.equals(files.choices)
-                && Objects.equals(only, files.only) && listing.fingerprint().equals(files.listing.fingerprint());
+                && Objects.equals(others, files.others) && Objects.equals(only, files.only) && listing.fingerprint().equals(files.listing.fingerprint());
     }
 
     @Override

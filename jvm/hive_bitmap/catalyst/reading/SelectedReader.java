@@ -12,7 +12,6 @@ import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.execution.datasources.PartitionedFile;
 import org.apache.spark.util.SerializableConfiguration;
 import scala.Function1;
-import scala.Option;
 import scala.collection.AbstractIterator;
 import scala.collection.Iterator;
 import scala.reflect.ClassTag;
@@ -44,9 +43,9 @@ public final class SelectedReader extends AbstractFunction1<PartitionedFile, Ite
 
     @Override
     public Iterator<InternalRow> apply(PartitionedFile split) {
-        Option<Object> found = ((scala.collection.Map<String, Object>) split.otherConstantMetadataColumnValues()).get(FileChoice.KEY);
-        if (found.isEmpty()) return reader.apply(split);
-        FileChoice choice = (FileChoice) found.get();
+        FileChoice choice = FileChoice.of(split);
+        if (choice == null) return reader.apply(split);
+        if (!choice.isRead(split.start(), split.length())) return rowsOf(Iterator.empty());
         if (choice.isImmutable()) return rowsOf(new Ranges(split, choice));
         try {
             FileStatus now = BaseFile.status(split.toPath(), choice, conf.value().value());

@@ -59,6 +59,12 @@ public final class SideQuery {
                 .executePlan(plan, CommandExecutionMode.SKIP()).executedPlan());
     }
 
+    /** Returns the optimized plan of a logical one, in which no index is used. */
+    public static LogicalPlan optimized(SparkSession session, LogicalPlan plan) {
+        return within(() -> ((org.apache.spark.sql.classic.SparkSession) session).sessionState()
+                .executePlan(plan, CommandExecutionMode.SKIP()).optimizedPlan());
+    }
+
     /** Does work whose queries are all side queries. */
     public static <T> T within(Supplier<T> work) {
         boolean before = RUNNING.get();

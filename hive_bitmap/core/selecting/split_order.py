@@ -1,0 +1,125 @@
+"""The order in which Spark's own scan delivers the rows of Parquet and ORC files.
+
+Spark cuts each file into splits of a certain size, from its first byte on. It reads the largest splits first, and those
+of one size in the order in which the files were listed: see `createReadRDD` in
+https://github.com/apache/spark/blob/v4.0.0/sql/core/src/main/scala/org/apache/spark/sql/execution/DataSourceScanExec.scala.
+A split has the Parquet row groups whose middle, and the ORC stripes whose first byte, lies in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+
+import numpy as np
+
+from hive_bitmap.core.index.manifest import Manifest
+from hive_bitmap.core.selecting.candidates import LookupResults
+from hive_bitmap.core.selecting.lookup_units import Longs
+
+
+@dataclass(frozen=True)
+class Split:
+    """A part of a file. `place` orders splits as Spark reads them."""
+
+    place: tuple[int, int, int]  # the negative length, the number of the file, the number of the split in it
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Blocks of a file that belong to one split: numbers `first` to before `end` in the unit of a lookup."""
+
+    lookup: int  # its position in `LookupResults.lookups`
+    file: int
+    first: int
+    end: int
+    split: Split
+
+
+@dataclass(frozen=True)
+class WholePiece:
+    """A split of a file that is read whole: `whole` is its position in `LookupResults.whole_files`."""
+
+    whole: int
+    split: Split
+
+
+def splits(number: int, size: int, most: int) -> list[Split]:
+    """Return the splits of file `number`, of `most` bytes each; a single one if `most` is 0.
+
+    >>> [(split.start, split.end) for split in splits(0, 25, 10)]
+    [(0, 10), (10, 20), (20, 25)]
+    """
+    starts = range(0, max(size, 1), most) if most else [0]
+    edges = [*starts, size]
+    return [Split((start - end, number, at), start, end) for at, (start, end) in enumerate(pairwise(edges))]
+
+
+def pieces_in_order(results: LookupResults, format: str, most: int) -> list[Piece | WholePiece] | None:
+    """Return all blocks that were looked up, and all whole files, in the order in which Spark reads them.
+
+    `most` is the size of the largest splits; 0 if any order will do. None if the blocks of a file with several splits
+    cannot be assigned to these.
+    """
+    numbers = _numbers(results) if most else {}
+    found: list[Piece | WholePiece] = []
+    for position, lookup in enumerate(results.lookups):
+        edges = np.searchsorted(lookup.unit.file, np.arange(len(lookup.unit.paths) + 1)).tolist()
+        for file, fingerprint in enumerate(lookup.fingerprints):
+            first, end = edges[file], edges[file + 1]
+            number = numbers[lookup.partition, fingerprint.path] if most else 0
+            cut = splits(number, fingerprint.size, most)
+            bounds = [first, end]
+            if len(cut) > 1:
+                manifests = results.partitions[lookup.partition].manifests
+                starts = block_starts(manifests, fingerprint.path, end - first)
+                if starts is None:
+                    return None
+                middle = lookup.unit.length[first:end] // 2 if format == "parquet" else 0
+                inner = [split.start for split in cut[1:]]
+                bounds = [first, *(first + np.searchsorted(starts + middle, inner)).tolist(), end]
+            found += [Piece(position, file, *some, split) for split, some in zip(cut, pairwise(bounds), strict=True)]
+    for position, whole in enumerate(results.whole_files):
+        number = numbers[whole.partition, whole.status.path] if most else 0
+        cut = splits(number, whole.status.size, most)
+        found += [WholePiece(position, split) for split in cut]
+    return sorted(found, key=lambda piece: piece.split.place) if most else found
+
+
+def _numbers(results: LookupResults) -> Mapping[tuple[int, str], int]:
+    """Return numbers of the files in the order in which they were listed, by partition and path."""
+    order = sorted(range(len(results.partitions)), key=lambda at: results.partitions[at].number)
+    files = [(at, file.path) for at in order for file in results.partitions[at].files]
+    return {place: number for number, place in enumerate(files)}
+
+
+def block_starts(manifests: Mapping[str, Manifest], path: str, blocks: int) -> Longs | None:
+    """Return the first byte of each block of a file; None if no manifest has them in ascending order."""
+    for manifest in manifests.values():
+        row = manifest.row_of.get(path)
+        starts = None if row is None else manifest.starts_of[row]
+        if starts is not None and len(starts) == blocks and bool((np.diff(starts) > 0).all()):
+            return starts
+    return None
+
+
+def runs(pieces: Sequence[Piece | WholePiece]) -> list[list[Piece | WholePiece]]:
+    """Group neighbours: parts of files that were looked up, and parts of files that are read whole."""
+    return [list(run) for _, run in groupby(pieces, key=type)]
+
+
+def cut(weights: Sequence[float], parts: int) -> list[tuple[int, int]]:
+    """Cut items into at most so many runs of about equal weight; return the first and the end item of each.
+
+    >>> cut([1, 1, 1, 3], 2)
+    [(0, 3), (3, 4)]
+    """
+    ends = np.cumsum(weights)
+    if not len(ends):
+        return []
+    part = np.minimum((ends - np.asarray(weights) / 2) * parts // max(ends[-1], 1e-9), parts - 1)
+    edges = [0, *(np.flatnonzero(np.diff(part)) + 1).tolist(), len(ends)]
+    return list(pairwise(edges))

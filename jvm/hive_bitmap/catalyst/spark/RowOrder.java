@@ -1,0 +1,96 @@
+package hive_bitmap.catalyst.spark;
+
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.expressions.Nondeterministic;
+import org.apache.spark.sql.catalyst.expressions.UserDefinedExpression;
+import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
+import org.apache.spark.sql.catalyst.plans.logical.Distinct;
+import org.apache.spark.sql.catalyst.plans.logical.Filter;
+import org.apache.spark.sql.catalyst.plans.logical.Join;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.plans.logical.RepartitionOperation;
+import org.apache.spark.sql.catalyst.plans.logical.Sample;
+import org.apache.spark.sql.catalyst.plans.logical.SetOperation;
+import org.apache.spark.sql.catalyst.plans.logical.Sort;
+import org.apache.spark.sql.catalyst.plans.logical.Union;
+import org.apache.spark.sql.catalyst.plans.logical.WithCTE;
+import org.apache.spark.sql.catalyst.trees.TreeNodeTag;
+import scala.Option;
+
+/** What the operators above a scan see of where its rows stand. */
+public enum RowOrder {
+    /** Neither order nor places: Spark itself leaves them open. */
+    UNSEEN,
+    /** The order of the rows, but not how they are parted. */
+    SEEN,
+    /** Which rows stand where in which partition. */
+    PLACES;
+
+    private static final TreeNodeTag<LogicalPlan> REPLACED = new TreeNodeTag<>("hive_bitmap.replaced");
+
+    /** Returns what is seen of the rows of a query. */
+    public static RowOrder of(LogicalPlan query) {
+        boolean apart = query.exists(Scala.predicate(node -> node instanceof WithCTE)); // what refers to a CTE does not stand above it
+        return apart && query.exists(Scala.predicate(RowOrder::dependsOnPlaces)) ? PLACES : SEEN;
+    }
+
+    /**
+     * Returns a query without what has replaced scans in its subqueries, if it depends on places: Spark optimizes subqueries first,
+     * and how it joins them, by their sizes, decides where rows stand.
+     */
+    public static LogicalPlan restored(LogicalPlan query) {
+        if (!query.exists(Scala.predicate(RowOrder::dependsOnPlaces))) return query;
+        return (LogicalPlan) query.transformDownWithSubqueries(Scala.replacing(RowOrder::replaced));
+    }
+
+    /** Keeps which plan another one replaces in a query. */
+    public static void keep(LogicalPlan replaced, LogicalPlan by) {
+        by.setTagValue(REPLACED, replaced);
+    }
+
+    /** Returns the plan that another one has replaced, with the columns of that one; null if it has replaced none. */
+    private static LogicalPlan replaced(LogicalPlan by) {
+        Option<LogicalPlan> known = by.getTagValue(REPLACED);
+        if (known.isEmpty()) return null;
+        List<NamedExpression> columns = new ArrayList<>();
+        for (Attribute column : Scala.list(known.get().output())) if (by.outputSet().contains(column)) columns.add(column);
+        return columns.size() == Scala.size(known.get().output()) ? known.get() : new Project(Scala.seq(columns), known.get());
+    }
+
+    /** Returns what is seen of a relation below a plan, with nothing but operators of one child in between. */
+    public RowOrder at(LogicalPlan relation, LogicalPlan plan) {
+        RowOrder seen = this;
+        for (LogicalPlan node = plan; node != relation; node = Scala.list(node.children()).get(0)) seen = seen.below(node);
+        return seen;
+    }
+
+    /** Returns what is seen below an operator. Which operators see no order, and which pass rows on, is an allowlist. */
+    public RowOrder below(LogicalPlan operator) {
+        if (this == PLACES || dependsOnPlaces(operator)) return PLACES;
+        if (hidesOrder(operator)) return UNSEEN;
+        return operator instanceof Filter || operator instanceof Project || operator instanceof Union ? this : SEEN;
+    }
+
+    private static boolean hidesOrder(LogicalPlan operator) {
+        return operator instanceof Aggregate || operator instanceof Distinct || operator instanceof Join
+                || operator instanceof SetOperation
+                || operator instanceof Sort sort && sort.global()
+                || operator instanceof RepartitionOperation exchange && exchange.shuffle();
+    }
+
+    private static boolean dependsOnPlaces(LogicalPlan operator) {
+        return operator instanceof Sample || Scala.list(operator.expressions()).stream()
+                .anyMatch(one -> one.exists(Scala.predicate(RowOrder::dependsOnPlaces)));
+    }
+
+    /** Whether an expression has a state in each partition. Functions of files have a reason of their own. */
+    private static boolean dependsOnPlaces(Expression expression) {
+        if (Conditions.isInputFile(expression)) return false;
+        return expression instanceof Nondeterministic || expression instanceof UserDefinedExpression && !expression.deterministic();
+    }
+}
