@@ -109,7 +109,7 @@ def test_rows_come_in_the_order_of_the_pieces(tmp_path: Path) -> None:
     assert found == [(1, "2"), (1, "3"), (1, "0"), (1, "0")]
 
 
-def test_a_file_that_was_replaced_ends_the_query_also_if_it_had_no_match(tmp_path: Path) -> None:
+def test_a_file_that_was_replaced_ends_the_query(tmp_path: Path) -> None:
     unit = unit_of(tmp_path, [rows(2, 2), rows(1)], {"k": "gap"}, {"k": [0, 1]})
     lookup = lookup_of(unit, K1)
     pq.write_table(pa.table({"k": pa.array([1, 5], pa.int32()), "s": ["new", "newer"]}), unit.paths[0][5:])
