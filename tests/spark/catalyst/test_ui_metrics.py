@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import product
+from itertools import product, takewhile
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -42,13 +42,11 @@ def shown(spark: SparkSession, run: Callable[[], Any]) -> list[dict[str, int]]:
     """Return the metrics of the narrowed scans in the UI's store, of the executions that `run` causes."""
     jvm: Any = spark
     store = jvm._jsparkSession.sharedState().statusStore()
-    before = store.executionsCount()
+    before = next(_executions(store), -1)
     run()
     spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
-    executions = store.executionsList(int(before), 100)
     found = []
-    for at in range(executions.size()):
-        number = executions.apply(at).executionId()
+    for number in reversed(list(takewhile(lambda number: number > before, _executions(store)))):
         values = {int(one): value for one, value in jvm_reader.to_python(spark, store.executionMetrics(number)).items()}
         nodes = store.planGraph(number).allNodes()
         for node in (nodes.apply(i) for i in range(nodes.size())):
@@ -58,6 +56,12 @@ def shown(spark: SparkSession, run: Callable[[], Any]) -> list[dict[str, int]]:
                     {one.name(): int(values.get(one.accumulatorId(), "0").replace(",", "")) for one in metrics}
                 )
     return found
+
+
+def _executions(store: Any) -> Iterator[int]:
+    """Yield the ids of executions, the newest first. The store forgets the oldest of more than 1,000."""
+    executions = store.executionsList()
+    return (executions.apply(at).executionId() for at in reversed(range(executions.size())))
 
 
 @pytest.mark.parametrize(
