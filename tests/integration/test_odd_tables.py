@@ -503,10 +503,15 @@ def test_columns_of_orc_by_their_places_in_one_table(
     option = f"{said} ('orc.force.positional.evolution'='true')"
     if said == "OPTIONS":
         spark.sql(f"CREATE TABLE t (y int, x int) USING orc {option} LOCATION '{tmp_path}/t'")
-    else:
-        spark.sql(f"CREATE EXTERNAL TABLE t (y int, x int) STORED AS ORC LOCATION '{tmp_path}/t'")
-        spark.sql(f"ALTER TABLE t SET {option}")
+        with pytest.raises(Unsupported, match=r"orc\.force\.positional\.evolution"):
+            hive_bitmap.build(spark, "t", ["x", "y"])
+        return
+    spark.sql(f"CREATE EXTERNAL TABLE t (y int, x int) STORED AS ORC LOCATION '{tmp_path}/t'")
     hive_bitmap.build(spark, "t", ["x", "y"])
+    spark.sql(f"ALTER TABLE t SET {option}")
+    spark.catalog.refreshTable("t")
+    with pytest.raises(Unsupported, match=r"orc\.force\.positional\.evolution"):
+        hive_bitmap.build(spark, "t", ["y"], name="later")
     agree(spark, "t", "x = 3", "y = 3", "x IS NULL")
     assert hive_bitmap.count(spark, "t", "x = 3") == 50
     assert "'orc.force.positional.evolution' may change what is read" in hive_bitmap.plan(spark, "t", "x = 3").reason

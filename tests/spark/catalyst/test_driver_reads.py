@@ -196,8 +196,8 @@ def test_large_values_are_read_in_small_portions(
     seen: list[int] = []
     read_task = driver_reads.read_task
 
-    def measured(task: object) -> Iterator[pa.RecordBatch]:
-        for batch in read_task(task):  # type: ignore[arg-type]
+    def measured(*task: object) -> Iterator[pa.RecordBatch]:
+        for batch in read_task(*task):  # type: ignore[arg-type]
             seen.append(batch.nbytes)
             yield batch
 

@@ -13,7 +13,7 @@ import hive_bitmap
 from hive_bitmap.core.index import roots
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.stores import local_path
-from hive_bitmap.errors import AlreadyExists, InvalidProperty
+from hive_bitmap.errors import AlreadyExists, InvalidProperty, Unsupported
 from hive_bitmap.spark.metastore import metastore
 from hive_bitmap.spark.registry import catalog, locations
 from tests import asking
@@ -38,7 +38,8 @@ def lake(spark: SparkSession, database: str, tmp_path: Path) -> Iterator[str]:
     spark.sql(f"INSERT INTO {name}.u {ROWS}")
     yield name
     for table in spark.catalog.listTables(name):
-        spark.sql(f"DROP TABLE {name}.{table.name}")
+        if not table.isTemporary:  # views of the whole session are listed, too
+            spark.sql(f"DROP TABLE {name}.{table.name}")
 
 
 AROUND = {
@@ -62,7 +63,12 @@ def test_nothing_is_put_into_the_folder_of_a_table(
     spark.sql(f"INSERT INTO {raw} {ROWS}")
     before = sorted(tmp_path.rglob("*"))
     for table in (f"{lake}.u", raw) if lake in raw else (f"{lake}.u",):
-        with pytest.raises(InvalidProperty, match=OUTSIDE):
+        why = (
+            (Unsupported, "recursiveFileLookup")
+            if "sub-folders" in around and table == raw
+            else (InvalidProperty, OUTSIDE)
+        )
+        with pytest.raises(why[0], match=why[1]):
             hive_bitmap.build(spark, table, ["a"])
     assert sorted(tmp_path.rglob("*")) == before
     hive_bitmap.build(spark, f"{lake}.u", ["a"], location=str(tmp_path / "index"))
