@@ -160,6 +160,7 @@ _FOOTER_LENGTH, _COMPRESSION, _VERSION, _MAGIC_FIELD = 1, 2, 4, 8000
 _STRIPES, _ENCRYPTION = 3, 10
 _ENCRYPT_STRIPE, _STRIPE_KEYS = 6, 7
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5  # wire types of protobuf
+MOST_FOOTER_BYTES = 16 << 20  # of an ORC file, decompressed
 
 
 def require_plain_orc(source: pa.NativeFile) -> None:
@@ -207,6 +208,8 @@ def _proto_fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
     at = 0
     while at < len(data):
         key, at = unsigned(data, at)
+        if key >> 3 == 0:
+            raise Undecodable(_DAMAGED)
         if key & 7 == _VARINT:
             number, at = unsigned(data, at)
             yield key >> 3, number
@@ -233,42 +236,55 @@ def _numbers(value: int | bytes) -> Iterator[int]:
 
 
 def _decompressed(data: bytes, codec: int) -> bytes:
-    """Return the bytes of a stream of ORC, whose chunks have a header of three bytes: their length and a flag."""
+    """Return the bytes of a stream of ORC, whose chunks have a header of three bytes: their length and a flag.
+
+    Raise Undecodable if they are more than MOST_FOOTER_BYTES, so that no small file fills the memory.
+    """
     if codec == 0:
         return data
     if codec not in _CODECS:
         raise Undecodable(f"its footer is compressed by codec {codec} of ORC, which is not read here")
-    found, at = [], 0
+    found, at, left = [], 0, MOST_FOOTER_BYTES
     while at < len(data):
         head = int.from_bytes(data[at : at + 3], "little")
         at += 3
         chunk = data[at : at + (head >> 1)]
         if len(chunk) < head >> 1:
             raise Undecodable(_DAMAGED)
-        found.append(chunk if head & 1 else _CODECS[codec](chunk))
+        found.append(chunk if head & 1 else _CODECS[codec](chunk, left + 1))
+        left -= len(found[-1])
+        if left < 0:
+            raise Undecodable(f"its footer takes more than {MOST_FOOTER_BYTES:,} bytes, which only Spark reads")
         at += head >> 1
     return b"".join(found)
 
 
-def _deflated(chunk: bytes) -> bytes:
-    return zlib.decompress(chunk, wbits=-15)
+def _deflated(chunk: bytes, most: int) -> bytes:
+    """Return what a chunk was, but at most `most` bytes of it, as the other codecs do."""
+    inflating = zlib.decompressobj(wbits=-15)
+    found = inflating.decompress(chunk, most)
+    if len(found) < most and not inflating.eof:
+        raise Undecodable(_DAMAGED)
+    return found
 
 
-def _snappy(chunk: bytes) -> bytes:
+def _snappy(chunk: bytes, most: int) -> bytes:
     size, _ = unsigned(chunk, 0)
     if size > 255 * len(chunk):  # more than Snappy can shrink anything
         raise Undecodable(_DAMAGED)
+    if size > most:
+        return bytes(most)
     found: bytes = pa.decompress(chunk, size, codec="snappy", asbytes=True)
     return found
 
 
-def _zstd(chunk: bytes) -> bytes:
+def _zstd(chunk: bytes, most: int) -> bytes:
     with pa.CompressedInputStream(pa.BufferReader(chunk), "zstd") as stream:
-        found: bytes = stream.read()
+        found: bytes = stream.read(most)
     return found
 
 
-def _lz4(chunk: bytes) -> bytes:
+def _lz4(chunk: bytes, most: int) -> bytes:
     """Return a block of LZ4: https://github.com/lz4/lz4/blob/v1.9.4/doc/lz4_Block_format.md."""
     found, at = bytearray(), 0
     while True:
@@ -276,12 +292,13 @@ def _lz4(chunk: bytes) -> bytes:
         literals, at = _lz4_length(chunk, at + 1, token >> 4)
         found += chunk[at : at + literals]
         at += literals
-        if at >= len(chunk):
-            return bytes(found)
+        if at >= len(chunk) or len(found) > most:
+            return bytes(found[:most])
         start = len(found) - int.from_bytes(chunk[at : at + 2], "little")
         match, at = _lz4_length(chunk, at + 2, token & 15)
         if not 0 <= start < len(found):
             raise Undecodable(_DAMAGED)
+        match = min(match, most)
         for place in range(start, start + match + 4):  # it may overlap what it adds
             found.append(found[place])
 

@@ -234,11 +234,11 @@ def _is_same(table: Table, definition: Definition) -> bool:
 
 
 def _is_there(spark: SparkSession, definition: Definition) -> bool:
-    """Return whether the index table exists, and is of this index."""
+    """Return whether the index table exists, is of this index, and is external: to drop it deletes no files."""
     if not metastore.database_exists(spark, definition.database):
         return False
     found = metastore.describe_many(spark, definition.database, [definition.index_table])
-    return any(_is_same(table, definition) for table in found)
+    return any(table.kind == "EXTERNAL" and _is_same(table, definition) for table in found)
 
 
 def _replace_table(spark: SparkSession, base: Table, table: Table, switch: Switch) -> Table:

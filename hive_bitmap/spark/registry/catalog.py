@@ -417,10 +417,15 @@ def at(table: Table, root: str) -> Index | None:
 def _distinct(indexes: Iterable[Index]) -> list[Index]:
     """Return each index once, sorted by base table and index name.
 
-    If two tables claim to be the same index, the first by table name counts; one that is trusted before any other.
+    If two tables claim to be the same index, the first by table name counts; one that is trusted before any other, and
+    an external one, as all that a build creates, before others.
     """
+
+    def rank(index: Index) -> tuple[bool, bool, str]:
+        return not index.trusted, index.table.kind != "EXTERNAL", index.table.name
+
     found: dict[tuple[str, str], list[Index]] = {}
-    for index in sorted(indexes, key=lambda index: (not index.trusted, index.table.name)):
+    for index in sorted(indexes, key=rank):
         found.setdefault((index.definition.full_table, index.definition.name), []).append(index)
     return [
         replace(first, copies=tuple(copy.definition for copy in copies if copy.trusted))

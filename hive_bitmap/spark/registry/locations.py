@@ -161,15 +161,12 @@ def _require_free_home(spark: SparkSession, definition: Definition) -> None:
 
 
 def _places_of(spark: SparkSession, database: str, *, fresh: bool) -> dict[str, str]:
-    """Return the place of each table of a database, as `canonical`; with `fresh`, also of tables that are new."""
-    known = _places.get(spark, database, APART_SECONDS)
-    if known is not None and not fresh:
-        return known
-    tables = catalog.tables_of_database(spark, database, known or ())
-    found = {**(known or {}), **{table.name: canonical(table.location) for table in tables}}
+    """Return the place of each table of a database, as `canonical`; unless `fresh`, of up to APART_SECONDS ago."""
+    known = None if fresh else _places.get(spark, database, APART_SECONDS)
     if known is None:
-        _places.put(spark, database, found)
-    return found
+        known = {table.name: canonical(table.location) for table in catalog.tables_of_database(spark, database)}
+        _places.put(spark, database, known)
+    return known
 
 
 def _metastore_errors() -> tuple[type[Exception], ...]:

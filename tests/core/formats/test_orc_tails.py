@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hive_bitmap.core.formats import FORMATS
-from hive_bitmap.core.formats.file_tails import ORC_ENCRYPTED, require_plain_orc
+from hive_bitmap.core.formats.file_tails import MOST_FOOTER_BYTES, ORC_ENCRYPTED, require_plain_orc
 from hive_bitmap.core.formats.key_values import KeyColumn
 from hive_bitmap.errors import Undecodable
 from tests.campaigns.footers import ORC_FOOTER, ORC_POSTSCRIPT, Node, protobuf, protobuf_bytes
@@ -75,6 +75,32 @@ def test_a_stripe_at_a_place_of_more_than_64_bits(tmp_path: Path) -> None:
     path, format = changed(tmp_path, "uncompressed", stripe=Node(1, 0, 2**64 - 1)), FORMATS["orc"]
     with pytest.raises(Undecodable, match=r"^the footer gives a block a place that no file has$"):
         format.blocks(format.open_file(path))
+
+
+def _zstd(data: bytes) -> bytes:
+    with pa.BufferOutputStream() as sink:
+        with pa.CompressedOutputStream(sink, "zstd") as stream:
+            stream.write(data)
+        return bytes(sink.getvalue())
+
+
+@pytest.mark.parametrize("codec", ["zlib", "zstd", "snappy", "lz4"])
+def test_a_footer_that_grows_when_it_is_decompressed(codec: str) -> None:
+    """A file of some kilobytes must not fill the memory of who opens it."""
+    codecs = {
+        "zlib": (1, lambda data: zlib.compress(data, wbits=-15)),
+        "zstd": (5, _zstd),
+        "snappy": (2, lambda data: pa.compress(data, codec="snappy", asbytes=True)),
+        "lz4": (4, lambda data: pa.compress(data, codec="lz4_raw", asbytes=True)),
+    }
+    number, compress = codecs[codec]
+    chunk = compress(b"\x12\x00" * (1 << 20))
+    footer = ((len(chunk) << 1).to_bytes(3, "little") + chunk) * (1 + MOST_FOOTER_BYTES // (2 << 20))
+    size = len(footer)
+    length = bytes([0x08, *(size >> 7 * at & 127 | 128 for at in range(4)), size >> 28])
+    tail = length + bytes([0x10, number])
+    with pytest.raises(Undecodable, match="its footer takes more than 16,777,216 bytes"):
+        require_plain_orc(pa.BufferReader(b"ORC" + footer + tail + bytes([len(tail)])))
 
 
 def test_an_unknown_version_is_not_opened(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -104,6 +104,7 @@ PLACED = {
     "above a join": "SELECT rand(7), id FROM t JOIN (SELECT 3 AS k) USING (k) WHERE t.k = 3",
     "above an aggregation": "SELECT id, rand(7) FROM (SELECT id, count(*) FROM t WHERE k = 3 GROUP BY id)",
     "in an aggregation": "SELECT count(*) FROM t WHERE k = 3 AND rand(7) < 0.5",
+    "sorted within partitions": "SELECT id, s FROM t WHERE k = 3 SORT BY s, id",
     "a drawn order": "SELECT id FROM t WHERE k = 3 ORDER BY rand(7)",
     "sample": lambda spark: spark.table("t").where("k = 3").sample(fraction=0.5, seed=5).select("id"),
     "split": lambda spark: spark.table("t").where("k = 3").randomSplit([0.8, 0.2], seed=9)[1].select("id"),

@@ -650,3 +650,17 @@ def test_a_build_of_this_process_that_is_at_work_is_left_alone(memory: SparkSess
     hive_bitmap.build(memory, flat, ["k"], location=str(tmp_path / "root"), progress=look)
     assert seen and all(before and not due for before, due in seen)
     require_verified(memory, flat)
+
+    def test_that_holds_its_own_files_is_not_dropped(
+        self, in_memory: MemoryMetastore, memory: SparkSession, tmp_path: Path
+    ) -> None:
+        """Its name comes first, but a managed table is none that a build has created."""
+        flat = flat_table(memory, tmp_path / "t")
+        hive_bitmap.build(memory, flat, ["k"])
+        name = self.copy(memory, flat, tmp_path / "elsewhere")
+        in_memory.give("db", name, kind="MANAGED")
+        catalog.clear_caches()
+        own = only(memory, flat).definition.index_table
+        assert own != name and hive_bitmap.drop(memory, flat, "k")
+        assert [table.name for table in in_memory.describe(memory, "db", [name, own], "")] == [name]
+        assert hive_bitmap.drop(memory, flat, "k") and in_memory.describe(memory, "db", [name], "")

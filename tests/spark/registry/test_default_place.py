@@ -112,7 +112,7 @@ def test_nor_into_that_of_an_index(spark: SparkSession, database: str, tmp_path:
 def test_tables_are_looked_at_once(
     spark: SparkSession, database: str, tmp_path: Path, lake: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The second index asks of other databases nothing, and of its own which tables are new."""
+    """The second index asks of other databases nothing, and of its own where all tables are now."""
     hive_bitmap.build(spark, f"{lake}.u", ["a"])
     asked: list[tuple[str, tuple[str, ...]]] = []
     describe = metastore.describe_many
@@ -127,7 +127,10 @@ def test_tables_are_looked_at_once(
     root = locations.with_root(spark, definition, None).root
     assert Path(local_path(root)).parent == tmp_path / "lake" / "db"
     [(of, names)] = [(of, names) for of, names in asked if names]
-    assert of == lake and set(names) == {"later", f"{lake}__u_a__"}
+    assert of == lake and set(names) == {"later", "u", f"{lake}__u_a__"}
+    spark.sql(f"ALTER TABLE {lake}.later SET LOCATION '{tmp_path}/lake'")
+    with pytest.raises(InvalidProperty, match=OUTSIDE):
+        locations.with_root(spark, definition, None)
 
 
 @pytest.mark.parametrize("name", contract(NAMES, "a%20b"))

@@ -72,6 +72,7 @@ public enum RowOrder {
     /** Returns what is seen below an operator. Which operators see no order, and which pass rows on, is an allowlist. */
     public RowOrder below(LogicalPlan operator) {
         if (this == PLACES || dependsOnPlaces(operator)) return PLACES;
+        if (operator instanceof Sort sort && !sort.global()) return this == UNSEEN ? UNSEEN : PLACES; // within each partition
         if (hidesOrder(operator)) return UNSEEN;
         return operator instanceof Filter || operator instanceof Project || operator instanceof Union ? this : SEEN;
     }
@@ -79,7 +80,7 @@ public enum RowOrder {
     private static boolean hidesOrder(LogicalPlan operator) {
         return operator instanceof Aggregate || operator instanceof Distinct || operator instanceof Join
                 || operator instanceof SetOperation
-                || operator instanceof Sort sort && sort.global()
+                || operator instanceof Sort
                 || operator instanceof RepartitionOperation exchange && exchange.shuffle();
     }
 
