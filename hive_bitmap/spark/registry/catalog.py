@@ -8,7 +8,7 @@ index table or the base table.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -222,10 +222,9 @@ def with_copies(spark: SparkSession, tables: Sequence[Table]) -> list[Index]:
     return _IndexTables.of(tables).judged(trust.by_database(spark, tables))
 
 
-def tables_of_database(spark: SparkSession, database: str, known: Collection[str] = ()) -> list[Table]:
-    """Return the tables and views of a database, without those of the `known` names; an unknown database has none."""
-    all_names = metastore.names_like(spark, database, "*") if metastore.database_exists(spark, database) else []
-    names = [name for name in all_names if name not in known]
+def tables_of_database(spark: SparkSession, database: str) -> list[Table]:
+    """Return the tables and views of a database; an unknown database has none."""
+    names = metastore.names_like(spark, database, "*") if metastore.database_exists(spark, database) else []
     batches = [names[start : start + TABLES_AT_ONCE] for start in range(0, len(names), TABLES_AT_ONCE)]
     return [table for batch in batches for table in metastore.describe_many(spark, database, batch)]
 
