@@ -6,9 +6,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import decimal
-import faulthandler
+import multiprocessing
 import os
 import random
 import resource
@@ -32,6 +33,8 @@ from tests.asking import by_index, by_spark
 from tests.campaigns.footers import damaged_orc, damaged_parquet
 
 if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.random
@@ -51,6 +54,8 @@ SCHEMA = [
     KeyColumn("l", "array<int>", "UTC", 7),
     KeyColumn("st", "struct<a:int,b:string>", "UTC", 8),
 ]
+CHILDREN = multiprocessing.get_context("forkserver")
+CHILDREN.set_forkserver_preload([__name__])
 DAMAGE = {"parquet": damaged_parquet, "orc": damaged_orc}
 
 
@@ -115,46 +120,52 @@ def read_as_a_query(format: Any, path: str, sound: str, columns: list[KeyColumn]
     format.read_together([(sound, [(0, np.array([1]))]), (path, few[:2])], columns)
 
 
-def in_child(act: Callable[[Callable[[str], None]], None]) -> str:
-    """Run in a child process; return what it said, and the signal that ended it."""
-    ours, theirs = os.pipe()
-    pid = os.fork()
-    if not pid:
-        faulthandler.disable()  # which pytest enables
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        signal.alarm(SECONDS)
-        try:
-            act(lambda text: os.write(theirs, f"{text} ".encode()) and None)
-        finally:
-            os._exit(0)
-    os.close(theirs)
-    with os.fdopen(ours, "rb") as source:
-        said = source.read().decode()
-    _, status = os.waitpid(pid, 0)
-    return said + (signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) else "")
-
-
-def use(name: str, path: str, sound: str) -> Callable[[Callable[[str], None]], None]:
-    """Return the function for a child: it says how far it came, and which error it did not expect."""
+def use(name: str, path: str, sound: str, say: Callable[[str], None]) -> None:
+    """Open a file as a build does, then as a query does; say how far it came, or which error was not expected."""
     format = FORMATS[name]
+    try:
+        say("build")
+        columns = read_as_a_build(format, path)
+        say("query")
+        read_as_a_query(format, path, sound, columns)
+        say("read")
+    except Undecodable:
+        say("undecodable")
+    except FileChanged:
+        say("changed")
+    except BaseException as e:  # noqa: BLE001 - which is told by the parent
+        say(f"unexpected {type(e).__name__}: {e}")
 
-    def act(say: Callable[[str], None]) -> None:
-        try:
-            say("build")
-            columns = read_as_a_build(format, path)
-            say("query")
-            read_as_a_query(format, path, sound, columns)
-            say("read")
-        except Undecodable:
-            say("undecodable")
-        except FileChanged:
-            say("changed")
-        except BaseException as e:  # noqa: BLE001 - which is told by the parent
-            say(f"unexpected {type(e).__name__}: {e}")
 
-    return act
+def use_in_child(name: str, path: str, sound: str, told: Connection) -> None:
+    """Do what `use` does, in a process of its own with bounded memory and time."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    signal.alarm(SECONDS)
+    use(name, path, sound, told.send)
+    told.close()
+    os._exit(0)
+
+
+def outcome_of_use(name: str, path: str, sound: str) -> str:
+    """Run `use` in a child process; return what it said, and the signal that ended it.
+
+    The child is a fork of a server that runs no threads: in a fork of this process, the threads of Arrow and DuckDB
+    that other tests have started would be missing, and reads would wait for them for ever.
+    """
+    ours, theirs = multiprocessing.Pipe(duplex=False)
+    child = CHILDREN.Process(target=use_in_child, args=(name, path, sound, theirs))
+    child.start()
+    theirs.close()
+    said = []
+    with contextlib.suppress(EOFError):
+        while True:
+            said.append(ours.recv())
+    child.join()
+    assert child.exitcode is not None
+    ended = [signal.Signals(-child.exitcode).name] if child.exitcode < 0 else []
+    return " ".join(said + ended)
 
 
 def is_finding(said: str) -> bool:
@@ -177,7 +188,7 @@ def test_a_file_that_a_build_has_opened_ends_no_process(
             data = sound.read_bytes()
         content, what = DAMAGE[format](data, rng)
         path.write_bytes(content)
-        said = in_child(use(format, f"file:{path}", f"file:{sound}"))
+        said = outcome_of_use(format, f"file:{path}", f"file:{sound}")
         counts[said.partition(":")[0]] += 1
         if is_finding(said):
             findings.append(f"{number}: {what} -> {said[:300]}")
