@@ -1,26 +1,29 @@
-"""The definition of an index and how it is stored: generations, manifests, shards, and lookup of keys in shards.
+"""The definition of an index and how it is stored: segments, manifests, shards, and lookup of keys in shards.
 
-Building, querying and checking share these modules. A published generation never changes. `lookup` reads keys and
+Building, querying and checking share these modules. A published segment never changes. `lookup` reads keys and
 bitmaps of a shard.
 """
 
 __all__ = [
     "checksums",
+    "covered",
     "definition",
     "deletion",
     "fingerprint",
     "generation",
     "key_columns",
-    "listing_digest",
     "lookup",
     "manifest",
     "markers",
+    "merging",
     "packed_rows",
     "partition_conditions",
     "refresh_record",
     "roots",
     "schema_drift",
+    "segment_plan",
     "shard",
+    "slots",
     "table_schema",
     "unreadable",
 ]

@@ -22,15 +22,21 @@ from hive_bitmap.core.index.key_columns import (
     KEY_TYPES,
     OFFSET_NAME,
     OFFSETS_NAME,
+    SEGMENT_NAME,
     base_type,
+    is_reserved,
     require_keys,
 )
 from hive_bitmap.core.table_info import Table, full_name, in_spark, index_table_name, quote
 from hive_bitmap.errors import AlreadyExists, InvalidProperty, Unsupported, nearest, suggestion
 
-VERSION = "1"
-# By source: readers of earlier versions leave indexes of other sources alone.
-VERSIONS = {"": VERSION, "delta": "2", "iceberg": "2"}
+VERSION = "3"
+FORMER_VERSIONS = {
+    "": "1",
+    "delta": "2",
+    "iceberg": "2",
+}  # by source; such indexes are only found, replaced and deleted
+FEATURES: frozenset[str] = frozenset()  # what this version knows of `hive_bitmap.features`
 PREFIX = "hive_bitmap."
 POINTER = PREFIX + "index_tables"  # property of a base table: comma-separated index tables that IN TABLE named
 TYPES = ("BITMAP", "COMPACT")
@@ -40,6 +46,8 @@ BY_NAME = -1  # in `valid_schemas`, stands for those of all files whose columns 
 COMPRESSIONS = ("zstd", "snappy", "gzip")  # of the shards; Hive before 4 has no zstd
 BUCKET, OFFSET = pa.field(BUCKET_NAME, pa.string()), pa.field(OFFSET_NAME, pa.int64())
 OFFSETS = pa.field(OFFSETS_NAME, pa.list_(pa.int64()))
+TEXT_PARTITIONS = ("timestamp", "timestamp_ntz")  # types of partition columns that an index table has as text
+SEGMENT = Column(SEGMENT_NAME, "int")  # the partition column of every index table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,9 +61,10 @@ class Definition:
     rebuild changes to. One with `auto_refresh` is refreshed after writes by the applications that see them, each of
     them at most once in `refresh_interval`, a length of time. `properties` are user-defined names and values; they are
     stored and shown, and have no effect. `source` is what tells the files of the base table: `delta` or `iceberg`, its
-    log; empty, its folders. What such an index knows of files that were removed from the table is kept for the length
-    of time `keep_removed`, for versions of before; empty: not at all. `catalog` is Spark's name of the catalog that the
-    base table is in, empty for the session's own, in which all index tables are.
+    log; empty, its folders. `partitioned_by` are the partition columns that the base table had when it was indexed.
+    `version` is that of the format. What such an index knows of files that were removed from the table is kept for the
+    length of time `keep_removed`, for versions of before; empty: not at all. `catalog` is Spark's name of the catalog
+    that the base table is in, empty for the session's own, in which all index tables are.
     """
 
     name: str
@@ -78,6 +87,8 @@ class Definition:
     id: str = ""
     source: str = ""
     catalog: str = ""
+    partitioned_by: tuple[Column, ...] = ()
+    version: str = VERSION
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -132,9 +143,19 @@ class Definition:
         """The `keep_removed` in seconds; 0 if nothing is kept."""
         return seconds_of(self.keep_removed) if self.keep_removed else 0.0
 
-    def renewed(self) -> Definition:
-        """Return the definition with `next_encoding` applied. If it differs, a rebuild must build the whole index."""
-        return replace(self, encoding=self.next_encoding or self.encoding, next_encoding="")
+    @property
+    def is_former(self) -> bool:
+        """Whether the index has a format that this version no longer reads: the next rebuild replaces it."""
+        return self.version != VERSION
+
+    def renewed(self, base: Table) -> Definition:
+        """Return the definition with `next_encoding` applied, in the present format.
+
+        If it differs, a rebuild must build the whole index.
+        """
+        by = base.partition_columns if self.is_former else self.partitioned_by
+        encoding = self.next_encoding or self.encoding
+        return replace(self, encoding=encoding, next_encoding="", partitioned_by=by, version=VERSION)
 
 
 def define(
@@ -169,6 +190,8 @@ def define(
             raise Unsupported(
                 f"{home} is partitioned by {column.name!r} ({column.type}), which index tables do not support"
             )
+        if is_reserved(column.name):
+            raise Unsupported(f"{home} is partitioned by {column.name!r}, the name of a column of every index table")
     require_keys(table, columns)
     chosen = [find(table.columns, wanted, home) for wanted in columns]
     ordered = tuple(column for column in table.columns if column in chosen)
@@ -194,6 +217,7 @@ def define(
         properties=_user_properties(properties or {}),
         source=source,
         catalog=table.catalog,
+        partitioned_by=table.partition_columns,
     )
 
 
@@ -297,8 +321,11 @@ def to_properties(definition: Definition) -> dict[str, str]:
         optional[PREFIX + "source"] = definition.source
     if definition.properties:
         optional[PREFIX + "properties"] = json.dumps(definition.properties, ensure_ascii=True)
+    if definition.partitioned_by:
+        by = [_column_fields(column) for column in definition.partitioned_by]
+        optional[PREFIX + "partitioned_by"] = json.dumps(by, ensure_ascii=True)
     properties = {
-        PREFIX + "version": VERSIONS[definition.source],
+        PREFIX + "version": definition.version,
         PREFIX + "index": definition.name,
         PREFIX + "table": definition.full_table,
         PREFIX + "columns": json.dumps(columns, ensure_ascii=True),
@@ -322,10 +349,16 @@ def from_table(table: Table) -> Definition | None:
     definition = from_properties(table.properties)
     if definition is None or definition.database != table.database:
         return None
-    stored = [(column.name.lower(), column.type) for column in (*definition.columns, *stored_columns(definition))]
-    if stored != [(column.name.lower(), column.type) for column in table.columns[: len(stored)]]:
+    stored = _typed((*definition.columns, *stored_columns(definition)))
+    if stored != _typed(table.columns)[: len(stored)]:
+        return None
+    if not definition.is_former and _typed(table.partition_columns) != _typed([SEGMENT]):
         return None
     return replace(definition, index_table=table.name)
+
+
+def _typed(columns: Sequence[Column]) -> list[tuple[str, str]]:
+    return [(column.name.lower(), column.type) for column in columns]
 
 
 def has_properties(table: Table) -> bool:
@@ -337,8 +370,10 @@ def from_properties(properties: Mapping[str, str]) -> Definition | None:
     """Return the definition in these TBLPROPERTIES; None if there is none, its version is unknown, or it was edited."""
     stored = {key[len(PREFIX) :]: value for key, value in properties.items() if key.startswith(PREFIX)}
     try:
-        source = stored.get("source", "")
-        if stored["version"] != VERSIONS.get(source) or stored["type"] not in TYPES:
+        source, version = stored.get("source", ""), stored["version"]
+        if not knows(properties) or version not in (VERSION, FORMER_VERSIONS.get(source)):
+            return None
+        if stored["type"] not in TYPES:
             return None
         *catalog, database, base = stored["table"].split(".", 2 if source and stored["table"].count(".") > 1 else 1)
         definition = Definition(
@@ -361,11 +396,21 @@ def from_properties(properties: Mapping[str, str]) -> Definition | None:
             id=stored.get("id", ""),
             source=source,
             catalog=catalog[0] if catalog else "",
+            partitioned_by=_columns(stored.get("partitioned_by", "[]"), source),
+            version=version,
         )
     except (KeyError, ValueError, TypeError, RecursionError, InvalidProperty):
         return None
     crc32 = to_properties(definition)[PREFIX + "crc32"]
     return definition if stored.get("crc32", crc32) == crc32 else None
+
+
+def knows(properties: Mapping[str, str]) -> bool:
+    """Return whether this version of hive_bitmap knows the format in which these TBLPROPERTIES say an index is."""
+    version, features = properties.get(PREFIX + "version", VERSION), properties.get(PREFIX + "features", "")
+    if version not in (VERSION, *FORMER_VERSIONS.values()):
+        return False
+    return FEATURES.issuperset(filter(None, features.split(",")))
 
 
 def _columns(text: str, source: str) -> tuple[Column, ...]:
@@ -393,12 +438,23 @@ def _column_fields(column: Column) -> list[str | int]:
 
 
 def stored_columns(definition: Definition) -> list[Column]:
-    """Return the columns of an index table after the keys, with Spark's type names, without partition columns."""
+    """Return the columns of an index table after the keys, with Spark's type names, without that of the segment."""
     bucket = Column(BUCKET.name, "string")
     if not definition.has_bitmaps:
-        return [bucket, Column(OFFSETS.name, "array<bigint>")]
+        return [bucket, Column(OFFSETS.name, "array<bigint>"), *value_columns(definition)]
     bitmaps = [Column(field.name, _spark_type(field.type)) for field in definition.bitmap_fields]
-    return [bucket, Column(OFFSET.name, "bigint"), *bitmaps]
+    return [bucket, Column(OFFSET.name, "bigint"), *bitmaps, *value_columns(definition)]
+
+
+def value_columns(definition: Definition) -> list[Column]:
+    """Return the columns of an index table that hold the partition of a base file.
+
+    Those of timestamps are text: what value the text is depends on the reader's time zone.
+    """
+    as_text = ("timestamp", "timestamp_ntz")
+    return [
+        Column(column.name, "string" if column.type in as_text else column.type) for column in definition.partitioned_by
+    ]
 
 
 def schema_crc(columns: Sequence[Column], time_zone: str, reading: Sequence[str] = ()) -> int:

@@ -11,6 +11,8 @@ from hive_bitmap.errors import ColumnNotFound, HiveBitmapError, NotFound, Unsupp
 
 # Columns of every index table, by name
 BUCKET_NAME, OFFSET_NAME, OFFSETS_NAME, CARDINALITY_NAME = "_bucketname", "_offset", "_offsets", "_cardinality"
+# Metastores reject conditions on a partition column whose name begins with `_`.
+SEGMENT_NAME = "hive_bitmap_segment"
 KEY_TYPES = (
     "boolean",
     "tinyint",
@@ -46,6 +48,12 @@ def require_keys(table: Table, columns: Sequence[str]) -> None:
         raise kind("; ".join(map(str, (*refused, *unknown))))
 
 
+def is_reserved(name: str) -> bool:
+    """Return whether an index table may have a column of this name that is not of the base table."""
+    bitmaps = {field.name for encoding in ENCODINGS.values() for field in encoding.FIELDS}
+    return name.lower() in {BUCKET_NAME, OFFSET_NAME, OFFSETS_NAME, CARDINALITY_NAME, SEGMENT_NAME, *bitmaps}
+
+
 def base_type(column: Column) -> str:
     """Return the name of a column's type without length, precision and collation."""
     return column.type.partition("(")[0].partition(" collate ")[0]
@@ -60,8 +68,7 @@ def _check_key(table: Table, name: str) -> None:
     base = base_type(column)
     if table.lake is not None:
         _check_lake_key(table.lake, column, f"{table.lake.kind} {where}")
-    stored = {field.name for encoding in ENCODINGS.values() for field in encoding.FIELDS}
-    if column.name.lower() in {BUCKET_NAME, OFFSET_NAME, OFFSETS_NAME, CARDINALITY_NAME, *stored}:
+    if is_reserved(column.name):
         raise Unsupported(f"column {column.name!r} of {where} has the name of a column of every index table")
     if column.name.lower().startswith("hive_bitmap"):
         raise Unsupported(

@@ -1,4 +1,4 @@
-"""The manifest of a generation: its shards, and the base files that it covers with their fingerprints and blocks.
+"""The manifest of a segment: its shards, and the base files that it covers with their fingerprints and blocks.
 
 It is two Parquet files in the generation's hidden folder `_manifest`, and a copy as lines of JSON for clients of
 HiveServer2 that have no access to files (`dfs -text` prints it). Files of the generation that it does not list are
@@ -33,10 +33,11 @@ from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.errors import CorruptIndex
 
 LONGS = pa.list_(pa.field("element", pa.int64(), nullable=False))
-# One row for each base file of the partition as the build found it, sorted by path.
+# One row for each base file and partition as the build found them, sorted by path.
 FILES = pa.schema(
     [
         ("path", pa.string()),  # as Hadoop's Path.toString() prints it
+        ("values", pa.list_(pa.field("element", pa.string()))),  # of the partition columns, as the metastore has them
         ("size", pa.int64()),  # bytes
         ("mtime_ms", pa.int64()),  # since 1970
         ("etag", pa.string()),  # empty if the store has none
@@ -54,7 +55,7 @@ FILES = pa.schema(
         ("by_name", pa.bool_()),  # `Format.by_name`; null in manifests of older builds
     ]
 )
-LATER = ("starts", "foreign", "by_name")  # columns that manifests of older builds do not have
+LATER = ("values", "starts", "foreign", "by_name")  # columns that manifests of older builds do not have
 # One row for each shard of the generation.
 SHARDS = pa.schema(
     [
@@ -140,7 +141,27 @@ class Manifest:
         return dict(zip(self.shards["shard"].to_pylist(), self.shards["rows"].to_pylist(), strict=True))
 
     def shard_path(self, shard: str) -> str:
-        return f"{self.folder}/{shard}"
+        return f"{self.folder}/{shard}" if self.folder else shard
+
+    def named(self) -> Manifest:
+        """Return a manifest that has the paths of shards with their names alone."""
+
+        def names(table: pa.Table) -> pa.Table:
+            at = table.schema.get_field_index("shard")
+            found = pc.replace_substring_regex(table["shard"], "^.*/", "")
+            return table.set_column(at, table.schema.field(at), found)
+
+        return Manifest(self.folder, names(self.files), names(self.shards))
+
+    def located(self) -> Manifest:
+        """Return the manifest with the paths of shards in place of their names, so that it needs no folder."""
+
+        def paths(table: pa.Table) -> pa.Table:
+            at = table.schema.get_field_index("shard")
+            column = table["shard"]
+            return table.set_column(at, table.schema.field(at), pc.binary_join_element_wise(self.folder, column, "/"))
+
+        return Manifest("", paths(self.files), paths(self.shards)) if self.folder else self
 
     def freshness(self, file: FileStatus, schemas: Collection[int] | None) -> Freshness:
         """Compare a base file, as it is listed now, with the manifest.

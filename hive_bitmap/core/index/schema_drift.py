@@ -12,8 +12,8 @@ from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import InvalidPredicate
 
 
-def problem(base: Table, table: Table, definition: Definition) -> str:
-    """Return why an index, whose index table is `table`, no longer fits its base table; empty if it fits."""
+def problem(base: Table, definition: Definition) -> str:
+    """Return why an index no longer fits its base table; empty if it fits."""
     if base.lake and base.lake.problem:
         return f"table {base.full_name} is {base.lake.kind}, and {base.lake.problem}"
     if definition.source != (base.lake.kind if base.lake else ""):
@@ -28,8 +28,9 @@ def problem(base: Table, table: Table, definition: Definition) -> str:
                 f"index {definition.name} is on {column.name} {column.type}, but in table {base.full_name} it {state}"
                 ": drop the index and create it anew"
             )
-    before, now = ([(c.name.lower(), c.type) for c in one.partition_columns] for one in (table, base))
-    if before != now:
+    by_now = (definition.partitioned_by, base.partition_columns)
+    before, now = ([(c.name.lower(), c.type) for c in columns] for columns in by_now)
+    if before != now and not definition.is_former:
         by = ", ".join(name for name, _ in now) or "nothing"
         return f"table {base.full_name} is partitioned by {by} now: drop the index and create it anew"
     return _problem_of_where(base, definition)
@@ -54,9 +55,8 @@ def written_definition(table: Table) -> Definition | None:
     """Return the definition recorded in the newest generation of an index table; None if there is none."""
     if not table.location:
         return None
-    depth = len(table.partition_columns)
-    folders = generation.of_index(table.location, depth) if depth else [table.location]
-    newest = max(filter(generation.is_generation, folders), key=generation.build_time, default="")
+    folders = [table.location] if generation.is_generation(table.location) else generation.all_below(table.location)
+    newest = max(folders, key=generation.build_time, default="")
     written = generation.definition_of(newest) if newest else None
     if written is None or written.database != table.database:
         return None

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from hive_bitmap.core import stores
 from hive_bitmap.core.bitmaps import ragged
 from hive_bitmap.core.index import checksums, packed_rows
-from hive_bitmap.core.index.definition import BUCKET, OFFSET, OFFSETS, Definition
+from hive_bitmap.core.index.definition import BUCKET, OFFSET, OFFSETS, Definition, value_columns
 from hive_bitmap.core.parallel import map_parallel
 
 ROW_GROUP_BYTES = 1 << 20  # bitmaps of a row group before compression: a lookup decodes at least one row group
@@ -73,15 +73,39 @@ def compact(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
     return rows.select([*keys, BUCKET.name]).take(pa.array(first)).append_column(OFFSETS, offsets)
 
 
-def write(path: str, rows: pa.Table, definition: Definition) -> Written:
+@dataclass(frozen=True)
+class Partitions:
+    """The partition columns of the base files of a shard: their paths, and a row of typed values for each."""
+
+    paths: pa.Array
+    values: pa.Table
+
+    def added_to(self, rows: pa.Table) -> pa.Table:
+        """Return index rows with these columns behind their own."""
+        buckets = rows[BUCKET.name]
+        if not pa.types.is_dictionary(buckets.type):
+            buckets = pc.dictionary_encode(buckets)
+        for field in self.values.schema:
+            chunks = [
+                self.values[field.name]
+                .combine_chunks()
+                .take(pc.index_in(chunk.dictionary, value_set=self.paths).take(chunk.indices))
+                for chunk in buckets.chunks
+            ]
+            rows = rows.append_column(field, pa.chunked_array(chunks, field.type))
+        return rows
+
+
+def write(path: str, rows: pa.Table, definition: Definition, partitions: Partitions | None = None) -> Written:
     """Write sorted rows as the shard `path`, and their column CARDINALITY, if they have it, in a file of its own.
 
-    The rows may be packed (`packed_rows`). Both files are private, until `let_read`. Raise OSError or StoreError.
+    The rows may be packed (`packed_rows`). `partitions` are those of the base files, None if the table has none. Both
+    files are private, until `let_read`. Raise OSError or StoreError.
     """
     beside = cardinalities_path(path)
     counted = CARDINALITY.name in rows.column_names
     stored = rows.drop_columns([CARDINALITY.name]) if counted else rows
-    writes = [partial(_write_shard, path, stored, definition)]
+    writes = [partial(_write_shard, path, stored, definition, partitions)]
     if counted:
         writes.append(partial(_write_cardinalities, beside, rows))
     found = map_parallel(lambda write: write(), writes, stores.parallel(path))
@@ -109,30 +133,35 @@ def _write_cardinalities(path: str, rows: pa.Table) -> tuple[int, list[int]]:
     return content.size, [zlib.crc32(content)]
 
 
-def _write_shard(path: str, rows: pa.Table, definition: Definition) -> tuple[int, list[int]]:
+def _write_shard(
+    path: str, rows: pa.Table, definition: Definition, partitions: Partitions | None
+) -> tuple[int, list[int]]:
     """Write a shard; return its size in bytes and its checksums.
 
     For a remote store it is assembled in memory, so that it need not be read back for the checksums.
     """
     if not stores.is_local(path):
         memory = pa.BufferOutputStream()
-        _write(memory, rows, definition)
+        _write(memory, rows, definition, partitions)
         content = memory.getvalue()
         with stores.open_output(path, private=True) as sink:
             sink.write(content)
         return content.size, checksums.of_shard(pa.BufferReader(content))
     with stores.open_output(path, private=True) as sink:
-        _write(sink, rows, definition)
+        _write(sink, rows, definition, partitions)
     with stores.open_input(path) as source:
         return source.size(), checksums.of_shard(source)
 
 
-def _write(sink: pa.NativeFile, rows: pa.Table, definition: Definition) -> None:
-    schema = packed_rows.unpacked(rows.slice(0, 0), definition).schema
+def _write(sink: pa.NativeFile, rows: pa.Table, definition: Definition, partitions: Partitions | None) -> None:
+    def stored(some: pa.Table) -> pa.Table:
+        unpacked = packed_rows.unpacked(some, definition)
+        return unpacked if partitions is None else partitions.added_to(unpacked)
+
+    schema = stored(rows.slice(0, 0)).schema
     with pq.ParquetWriter(sink, schema, **_writer_options(definition)) as writer:
         for start, end in _row_groups(rows, definition):
-            some = packed_rows.unpacked(rows.slice(start, end - start), definition)
-            writer.write_table(some, row_group_size=max(end - start, 1))
+            writer.write_table(stored(rows.slice(start, end - start)), row_group_size=max(end - start, 1))
 
 
 def cardinalities_path(path: str) -> str:
@@ -156,9 +185,10 @@ def _ranks(values: pa.ChunkedArray) -> npt.NDArray[Any]:
 
 
 def _writer_options(definition: Definition) -> dict[str, Any]:
-    keys = definition.column_names
+    values = value_columns(definition)
+    keys = (*definition.column_names, *(column.name for column in values))
     lists = [f"{field.name}.list.element" for field in definition.bitmap_fields if pa.types.is_list(field.type)]
-    floats = {c.name for c in definition.columns if c.type in ("float", "double")}
+    floats = {c.name for c in (*definition.columns, *values) if c.type in ("float", "double")}
     return {
         "compression": definition.compression,
         "use_dictionary": [*keys, BUCKET.name, OFFSET.name, *lists],

@@ -10,7 +10,7 @@ import pyarrow as pa
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.formats.key_values import KeyColumn, arrow_type
 from hive_bitmap.core.index import generation, shard
-from hive_bitmap.core.index.definition import BUCKET, OFFSET, OFFSETS, Definition
+from hive_bitmap.core.index.definition import BUCKET, OFFSET, OFFSETS, Definition, value_columns
 
 
 def row_schema(definition: Definition) -> pa.Schema:
@@ -34,6 +34,11 @@ def compact_schema(definition: Definition) -> pa.Schema:
 def key_fields(definition: Definition) -> list[pa.Field]:
     """Return the indexed columns as Arrow fields."""
     return [pa.field(c.name, arrow_type(KeyColumn(c.name, c.type))) for c in definition.columns]
+
+
+def value_fields(definition: Definition) -> list[pa.Field]:
+    """Return the columns that hold the partition of a base file as Arrow fields: the last ones of a shard."""
+    return [pa.field(c.name, arrow_type(KeyColumn(c.name, c.type))) for c in value_columns(definition)]
 
 
 def shard_name(folder: str) -> str:

@@ -30,6 +30,16 @@ class Access:
         return Access(self.mode & ~GROUP, self.group)
 
     @property
+    def readers(self) -> tuple[Any, ...]:
+        """What files or folders have in common that let in the same readers, whoever owns them.
+
+        >>> Access(0o644, 1).readers == Access(0o664, 2).readers, Access(0o640, 1).readers == Access(0o640, 2).readers
+        (True, False)
+        """
+        group, others = self.mode >> 3 & 5, self.mode & 5
+        return group, others, self.group if group != others or self.acl else "", self.acl
+
+    @property
     def of_file(self) -> Access:
         """The same for a file that nobody executes, and that its owner may always read and replace."""
         return Access(self.mode & 0o666 | OWNER, self.group, self.acl)

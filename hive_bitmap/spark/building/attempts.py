@@ -16,13 +16,13 @@ from hive_bitmap.core.formats import LAYOUTS
 from hive_bitmap.core.index import deletion, generation
 from hive_bitmap.core.stores.paths import parent
 from hive_bitmap.errors import StoreError
-from hive_bitmap.spark.building import build_job, partition_change, staging
+from hive_bitmap.spark.building import build_job, segment_change, staging
 from hive_bitmap.spark.building.build_job import WorkerDied
 from hive_bitmap.spark.building.build_scope import BuildPlan
 from hive_bitmap.spark.building.file_groups import jobs
 from hive_bitmap.spark.building.group_indexing import ShardReport
-from hive_bitmap.spark.building.partition_change import Change
 from hive_bitmap.spark.building.progress import BuildProgress
+from hive_bitmap.spark.building.segment_change import Change
 from hive_bitmap.spark.metastore import metastore
 from hive_bitmap.spark.metastore.file_listing import format_of
 
@@ -36,14 +36,14 @@ ProgressCallback = Callable[[BuildProgress], None]
 def index_files(
     spark: SparkSession, planned: BuildPlan, progress: ProgressCallback | None, mine: str, in_work: list[str]
 ) -> tuple[BuildPlan, list[ShardReport]]:
-    """Begin the new generations of a build, and index its base files into them.
+    """Begin the new segments of a build, and index its base files into them.
 
-    Return the plan with these generations, and the reports of the tasks. What a failed attempt began is deleted; `mine`
-    is the id of the metastore. Add the generations to `in_work`. Raise BuildFailed, OSError and StoreError.
+    Return the plan with these segments, and the reports of the tasks. What a failed attempt began is deleted; `mine`
+    is the id of the metastore. Add the segments to `in_work`. Raise BuildFailed, OSError and StoreError.
     """
 
     def attempt(plan: BuildPlan, fatal: Mapping[str, str]) -> list[ShardReport]:
-        in_work.extend(change.folder for change in to_build(plan))
+        in_work.extend(change.folder for change in plan.changes)
         try:
             return _attempt(spark, plan, fatal, progress)
         except BaseException:
@@ -56,21 +56,16 @@ def index_files(
         if format_of(planned.base) in LAYOUTS:  # no file of these is read by C++
             raise
         log.warning("a Python worker ended, so each file is tried in a process of its own: %s", died)
-    fatal = build_job.fatal_files(spark, jobs(spark, planned.base, to_build(planned)))
+    fatal = build_job.fatal_files(spark, jobs(spark, planned.base, planned.changes))
     again = replace(planned, changes=tuple(map(_in_new_folder, planned.changes)))
     return again, attempt(again, fatal)
 
 
-def to_build(planned: BuildPlan) -> list[Change]:
-    """Return the changes of a build for which something has to be done."""
-    return [change for change in planned.changes if not change.refresh.up_to_date]
-
-
 def delete_begun(planned: BuildPlan, mine: str) -> None:
-    """Delete the generations that a build began; what fails is left to `clean`."""
+    """Delete the segments that a build began; what fails is left to `clean`."""
     try:
         for number, scope in enumerate(planned.scopes):
-            folders = [change.folder for change in to_build(planned) if change.index == number]
+            folders = [change.folder for change in planned.changes_of(number)]
             deletion.delete(folders, scope.definition, mine)
     except (OSError, StoreError) as e:
         log.warning("files of the failed build could not be deleted and are left to clean: %s", e)
@@ -79,8 +74,8 @@ def delete_begun(planned: BuildPlan, mine: str) -> None:
 def _attempt(
     spark: SparkSession, planned: BuildPlan, fatal: Mapping[str, str], progress: ProgressCallback | None
 ) -> list[ShardReport]:
-    base, needed = planned.base, to_build(planned)
-    partition_change.start(needed)
+    base, needed = planned.base, planned.changes
+    segment_change.start(needed)
     with staging.for_build(spark, base, needed) as staged, ThreadPoolExecutor(1) as pool:
         # Spark caches file listings: a full scan in this session must not miss files that the index covers.
         refreshed = pool.submit(metastore.refresh_files, spark, base)
@@ -90,7 +85,5 @@ def _attempt(
 
 
 def _in_new_folder(change: Change) -> Change:
-    """Return a change whose generation is another one: tasks of a failed job may still write into the first."""
-    if change.refresh.up_to_date:
-        return change
+    """Return a change whose folder is another one: tasks of a failed job may still write into the first."""
     return replace(change, folder=f"{parent(change.folder)}/{generation.new_name()}")

@@ -10,26 +10,32 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from hive_bitmap.core.explaining.measures import seconds, size
 from hive_bitmap.core.explaining.reports import Report, Reports
-from hive_bitmap.core.index import deletion, listing_digest, markers, roots
+from hive_bitmap.core.index import deletion, markers, roots
 from hive_bitmap.core.index.definition import REFRESH_INTERVAL, Definition, define, flag, require_distinct
 from hive_bitmap.core.index.key_columns import require_keys
-from hive_bitmap.core.index.manifest import FILES, SHARDS
+from hive_bitmap.core.index.manifest import Manifest
 from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import BuildFailed, InvalidProperty, StoreError, Unsupported
-from hive_bitmap.spark.building import attempts, partition_change
+from hive_bitmap.spark.building import attempts, segment_change
 from hive_bitmap.spark.building.attempts import ProgressCallback
-from hive_bitmap.spark.building.build_scope import BuildPlan, plan_attachment, plan_creation, plan_rebuild, plan_refresh
-from hive_bitmap.spark.building.partition_change import Content
-from hive_bitmap.spark.building.publish import Switch, drop_remains, publish
-from hive_bitmap.spark.building.refresh import from_scratch
+from hive_bitmap.spark.building.build_scope import (
+    BuildPlan,
+    plan_attachment,
+    plan_creation,
+    plan_mending,
+    plan_rebuild,
+    plan_refresh,
+)
+from hive_bitmap.spark.building.publish import NotPublished, Publication, drop_remains, publish
 from hive_bitmap.spark.metastore import base_files as sources
 from hive_bitmap.spark.metastore import metastore, permission
 from hive_bitmap.spark.metastore.base_files import Spec
@@ -42,18 +48,20 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
+MOST_MENDINGS = 5  # after a build; what is still to be mended then is left to the next one
 AUTO_UPDATE = "hive.optimize.index.autoupdate"  # Hive's setting, for the default of auto_refresh
 
 
 @dataclass(frozen=True, kw_only=True)
 class BuildReport(Report):
-    """What a build did for one index, and what the index contains afterwards, for the partitions that were in scope.
+    """What a build did for one index, and what the index contains afterwards.
 
-    Sizes are in bytes; `index_rows` counts rows of the index table. `files_read` base files of `bytes_read` bytes were
-    indexed; `shards_kept` of the shards were kept unchanged. `changed` counts base files that were added, changed or
-    deleted while the build ran; until the next rebuild, queries read the added and changed ones whole. `unindexed`
-    lists the files that could not be indexed, as pairs of path and reason. `untouched` counts the partitions that a
-    refresh knew to be up to date, and whose files and shards are in none of the other numbers.
+    `base_files` of `base_bytes` bytes are in the partitions that were in scope. Sizes are in bytes; `index_rows` counts
+    rows of the index table. `files_read` base files of `bytes_read` bytes were indexed; `shards_kept` of the shards
+    were kept unchanged. `changed` counts base files that were added, changed or deleted while the build ran; until the
+    next rebuild, queries read the added and changed ones whole. `unindexed` lists the files that could not be indexed,
+    as pairs of path and reason. `untouched` counts the partitions of which no file was read. `segments` is the number
+    of segments of the index afterwards.
     """
 
     definition: Definition
@@ -71,19 +79,17 @@ class BuildReport(Report):
     seconds: float
     unindexed: tuple[tuple[str, str], ...]
     untouched: int = 0
+    segments: int = 0
 
     def __repr__(self) -> str:
         return f"BuildReport({self})"
 
     def __str__(self) -> str:
         of = f"{self.definition.name} on {self.definition.full_table}"
-        if self.untouched and not self.base_files:
-            return f"{of}: up to date, nothing to read; looked at in {seconds(self.seconds)}"
         read = f"{self.files_read:,} files of {size(self.bytes_read)} read in {seconds(self.seconds)}"
         has = f"{self.base_rows:,} rows indexed in {size(self.index_bytes)}"
         left = f"; {len(self.unindexed):,} files could not be indexed" if self.unindexed else ""
-        rest = f"; {self.untouched:,} other partitions are up to date" if self.untouched else ""
-        return f"{of}: {read}; {has}{left}{rest}"
+        return f"{of}: {read}; {has}{left}"
 
     def _cells(self) -> dict[str, str]:
         return {
@@ -91,7 +97,7 @@ class BuildReport(Report):
             "table": self.definition.full_table,
             "columns": ", ".join(self.definition.column_names),
             "files read": f"{self.files_read:,}, {size(self.bytes_read)}",
-            "rows indexed": "up to date" if self.untouched and not self.base_files else f"{self.base_rows:,}",
+            "rows indexed": f"{self.base_rows:,}",
             "size": size(self.index_bytes),
             "not indexed": f"{len(self.unindexed):,} files" if self.unindexed else "",
             "time": seconds(self.seconds),
@@ -174,8 +180,7 @@ def build(
     permission.require_reading(spark, base, keys, "CREATE INDEX")
     planned = plan_creation(spark, base, definitions)
     if deferred:
-        empty = tuple(replace(change, refresh=from_scratch(())) for change in planned.changes)
-        planned = replace(planned, changes=empty)
+        planned = planned.without_files()
     return _run(spark, planned, True, progress, started)
 
 
@@ -231,27 +236,22 @@ def refresh(
     partitions: Sequence[Spec] = (),
     progress: ProgressCallback | None = None,
 ) -> list[BuildReport]:
-    """Bring indexes of a table up to date like `rebuild`, but look only at partitions that seem to have changed.
+    """Bring indexes of a table up to date like `rebuild`, but let rows of files that are gone wait.
 
-    The metastore keeps with each partition of an index a digest of the base files that its generation covers. If the
-    listing of the base partition has the same digest, that listing is all that is read for it: no manifest, no marker.
-    So a refresh does not see a damaged or missing shard, nor a file that a stranger put into an index folder: queries
-    see damage and read those base files whole, `verify` tells, and `rebuild` repairs, a flipped bit only with `full`.
-    Nor does it merge small shards of a partition that did not change. A partition without a digest, as in the index of
-    an earlier version, is looked at as by `rebuild`, and gets one. A Spark Connect client can record the digest of an
-    unpartitioned table only: what it builds of another is looked at by the next refresh on a classic session.
+    Queries never count these rows. Readers of the index table by SQL see them until they are a fifth of their segment,
+    or a day old. A refresh does not read manifests again that this process knows, so it may not see one that was
+    damaged since: queries see damage and read those base files whole, `verify` tells, and `rebuild` repairs, a flipped
+    bit only with `full`.
 
     `partitions` are specs, values of some or all partition columns as the metastore writes them: only partitions that
     match one of them are looked at; if there are none, all. A spec may match nothing, as that of a partition that was
     dropped meanwhile. A change of the encoding waits for a refresh or rebuild of all partitions. In a copied metastore,
-    the first refresh that finds a change is a `rebuild` of all partitions. Raise as `rebuild`.
+    the first refresh is a `rebuild` of all partitions. Raise as `rebuild`.
     """
     started = time.monotonic()
     planned = plan_refresh(spark, table, names, partitions)
     if planned.is_empty:
         return Reports(_report(planned, number, (), 0, started) for number in range(len(planned.scopes)))
-    if locations.any_elsewhere(spark, [scope.definition for scope in planned.scopes]):
-        planned = plan_rebuild(spark, table, names, None, full=False, compact=False)
     return _rebuild(spark, planned, progress, started)
 
 
@@ -268,8 +268,8 @@ def attach(
     they are. Raise BuildFailed, and Unsupported if the table has base files, and none that a former index knows.
     """
     planned = plan_attachment(spark, base, definitions, former)
-    refreshes = [change.refresh for change in planned.changes]
-    if any(one.read for one in refreshes) and not any(one.files.num_rows for one in refreshes):
+    segments = [change.segment for change in planned.changes]
+    if any(one.read for one in segments) and not any(one.files.num_rows for one in segments):
         names = ", ".join(index.definition.name for index in former)
         raise Unsupported(f"no file of table {base.full_name} is one that index {names} knows: it is another table")
     return _run(spark, planned, True, progress, time.monotonic())
@@ -289,43 +289,52 @@ def _rebuild(
 def _run(
     spark: SparkSession, planned: BuildPlan, created: bool, progress: ProgressCallback | None, started: float
 ) -> list[BuildReport]:
-    in_work: list[str] = []
-    try:
-        return _carry_out(spark, planned, created, progress, started, in_work)
-    finally:
-        markers.end_work(in_work)
+    """Carry out a plan, and then what the indexes need because of builds of others."""
+    contents, changed, alone = _carry_out(spark, planned, created, progress)
+    for _ in range(MOST_MENDINGS if not alone else 0):
+        mending = plan_mending(spark, planned)
+        if mending.is_empty:
+            break
+        log.info("indexes of table %s are mended, as another build has published meanwhile", planned.base.full_name)
+        _carry_out(spark, mending, False, None)
+    for scope in planned.scopes:
+        if scope.before.remains:
+            drop_remains(spark, scope.before.elsewhere or scope.definition)
+    if planned.changes or created:
+        _warn_of_untrusted(spark, planned)
+    return Reports(_report(planned, number, contents, changed, started) for number in range(len(planned.scopes)))
 
 
 def _carry_out(
-    spark: SparkSession,
-    planned: BuildPlan,
-    created: bool,
-    progress: ProgressCallback | None,
-    started: float,
-    in_work: list[str],
-) -> list[BuildReport]:
-    """Carry out a plan; add to `in_work` the folders in which this build is at work."""
+    spark: SparkSession, planned: BuildPlan, created: bool, progress: ProgressCallback | None
+) -> tuple[Sequence[Manifest], int, bool]:
+    """Carry out a plan; return the manifests of its new segments, how many base files have changed since it was made.
+
+    And whether the indexes have no other segments than it says.
+    """
+    in_work: list[str] = []
     base, mine = planned.base, metastore_id(spark)
     try:
         for scope in planned.scopes:
             roots.claim(scope.definition, mine)
             in_work.append(scope.definition.root)
         planned, reports = attempts.index_files(spark, planned, progress, mine, in_work)
-        contents = partition_change.finish(planned.changes, reports)
+        contents = segment_change.finish(planned.changes, reports)
         changed = sources.changed(base, planned.sources)
+        alone = publish(spark, base, [_publication(planned, number, created) for number in range(len(planned.scopes))])
+        return contents, changed, alone
     except (OSError, StoreError) as e:
         _delete_unfinished(planned, created, mine)
         raise BuildFailed(f"the build failed, the published index is untouched: {e}") from e
+    except BuildFailed as e:
+        if not isinstance(e, NotPublished):  # of which nothing is left
+            _delete_unfinished(planned, created, mine)
+        raise
     except BaseException:
         _delete_unfinished(planned, created, mine)
         raise
-    publish(spark, base, [_switch(planned, number, contents, created) for number in range(len(planned.scopes))])
-    for scope in planned.scopes:
-        if scope.remains:
-            drop_remains(spark, scope.elsewhere or scope.definition)
-    if attempts.to_build(planned) or created:
-        _warn_of_untrusted(spark, planned)
-    return Reports(_report(planned, number, contents, changed, started) for number in range(len(planned.scopes)))
+    finally:
+        markers.end_work(in_work)
 
 
 def _warn_of_untrusted(spark: SparkSession, planned: BuildPlan) -> None:
@@ -342,54 +351,56 @@ def _delete_unfinished(planned: BuildPlan, created: bool, mine: str) -> None:
     attempts.delete_begun(planned, mine)
     try:
         for scope in planned.scopes:
-            if created or scope.elsewhere is not None:
+            if created or scope.before.elsewhere is not None:
                 deletion.remove_root(scope.definition, mine)
     except (OSError, StoreError) as e:
         log.warning("files of the failed build could not be deleted and are left to clean: %s", e)
 
 
-def _switch(planned: BuildPlan, number: int, contents: Sequence[Content], created: bool) -> Switch:
-    """Return the metastore changes for one index; partitions that are up to date and recorded so stay unchanged."""
+def _publication(planned: BuildPlan, number: int, created: bool) -> Publication:
+    """Return the metastore changes for one index."""
     scope = planned.scopes[number]
-    own = [(c, content) for c, content in zip(planned.changes, contents, strict=True) if c.index == number]
-    listings = {
-        c.source.values: listing_digest.of_manifest(c.generation, scope.definition, content.files, planned.schema_crc)
-        for c, content in own
-    }
-    return Switch(
+    return Publication(
         definition=scope.definition,
-        folders={c.source.values: c.folder for c, _ in own if not c.refresh.up_to_date},
-        listings={values: digest for values, digest in listings.items() if scope.recorded(values) != digest},
-        dropped=planned.dropped(number),
+        new=tuple(change.folder for change in planned.changes_of(number)),
+        gone=scope.gone,
+        kept=scope.kept,
         created=created,
-        former=scope.elsewhere,
+        former=scope.before.elsewhere,
     )
 
 
-def _report(planned: BuildPlan, number: int, contents: Sequence[Content], changed: int, started: float) -> BuildReport:
+def _report(planned: BuildPlan, number: int, contents: Sequence[Manifest], changed: int, started: float) -> BuildReport:
     scope, changes = planned.scopes[number], planned.changes_of(number)
-    own = [content for content, change in zip(contents, planned.changes, strict=True) if change.index == number]
-    files = pa.concat_tables([FILES.empty_table(), *(content.files for content in own)])
-    shards = pa.concat_tables([SHARDS.empty_table(), *(content.shards for content in own)])
+    pairs = zip(planned.changes, contents, strict=True) if contents else ()
+    own = [content for change, content in pairs if change.index == number]
+    known = scope.before.covered
+    stays = [at for at, folder in enumerate(known.segments) if folder in scope.kept]
+    kept_files = known.files.filter(pa.array(np.isin(known.segment, stays)))
+    kept_shards = known.shards.filter(pa.array(np.isin(known.shard_segment, stays)))
+    files = pa.concat_tables([kept_files, *(content.files for content in own)])
+    shards = pa.concat_tables([kept_shards, *(content.shards for content in own)])
     unindexed = files.filter(pc.not_equal(files["reason"], "")).select(["path", "reason"]).to_pylist()
     for file in unindexed:
         log.warning("index %s leaves %s unindexed: %s", scope.definition.name, file["path"], file["reason"])
+    read = [file for change in changes for file in change.read]
     return BuildReport(
         definition=scope.definition,
-        base_files=sum(len(change.source.files) for change in changes),
-        base_bytes=sum(file.size for change in changes for file in change.source.files),
+        base_files=len(scope.listing.files),
+        base_bytes=int(scope.listing.sizes.sum()),
         base_rows=_sum(pc.list_flatten(files["rows"])),
         shards=shards.num_rows,
         index_rows=_sum(shards["rows"]),
         index_bytes=_sum(shards["size"]) + _sum(shards["cardinality_size"]),
-        files_read=sum(len(change.refresh.read) for change in changes),
-        bytes_read=sum(file.size for change in changes for file in change.refresh.read),
-        shards_kept=sum(len(change.refresh.linked) for change in changes),
-        partitions_dropped=len(planned.dropped(number)),
+        files_read=len(read),
+        bytes_read=sum(file.status.size for file in read),
+        shards_kept=kept_shards.num_rows + sum(len(change.segment.linked) for change in changes),
+        partitions_dropped=len(scope.dropped),
         changed=changed,
         seconds=time.monotonic() - started,
         unindexed=tuple((file["path"], file["reason"]) for file in unindexed),
-        untouched=scope.untouched,
+        untouched=len(scope.listing.partitions) - len({file.values for file in read}),
+        segments=len(scope.kept) + len(changes),
     )
 
 

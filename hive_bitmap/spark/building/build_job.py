@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Job:
-    """Work for a task, and the numbers in the build of the indexes that it is for."""
+    """Work for a task, and the numbers in the build of the new segments that it is for, one of each index."""
 
-    indexes: tuple[int, ...]
+    segments: tuple[int, ...]
     work: Group | Compaction
 
     @property
@@ -51,7 +51,7 @@ class WorkerDied(BuildFailed):
 def run(
     spark: SparkSession, jobs: Sequence[Job], progress: Callable[[BuildProgress], None] | None
 ) -> list[ShardReport]:
-    """Run the jobs in tasks and return their reports, with the numbers of the indexes in the build.
+    """Run the jobs in tasks and return their reports, with the numbers of the new segments in the build.
 
     Raise BuildFailed, WorkerDied, and Unsupported as `require_python`.
     """
@@ -73,7 +73,7 @@ def fatal_files(spark: SparkSession, jobs: Sequence[Job]) -> dict[str, str]:
     Raise BuildFailed.
     """
     groups = [job.work for job in jobs if isinstance(job.work, Group)]
-    files = [replace(group, paths=(path,)) for group in groups for path in group.paths]
+    files = [group.of([path]) for group in groups for path in group.paths]
     try:
         found = in_child_processes(spark, files, try_files)
     except Exception as e:  # no narrower class, as in `run`
@@ -107,7 +107,7 @@ def run_jobs(records: Iterable[pa.RecordBatch], counter: Any) -> Iterator[pa.Rec
                 once = [report for report in reports if report.index == 0]  # the same files for every index
                 size = sum(size for report in once for size in report.files["size"].to_pylist() if size > 0)
                 counter.add((len(job.work.paths), sum(report.base_rows for report in once), size))
-            numbered = [replace(report, index=job.indexes[report.index]) for report in reports]
+            numbered = [replace(report, index=job.segments[report.index]) for report in reports]
             yield from map(sent, numbered)
 
 

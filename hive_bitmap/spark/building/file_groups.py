@@ -1,4 +1,4 @@
-"""Grouping of base files: a shard covers consecutive files of one partition, about the same number of bytes each time.
+"""Grouping of base files: a shard covers consecutive files, about the same number of bytes each time.
 
 A file that several indexes need is opened once, for all of them.
 """
@@ -8,15 +8,19 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from hive_bitmap.core.index.definition import schema_crc
+import pyarrow as pa
+
+from hive_bitmap.core.index.definition import schema_crc, value_columns
 from hive_bitmap.core.stores import IMMUTABLE, FileStatus
-from hive_bitmap.core.table_info import Table
+from hive_bitmap.core.table_info import Table, Values
 from hive_bitmap.spark.building.build_job import Job
 from hive_bitmap.spark.building.group_indexing import Group
-from hive_bitmap.spark.building.partition_change import Change
+from hive_bitmap.spark.building.partition_values import StoredValues, stored_values
+from hive_bitmap.spark.building.segment_change import BaseFile, Change
 from hive_bitmap.spark.building.shard_compaction import Compaction
 from hive_bitmap.spark.building.staged_values import ReadOptions
 from hive_bitmap.spark.metastore import metastore, serde
@@ -43,24 +47,34 @@ def shard_bytes(total: int, cores: int) -> int:
 
 def count_shards(sources: Sequence[Source], cores: int) -> int:
     """Return how many shards a build of one index on these partitions would write, `cores` at once."""
-    target = shard_bytes(sum(file.size for source in sources for file in source.files), cores)
-    return sum(1 for source in sources for _ in grouped(source.files, target))
+    files = [BaseFile(source.values, file) for source in sources for file in source.files]
+    return sum(1 for _ in grouped(files, shard_bytes(sum(file.status.size for file in files), cores)))
 
 
-def grouped(files: Sequence[FileStatus], target: int) -> Iterator[Sequence[FileStatus]]:
+def grouped(files: Sequence[BaseFile], target: int) -> Iterator[Sequence[BaseFile]]:
     """Yield the files, in order, in groups of about equal size, near `target` bytes; a file is never cut."""
-    total = sum(file.size for file in files)
+    total = sum(file.status.size for file in files)
     each = total / max(round(total / target), 1)
     before, number = 0, 0
-    group: list[FileStatus] = []
+    group: list[BaseFile] = []
     for file in files:
-        if group and before + file.size / 2 > each * (number + 1):
+        if group and before + file.status.size / 2 > each * (number + 1):
             yield group
             group, number = [], max(number + 1, round(before / each))  # one file may be as large as several groups
         group.append(file)
-        before += file.size
+        before += file.status.size
     if group:
         yield group
+
+
+def distinct(files: Sequence[BaseFile]) -> Iterator[Sequence[BaseFile]]:
+    """Yield the files in groups in which no path is twice, as it is where partitions share a folder."""
+    left = list(files)
+    while left:
+        group = {file.status.path: file for file in reversed(left)}
+        chosen = {id(file) for file in group.values()}
+        yield [file for file in left if id(file) in chosen]
+        left = [file for file in left if id(file) not in chosen]
 
 
 def jobs(
@@ -77,8 +91,9 @@ def jobs(
     options = ReadOptions(format_of(base), base.columns, metastore.time_zone(spark), staging)
     crc = schema_crc(base.columns, options.time_zone, serde.read_properties(base))
     template = Group(
-        partition=0,
         paths=(),
+        values=(),
+        typed=None,
         bytes=0,
         read_options=options,
         schema_crc=crc,
@@ -86,52 +101,80 @@ def jobs(
         folders=(),
         fatal=dict(fatal),
     )
-    return jobs_like(template, changes, parallelism(spark))
+    return jobs_like(template, changes, parallelism(spark), partial(stored_values, spark))
 
 
-def jobs_like(template: Group, changes: Sequence[Change], cores: int) -> list[Job]:
-    """Return the jobs of a build whose groups read their files as `template` says, and of which `cores` run at once."""
+def jobs_like(template: Group, changes: Sequence[Change], cores: int, stored: StoredValues) -> list[Job]:
+    """Return the jobs of a build whose groups read their files as `template` says, and of which `cores` run at once.
+
+    `stored` returns the typed values of partitions, see `partition_values.stored_values`.
+    """
     shared = _shared(changes)
-    target = shard_bytes(sum(file.size for files, _ in shared for file in files), cores)
+    target = shard_bytes(sum(file.status.size for files, _ in shared for file in files), cores)
     groups = [
-        Job(tuple(change.index for change in together), _group(template, together, files))
-        for all_files, together in shared
-        for files in grouped(all_files, target)
+        (numbers, group) for files, numbers in shared for some in grouped(files, target) for group in distinct(some)
     ]
-    return groups + [_compaction(template, change, shards) for change in changes for shards in change.refresh.rewritten]
+    compactions = [(number, shards) for number, change in enumerate(changes) for shards in change.segment.rewritten]
+    kept = [_kept(changes[number], shards) for number, shards in compactions]
+    values = dict.fromkeys(file.values for files in (*(group for _, group in groups), *kept) for file in files)
+    typed = _Typed(changes, list(values), stored)
+    found = [Job(numbers, _group(template, typed, [changes[at] for at in numbers], files)) for numbers, files in groups]
+    return found + [
+        _compaction(template, typed, number, changes[number], shards, files)
+        for (number, shards), files in zip(compactions, kept, strict=True)
+    ]
 
 
-def _shared(changes: Sequence[Change]) -> list[tuple[list[FileStatus], tuple[Change, ...]]]:
-    """Return the files to read, by the changes (of one partition, of several indexes) that need them."""
-    needed: dict[tuple[int, FileStatus], list[int]] = defaultdict(list)
+class _Typed:
+    """The typed values of all partitions of a build, as indexes store them."""
+
+    def __init__(self, changes: Sequence[Change], values: Sequence[Values], stored: StoredValues) -> None:
+        columns = value_columns(changes[0].definition) if changes else []
+        self._rows = {one: number for number, one in enumerate(values)}
+        self._table = stored(changes[0].definition.partitioned_by, values) if columns else None
+
+    def of(self, files: Sequence[BaseFile]) -> pa.Table | None:
+        if self._table is None:
+            return None
+        return self._table.take(pa.array([self._rows[file.values] for file in files], pa.int64()))
+
+
+def _shared(changes: Sequence[Change]) -> list[tuple[list[BaseFile], tuple[int, ...]]]:
+    """Return the files to read, by the numbers of the changes (of several indexes) that need them."""
+    needed: dict[BaseFile, list[int]] = defaultdict(list)
     for number, change in enumerate(changes):
-        for file in change.refresh.read:
-            needed[change.partition, file].append(number)
-    shared: dict[tuple[int, ...], list[FileStatus]] = defaultdict(list)
-    for (_, file), numbers in needed.items():
+        for file in change.read:
+            needed[file].append(number)
+    shared: dict[tuple[int, ...], list[BaseFile]] = defaultdict(list)
+    for file, numbers in needed.items():
         shared[tuple(numbers)].append(file)
-    return [
-        (sorted(files, key=lambda file: file.path), tuple(changes[number] for number in numbers))
-        for numbers, files in shared.items()
-    ]
+    return [(files, numbers) for numbers, files in shared.items()]
 
 
-def _group(template: Group, together: Sequence[Change], files: Sequence[FileStatus]) -> Group:
+def _group(template: Group, typed: _Typed, together: Sequence[Change], files: Sequence[BaseFile]) -> Group:
+    listed = [file.status for file in files]
     return replace(
         template,
-        partition=together[0].partition,
-        paths=tuple(file.path for file in files),
-        bytes=sum(file.size for file in files),
+        paths=tuple(file.path for file in listed),
+        values=tuple(file.values for file in files),
+        typed=typed.of(files),
+        bytes=sum(file.size for file in listed),
         definitions=tuple(change.definition for change in together),
         folders=tuple(change.folder for change in together),
-        immutable={file.path: file for file in files if file.etag == IMMUTABLE},
+        immutable={file.path: file for file in listed if file.etag == IMMUTABLE},
     )
 
 
-def _compaction(template: Group, change: Change, shards: Sequence[str]) -> Job:
-    published = change.published
-    assert published is not None, "shards to rewrite come from a published generation"
-    rows = change.refresh.rows_of(shards)
-    sized = tuple((published.shard_path(shard), published.sizes[shard]) for shard in shards)
-    files = [FileStatus(*row.values()) for row in rows.select(["path", "size", "mtime_ms", "etag"]).to_pylist()]
-    return Job((change.index,), Compaction(sized, rows, _group(template, [change], files), change.moved_from))
+def _kept(change: Change, shards: Sequence[str]) -> list[BaseFile]:
+    """Return the base files that shards to rewrite hold."""
+    rows = change.segment.rows_of(shards).select(["values", "path", "size", "mtime_ms", "etag"]).to_pylist()
+    return [BaseFile(tuple(row.pop("values") or ()), FileStatus(**row)) for row in rows]
+
+
+def _compaction(
+    template: Group, typed: _Typed, number: int, change: Change, shards: Sequence[str], files: Sequence[BaseFile]
+) -> Job:
+    rows = change.segment.rows_of(shards)
+    sized = tuple((shard, change.sizes[shard]) for shard in shards)
+    former = {file.status.path: change.moved[file.status.path] for file in files if file.status.path in change.moved}
+    return Job((number,), Compaction(sized, rows, _group(template, typed, [change], files), former))

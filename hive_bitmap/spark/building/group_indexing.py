@@ -7,7 +7,7 @@ left unindexed with the reason; the rest of the group is indexed.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -24,10 +24,11 @@ from hive_bitmap.core.index import fingerprint, packed_rows, shard
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.index.fingerprint import Fingerprint
 from hive_bitmap.core.index.manifest import FILES
-from hive_bitmap.core.index.shard import Written
+from hive_bitmap.core.index.shard import Partitions, Written
 from hive_bitmap.core.index.table_schema import built_schema, shard_name
 from hive_bitmap.core.parallel import THREADS, map_parallel, prefetched
 from hive_bitmap.core.stores import FileStatus
+from hive_bitmap.core.table_info import Values
 from hive_bitmap.errors import FileChanged, Undecodable
 from hive_bitmap.spark.building.staged_values import ReadOptions
 
@@ -42,16 +43,18 @@ DENSE_CODES = 1 << 22  # up to this many possible codes are renumbered through a
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """Work item of a task: base files of one partition, which one shard of each index will cover.
+    """Work item of a task: base files, with distinct paths, which one shard of each index will cover.
 
-    `bytes` is the total size of the files as listed. `folders` holds the new generation of each of `definitions`.
-    `schema_crc` is the checksum of the base table's schema, which the manifest records for each file. `immutable` are
-    those of the files, by path, that are never written again: how the log of the table lists them. `fatal` are those at
-    which a library ends the process that reads them, by path, with the reason for the manifest.
+    `values` are the texts of the partition of each file, `typed` has a row of their typed values for each, None if the
+    table has no partitions. `bytes` is the total size of the files as listed. `folders` holds the new segment of each
+    of `definitions`. `schema_crc` is the checksum of the base table's schema, which the manifest records for each file.
+    `immutable` are those of the files, by path, that are never written again: how the log of the table lists them.
+    `fatal` are those at which a library ends the process that reads them, by path, with the reason for the manifest.
     """
 
-    partition: int
     paths: tuple[str, ...]
+    values: tuple[Values, ...]
+    typed: pa.Table | None
     bytes: int
     read_options: ReadOptions
     schema_crc: int
@@ -60,15 +63,27 @@ class Group:
     immutable: Mapping[str, FileStatus] = field(default_factory=dict)
     fatal: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def partitions(self) -> Partitions | None:
+        """The partition columns of the files, which are stored with their rows."""
+        return None if self.typed is None else Partitions(pa.array(self.paths, pa.string()), self.typed)
+
+    def of(self, paths: Sequence[str]) -> Group:
+        """Return the group with only these of its files."""
+        places = {path: number for number, path in enumerate(self.paths)}
+        numbers = [places[path] for path in paths]
+        typed = None if self.typed is None else self.typed.take(pa.array(numbers, pa.int64()))
+        return replace(self, paths=tuple(paths), values=tuple(self.values[at] for at in numbers), typed=typed)
+
 
 @dataclass(frozen=True, kw_only=True)
 class ShardReport:
     """What a task wrote for one index: manifest rows of the base files (schema FILES), and the shard, if any.
 
-    `partition` and `index` are numbers, in the build or in the group; `base_rows` counts rows of the base files.
+    `index` is the number of the index in the group, or of the new segment in the build; `base_rows` counts rows of the
+    base files.
     """
 
-    partition: int
     index: int
     files: pa.Table
     shard: str | None
@@ -221,12 +236,15 @@ def _write_shard(group: Group, index: int, indexed: Sequence[IndexedFile]) -> Sh
     written = shard.NOTHING
     if name:
         path = f"{group.folders[index]}/{name}"
-        written = shard.write(path, rows, definition)
+        written = shard.write(path, rows, definition, group.partitions)
         shard.let_read(path, [file.fingerprint.path for file in indexed])
-    files = pa.Table.from_pylist([_manifest_row(group, file, index, name) for file in indexed], schema=FILES)
+    values = dict(zip(group.paths, group.values, strict=True))
+    described = [
+        {**_manifest_row(group, file, index, name), "values": values[file.fingerprint.path]} for file in indexed
+    ]
+    files = pa.Table.from_pylist(described, schema=FILES)
     base_rows = sum(int(file.blocks.rows.sum()) for file in indexed)
     return ShardReport(
-        partition=group.partition,
         index=index,
         files=files,
         shard=name,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 
 from hive_bitmap.core.explaining.measures import by_reason, seconds, size
 from hive_bitmap.core.explaining.reports import Report, Reports
+from hive_bitmap.core.index.covered import Covered
 from hive_bitmap.core.index.definition import Definition
-from hive_bitmap.core.table_info import Table, Values, partition_name
+from hive_bitmap.core.table_info import Values, partition_name
 from hive_bitmap.spark.building.build_scope import BuildPlan, plan_rebuild
-from hive_bitmap.spark.building.partition_change import Change
 from hive_bitmap.spark.metastore.base_files import Spec
 from hive_bitmap.spark.tasks.distribution import parallelism
 
@@ -30,17 +30,14 @@ BUILD, REFRESH, DROP = "build", "refresh", "drop"
 class PartitionPreview:
     """What a rebuild would do for one partition of an index; `name` is empty if the table is not partitioned.
 
-    `what` is BUILD if nothing of the published generation would be kept, REFRESH, or DROP. `files` base files of
-    `bytes` bytes would be read, so many for each of the reasons in `why`. `shards_kept` existing shards would be kept
-    unchanged, and `shards_rewritten` of them rewritten without reading base files.
+    `what` is BUILD if the index covers no file of it, REFRESH, or DROP if the table no longer has it. `files` base
+    files of `bytes` bytes would be read, so many for each of the reasons in `why`.
     """
 
     name: str
     what: str
     files: int = 0
     bytes: int = 0
-    shards_kept: int = 0
-    shards_rewritten: int = 0
     why: tuple[tuple[str, int], ...] = ()
 
 
@@ -48,13 +45,16 @@ class PartitionPreview:
 class Preview(Report):
     """What a rebuild would do for one index: the `partitions` that would change; `untouched` counts the others.
 
-    `seconds` is roughly how long it would take, if its index were built alone.
+    `seconds` is roughly how long it would take, if its index were built alone. Of the shards, `shards_kept` would be
+    linked into other segments, and `shards_rewritten` read and written again, without reading base files.
     """
 
     definition: Definition
     partitions: tuple[PartitionPreview, ...]
     untouched: int
     seconds: float = 0.0
+    shards_kept: int = 0
+    shards_rewritten: int = 0
 
     @property
     def files(self) -> int:
@@ -115,34 +115,38 @@ def preview(
 
 def preview_of(planned: BuildPlan, number: int, cores: int) -> Preview:
     """Return what a build does for the index of this number, `cores` tasks at once."""
-    changes = planned.changes_of(number)
-    changed = [_partition(planned.base, change) for change in changes if not change.refresh.up_to_date]
-    dropped = [PartitionPreview(name=_name(planned.base, values), what=DROP) for values in planned.dropped(number)]
-    took = _seconds(changes, sum(one.bytes for one in changed), cores)
-    return Preview(planned.scopes[number].definition, (*changed, *dropped), len(changes) - len(changed), took)
-
-
-def _seconds(changes: Sequence[Change], to_read: int, cores: int) -> float:
-    """Estimate how long reading so many bytes takes, with as many rows of the index to a byte as there are already."""
-    known = [change.published for change in changes if change.published is not None]
-    indexed = sum(pc.sum(one.files["size"]).as_py() or 0 for one in known)
-    rows = sum(pc.sum(one.shards["rows"]).as_py() or 0 for one in known)
-    new_rows = rows * to_read / indexed if indexed > 0 else 0
-    return (JOB_SECONDS if to_read else 0.0) + (to_read * BYTE_SECONDS + new_rows * ROW_SECONDS) / cores
-
-
-def _partition(base: Table, change: Change) -> PartitionPreview:
-    refresh = change.refresh
-    return PartitionPreview(
-        name=_name(base, change.source.values),
-        what=BUILD if change.published is None else REFRESH,
-        files=len(refresh.read),
-        bytes=sum(file.size for file in refresh.read),
-        shards_kept=len(refresh.linked),
-        shards_rewritten=sum(len(shards) for shards in refresh.rewritten),
-        why=tuple(Counter(refresh.why).most_common()),
+    scope, segments = planned.scopes[number], [change.segment for change in planned.changes_of(number)]
+    known, listed = scope.before.covered, scope.listing
+    read: dict[Values, list[tuple[int, str]]] = defaultdict(list)
+    for one in segments:
+        for at, why in zip(one.read, one.why, strict=True):
+            read[listed.partitions[listed.partition[at]]].append((int(listed.sizes[at]), why))
+    columns = [column.name for column in planned.base.partition_columns]
+    covered = frozenset() if scope.before.full else frozenset(known.partitions)
+    changed = [
+        PartitionPreview(
+            name=partition_name(columns, values),
+            what=REFRESH if values in covered else BUILD,
+            files=len(files),
+            bytes=sum(bytes for bytes, _ in files),
+            why=tuple(Counter(why for _, why in files).most_common()),
+        )
+        for values, files in read.items()
+    ]
+    dropped = [PartitionPreview(name=partition_name(columns, values), what=DROP) for values in scope.dropped]
+    took = _seconds(known, sum(one.bytes for one in changed), cores)
+    return Preview(
+        scope.definition,
+        (*changed, *dropped),
+        len(listed.partitions) - len(changed),
+        took,
+        sum(len(one.linked) for one in segments),
+        sum(len(shards) for one in segments for shards in one.rewritten),
     )
 
 
-def _name(base: Table, values: Values) -> str:
-    return partition_name([column.name for column in base.partition_columns], values)
+def _seconds(known: Covered, to_read: int, cores: int) -> float:
+    """Estimate how long reading so many bytes takes, with as many rows of the index to a byte as there are already."""
+    indexed, rows = (pc.sum(column).as_py() or 0 for column in (known.files["size"], known.shards["rows"]))
+    new_rows = rows * to_read / indexed if indexed > 0 else 0
+    return (JOB_SECONDS if to_read else 0.0) + (to_read * BYTE_SECONDS + new_rows * ROW_SECONDS) / cores

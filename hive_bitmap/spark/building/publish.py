@@ -1,26 +1,29 @@
-"""Publishing: each table or partition is switched to its new generation in the metastore, and the old one is retired.
+"""Publishing: the slots of an index table are moved to its new segments, and what these replace is retired.
 
-Readers see either the old or the new generation. If the metastore fails on the way, new generations that it does not
-reference are deleted; if it cannot even be asked, that is left to `clean`.
+All slots that change are moved at once where the session can, so readers see the state before or after. If the
+metastore fails on the way, new segments that it does not reference are deleted; if it cannot even be asked, that is
+left to `clean`.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from types import MappingProxyType
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from hive_bitmap.core.index import deletion, generation, listing_digest, roots
-from hive_bitmap.core.index.definition import Definition, from_table, stored_columns, to_properties
+from hive_bitmap.core import stores
+from hive_bitmap.core.index import deletion, generation, roots, slots
+from hive_bitmap.core.index.definition import SEGMENT, Definition, from_table, stored_columns, to_properties
 from hive_bitmap.core.index.generation import State
+from hive_bitmap.core.index.slots import Slots
 from hive_bitmap.core.parallel import map_parallel
 from hive_bitmap.core.table_info import Table, Values
 from hive_bitmap.errors import BuildFailed, StoreError, Unsupported
 from hive_bitmap.spark.metastore import alter_table, metastore
 from hive_bitmap.spark.metastore.identity import metastore_id
+from hive_bitmap.spark.metastore.protocol import Changes
 from hive_bitmap.spark.registry import catalog
 from hive_bitmap.spark.registry.catalog import Index
 
@@ -28,28 +31,31 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
+DISCOVER = "discover.partitions"  # a property by which Hive's metastore may add and drop partitions by their folders
+
+
+MOST_ROUNDS = 5  # in which slots are moved, while other builds move them too
+
+
+class NotPublished(BuildFailed):
+    """A build that was not published, or not all of it; its files are deleted, or left to `clean`."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Switch:
-    """The metastore changes for one index: new generations (`folders`) by partition, and partitions to drop.
+class Publication:
+    """The metastore changes for one index: the folders of `new` segments, and those to which no slot may point then.
 
-    `listings` are the `listing_digest` to record, of new generations and of others. Other partitions stay unchanged.
-    The table of a `created` index may not exist yet; any other must exist. `former` is the definition that the table
-    of an index has before the index gets another root, in a copied metastore.
+    `kept` are the folders of other segments, as they were when the build was planned. The table of a `created` index
+    may not exist yet; any other must exist. `former` is the definition that the table of an index has before the index
+    gets another root, in a copied metastore.
     """
 
     definition: Definition
-    folders: Mapping[Values, str]
-    listings: Mapping[Values, str] = field(default_factory=dict)
-    dropped: Collection[Values] = ()
+    new: tuple[str, ...]
+    gone: frozenset[str] = frozenset()
+    kept: frozenset[str] = frozenset()
     created: bool = False
     former: Definition | None = None
-
-    @property
-    def properties(self) -> dict[Values, dict[str, str]]:
-        """What is recorded in the metastore, by partition."""
-        return {values: {listing_digest.PROPERTY: digest} for values, digest in self.listings.items()}
 
 
 @dataclass(frozen=True)
@@ -65,21 +71,24 @@ class Doomed:
     refusal: str = ""
 
 
-def publish(spark: SparkSession, base: Table, switches: Sequence[Switch]) -> None:
-    """Switch indexes of a table to new generations, one index after the other.
+def publish(spark: SparkSession, base: Table, publications: Sequence[Publication]) -> bool:
+    """Publish new segments of indexes of a table, one index after the other.
 
-    Raise BuildFailed if the metastore fails or an index was dropped meanwhile. It says which indexes are published and
-    which are not; new generations that are not published are deleted.
+    Return whether the indexes have no other segments than they were planned to have. Raise NotPublished if the
+    metastore fails or an index was dropped meanwhile. It says which indexes are published and which are not; new
+    segments that are not published are deleted.
     """
+    alone = True
     with catalog.changing():
-        for done, switch in enumerate(switches):
+        for done, one in enumerate(publications):
             try:
-                _publish(spark, base, switch)
+                alone = _publish(spark, base, one) and alone
             except Exception as e:  # no narrower class: without py4j (Spark Connect) its errors cannot be imported
-                switched = _discard(spark, switch)
-                for later in switches[done + 1 :]:
-                    _delete_new(spark, later, list(later.folders.values()))
-                raise BuildFailed(_failure(switches, done, switched, e)) from e
+                known = _discard(spark, one)
+                for later in publications[done + 1 :]:
+                    _delete_new(spark, later, later.new)
+                raise NotPublished(_failure(publications, done, known, e)) from e
+    return alone
 
 
 def doomed(spark: SparkSession, index: Index, indexes: Iterable[Index]) -> Doomed:
@@ -126,72 +135,79 @@ def drop(spark: SparkSession, base: Table | None, index: Doomed) -> None:
         ) from e
 
 
-def index_table(
-    base: Table, definition: Definition, location: str, more: Mapping[str, str] = MappingProxyType({})
-) -> Table:
-    """Return the index table to create, which Hive reads too, unless there is a timestamp_ntz column.
-
-    `more` are properties besides those of the definition.
-    """
-    keys = (*definition.columns, *base.partition_columns)
+def index_table(definition: Definition) -> Table:
+    """Return the index table to create, which Hive reads too, unless there is a timestamp_ntz column."""
+    columns = (*definition.columns, *stored_columns(definition))
     comment = {"comment": definition.comment} if definition.comment else {}
     return Table(
         database=definition.database,
         name=definition.index_table,
         kind="EXTERNAL",
-        provider="parquet" if any(column.type == "timestamp_ntz" for column in keys) else "hive",
-        columns=(*definition.columns, *stored_columns(definition)),
-        partition_columns=base.partition_columns,
-        location=location,
-        properties={**to_properties(definition), **more, **comment},
+        provider="parquet" if any(column.type == "timestamp_ntz" for column in columns) else "hive",
+        columns=columns,
+        partition_columns=(SEGMENT,),
+        location=definition.root,
+        properties={**to_properties(definition), DISCOVER: "false", **comment},
     )
 
 
-def _publish(spark: SparkSession, base: Table, switch: Switch) -> None:
-    table = _index_table(spark, base, switch)
-    if not switch.folders and not switch.dropped:
-        _record(spark, table, switch)
-        return
-    before = catalog.published_generations(spark, Index(definition=switch.definition, table=table))
-    after = set(before.values())
-    if switch.dropped or any(before.get(values) != folder for values, folder in switch.folders.items()):
-        alter_table.switch(spark, table, before, switch.folders, switch.dropped, switch.properties)
-        after = _referenced(spark, switch.definition)
+def _publish(spark: SparkSession, base: Table, one: Publication) -> bool:
+    definition = one.definition
+    table = _index_table(spark, base, one)
+    before = catalog.places(spark, table)
+    empty = slots.make_empty_folder(definition.root, stores.permissions_of(definition.root))
+    after = _moved(spark, table, one, empty)
     try:
         mine = metastore_id(spark)
-        if refusal := roots.refusal(switch.definition, mine):
-            log.warning("index %s is published, but nothing is deleted: %s", switch.definition.name, refusal)
-            return
-        # A new generation of this build is among them if another build has replaced it already.
-        replaced = {*before.values(), *switch.folders.values()} - after
-        replaced = {folder for folder in replaced if generation.belongs_to(folder, switch.definition)}
-        _retire(spark, switch.definition, replaced)
-        parents = {folder.rpartition("/")[0] for folder in (*switch.folders.values(), *replaced)}
-        old = generation.superseded(generation.in_folders(sorted(parents)), after, switch.definition)
+        if refusal := roots.refusal(definition, mine):
+            log.warning("index %s is published, but nothing is deleted: %s", definition.name, refusal)
+            return True
+        # A new segment of this build is among them if another build has replaced it already.
+        live = _referenced(spark, definition)
+        replaced = {*before, *one.new} - live
+        replaced = {folder for folder in replaced if generation.belongs_to(folder, definition)}
+        _retire(spark, definition, replaced)
+        old = generation.superseded(generation.all_below(definition.root), live, definition)
         for folder in old:
-            log.info("deleting the superseded generation %s", folder)
-        for left in deletion.delete(old, switch.definition, mine):
-            log.warning("a generation that was superseded stays: %s", left.why)
+            log.info("deleting the superseded segment %s", folder)
+        for left in deletion.delete(old, definition, mine):
+            log.warning("a segment that was superseded stays: %s", left.why)
     except (OSError, StoreError) as e:
-        log.warning("index %s is published, but what it replaced is left to clean: %s", switch.definition.name, e)
+        log.warning("index %s is published, but what it replaced is left to clean: %s", definition.name, e)
+    return set(slots.segments(after, definition)) == {*one.kept, *one.new}
 
 
-def _record(spark: SparkSession, table: Table, switch: Switch) -> None:
-    """Record the listings of generations that stay, in few metastore calls; without, the next refresh looks again."""
-    if not switch.listings:
-        return
-    try:
-        alter_table.switch(spark, table, {}, {}, (), switch.properties)
-    except Exception as e:  # noqa: BLE001 - as above
-        log.warning("index %s is up to date, but that could not be recorded: %s", switch.definition.name, _cause(e))
+def _moved(spark: SparkSession, table: Table, one: Publication, empty: str) -> Slots:
+    """Move the slots of an index until they are as this build wants them; return them.
+
+    Another build may move them too: what it takes from this one is put into other slots.
+    """
+    for _ in range(MOST_ROUNDS):
+        now = catalog.slots_of(spark, table)
+        made = slots.moves(now, empty, one.new, one.gone)
+        if now and not made.moved:
+            return now
+        added = dict.fromkeys(made.added or (() if now else (0,)), empty)
+        changes = Changes(
+            added={_values(number): folder for number, folder in added.items()},
+            vacated={_values(number): empty for number in made.vacated},
+            moved={_values(number): folder for number, folder in made.moved.items()},
+        )
+        alter_table.change(spark, table, changes)
+        catalog.clear_caches()
+    return catalog.slots_of(spark, table)
 
 
-def _index_table(spark: SparkSession, base: Table, switch: Switch) -> Table:
-    """Return the index table with the definition of the new generations; create or replace it if need be."""
-    definition = switch.definition
-    location = switch.folders.get((), definition.root)
-    if switch.created:
-        made = index_table(base, definition, location, switch.properties.get((), {}))
+def _values(number: int) -> Values:
+    """Return the partition values of a slot."""
+    return (str(number),)
+
+
+def _index_table(spark: SparkSession, base: Table, one: Publication) -> Table:
+    """Return the index table with the definition of the new segments; create or replace it if need be."""
+    definition = one.definition
+    if one.created:
+        made = index_table(definition)
         is_new = alter_table.create(spark, made)
         if not definition.has_default_table:
             catalog.point_to(spark, base, {definition.index_table}, set())
@@ -201,29 +217,34 @@ def _index_table(spark: SparkSession, base: Table, switch: Switch) -> Table:
     if not found:
         raise BuildFailed(f"index {definition.name} on {definition.full_table} was dropped while it was built")
     [table] = found
-    if not _is_same(table, switch.former or definition):
+    if not _is_same(table, one.former or definition):
         raise BuildFailed(
             f"another build has created index {definition.name} on {definition.full_table} since this one began"
         )
     owner = from_table(table)
-    if owner is not None and owner.encoding != definition.encoding:
-        return _replace_table(spark, base, table, replace(switch, definition=_as_set(owner, definition)))
-    if owner is None or switch.former is not None:
+    if owner is not None and (owner.encoding != definition.encoding or owner.is_former):
+        return _replace_table(spark, table, replace(one, definition=_as_set(owner, definition)))
+    if owner is None or one.former is not None:
         as_built = definition if owner is None else replace(owner, id=definition.id, root=definition.root)
         alter_table.set_properties(spark, table, to_properties(as_built))
-        if table.partition_columns:
+        if table.location != as_built.root:
             whole = replace(table, partition_columns=())
-            alter_table.switch(spark, whole, {(): table.location}, {(): as_built.root}, ())
-    elif not owner.id:
-        alter_table.set_properties(spark, table, to_properties(replace(owner, id=definition.id)))
+            alter_table.change(spark, whole, Changes(moved={(): as_built.root}))
     return table
 
 
 def _as_set(current: Definition, built: Definition) -> Definition:
-    """Return the definition of an index in its new encoding, with what was set while it was built."""
+    """Return the definition of an index in its new encoding and format, with what was set while it was built."""
     later = "" if current.next_encoding == built.encoding else current.next_encoding
     return replace(
-        current, id=built.id, root=built.root, columns=built.columns, encoding=built.encoding, next_encoding=later
+        current,
+        id=built.id,
+        root=built.root,
+        columns=built.columns,
+        encoding=built.encoding,
+        next_encoding=later,
+        partitioned_by=built.partitioned_by,
+        version=built.version,
     )
 
 
@@ -241,12 +262,12 @@ def _is_there(spark: SparkSession, definition: Definition) -> bool:
     return any(table.kind == "EXTERNAL" and _is_same(table, definition) for table in found)
 
 
-def _replace_table(spark: SparkSession, base: Table, table: Table, switch: Switch) -> Table:
-    """Replace the index table by one with the columns of another encoding; return the new one.
+def _replace_table(spark: SparkSession, table: Table, one: Publication) -> Table:
+    """Replace the index table by one with other columns; return the new one.
 
     The new table is created under another name before the old one is dropped, so that one of the two always exists.
     """
-    definition = switch.definition
+    definition = one.definition
     new = replace(definition, index_table=roots.next_table(definition))
     for there in metastore.describe_many(spark, new.database, [new.index_table]):
         if not _is_replacement(there, definition):
@@ -254,14 +275,14 @@ def _replace_table(spark: SparkSession, base: Table, table: Table, switch: Switc
                 f"table {there.full_name} has the name that index {new.name} needs for its new table: rename it"
             )
         alter_table.drop(spark, there)
-    made = index_table(base, new, switch.folders.get((), definition.root))
-    alter_table.create(spark, replace(made, owner=table.owner))  # else a refresh of a server's own would take it
+    alter_table.create(spark, replace(index_table(new), owner=table.owner))  # else a server's refresh would take it
     [created] = metastore.describe_many(spark, definition.database, [new.index_table])
-    alter_table.switch(spark, created, {(): created.location}, switch.folders, (), switch.properties)
-    before = catalog.published_generations(spark, Index(definition=definition, table=table))
+    empty = slots.make_empty_folder(definition.root, stores.permissions_of(definition.root))
+    _moved(spark, created, replace(one, definition=new), empty)
+    before = catalog.places(spark, table)
     alter_table.drop(spark, table)
     alter_table.rename(spark, created, definition.index_table)
-    _retire(spark, definition, before.values())
+    _retire(spark, definition, (folder for folder in before if generation.belongs_to(folder, definition)))
     return replace(created, name=definition.index_table)
 
 
@@ -272,9 +293,8 @@ def drop_remains(spark: SparkSession, definition: Definition, *, of_others: bool
     """
     for table in metastore.describe_many(spark, definition.database, [roots.next_table(definition)]):
         if _is_replacement(table, definition):
-            index = Index(definition=definition, table=table)
-            [*folders] = () if of_others else catalog.published_generations(spark, index).values()
-            if not any(generation.usage(folder).state is State.BUILDING for folder in folders[:1]):  # of one build all
+            folders = [] if of_others else filter(generation.is_generation, catalog.places(spark, table))
+            if not any(generation.usage(folder).state is State.BUILDING for folder in folders):
                 alter_table.drop(spark, table)
 
 
@@ -290,20 +310,20 @@ def _retire(spark: SparkSession, definition: Definition, folders: Iterable[str])
         map_parallel(lambda folder: generation.retire(folder, definition), folders)
 
 
-def _delete_new(spark: SparkSession, switch: Switch, folders: Sequence[str]) -> None:
-    """Delete new generations that are not published, and the root of an index that was not created, or dropped."""
+def _delete_new(spark: SparkSession, one: Publication, folders: Sequence[str]) -> None:
+    """Delete new segments that are not published, and the root of an index that was not created, or dropped."""
     mine = metastore_id(spark)
-    deletion.delete(folders, switch.definition, mine)
-    if switch.created:
-        deletion.remove_root(switch.definition, mine)
+    deletion.delete(folders, one.definition, mine)
+    if one.created:
+        deletion.remove_root(one.definition, mine)
 
 
-def _discard(spark: SparkSession, switch: Switch) -> int | None:
-    """Delete the new generations that the metastore does not reference; return how many it does.
+def _discard(spark: SparkSession, one: Publication) -> int | None:
+    """Delete the new segments that the metastore does not reference; return how many it does.
 
     Return None if the metastore does not answer; then `clean` has to delete them.
     """
-    definition, new = switch.definition, list(switch.folders.values())
+    definition, new = one.definition, one.new
     try:
         live = _referenced(spark, definition)
         is_there = _is_there(spark, definition)
@@ -312,7 +332,7 @@ def _discard(spark: SparkSession, switch: Switch) -> int | None:
         _retire(spark, definition, new)  # harmless for one that was published after all
         return None
     unpublished = [folder for folder in new if folder not in live]
-    _delete_new(spark, replace(switch, created=not is_there), unpublished)
+    _delete_new(spark, replace(one, created=not is_there), unpublished)
     return sum(folder in live for folder in new)
 
 
@@ -324,19 +344,18 @@ def _referenced(spark: SparkSession, definition: Definition) -> set[str]:
     if all(table.name != definition.index_table for table in found):
         others = catalog.indexes_of_database(spark, definition.database)
         found += [index.table for index in others if index.definition.root == definition.root]
-    published = [catalog.published_generations(spark, Index(definition=definition, table=table)) for table in found]
-    return {folder for by_partition in published for folder in by_partition.values()}
+    return {folder for table in found for folder in catalog.places(spark, table)}
 
 
-def _failure(switches: Sequence[Switch], done: int, switched: int | None, error: Exception) -> str:
+def _failure(publications: Sequence[Publication], done: int, known: int | None, error: Exception) -> str:
     """Return a message that says which indexes are published, which are not, and why."""
-    names = [switch.definition.name for switch in switches]
+    names = [one.definition.name for one in publications]
     published = f"; published before it: {', '.join(names[:done])}" if done else ""
     later = f"; not published: {', '.join(names[done + 1 :])}" if names[done + 1 :] else ""
-    state = "nothing of it stays" if switches[done].created else "its old state stays"
-    if switched:
-        state += f", but for {switched:,} of {len(switches[done].folders):,} partitions that are switched"
-    left = "; what was built of it is left to clean" if switched is None else ""
+    state = "nothing of it stays" if publications[done].created else "its old state stays"
+    if known:
+        state += f", but for {known:,} of {len(publications[done].new):,} new segments"
+    left = "; what was built of it is left to clean" if known is None else ""
     return f"index {names[done]} could not be published, {state}: {_cause(error)}{left}{published}{later}"
 
 

@@ -7,7 +7,7 @@ they hold as much together. If a shard turns out to be damaged, its base files a
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,17 +26,18 @@ from hive_bitmap.spark.building.group_indexing import SHARD_BYTES, Group, ShardR
 
 @dataclass(frozen=True)
 class Compaction:
-    """Work item of a task: shards of one generation to rewrite into one new shard.
+    """Work item of a task: shards of published segments to rewrite into one new shard.
 
-    `shards` are their paths and sizes, `files` the manifest rows of the base files to keep. `group` describes how to
-    index these files if a shard is damaged; it has one definition and the folder of the new shard. The base files were
-    moved from the folder `moved_from` to another one, unless that is "".
+    `shards` are their paths and sizes, `files` the manifest rows of the base files to keep, with paths of shards.
+    `group` describes these files, and how to index them if a shard is damaged; it has one definition and the folder of
+    the new shard. `former` are the paths that the rows of the shards have for files that were moved since, by their
+    present paths.
     """
 
     shards: tuple[tuple[str, int], ...]
     files: pa.Table
     group: Group
-    moved_from: str = ""
+    former: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def bytes(self) -> int:
@@ -49,10 +50,10 @@ def compact_shards(item: Compaction) -> list[ShardReport]:
 
     Files that were moved are looked at first: one that is not as it was indexed is indexed again.
     """
-    if item.moved_from:
-        there = pa.array([Fingerprint.of(row).confirmed() for row in item.files.to_pylist()])
-        others = tuple(item.files.filter(pc.invert(there))["path"].to_pylist())
-        again = index_group(replace(item.group, paths=others)) if others else []
+    if item.former:
+        there = pa.array([Fingerprint.of(row).confirmed() for row in item.files.to_pylist()], pa.bool_())
+        others = item.files.filter(pc.invert(there))["path"].to_pylist()
+        again = index_group(item.group.of(others)) if others else []
         return [*_compacted(replace(item, files=item.files.filter(there))), *again]
     return _compacted(item)
 
@@ -72,14 +73,13 @@ def _compacted(item: Compaction) -> list[ShardReport]:
     if waiting:
         reports.append(_write(item, waiting))
     if damaged:
-        reports += index_group(replace(item.group, paths=tuple(_files_of(item, damaged)["path"].to_pylist())))
+        reports += index_group(item.group.of(_files_of(item, damaged)["path"].to_pylist()))
     return reports
 
 
 def _files_of(item: Compaction, paths: Sequence[str]) -> pa.Table:
     """Return the manifest rows of the kept files in these shards."""
-    names = pa.array([path.rpartition("/")[2] for path in paths], pa.string())
-    return item.files.filter(pc.is_in(item.files["shard"], value_set=names))
+    return item.files.filter(pc.is_in(item.files["shard"], value_set=pa.array(paths, pa.string())))
 
 
 def _rows(item: Compaction, path: str, size: int) -> pa.Table:
@@ -87,7 +87,7 @@ def _rows(item: Compaction, path: str, size: int) -> pa.Table:
     definition, kept = item.group.definitions[0], _files_of(item, [path])["path"]
 
     def wanted(rows: pa.Table) -> pa.Table:
-        if item.moved_from:
+        if item.former:
             rows = rows.set_column(rows.schema.get_field_index(BUCKET.name), BUCKET, _moved(rows[BUCKET.name], item))
         return packed_rows.packed(rows.filter(pc.is_in(rows[BUCKET.name], value_set=kept)), definition)
 
@@ -99,11 +99,8 @@ def _rows(item: Compaction, path: str, size: int) -> pa.Table:
 
 def _moved(paths: pa.ChunkedArray, item: Compaction) -> pa.ChunkedArray:
     """Return the paths of base files where these are now."""
-    now = {path.rpartition("/")[2]: path for path in item.files["path"].to_pylist()}
-    parted = ((path, *path.rpartition("/")[::2]) for path in paths.unique().to_pylist())
-    moved = {path: now.get(name, path) if folder == item.moved_from else path for path, folder, name in parted}
-    old, new = pa.array(moved.keys(), pa.string()), pa.array(moved.values(), pa.string())
-    return new.take(pc.index_in(paths, value_set=old).combine_chunks())
+    old, new = pa.array(item.former.values(), pa.string()), pa.array(item.former.keys(), pa.string())
+    return pc.coalesce(new.take(pc.index_in(paths, value_set=old).combine_chunks()), paths)
 
 
 def shard_rows(definition: Definition, path: str, size: int) -> pa.Table:
@@ -128,7 +125,7 @@ def _row_groups(definition: Definition, path: str, size: int) -> Iterator[pa.Tab
             if counted is not None and len(counted) != file.metadata.num_rows:
                 raise ValueError(f"it has {file.metadata.num_rows:,} rows and {len(counted):,} cardinalities")
             for number in range(file.num_row_groups):
-                rows = file.read_row_group(number)
+                rows = file.read_row_group(number, [name for name in schema.names if name != CARDINALITY.name])
                 if counted is not None:
                     rows = rows.append_column(CARDINALITY, counted.slice(first, rows.num_rows))
                 first += rows.num_rows
@@ -145,14 +142,13 @@ def _write(item: Compaction, waiting: Mapping[str, pa.Table]) -> ShardReport:
         rows = shard.sort(rows, [*definition.column_names, *places])
     name = shard_name(item.group.folders[0])
     path = f"{item.group.folders[0]}/{name}"
-    written = shard.write(path, rows, definition)
+    written = shard.write(path, rows, definition, item.group.partitions)
     shard.let_read(path, list(waiting))
     files = _files_of(item, list(waiting))
     names = pa.repeat(pa.scalar(name, pa.string()), files.num_rows)
     files = files.set_column(files.schema.get_field_index("shard"), FILES.field("shard"), names)
     base_rows = pc.sum(pc.list_flatten(files["rows"])).as_py() or 0
     return ShardReport(
-        partition=item.group.partition,
         index=0,
         files=files,
         shard=name,

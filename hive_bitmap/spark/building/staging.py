@@ -27,7 +27,7 @@ from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.core.stores.paths import parent
 from hive_bitmap.core.table_info import Table, Values, quote, string_expression
 from hive_bitmap.errors import BuildFailed, Undecodable, Unsupported
-from hive_bitmap.spark.building.partition_change import Change
+from hive_bitmap.spark.building.segment_change import Change
 from hive_bitmap.spark.building.staged_values import LIST, STAGED
 from hive_bitmap.spark.metastore.base_files import Source
 from hive_bitmap.spark.metastore.file_listing import format_of, why_unsupported
@@ -47,10 +47,11 @@ MOST_NAMED = 1000  # most partitions in a WHERE; for more of them Spark reads th
 
 
 def for_build(spark: SparkSession, base: Table, busy: Sequence[Change]) -> AbstractContextManager[str]:
-    """Return `staged` for the files that a build reads, in the first of its new generations."""
+    """Return `staged` for the files that a build reads, in the first of its new segments."""
     files: dict[Values, dict[str, FileStatus]] = defaultdict(dict)
     for change in busy:
-        files[change.source.values].update({file.path: file for file in change.refresh.read})
+        for file in change.read:
+            files[file.values][file.status.path] = file.status
     wanted = [Source(values, "", tuple(found.values())) for values, found in files.items() if found]
     folder = busy[0].folder if busy else ""
     return staged(spark, base, wanted, [change.definition for change in busy], folder)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from hive_bitmap.core.table_info import Table, Values
+from hive_bitmap.core.table_info import Table
 from hive_bitmap.spark.metastore import metastore
 from hive_bitmap.spark.metastore.protocol import Changes
 
@@ -46,18 +45,6 @@ def set_properties(
     metastore.of(spark).set_properties(spark, table, properties, unset)
 
 
-def switch(
-    spark: SparkSession,
-    table: Table,
-    before: Mapping[Values, str],
-    folders: Mapping[Values, str],
-    gone: Collection[Values],
-    properties: Mapping[Values, Mapping[str, str]] = MappingProxyType({}),
-) -> None:
-    """Set the locations of a table or of its partitions, add missing partitions, and drop the partitions in `gone`.
-
-    `before` are the current locations by partition values, `folders` the new ones; an unpartitioned table has the key
-    (). `properties` are set of these and of other partitions. All of it is one batch, of which the change of each
-    table or partition is atomic (`Metastore.change`).
-    """
-    metastore.of(spark).change(spark, table, Changes.between(before, folders, gone, properties))
+def change(spark: SparkSession, table: Table, changes: Changes) -> None:
+    """Add and move partitions of a table, or move the table, in one batch (`Metastore.change`)."""
+    metastore.of(spark).change(spark, table, changes)

@@ -75,16 +75,14 @@ class JvmMetastore(SqlMetastore):
             return super().create_table(spark, table)
 
     def _move(self, spark: SparkSession, verbatim: SparkSession, table: Table, changes: Changes) -> None:
-        """Move partitions and set their properties, AT_ONCE of them in one call, which is one transaction."""
-        if not changes.moved and not changes.properties:
+        """Move partitions, AT_ONCE of them in one call, which is one transaction."""
+        if not changes.moved:
             return
         jvm, changed = bridge(spark), []
         for partition in _partitions(spark, table):
             values = _values(table, partition)
             if values in changes.moved:
                 partition["storage"]["locationUri"] = quote(changes.moved[values], safe="/:@")
-            if values in changes.moved or values in changes.properties:
-                partition["parameters"].update(changes.properties.get(values, {}))
                 changed.append({**partition, "stats": None})
         for start in range(0, len(changed), table_ddl.AT_ONCE):
             batch = json.dumps(changed[start : start + table_ddl.AT_ONCE])

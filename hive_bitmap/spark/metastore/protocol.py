@@ -14,43 +14,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Changes:
-    """One batch of changes to the places and properties of a table, by partition values.
+    """One batch of changes to the places of a table or of its partitions, by partition values.
 
-    A table without partitions has the values (): it is `moved`, and neither added nor dropped. `properties` are set
-    beside those that a partition has. A publication is one such batch.
+    A table without partitions has the values (): it is `moved`. First partitions are `added`. Then a session that can
+    moves all the `moved` ones at once. One that cannot first moves those that are `vacated` to the places which these
+    say.
     """
 
     added: Mapping[Values, str] = field(default_factory=dict)
+    vacated: Mapping[Values, str] = field(default_factory=dict)
     moved: Mapping[Values, str] = field(default_factory=dict)
-    dropped: Sequence[Values] = ()
-    properties: Mapping[Values, Mapping[str, str]] = field(default_factory=dict)
-
-    @classmethod
-    def between(
-        cls,
-        before: Mapping[Values, str],
-        folders: Mapping[Values, str],
-        gone: Collection[Values] = (),
-        properties: Mapping[Values, Mapping[str, str]] | None = None,
-    ) -> Changes:
-        """Return the changes that turn the folders `before` into `folders`, and drop the partitions in `gone`.
-
-        >>> made = Changes.between({("1",): "a", ("2",): "b"}, {("1",): "a", ("2",): "B", ("4",): "D"}, [("5",)])
-        >>> made.added, made.moved, made.dropped
-        ({('4',): 'D'}, {('2',): 'B'}, [])
-        """
-        there = {(), *before}
-        return cls(
-            added={values: folder for values, folder in folders.items() if values not in there},
-            moved={v: folder for v, folder in folders.items() if v in there and before.get(v) != folder},
-            dropped=[values for values in gone if values in before],
-            properties=properties or {},
-        )
-
-    @property
-    def moves(self) -> bool:
-        """Whether partitions, or the table itself, lie elsewhere afterwards."""
-        return bool(self.added or self.moved or self.dropped)
 
 
 class Metastore(Protocol):
@@ -110,12 +83,10 @@ class Metastore(Protocol):
         """
 
     def change(self, spark: SparkSession, table: Table, changes: Changes) -> None:
-        """Carry out a batch: add partitions, move those that exist, drop partitions.
+        """Carry out a batch: add partitions, then move those that exist.
 
-        A partition that is there already is not added again, one that is gone is not dropped again. The change of each
-        partition is atomic. Partitions are moved together with their properties as far as the session can; a session
-        that cannot set properties of partitions leaves them unchanged. Afterwards the session lists the table's files
-        again.
+        A partition that is there already is not added again. Partitions are moved in one change of the metastore as far
+        as the session can, and keep no statistics. Afterwards the session lists the table's files again.
         """
 
     def forget_files(self, spark: SparkSession, table: Table) -> None:

@@ -99,21 +99,19 @@ class SqlMetastore:
         if not table.partition_columns:
             for statement in table_ddl.moving(table, changes.moved):
                 spark.sql(statement)
-            self.set_properties(spark, table, changes.properties.get((), {}), ())
             return
         with verbatim_partitions(spark) as verbatim:
             for statement in table_ddl.adding(table, changes.added):
                 verbatim.sql(statement)
             self._move(spark, verbatim, table, changes)
-            for statement in table_ddl.dropping(table, changes.dropped):
-                verbatim.sql(statement)
-        if changes.moves:
-            spark.catalog.refreshTable(table.spark_name)
+        spark.catalog.refreshTable(table.spark_name)
 
     def _move(self, spark: SparkSession, verbatim: SparkSession, table: Table, changes: Changes) -> None:
-        """Move partitions, one by one; SQL cannot set their properties."""
-        for statement in table_ddl.moving(table, changes.moved):
-            verbatim.sql(statement)
+        """Move partitions one by one, those that are vacated first: a reader may miss rows, but sees none twice."""
+        left = {values: folder for values, folder in changes.moved.items() if folder != changes.vacated.get(values)}
+        for folders in (changes.vacated, left):
+            for statement in table_ddl.moving(table, folders):
+                verbatim.sql(statement)
 
     def forget_files(self, spark: SparkSession, table: Table) -> None:
         spark.catalog.refreshTable(table.spark_name)

@@ -71,13 +71,6 @@ def adding(table: Table, new: Mapping[Values, str]) -> Iterator[str]:
         yield f"ALTER TABLE {table.spark_name} ADD IF NOT EXISTS {' '.join(batch)}"
 
 
-def dropping(table: Table, dropped: Iterable[Values]) -> Iterator[str]:
-    """Yield the statements that drop partitions, AT_ONCE in each."""
-    specs = [f"PARTITION {partition_spec(table, values)}" for values in dropped]
-    for batch in _batches(specs):
-        yield f"ALTER TABLE {table.spark_name} DROP IF EXISTS {', '.join(batch)}"
-
-
 def _if_exists(if_exists: bool) -> str:
     return "IF EXISTS " if if_exists else ""
 

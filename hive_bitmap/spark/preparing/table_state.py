@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Collection, Mapping, Sequence
-from datetime import date
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -13,10 +11,11 @@ import pyarrow.compute as pc
 
 from hive_bitmap.core import stores
 from hive_bitmap.core.columns import Column
-from hive_bitmap.core.formats.key_values import KeyColumn, arrow_type, is_simple
+from hive_bitmap.core.formats.key_values import KeyColumn, arrow_type
 from hive_bitmap.core.index import generation, manifest, unreadable
 from hive_bitmap.core.index.manifest import Manifest
 from hive_bitmap.core.parallel import map_parallel
+from hive_bitmap.core.partition_texts import typed_value
 from hive_bitmap.core.predicates.nodes import Constant, Predicate, SparkLeaf, leaves_of
 from hive_bitmap.core.selecting.candidates import PartitionState, residual_predicates
 from hive_bitmap.core.selecting.key_matches import MatchingKeys
@@ -164,29 +163,10 @@ def typed_values(columns: Sequence[Column], values: Sequence[Values]) -> pa.Tabl
     arrays = {"": pa.array(range(len(values)))}  # keeps the number of rows where every column is left out
     for position, column in enumerate(columns):
         texts = [value[position] for value in values]
-        typed = [None if text is None else _value(column.type, text) for text in texts]
+        typed = [None if text is None else typed_value(column.type, text) for text in texts]
         if all((text is None) == (value is None) for text, value in zip(texts, typed, strict=True)):
             arrays[column.name] = pa.array(typed, arrow_type(KeyColumn(column.name, column.type)))
     return pa.table(arrays)
-
-
-def _value(type: str, text: str) -> Any:
-    """The value that Spark reads from the text of a partition value; None for what only Spark can tell."""
-    if not is_simple(KeyColumn("", type)):
-        return None
-    match type:
-        case "string":
-            return text
-        case "tinyint" | "smallint" | "int" | "bigint":
-            bits = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}[type]
-            found = int(text) if re.fullmatch(r"-?\d{1,19}", text) else None
-            return found if found is not None and -(1 << bits - 1) <= found < 1 << bits - 1 else None
-        case "date":
-            return date.fromisoformat(text) if re.fullmatch(r"[1-9]\d{3}-\d\d-\d\d", text) else None
-        case "boolean":
-            return {"true": True, "false": False}.get(text)
-        case _:
-            return None
 
 
 def _manifest(index: Index, folder: str | None, schemas: Collection[int] | None) -> Manifest | None:

@@ -1,7 +1,7 @@
 """Index tables in the metastore: finding, checking and altering the indexes of a table.
 
-An index table is a plain EXTERNAL table. Its TBLPROPERTIES hold the definition of the index; its location, or the
-location of each of its partitions, is the published generation. `Index.problem` reports what others have changed in the
+An index table is a plain EXTERNAL table. Its TBLPROPERTIES hold the definition of the index; its partitions are slots,
+of which each points at a segment or at nothing. `Index.problem` reports what others have changed in the
 index table or the base table.
 """
 
@@ -14,21 +14,20 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from hive_bitmap.core import stores
-from hive_bitmap.core.index import generation, listing_digest, schema_drift
+from hive_bitmap.core.index import schema_drift, slots
 from hive_bitmap.core.index.definition import (
     POINTER,
     PREFIX,
-    VERSIONS,
     Definition,
     from_table,
     has_properties,
+    knows,
     to_properties,
 )
 from hive_bitmap.core.table_info import (
     SESSION_CATALOG,
     Partition,
     Table,
-    Values,
     full_name,
     in_spark,
     index_table_name,
@@ -55,11 +54,10 @@ _OPTIONAL = frozenset(PREFIX + name for name in ("next_encoding", "auto_refresh"
 LONGEST_NAME = 256  # of a table: package.jdo of Hive's metastore, since Hive 2.3
 TABLES_AT_ONCE = 500  # tables described in one metastore call
 INDEX_CACHE_SECONDS = 30.0  # seconds for which a query may miss changes that other sessions made to indexes
-MOST_CACHED_PARTITIONS = 10_000  # the partitions of an index table with more of them are not cached
 Name = tuple[str, str]  # database and table
 
 _index_tables: TtlCache[Name, _IndexTables] = TtlCache(by_user=True)  # by base table
-_generations: TtlCache[Name, dict[Values, str]] = TtlCache(most=64, by_user=True)  # by partitioned index table
+_slots: TtlCache[Name, dict[int, str]] = TtlCache(most=512, by_user=True)  # by index table
 _listeners: dict[Callable[[], None], None] = {}  # called when indexes change; a dict, as an ordered set
 
 
@@ -84,14 +82,6 @@ class Index:
         if not self.definition.enabled:
             return f"index {self.definition.name} is not enabled: set its property enabled to true"
         return self.problem
-
-
-@dataclass(frozen=True)
-class Published:
-    """The published generation of a partition: its folder, and its `listing_digest`, "" if none was recorded."""
-
-    folder: str
-    listing: str = ""
 
 
 @dataclass(frozen=True)
@@ -171,9 +161,17 @@ def _with_pointed(spark: SparkSession, base: Table, found: _IndexTables) -> list
     more = [_IndexTables.of(metastore.describe_many(spark, base.database, others))] if others else []
     judged = [index for tables in (found, *more) for index in tables.judged(trust.by_base(spark, base))]
     return [
-        replace(index, problem=index.problem or schema_drift.problem(base, index.table, index.definition))
+        replace(index, problem=index.problem or _former(index) or schema_drift.problem(base, index.definition))
         for index in _distinct(index for index in judged if index.definition.is_on(base))
     ]
+
+
+def _former(index: Index) -> str:
+    """Return that an index has a format that is no longer read; "" if it has the present one."""
+    name, version = index.definition.name, index.definition.version
+    return (
+        f"index {name} has format {version}, which is no longer read: rebuild it" if index.definition.is_former else ""
+    )
 
 
 def find_even_if_dropped(spark: SparkSession, name: str) -> tuple[Table | None, list[Index]]:
@@ -260,7 +258,7 @@ def require_free(spark: SparkSession, base: Table, indexes: Sequence[Index], def
 
 def require_same_table(base: Table, index: Index) -> None:
     """Raise Unsupported for an index that is not trusted, or whose columns or partition columns have changed since."""
-    if problem := index.problem if not index.trusted else schema_drift.problem(base, index.table, index.definition):
+    if problem := index.problem if not index.trusted else schema_drift.problem(base, index.definition):
         raise Unsupported(problem)
 
 
@@ -291,35 +289,25 @@ def default_folder(spark: SparkSession, database: str) -> str:
     return raw_hadoop_path(external, f"{scheme}://{authority}")
 
 
-def published_generations(spark: SparkSession, index: Index, seconds: float = 0) -> dict[Values, str]:
-    """Return the published generation (a folder) of each partition, by its values; () for an unpartitioned table.
+def slots_of(spark: SparkSession, table: Table, seconds: float = 0) -> dict[int, str]:
+    """Return the folder of each slot of an index table, by number; none if another process has dropped the table.
 
-    A partitioned index that another process has dropped has none. The result may be cached for up to `seconds`, as in
-    `table_and_indexes`.
+    The result may be cached for up to `seconds`, as in `table_and_indexes`.
     """
-    if not index.table.partition_columns:
-        return {(): index.table.location}
-    key, version = (index.table.database, index.table.name), _generations.version
-    cached = _generations.get(spark, key, seconds)
-    if cached is not None:
-        return cached
-    found = {values: one.folder for values, one in published(spark, index).items()}
-    if len(found) <= MOST_CACHED_PARTITIONS:
-        _generations.put(spark, key, found, version)
-    else:
-        _generations.drop(spark, key)
+    key, version = (table.database, table.name), _slots.version
+    found = _slots.get(spark, key, seconds)
+    if found is None:
+        listed = ((partition.values[0] or "", partition.location) for partition in _partitions(spark, table))
+        found = {int(number): folder for number, folder in listed if number.isdecimal()}
+        _slots.put(spark, key, found, version)
     return found
 
 
-def published(spark: SparkSession, index: Index) -> dict[Values, Published]:
-    """Return `published_generations` as they are now, with what is recorded of each."""
-    table = index.table
-    if not table.partition_columns:
-        return {(): Published(table.location, table.properties.get(listing_digest.PROPERTY, ""))}
-    return {
-        partition.values: Published(partition.location, dict(partition.properties).get(listing_digest.PROPERTY, ""))
-        for partition in _partitions(spark, table)
-    }
+def segments(spark: SparkSession, index: Index, seconds: float = 0) -> list[str]:
+    """Return the folders of the published segments of an index, the oldest first; none of one in a former format."""
+    if index.definition.is_former:
+        return []
+    return slots.segments(slots_of(spark, index.table, seconds), index.definition)
 
 
 def _partitions(spark: SparkSession, table: Table) -> list[Partition]:
@@ -380,13 +368,7 @@ def clear_caches() -> None:
     """Empty the caches of index tables and their locations, and call the listeners."""
     for listener in tuple(_listeners):
         listener()
-    session_cache.clear(_index_tables, _generations)
-
-
-def generation_parent(base: Table, definition: Definition, values: Values) -> str:
-    """Return the folder that holds the generations of one partition."""
-    names = [column.name for column in base.partition_columns]
-    return generation.partition_folder(definition.root, names, values)
+    session_cache.clear(_index_tables, _slots)
 
 
 def point_to(spark: SparkSession, base: Table, added: set[str], removed: set[str]) -> None:
@@ -439,8 +421,7 @@ def trusted_definitions(indexes: Iterable[Index]) -> list[Definition]:
 
 def _is_damaged(table: Table) -> bool:
     """Return whether a table has properties of an index table, but no definition."""
-    known = table.properties.get(PREFIX + "version", VERSIONS[""]) in VERSIONS.values()
-    return known and has_properties(table) and from_table(table) is None
+    return knows(table.properties) and has_properties(table) and from_table(table) is None
 
 
 def _from_files(table: Table) -> Index | None:

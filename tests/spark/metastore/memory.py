@@ -183,18 +183,13 @@ class MemoryMetastore:
             if not table.partition_columns:
                 if changes.moved:
                     self._put(table, location=changes.moved[()])
-                self.set_properties(spark, table, changes.properties.get((), {}), ())
                 return
             self._stored(table)
             there = self._partitions[table.database, table.name]
             for values, folder in changes.added.items():
                 there.setdefault(values, Partition(values=values, location=folder))
             for values, partition in there.items():
-                properties = {**dict(partition.properties), **changes.properties.get(values, {})}
-                location = changes.moved.get(values, partition.location)
-                there[values] = replace(partition, location=location, properties=tuple(properties.items()))
-            for values in changes.dropped:
-                there.pop(values, None)
+                there[values] = replace(partition, location=changes.moved.get(values, partition.location))
 
     def give(self, database: str, name: str, **fields: Any) -> None:
         """Change fields of a table past its owner: as others can, by means of their own."""

@@ -1,0 +1,231 @@
+"""What the segments of an index cover, as arrays, and the comparison of a listing of base files with it.
+
+A base file is covered for the partition that a segment's manifest names: by partition values, path and fingerprint.
+Nothing here grows with files but arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hive_bitmap.core.index.definition import BY_NAME
+from hive_bitmap.core.index.manifest import FILES, SHARDS, Manifest
+from hive_bitmap.core.stores import FileStatus
+from hive_bitmap.core.table_info import Values
+
+Longs = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Base files as they were listed: the values of each partition, and for each file the number of its partition."""
+
+    partitions: tuple[Values, ...]
+    partition: Longs
+    files: tuple[FileStatus, ...]
+
+    @classmethod
+    def of(cls, partitions: Iterable[tuple[Values, Sequence[FileStatus]]]) -> Listing:
+        """Return the listing of partitions, each given by its values and files."""
+        listed = [(values, tuple(files)) for values, files in partitions]
+        numbers = np.repeat(np.arange(len(listed)), [len(files) for _, files in listed])
+        return cls(tuple(values for values, _ in listed), numbers, tuple(one for _, files in listed for one in files))
+
+    @cached_property
+    def paths(self) -> pa.Array:
+        return pa.array([file.path for file in self.files], pa.string())
+
+    @cached_property
+    def sizes(self) -> Longs:
+        return np.array([file.size for file in self.files], np.int64)
+
+    @cached_property
+    def times(self) -> Longs:
+        return np.array([file.mtime_ms for file in self.files], np.int64)
+
+    @cached_property
+    def etags(self) -> pa.Array:
+        return pa.array([file.etag for file in self.files], pa.string())
+
+
+@dataclass(frozen=True)
+class Covered:
+    """The manifests of the segments of an index, the oldest name first, joined into one.
+
+    `files` and `shards` have the schemas FILES and SHARDS; `shard` is the path of a shard. `segment` is the number of
+    the segment of each row of `files`, `shard_segment` that of each row of `shards`.
+    """
+
+    segments: tuple[str, ...]
+    files: pa.Table
+    shards: pa.Table
+    segment: Longs
+    shard_segment: Longs
+
+    @classmethod
+    def by(cls, manifests: Sequence[Manifest]) -> Covered:
+        """Return what segments cover, by their manifests, the oldest name first."""
+        located = [manifest.located() for manifest in manifests]
+        return cls(
+            tuple(manifest.folder for manifest in manifests),
+            pa.concat_tables([FILES.empty_table(), *(one.files for one in located)]).combine_chunks(),
+            pa.concat_tables([SHARDS.empty_table(), *(one.shards for one in located)]).combine_chunks(),
+            np.repeat(np.arange(len(located)), [one.files.num_rows for one in located]),
+            np.repeat(np.arange(len(located)), [one.shards.num_rows for one in located]),
+        )
+
+    @cached_property
+    def _numbered(self) -> tuple[tuple[Values, ...], Longs]:
+        return numbered(self.files["values"])
+
+    @property
+    def partitions(self) -> tuple[Values, ...]:
+        """The values of all partitions of which files are covered."""
+        return self._numbered[0]
+
+    @property
+    def partition(self) -> Longs:
+        """The number of the partition of each row of `files`."""
+        return self._numbered[1]
+
+    @cached_property
+    def numbers(self) -> dict[Values, int]:
+        """The number of each partition, by its values."""
+        return {values: number for number, values in enumerate(self.partitions)}
+
+    @cached_property
+    def key(self) -> Longs:
+        """A number of each row that rows of the same path and partition share."""
+        return self._codes.astype(np.int64) * max(len(self.partitions), 1) + self.partition
+
+    @cached_property
+    def _encoded(self) -> pa.DictionaryArray:
+        encoded = pc.dictionary_encode(self.files["path"])
+        return encoded.combine_chunks() if isinstance(encoded, pa.ChunkedArray) else encoded
+
+    @property
+    def _codes(self) -> Longs:
+        codes: Longs = self._encoded.indices.to_numpy(zero_copy_only=False)
+        return codes
+
+    @cached_property
+    def _order(self) -> Longs:
+        return np.argsort(self.key, kind="stable")
+
+    @cached_property
+    def shard_of(self) -> Longs:
+        """The row in `shards` of the shard of each row of `files`; -1 for a file that is not indexed."""
+        rows = pc.index_in(self.files["shard"], value_set=self.shards["shard"])
+        numbers: Longs = rows.fill_null(-1).to_numpy().astype(np.int64)
+        return numbers
+
+    @cached_property
+    def rows(self) -> Longs:
+        """The number of base rows of each row of `files`."""
+        return sums(self.files["rows"])
+
+    def valid(self, schemas: Collection[int] | None) -> Flags:
+        """Return for each row of `files` whether it was indexed under one of the `definition.valid_schemas`."""
+        if schemas is None:
+            return np.ones(self.files.num_rows, bool)
+        known = np.isin(self.files["schema_crc"].to_numpy(), np.array(sorted(schemas), np.int64))
+        if BY_NAME not in schemas:
+            return known
+        by_name: Flags = pc.fill_null(self.files["by_name"], False).to_numpy(zero_copy_only=False).astype(bool)
+        return known | by_name
+
+    def candidates(self, listing: Listing, numbers: Longs) -> list[Longs]:
+        """Return rows of `files` that have the path and partition of each listed file, the oldest segment's first.
+
+        `numbers` are the numbers here of the partitions of the listing; -1 for one of which no file is covered. Each
+        array has an item for each listed file: a row, or -1. There are as many arrays as segments share a file, at
+        most, and at least one.
+        """
+        codes = pc.index_in(listing.paths, value_set=self._encoded.dictionary).fill_null(-1).to_numpy()
+        place = numbers[listing.partition] if len(numbers) else np.full(len(listing.files), -1)
+        key = np.where((codes >= 0) & (place >= 0), codes.astype(np.int64) * max(len(self.partitions), 1) + place, -1)
+        ordered = self.key[self._order]
+        first, end = (np.searchsorted(ordered, key, side) for side in ("left", "right"))
+        depth = int((end - first).max(initial=0))
+        padded = np.append(self._order, -1)
+        return [
+            np.where(first + at < end, padded[np.minimum(first + at, len(self._order))], -1) for at in range(depth or 1)
+        ]
+
+    def matches(self, listing: Listing, rows: Longs) -> Flags:
+        """Return for each listed file whether the fingerprint in its row, one of `candidates`, is that of the listing.
+
+        Size and time decide where the listing has no tags.
+        """
+        if not self.files.num_rows:
+            return np.zeros(len(listing.files), bool)
+        at = np.maximum(rows, 0)
+        same = (rows >= 0) & (self.files["size"].to_numpy()[at] == listing.sizes)
+        same &= self.files["mtime_ms"].to_numpy()[at] == listing.times
+        tags = self.files["etag"].combine_chunks().take(pa.array(at))
+        alike: Flags = pc.or_(pc.equal(tags, listing.etags), pc.equal(listing.etags, "")).to_numpy(zero_copy_only=False)
+        return same & alike.astype(bool)
+
+    def moved_to(self, folders: Mapping[Values, str]) -> dict[str, str]:
+        """Return the present paths of moved files, by those here; partitions lie in these folders now."""
+        found = {}
+        values = [self.partitions[number] for number in self.partition.tolist()]
+        for path, own in zip(self.files["path"].to_pylist(), values, strict=True):
+            folder, _, name = path.rpartition("/")
+            if own in folders and folders[own] != folder:
+                found[path] = f"{folders[own]}/{name}"
+        return found
+
+    def files_at(self, moved: Mapping[str, str]) -> pa.Table:
+        """Return `files` with these other paths."""
+        if not moved:
+            return self.files
+        paths = [moved.get(path, path) for path in self.files["path"].to_pylist()]
+        at = self.files.schema.get_field_index("path")
+        return self.files.set_column(at, self.files.schema.field(at), pa.array(paths, pa.string()))
+
+    def after_another(self, rows: Flags) -> Flags:
+        """Return which of the flagged rows are of a file of which the segment of an older name has a flagged row."""
+        ordered, flagged = self.key[self._order], rows[self._order].astype(np.int64)
+        before = np.cumsum(flagged) - flagged
+        first = np.searchsorted(ordered, ordered, "left")
+        found = np.zeros(len(rows), bool)
+        found[self._order] = before > before[first]
+        return found & rows
+
+
+def numbered(values: pa.ChunkedArray) -> tuple[tuple[Values, ...], Longs]:
+    """Return the distinct items of a column of partition values, and the number of the item of each row.
+
+    >>> numbered(pa.chunked_array([[["1", None], ["2", "x"], ["1", None]]]))
+    ((('1', None), ('2', 'x')), array([0, 1, 0]))
+    """
+    lists = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    count = len(lists)
+    width = (pc.max(pc.list_value_length(lists)).as_py() or 0) if count else 0
+    if not width:
+        return (((),) if count else ()), np.zeros(count, np.int64)
+    codes, texts = np.zeros(count, np.int64), list[list[str | None]]()
+    for at in range(width):
+        encoded = pc.dictionary_encode(pc.list_element(lists, at), null_encoding="encode")
+        texts.append(encoded.dictionary.to_pylist())
+        codes = codes * len(texts[-1]) + encoded.indices.to_numpy(zero_copy_only=False)
+        _, first, codes = np.unique(codes, return_index=True, return_inverse=True)
+    known = tuple(tuple(one) for one in lists.take(pa.array(first)).to_pylist())
+    return known, codes.astype(np.int64)
+
+
+def sums(lists: pa.ChunkedArray) -> Longs:
+    """Return the sum of each list of a column."""
+    combined = lists.combine_chunks() if isinstance(lists, pa.ChunkedArray) else lists
+    flat = pc.list_flatten(combined).to_numpy(zero_copy_only=False)
+    parents = pc.list_parent_indices(combined).to_numpy(zero_copy_only=False)
+    return np.bincount(parents, flat, len(combined)).astype(np.int64)

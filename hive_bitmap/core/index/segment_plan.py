@@ -1,0 +1,418 @@
+"""What a build does with the segments of an index: which stay, which are replaced, and what the new ones hold.
+
+These functions read and write nothing. A base file that a segment covers as it is listed now is kept, with its index
+rows, or with the reason why it is not indexed, as the same bytes would give the same reason. Every other file is read.
+Rows of files that have changed, or that a segment of an older name covers too, are removed at once, because readers of
+the index table by SQL would count them twice. Rows of files that are gone stay for a while: most tables lose old files
+every day.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain, pairwise
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hive_bitmap.core.index import generation, merging
+from hive_bitmap.core.index.covered import Covered, Flags, Listing, Longs
+from hive_bitmap.core.index.manifest import ALL, CHANGED, COLUMNS_CHANGED, DAMAGED, NEW
+from hive_bitmap.core.index.merging import Sized
+from hive_bitmap.core.index.shard import ROW_BYTES, cardinalities_path
+from hive_bitmap.core.table_info import Values
+
+Doubles = npt.NDArray[np.float64]
+DEAD_SHARE = 0.2  # of the rows of a segment, whose files are gone: then it is replaced
+DEAD_SECONDS = 24 * 3600.0  # a segment of this age is replaced if it has any such rows
+SEGMENT_BASE_BYTES = 8 << 30  # base files of a new segment: some 200 MB of index
+USUAL_RATIO = 0.03  # of the bytes of an index to those of its base files, where nothing is known yet
+COMPRESSION = 4  # rough ratio of bitmaps in memory to a shard on disk; for plain bitmaps it is unlimited
+MANY_SHARDS = 16  # small shards of a segment that are not merged: a lookup opens each, but merging costs more
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rules:
+    """What a plan depends on besides the segments and the listing.
+
+    `schemas` are the `definition.valid_schemas` of the table, `schema_crc` its checksum. A shard covers about
+    `shard_bytes` of base files, and takes at most `shard_memory`. `now` is the time in seconds since 1970. With `plain`
+    bitmaps have the plain encoding. With `full` nothing is kept, with `compact` all small segments and shards are
+    merged, with `remove_dead` rows of files that are gone are removed at once. With `take_over` all segments are
+    replaced, with `rewrite` no shard is linked, since the files that its rows name have moved.
+    """
+
+    schemas: Collection[int] | None
+    schema_crc: int
+    shard_bytes: int
+    shard_memory: int
+    now: float
+    plain: bool = False
+    full: bool = False
+    compact: bool = False
+    remove_dead: bool = False
+    take_over: bool = False
+    rewrite: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scope:
+    """The partitions that a build looks at; all if `partitions` is None.
+
+    Of these, the index does not cover the `excluded` ones. `removed` are paths of files that the log of the table no
+    longer has, and of which the index keeps what it knows.
+    """
+
+    partitions: frozenset[Values] | None = None
+    excluded: frozenset[Values] = frozenset()
+    removed: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewSegment:
+    """A segment to write, in place of those at `replaced`.
+
+    `files` are rows of manifests that it takes over (schema FILES, with paths of shards), `read` the numbers of listed
+    files to index, `why` the reason for each. The shards at `linked` are kept unchanged, each item of `rewritten`
+    becomes one new shard.
+    """
+
+    replaced: tuple[str, ...]
+    files: pa.Table
+    read: tuple[int, ...]
+    why: tuple[str, ...]
+    linked: tuple[str, ...]
+    rewritten: tuple[tuple[str, ...], ...]
+
+    def rows_of(self, shards: Collection[str]) -> pa.Table:
+        """Return the rows of `files` that are in these shards."""
+        return self.files.filter(pc.is_in(self.files["shard"], value_set=pa.array(shards, pa.string())))
+
+    @property
+    def untouched(self) -> pa.Table:
+        """The rows of `files` that go into the new manifest unchanged: in linked shards, or not indexed."""
+        rewritten = pa.array(chain.from_iterable(self.rewritten), pa.string())
+        return self.files.filter(pc.invert(pc.is_in(self.files["shard"], value_set=rewritten)))
+
+
+@dataclass(frozen=True)
+class SegmentPlan:
+    """The segments to write, and the folders of those that go: replaced ones, and those of which nothing is kept."""
+
+    new: tuple[NewSegment, ...]
+    gone: tuple[str, ...]
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.new and not self.gone
+
+    @property
+    def read(self) -> tuple[int, ...]:
+        return tuple(chain.from_iterable(one.read for one in self.new))
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What becomes of the rows that segments have: whether each is kept, and whether its file is merely gone.
+
+    Rows that are neither go at once. `row` is the row that covers each listed file, -1 for one to read, for the reason
+    `why`.
+    """
+
+    kept: Flags
+    gone: Flags
+    row: Longs
+    why: Mapping[int, str]
+
+
+def judge(covered: Covered, listing: Listing, scope: Scope, rules: Rules, present: Mapping[str, int]) -> Judged:
+    """Compare the segments of an index with a listing of the partitions in scope.
+
+    `present` maps the paths of files in the segments' folders, and their hidden folders, to sizes.
+    """
+    in_scope = np.array([scope.partitions is None or one in scope.partitions for one in covered.partitions], bool)
+    excluded = np.array([one in scope.excluded for one in covered.partitions], bool)
+    kept = ~in_scope[covered.partition]
+    gone = ~kept & ~excluded[covered.partition]
+    usable, intact = _usable(covered, rules), _intact_rows(covered, present)
+    row = np.full(len(listing.files), -1)
+    reasons: dict[int, str] = {}
+    numbers = np.array([covered.numbers.get(values, -1) for values in listing.partitions], np.int64)
+    for rows in covered.candidates(listing, numbers):
+        there = rows >= 0
+        gone[rows[there]] = False
+        if rules.full or not there.any():
+            continue
+        same = covered.matches(listing, rows)
+        good = same & usable[rows] & intact[rows] & (row < 0)
+        row[good] = rows[good]
+        for number in np.flatnonzero(there & (row < 0)).tolist():
+            reasons.setdefault(number, _why(same[number], usable[rows[number]]))
+    kept[row[row >= 0]] = True
+    removed = gone & _removed(covered, scope.removed)
+    kept, gone = kept | removed, gone & ~removed
+    again = covered.after_another(kept | gone)
+    unread = ALL if rules.full else NEW
+    why = {number: reasons.get(number, unread) for number in np.flatnonzero(row < 0).tolist()}
+    return Judged(kept & ~again, gone & ~again, row, why)
+
+
+def _why(same: bool, usable: bool) -> str:
+    if not same:
+        return CHANGED
+    return DAMAGED if usable else COLUMNS_CHANGED
+
+
+def _usable(covered: Covered, rules: Rules) -> Flags:
+    """Return for each row whether it stays under the columns of the table; of an unindexed file under others not."""
+    current = covered.files["schema_crc"].to_numpy() == rules.schema_crc
+    return current | (covered.valid(rules.schemas) & (covered.shard_of >= 0))
+
+
+def _intact_rows(covered: Covered, present: Mapping[str, int]) -> Flags:
+    """Return for each row whether its shard exists with its recorded size, and its cardinalities do too."""
+    names, sizes, counted = (covered.shards[name].to_pylist() for name in ("shard", "size", "cardinality_size"))
+    intact = np.array(
+        [
+            present.get(path) == size and (not beside or present.get(cardinalities_path(path)) == beside)
+            for path, size, beside in zip(names, sizes, counted, strict=True)
+        ],
+        bool,
+    )
+    unindexed = pc.is_null(covered.files["shard"]).to_numpy()
+    found = covered.shard_of
+    return unindexed | ((found >= 0) & np.append(intact, False)[found])
+
+
+def _removed(covered: Covered, removed: frozenset[str]) -> Flags:
+    if not removed:
+        return np.zeros(covered.files.num_rows, bool)
+    known: Flags = pc.is_in(covered.files["path"], value_set=pa.array(sorted(removed))).to_numpy().astype(bool)
+    return known & (covered.shard_of >= 0)
+
+
+def plan(
+    covered: Covered,
+    judged: Judged,
+    listing: Listing,
+    rules: Rules,
+    present: Mapping[str, int],
+    readers_of: Callable[[Sequence[str]], Sequence[Hashable]],
+    readers: Mapping[int, Hashable],
+    is_strange: Callable[[str], bool] = lambda path: False,
+) -> SegmentPlan:
+    """Plan the segments of an index after a build.
+
+    `readers_of` returns who may read segments, by their folders, `readers` who may read each file to index, by its
+    number in the listing. `is_strange` says of a path in `present` that readers of the table take it for a shard.
+    """
+    facts = _Facts.of(covered, judged, listing)
+    touched = _touched(covered, judged, rules, facts, present, is_strange)
+    folders = covered.segments
+    parts = [_Part(segment=number) for number in np.flatnonzero(facts.kept_files).tolist()]
+    parts += [_Part(read=read) for read in _new_parts(listing, judged, readers)]
+    groups = _merged(parts, facts, rules, folders, readers_of, readers)
+    alone = set(range(len(parts))) - set(chain.from_iterable(groups))
+    groups += [[at] for at in sorted(alone) if parts[at].read or parts[at].segment in touched]
+    new = tuple(_assembled(covered, judged, rules, [parts[at] for at in group]) for group in groups)
+    replaced = set(chain.from_iterable(one.replaced for one in new))
+    replaced |= {folders[number] for number in touched if not facts.kept_files[number]}
+    return SegmentPlan(new, tuple(folder for folder in folders if folder in replaced))
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What a new segment is made of: what is kept of a segment, or files to index."""
+
+    segment: int = -1
+    read: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """Figures of the segments of an index, an item for each, and of listed files."""
+
+    kept_rows: Longs  # of base files
+    kept_files: Longs
+    dead_files: Longs
+    gone_files: Longs
+    gone_rows: Longs
+    bytes: Longs
+    places: Doubles  # of each segment: the mean number of the partitions of its files
+    ratio: float  # bytes of the index to bytes of base files
+    listing: Listing = field(repr=False)
+
+    @classmethod
+    def of(cls, covered: Covered, judged: Judged, listing: Listing) -> _Facts:
+        count = len(covered.segments)
+
+        def per_segment(weights: Longs | Flags) -> Longs:
+            return np.bincount(covered.segment, weights, count).astype(np.int64)
+
+        rows, dead = covered.rows, ~judged.kept & ~judged.gone
+        stored = np.bincount(
+            covered.shard_segment,
+            covered.shards["size"].to_numpy() + covered.shards["cardinality_size"].to_numpy(),
+            count,
+        ).astype(np.int64)
+        order = {values: number for number, values in enumerate(listing.partitions)}
+        numbers = np.array([order.get(values, number) for number, values in enumerate(covered.partitions)], float)
+        files = per_segment(np.ones_like(rows))
+        places = np.bincount(covered.segment, numbers[covered.partition], count) / np.maximum(files, 1)
+        base = int(covered.files["size"].to_numpy().sum()) if len(rows) else 0
+        return cls(
+            per_segment(rows * judged.kept),
+            per_segment(judged.kept),
+            per_segment(dead),
+            per_segment(judged.gone),
+            per_segment(rows * judged.gone),
+            stored,
+            places,
+            int(stored.sum()) / base if base else USUAL_RATIO,
+            listing,
+        )
+
+    def size_of(self, part: _Part) -> float:
+        if part.read:
+            return float(self.listing.sizes[list(part.read)].sum()) * self.ratio
+        rows = self.kept_rows[part.segment], self.gone_rows[part.segment]
+        return float(self.bytes[part.segment]) * (rows[0] + 1) / (sum(rows) + 1)
+
+    def place_of(self, part: _Part) -> float:
+        if part.read:
+            return float(self.listing.partition[list(part.read)].mean())
+        return float(self.places[part.segment])
+
+
+def _touched(
+    covered: Covered,
+    judged: Judged,
+    rules: Rules,
+    facts: _Facts,
+    present: Mapping[str, int],
+    is_strange: Callable[[str], bool],
+) -> set[int]:
+    """Return the segments that are replaced whatever their size: rows go, or others have put files into the folder."""
+    own = set(covered.shards["shard"].to_pylist())
+    foreign = {path.rpartition("/")[0] for path in present if path not in own and is_strange(path)}
+    touched = set()
+    for number, folder in enumerate(covered.segments):
+        gone, rows = facts.gone_files[number], facts.gone_rows[number] + facts.kept_rows[number]
+        aged = rules.now - generation.build_time(folder) >= DEAD_SECONDS
+        due = gone and (facts.gone_rows[number] >= DEAD_SHARE * rows or aged or rules.remove_dead)
+        if rules.take_over or due or facts.dead_files[number] or not facts.kept_files[number] or folder in foreign:
+            touched.add(number)
+    return touched
+
+
+def _new_parts(listing: Listing, judged: Judged, readers: Mapping[int, Hashable]) -> list[tuple[int, ...]]:
+    """Return the files to read in groups, each for one segment: of the same readers, and of a limited size."""
+    by_readers: dict[Hashable, list[int]] = {}
+    for number in judged.why:
+        by_readers.setdefault(readers.get(number), []).append(number)
+    most = max(SEGMENT_BASE_BYTES, int(listing.sizes.sum()) // merging.MOST_LARGE)
+    parts = []
+    for numbers in by_readers.values():
+        numbers.sort(key=lambda number: (int(listing.partition[number]), listing.files[number].path))
+        ends = np.cumsum(listing.sizes[numbers])
+        group = (ends - 1) // most
+        edges = [0, *(np.flatnonzero(np.diff(group)) + 1).tolist(), len(numbers)]
+        parts += [tuple(numbers[start:end]) for start, end in pairwise(edges) if start < end]
+    return parts
+
+
+def _merged(
+    parts: Sequence[_Part],
+    facts: _Facts,
+    rules: Rules,
+    folders: Sequence[str],
+    readers_of: Callable[[Sequence[str]], Sequence[Hashable]],
+    readers: Mapping[int, Hashable],
+) -> list[list[int]]:
+    """Return which parts become one segment, by their positions.
+
+    Who may read segments is asked only where some would be merged if all had the same readers.
+    """
+    sized = [Sized(facts.size_of(part), facts.place_of(part)) for part in parts]
+    if not merging.merged(sized, all_small=rules.compact):
+        return []
+    most = merging.largest(sum(one.bytes for one in sized))
+    small = [at for at, one in enumerate(sized) if one.bytes < most and not parts[at].read]
+    known = dict(zip(small, readers_of([folders[parts[at].segment] for at in small]), strict=True))
+    classes = [
+        readers.get(part.read[0]) if part.read else known.get(at, ("alone", at)) for at, part in enumerate(parts)
+    ]
+    return merging.merged(
+        [replace(one, readers=of) for one, of in zip(sized, classes, strict=True)], all_small=rules.compact
+    )
+
+
+def _assembled(covered: Covered, judged: Judged, rules: Rules, parts: Sequence[_Part]) -> NewSegment:
+    """Return the new segment that is made of these parts."""
+    segments = sorted(part.segment for part in parts if part.segment >= 0)
+    chosen = np.isin(covered.segment, segments)
+    stays = chosen & judged.kept
+    read = tuple(chain.from_iterable(part.read for part in parts))
+    linked, rewritten = _shards(covered, np.isin(covered.shard_segment, segments), stays, rules, merge=len(parts) > 1)
+    return NewSegment(
+        replaced=tuple(covered.segments[number] for number in segments),
+        files=covered.files.filter(pa.array(stays)),
+        read=read,
+        why=tuple(judged.why[number] for number in read),
+        linked=linked,
+        rewritten=rewritten,
+    )
+
+
+def _shards(
+    covered: Covered, of_segments: Flags, stays: Flags, rules: Rules, *, merge: bool
+) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    """Return the shards to link, and groups of shards to rewrite, each into one new shard.
+
+    `stays` says for each row of the manifests whether the new segment takes it over.
+    """
+    names: list[str] = covered.shards["shard"].to_pylist()
+    shard_of = np.where(covered.shard_of < 0, len(names), covered.shard_of)
+    files = np.bincount(shard_of, minlength=len(names) + 1)[: len(names)]
+    kept_files = np.bincount(shard_of[stays], minlength=len(names) + 1)[: len(names)]
+    sizes = np.where(stays, covered.files["size"].to_numpy(), 0)
+    kept_bytes = np.bincount(shard_of, sizes, len(names) + 1)[: len(names)]
+    fill = np.maximum(kept_bytes / rules.shard_bytes, _memory(covered, rules) / rules.shard_memory)  # 1: a full shard
+    taken = of_segments & (kept_files > 0)
+    small = np.flatnonzero(taken & (fill < 1 / 2))
+    first = np.full(len(names) + 1, len(shard_of))  # the first file of each shard, by which neighbours are found
+    np.minimum.at(first, shard_of, np.arange(len(shard_of)))
+    joined: list[list[int]] = []
+    if merge or rules.compact or len(small) > MANY_SHARDS:
+        ordered = small[np.argsort(first[small], kind="stable")].tolist()
+        joined = merging.neighbours(ordered, fill.tolist(), _shared_paths(covered, stays, shard_of, len(names)))
+    others = np.setdiff1d(np.flatnonzero(taken), [shard for some in joined for shard in some]).tolist()
+    whole = {shard for shard in others if kept_files[shard] == files[shard] and not rules.rewrite}
+    linked = tuple(names[shard] for shard in others if shard in whole)
+    alone = [[shard] for shard in others if shard not in whole]
+    return linked, tuple(tuple(names[shard] for shard in some) for some in [*joined, *alone])
+
+
+def _shared_paths(covered: Covered, stays: Flags, shard_of: Longs, count: int) -> list[frozenset[str]]:
+    """Return the paths in each shard that others have too: those of partitions that share a folder."""
+    paths = covered.files["path"].filter(pa.array(stays))
+    counts = pc.value_counts(paths)
+    many = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
+    found: list[set[str]] = [set() for _ in range(count + 1)]
+    if len(many):
+        shared: Flags = pc.is_in(covered.files["path"], value_set=many).to_numpy().astype(bool) & stays
+        for row in np.flatnonzero(shared).tolist():
+            found[shard_of[row]].add(covered.files["path"][row].as_py())
+    return [frozenset(some) for some in found]
+
+
+def _memory(covered: Covered, rules: Rules) -> Doubles:
+    """Estimate the bytes of each shard in memory."""
+    path = pc.max(pc.binary_length(covered.files["path"])).as_py() or 0
+    bitmap = (pc.mean(pc.list_flatten(covered.files["rows"])).as_py() or 0) / 8 if rules.plain else 0
+    stored, rows = (covered.shards[name].to_numpy() for name in ("size", "rows"))
+    memory: Doubles = stored * COMPRESSION + rows * (ROW_BYTES + path + bitmap)
+    return memory

@@ -1,0 +1,95 @@
+"""Slots: the partitions of an index table. Each points at a segment, or at a folder without rows.
+
+A publication moves slots in one change of the metastore. Slots are added empty and never dropped, so a query that lists
+them at any moment sees the segments of one state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from hive_bitmap.core import stores
+from hive_bitmap.core.index import generation
+from hive_bitmap.core.index.definition import Definition
+from hive_bitmap.core.stores import Access
+
+EMPTY_FOLDER = "empty"  # in the root of an index
+EMPTY_FILE = "_empty"  # object stores keep no folder without a file
+Slots = Mapping[int, str]  # the folder of each slot, by number
+
+
+@dataclass(frozen=True)
+class Moves:
+    """The changes of slots that make a publication.
+
+    `added` are numbers of slots to add first, empty. `vacated` become empty before any other slot is moved, by sessions
+    that move slots one by one. `moved` are the folders of all slots that change, by number.
+    """
+
+    added: tuple[int, ...]
+    vacated: tuple[int, ...]
+    moved: Mapping[int, str]
+
+
+def empty_folder(root: str) -> str:
+    """Return the folder at which the empty slots of an index point."""
+    return f"{root}/{EMPTY_FOLDER}"
+
+
+def make_empty_folder(root: str, access: Access | None) -> str:
+    """Make the folder of empty slots, unless it is there; return its path."""
+    folder = empty_folder(root)
+    if not stores.exists(f"{folder}/{EMPTY_FILE}"):
+        stores.make_folder(folder)
+        stores.replace_file(f"{folder}/{EMPTY_FILE}", b"")
+        stores.set_access(f"{folder}/{EMPTY_FILE}", access and access.of_file)
+    return folder
+
+
+def segments(slots: Slots, definition: Definition) -> list[str]:
+    """Return the folders of the segments of an index, each once, the oldest name first."""
+    return sorted({folder for folder in slots.values() if generation.belongs_to(folder, definition)}, key=seniority)
+
+
+def strange(slots: Slots, definition: Definition) -> list[int]:
+    """Return the slots that point at something else than a segment of the index or its empty folder."""
+    empty = empty_folder(definition.root)
+    return [
+        number
+        for number, folder in sorted(slots.items())
+        if folder != empty and not generation.belongs_to(folder, definition)
+    ]
+
+
+def seniority(folder: str) -> str:
+    """Return the name of a segment, which sorts by the time of its build, then by the build's digits."""
+    return folder.rpartition("/")[2]
+
+
+def moves(slots: Slots, empty: str, new: Sequence[str], gone: Collection[str]) -> Moves:
+    """Return the moves that put the segments `new` into slots and leave none at those `gone`.
+
+    New segments take the slots of those that go, then empty slots, then further ones. Which of the empty slots they
+    take follows from their names, so that two builders rarely choose the same. A segment that is in two slots keeps the
+    first.
+
+    >>> moves({0: "a", 1: "b", 2: "empty"}, "empty", ["c"], ["a", "b"])
+    Moves(added=(), vacated=(0, 1), moved={0: 'c', 1: 'empty'})
+    """
+    placed: dict[str, int] = {}
+    vacated = []
+    for number, folder in sorted(slots.items()):
+        again = generation.is_generation(folder) and placed.setdefault(folder, number) != number
+        if folder in gone or again:
+            vacated.append(number)
+    to_place = [folder for folder in dict.fromkeys(new) if folder not in placed]
+    free = [number for number, folder in sorted(slots.items()) if folder == empty]
+    if free and to_place:
+        at = int.from_bytes(seniority(to_place[0])[-8:].encode(), "big") % len(free)
+        free = free[at:] + free[:at]
+    lacking = max(len(to_place) - len(vacated) - len(free), 0)
+    first = max(slots, default=-1) + 1
+    added = tuple(range(first, first + lacking))
+    moved = dict.fromkeys(vacated, empty) | dict(zip((*vacated, *free, *added), to_place, strict=False))
+    return Moves(added=added, vacated=tuple(vacated), moved=moved)

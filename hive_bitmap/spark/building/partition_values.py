@@ -1,0 +1,54 @@
+"""The values of partition columns as index tables store them, from the texts that the metastore has.
+
+Python types texts in the canonical form of their types, and Spark all others, as it does where it reads the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from hive_bitmap.core.columns import Column
+from hive_bitmap.core.formats.key_values import KeyColumn, arrow_type
+from hive_bitmap.core.index.definition import TEXT_PARTITIONS
+from hive_bitmap.core.partition_texts import typed_value
+from hive_bitmap.core.table_info import Values, quote
+from hive_bitmap.spark.versions import data_frame
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# From the partition columns and distinct values to a table with a row for each.
+StoredValues = Callable[[Sequence[Column], Sequence[Values]], pa.Table]
+_NUMBER = "__number"
+
+
+def stored_values(spark: SparkSession, columns: Sequence[Column], values: Sequence[Values]) -> pa.Table:
+    """Return the values that an index table has for these partitions: a row for each, a column for each column.
+
+    A text that is no value of its type is NULL.
+    """
+    arrays = [_column(spark, column, [one[at] for one in values]) for at, column in enumerate(columns)]
+    return pa.table(arrays, [column.name for column in columns])
+
+
+def _column(spark: SparkSession, column: Column, texts: Sequence[str | None]) -> pa.Array:
+    if column.type in TEXT_PARTITIONS:
+        return pa.array(texts, pa.string())
+    typed = [None if text is None else typed_value(column.type, text) for text in texts]
+    kind = arrow_type(KeyColumn(column.name, column.type))
+    if all((text is None) == (value is None) for text, value in zip(texts, typed, strict=True)):
+        return pa.array(typed, kind)
+    return _by_spark(spark, column, texts).cast(kind)
+
+
+def _by_spark(spark: SparkSession, column: Column, texts: Sequence[str | None]) -> pa.Array:
+    """Return the values that Spark makes of texts where it reads them as partition values."""
+    from pyspark.sql import functions as f
+
+    given = pa.table({column.name: pa.array(texts, pa.string()), _NUMBER: pa.array(range(len(texts)), pa.int64())})
+    typed = f.expr(f"try_cast({quote(column.name)} AS {column.type})").alias(column.name)
+    rows = data_frame(spark, given).select(typed, _NUMBER).orderBy(_NUMBER).collect()
+    return pa.array([row[0] for row in rows], arrow_type(KeyColumn(column.name, column.type)))
