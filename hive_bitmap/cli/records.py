@@ -120,8 +120,6 @@ def preview_records(preview: Preview) -> list[dict[str, Any]]:
             "what": one.what,
             "files_read": one.files,
             "bytes_read": one.bytes,
-            "shards_kept": one.shards_kept,
-            "shards_rewritten": one.shards_rewritten,
         }
         for one in preview.partitions
     ]
@@ -145,7 +143,9 @@ def status_record(status: IndexStatus) -> dict[str, Any]:
         "files_to_read": status.to_read,
         "bytes_to_read": status.bytes_to_read,
         "problem": status.problem,
-        "partitions": [{"partition": one.name, **_state(one), "problem": one.problem} for one in status.partitions],
+        "segments": status.segments,
+        "dead_rows": status.dead_rows,
+        "partitions": [{"partition": one.name, **_state(one)} for one in status.partitions],
     }
 
 

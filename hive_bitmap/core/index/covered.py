@@ -82,6 +82,11 @@ class Covered:
             np.repeat(np.arange(len(located)), [one.shards.num_rows for one in located]),
         )
 
+    @property
+    def nbytes(self) -> int:
+        """The bytes of what is computed of the manifests, about, besides these."""
+        return int(self.files.num_rows * 100 + self.files["path"].nbytes + 200 * self.shards.num_rows)
+
     @cached_property
     def _numbered(self) -> tuple[tuple[Values, ...], Longs]:
         return numbered(self.files["values"])
@@ -104,7 +109,7 @@ class Covered:
     @cached_property
     def key(self) -> Longs:
         """A number of each row that rows of the same path and partition share."""
-        return self._codes.astype(np.int64) * max(len(self.partitions), 1) + self.partition
+        return self.path_numbers.astype(np.int64) * max(len(self.partitions), 1) + self.partition
 
     @cached_property
     def _encoded(self) -> pa.DictionaryArray:
@@ -112,7 +117,8 @@ class Covered:
         return encoded.combine_chunks() if isinstance(encoded, pa.ChunkedArray) else encoded
 
     @property
-    def _codes(self) -> Longs:
+    def path_numbers(self) -> Longs:
+        """A number of each row that rows of the same path share, whatever their partitions."""
         codes: Longs = self._encoded.indices.to_numpy(zero_copy_only=False)
         return codes
 

@@ -131,12 +131,12 @@ def _tables(work: LookupResults) -> tuple[pa.Table, pa.Table]:
     blocks: list[pa.Table] = []
     for lookup, found in work.pairs():
         unit, first = lookup.unit, len(files)
-        partition = work.partitions[lookup.partition].name
         sizes = [fingerprint.size for fingerprint in lookup.fingerprints]
         counts = np.bincount(unit.file, minlength=len(unit.paths))
         for number, path in enumerate(unit.paths):
             damage = str(found.damaged.get(number, ""))
             state = Freshness.UNINDEXED if damage else Freshness.FRESH
+            partition = work.partitions[lookup.partitions[number]].name
             files.append((path, partition, state.value, damage, sizes[number], bool(damage), int(counts[number])))
         blocks.append(
             pa.Table.from_arrays(

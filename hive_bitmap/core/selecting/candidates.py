@@ -1,13 +1,15 @@
 """The files that a predicate may concern: those that an index knows as they are now are looked up, others read whole.
 
-Partitions are pruned first. The files of a partition that share a shard are looked up together, as one unit. The
-functions are pure, but for the shards that a lookup reads.
+Partitions are pruned first. Files that share a shard are looked up together, as one unit, whatever their partitions. A
+path that is in several shards of an index makes a unit of its own, so that no shard of a unit has rows of another file
+under its path. The functions are pure, but for the shards that a lookup reads.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from functools import reduce
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +17,7 @@ import pyarrow as pa
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.index.fingerprint import Fingerprint
-from hive_bitmap.core.index.manifest import Freshness, Manifest
+from hive_bitmap.core.index.manifest import Freshness
 from hive_bitmap.core.index.table_schema import key_fields
 from hive_bitmap.core.parallel import map_parallel
 from hive_bitmap.core.predicates.nodes import (
@@ -34,38 +36,30 @@ from hive_bitmap.core.selecting.key_matches import MatchingKeys, key_matches
 from hive_bitmap.core.selecting.known_results import known_result, text_of
 from hive_bitmap.core.selecting.lookup_units import IndexPart, Longs, LookupUnit
 from hive_bitmap.core.selecting.select import LookupResult, count
-from hive_bitmap.core.stores import WITH_DELETES, FileStatus, is_local
+from hive_bitmap.core.selecting.table_files import KnownFiles, PartitionState, TableFiles
+from hive_bitmap.core.stores import FileStatus, is_local
 
-ROWS_DELETED = "some of its rows are deleted"
+FINGERPRINT = [field.name for field in fields(Fingerprint)]
 REMOTE_READS = 16  # concurrent lookups in shards that are read over a network
 
 
 @dataclass(frozen=True, kw_only=True)
-class PartitionState:
-    """A partition as it is now; a table that is not partitioned has one, without name and values."""
-
-    name: str  # `a=1/b=x`
-    values: tuple[str | None, ...]  # of the partition columns
-    files: tuple[FileStatus, ...]
-    manifests: Mapping[str, Manifest]  # by the name of the index
-    number: int = 0  # its place among the partitions that Spark listed, of which some may be pruned
-
-
-@dataclass(frozen=True, kw_only=True)
 class Lookup:
-    """Fresh files of one partition that are looked up together. The last five fields have an item for each file.
+    """Fresh files that are looked up together. All fields but `unit` and `predicate` have an item for each file.
 
-    `deletes` are what `FileStatus.deletes` is of each file; empty if no row of any is deleted.
+    `deletes` are what `FileStatus.deletes` is of each file; empty if no row of any is deleted. `starts` are the first
+    bytes of its blocks, None if an older build did not record them.
     """
 
-    partition: int  # its position in `LookupResults.partitions`
+    partitions: tuple[int, ...]  # their positions in `LookupResults.partitions`
     unit: LookupUnit
-    predicate: Predicate  # the residual predicate once the partition's values are substituted
+    predicate: Predicate  # the residual predicate once the values of the partitions are substituted
     fingerprints: tuple[Fingerprint, ...]
     spark_only: tuple[frozenset[str], ...]  # lower-case names of columns that Arrow may read differently from Spark
     schema_crc: tuple[int, ...]  # of the table's columns when the file was indexed, see `definition.schema_crc`
     foreign: tuple[frozenset[str] | None, ...]  # lower-case names in the file that were no columns then; None: unknown
     deletes: tuple[str, ...] = ()
+    starts: tuple[Longs | None, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -188,7 +182,7 @@ def _substitute(node: Predicate, truths: Mapping[Predicate, bool | None]) -> Pre
 
 
 def look_up_files(
-    partitions: Sequence[PartitionState],
+    table: TableFiles,
     predicates: Sequence[Predicate],
     chosen: Mapping[str, Definition],
     evaluate: Callable[[Sequence[Lookup]], Sequence[LookupResult]],
@@ -198,128 +192,106 @@ def look_up_files(
     `predicates` are the residual predicates of the partitions, `chosen` the indexes by lower-case column name, and
     `evaluate` does the lookups, with a result for each of them in their order.
     """
-    lookups: list[Lookup] = []
-    whole: list[WholeFile] = []
-    deleted = 0
-    for number, (partition, predicate) in enumerate(zip(partitions, predicates, strict=True)):
-        if isinstance(predicate, Constant) and predicate.value is not True:
-            continue  # no row of the partition matches
-        partition_lookups, unknown, gone = _partition_lookups(number, partition, predicate, chosen)
-        lookups += partition_lookups
-        whole += unknown
-        deleted += gone
+    matching = np.array([not isinstance(one, Constant) or one.value is True for one in predicates], bool)
+    known = {d.name: table.known[d.name] for d in chosen.values() if d.name in table.known}
+    wanted = matching[table.partition_of]  # no row of the other partitions matches
+    fresh = reduce(np.logical_or, (one.fresh for one in known.values()), np.zeros(len(wanted), bool))
+    whole = [_whole(table, known, number) for number in np.flatnonzero(wanted & ~fresh).tolist()]
+    units = _units(table, known, predicates, np.flatnonzero(wanted & fresh))
+    lookups = [_lookup(table, known, predicates, chosen, main, files) for main, files in units]
+    gone = max((int(one.vanished[matching].sum()) for one in known.values()), default=0)
     found = list(evaluate(lookups)) if lookups else []
     return LookupResults(
-        partitions=tuple(partitions),
+        partitions=table.partitions,
         lookups=tuple(lookups),
         results=tuple(found),
         whole_files=tuple(whole),
-        deleted=deleted,
+        deleted=gone,
     )
 
 
-def _partition_lookups(
-    number: int, partition: PartitionState, predicate: Predicate, chosen: Mapping[str, Definition]
-) -> tuple[list[Lookup], list[WholeFile], int]:
-    """Return the lookups of one partition, its files to be read whole, and how many indexed files no longer exist."""
-    manifests = {d.name: partition.manifests[d.name] for d in chosen.values() if d.name in partition.manifests}
-    fresh = {name: _fresh_files(partition.files, manifest) for name, manifest in manifests.items()}
-    gone = max((manifest.gone(partition.files) for manifest in manifests.values()), default=0)
-    whole = [
-        WholeFile(number, file, *_why_whole(file, manifests))
-        for position, file in enumerate(partition.files)
-        if not any(position in rows for rows in fresh.values())
-    ]
-    if not manifests:
-        return [], whole, gone
-    # Files are grouped by the shards of the index that knows most of them.
-    main = min(
-        manifests, key=lambda name: (len(partition.files) - len(fresh[name]), manifests[name].shards.num_rows, name)
-    )
-    groups: dict[str | None, list[int]] = {}
-    for position in range(len(partition.files)):
-        if position in fresh[main]:
-            groups.setdefault(manifests[main].shard_of[fresh[main][position]], []).append(position)
-        elif any(position in rows for rows in fresh.values()):
-            groups.setdefault(None, []).append(position)
-    lookups = [_lookup(number, partition, predicate, chosen, manifests, fresh, files) for files in groups.values()]
-    return lookups, whole, gone
+def _whole(table: TableFiles, known: Mapping[str, KnownFiles], number: int) -> WholeFile:
+    """Return a file that is fresh in no index, with its state and the reason."""
+    file, partition = table.files[number], int(table.partition_of[number])
+    for one in known.values():
+        if (state := one.state(number, file)) is not None:
+            return WholeFile(partition, file, *state)
+    why = "new since the last build" if known else "no index covers its partition"
+    return WholeFile(partition, file, Freshness.UNINDEXED, why)
 
 
-def _fresh_files(files: Sequence[FileStatus], manifest: Manifest) -> dict[int, int]:
-    """Map the position in `files` of each file that is indexed as it is now to its row in the manifest."""
-    return {
-        position: manifest.row_of[file.path]
-        for position, file in enumerate(files)
-        if manifest.freshness(file, None) is Freshness.FRESH
-    }
+def _units(
+    table: TableFiles, known: Mapping[str, KnownFiles], predicates: Sequence[Predicate], files: Longs
+) -> list[tuple[str, Longs]]:
+    """Group fresh files that are looked up together: by the shards of the index that knows most of them.
 
-
-def _why_whole(file: FileStatus, manifests: Mapping[str, Manifest]) -> tuple[Freshness, str]:
-    """Return the state of a file that is fresh in none of the manifests, and the reason."""
-    for manifest in manifests.values():
-        row = manifest.row_of.get(file.path)
-        if row is not None:
-            freshness = manifest.freshness(file, None)
-            stale = freshness is Freshness.STALE
-            if file.etag == WITH_DELETES:
-                return freshness, ROWS_DELETED
-            return freshness, "changed since it was indexed" if stale else manifest.files["reason"][row].as_py()
-    return Freshness.UNINDEXED, "new since the last build" if manifests else "no index covers its partition"
+    Return the name of the index that describes the files of each group, and their numbers.
+    """
+    fresh = {name: int(one.fresh[files].sum()) for name, one in known.items()}
+    by_most = sorted(known, key=lambda name: (-fresh[name], known[name].covered.shards.num_rows, name))
+    described, shard = np.full(len(files), -1), np.full(len(files), -1)
+    for place, name in enumerate(by_most):
+        taken = (described < 0) & known[name].fresh[files]
+        described[taken], shard[taken] = place, known[name].shard[files][taken]
+    alone = reduce(np.logical_or, (one.shared[files] for one in known.values()), np.zeros(len(files), bool))
+    numbers = {id(one): number for number, one in enumerate(predicates)}
+    predicate = np.array([numbers[id(one)] for one in predicates], np.int64)[table.partition_of[files]]
+    keys = np.stack([described, shard, predicate, np.where(alone, files, -1)], axis=1)
+    _, first, group = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+    group = group.reshape(-1)
+    order = np.argsort(group, kind="stable")
+    parts = np.split(files[order], np.cumsum(np.bincount(group, minlength=len(first)))[:-1]) if len(files) else []
+    return [(by_most[described[first[at]]], parts[at]) for at in np.argsort(first, kind="stable").tolist()]
 
 
 def _lookup(
-    number: int,
-    partition: PartitionState,
-    predicate: Predicate,
+    table: TableFiles,
+    known: Mapping[str, KnownFiles],
+    predicates: Sequence[Predicate],
     chosen: Mapping[str, Definition],
-    manifests: Mapping[str, Manifest],
-    fresh: Mapping[str, Mapping[int, int]],
-    files: Sequence[int],
+    main: str,
+    files: Longs,
 ) -> Lookup:
-    known_by = [next(name for name in manifests if position in fresh[name]) for position in files]
-    described = pa.concat_tables(
-        manifests[name].files.slice(fresh[name][position], 1) for name, position in zip(known_by, files, strict=True)
-    )
-    counts = [len(offsets) for offsets in described["offsets"]]
-    deletes = [partition.files[position].deletes for position in files]
+    covered = known[main].covered
+    described = covered.files.take(pa.array(known[main].row[files]))
+    partitions = table.partition_of[files].tolist()
+    deletes = [table.files[number].deletes for number in files.tolist()]
     unit = LookupUnit(
         paths=tuple(described["path"].to_pylist()),
-        file=np.repeat(np.arange(len(files)), counts),
+        file=np.repeat(np.arange(len(files)), [len(offsets) for offsets in described["offsets"]]),
         offset=_flat(described["offsets"]),
         length=_flat(described["lengths"]),
         rows=_flat(described["rows"]),
         parts={
-            column: _part(definition, column, manifests[definition.name], fresh[definition.name], files)
+            column: _part(definition, column, known[definition.name], files)
             for column, definition in chosen.items()
-            if definition.name in manifests
+            if definition.name in known
         },
     )
+    starts = described["starts"].to_pylist()
     return Lookup(
-        partition=number,
+        partitions=tuple(partitions),
         unit=unit,
-        predicate=predicate,
-        fingerprints=tuple(
-            manifests[name].fingerprints[fresh[name][position]] for name, position in zip(known_by, files, strict=True)
-        ),
+        predicate=predicates[partitions[0]],
+        fingerprints=tuple(map(Fingerprint.of, described.select(FINGERPRINT).to_pylist())),
         spark_only=tuple(frozenset(name.lower() for name in names) for names in described["indirect"].to_pylist()),
         schema_crc=tuple(described["schema_crc"].to_pylist()),
         foreign=tuple(None if names is None else frozenset(names) for names in described["foreign"].to_pylist()),
         deletes=tuple(deletes) if any(deletes) else (),
+        starts=tuple(None if some is None else np.array(some, np.int64) for some in starts),
     )
 
 
-def _part(
-    definition: Definition, column: str, manifest: Manifest, fresh: Mapping[int, int], files: Sequence[int]
-) -> IndexPart:
-    shards = dict.fromkeys(str(manifest.shard_of[fresh[position]]) for position in files if position in fresh)
+def _part(definition: Definition, column: str, known: KnownFiles, files: Longs) -> IndexPart:
+    rows = known.shard[files]
+    own = known.covered.shards.take(pa.array(np.unique(rows[rows >= 0])))
     return IndexPart(
         index=definition.name,
         key=next(field for field in key_fields(definition) if field.name.lower() == column or not column),
         encoding=definition.encoding if definition.has_bitmaps else "",
-        shards=tuple((manifest.shard_path(name), manifest.sizes[name]) for name in shards),
-        files=np.array([number for number, position in enumerate(files) if position in fresh], np.int64),
-        entries=sum(manifest.entries[name] for name in shards),
+        shards=tuple(zip(own["shard"].to_pylist(), own["size"].to_pylist(), strict=True)),
+        files=np.flatnonzero(rows >= 0),
+        entries=int(own["rows"].to_numpy().sum()),
     )
 
 
@@ -366,7 +338,7 @@ def restrict(lookup: Lookup, files: Sequence[int]) -> Lookup:
         deleted={path: lookup.unit.deleted[path] for path in kept_paths if path in lookup.unit.deleted},
     )
     return Lookup(
-        partition=lookup.partition,
+        partitions=tuple(lookup.partitions[file] for file in files),
         unit=unit,
         predicate=lookup.predicate,
         fingerprints=tuple(lookup.fingerprints[file] for file in files),
@@ -374,4 +346,5 @@ def restrict(lookup: Lookup, files: Sequence[int]) -> Lookup:
         schema_crc=tuple(lookup.schema_crc[file] for file in files),
         foreign=tuple(lookup.foreign[file] for file in files),
         deletes=tuple(lookup.deletes[file] for file in files) if lookup.deletes else (),
+        starts=tuple(lookup.starts[file] for file in files) if lookup.starts else (),
     )

@@ -12,9 +12,10 @@ from dataclasses import replace
 import numpy as np
 
 from hive_bitmap.core.index.manifest import Freshness
-from hive_bitmap.core.selecting.candidates import ROWS_DELETED, Lookup, LookupResults, WholeFile, restrict
+from hive_bitmap.core.selecting.candidates import Lookup, LookupResults, WholeFile, restrict
 from hive_bitmap.core.selecting.lookup_units import DeletedRows, Flags
 from hive_bitmap.core.selecting.select import LookupResult
+from hive_bitmap.core.selecting.table_files import ROWS_DELETED
 from hive_bitmap.core.stores import WITH_DELETES
 
 ReadDeleted = Callable[[Mapping[str, str]], Mapping[str, DeletedRows]]
@@ -73,7 +74,7 @@ def _are_of(deleted: DeletedRows | None, rows: int) -> bool:
 
 def _read_whole(lookup: Lookup, file: int) -> WholeFile:
     status = replace(lookup.fingerprints[file].status, etag=WITH_DELETES)
-    return WholeFile(lookup.partition, status, Freshness.STALE, ROWS_DELETED)
+    return WholeFile(lookup.partitions[file], status, Freshness.STALE, ROWS_DELETED)
 
 
 def _restricted(lookup: Lookup, found: LookupResult, kept: Flags) -> tuple[Lookup, LookupResult]:

@@ -14,8 +14,7 @@ from itertools import groupby, pairwise
 
 import numpy as np
 
-from hive_bitmap.core.index.manifest import Manifest
-from hive_bitmap.core.selecting.candidates import LookupResults
+from hive_bitmap.core.selecting.candidates import Lookup, LookupResults
 from hive_bitmap.core.selecting.lookup_units import Longs
 
 
@@ -70,12 +69,11 @@ def pieces_in_order(results: LookupResults, format: str, most: int) -> list[Piec
         edges = np.searchsorted(lookup.unit.file, np.arange(len(lookup.unit.paths) + 1)).tolist()
         for file, fingerprint in enumerate(lookup.fingerprints):
             first, end = edges[file], edges[file + 1]
-            number = numbers[lookup.partition, fingerprint.path] if most else 0
+            number = numbers[lookup.partitions[file], fingerprint.path] if most else 0
             cut = splits(number, fingerprint.size, most)
             bounds = [first, end]
             if len(cut) > 1:
-                manifests = results.partitions[lookup.partition].manifests
-                starts = block_starts(manifests, fingerprint.path, end - first)
+                starts = block_starts(lookup, file, end - first)
                 if starts is None:
                     return None
                 middle = lookup.unit.length[first:end] // 2 if format == "parquet" else 0
@@ -96,14 +94,11 @@ def _numbers(results: LookupResults) -> Mapping[tuple[int, str], int]:
     return {place: number for number, place in enumerate(files)}
 
 
-def block_starts(manifests: Mapping[str, Manifest], path: str, blocks: int) -> Longs | None:
-    """Return the first byte of each block of a file; None if no manifest has them in ascending order."""
-    for manifest in manifests.values():
-        row = manifest.row_of.get(path)
-        starts = None if row is None else manifest.starts_of[row]
-        if starts is not None and len(starts) == blocks and bool((np.diff(starts) > 0).all()):
-            return starts
-    return None
+def block_starts(lookup: Lookup, file: int, blocks: int) -> Longs | None:
+    """Return the first byte of each block of a file; None if the index does not have them in ascending order."""
+    starts = lookup.starts[file] if lookup.starts else None
+    known = starts is not None and len(starts) == blocks and bool((np.diff(starts) > 0).all())
+    return starts if known else None
 
 
 def runs(pieces: Sequence[Piece | WholePiece]) -> list[list[Piece | WholePiece]]:

@@ -12,16 +12,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from hive_bitmap.core import stores
 from hive_bitmap.core.index import generation, manifest
+from hive_bitmap.core.index.covered import Covered, Listing, Longs
 from hive_bitmap.core.index.definition import BUCKET, BY_NAME, Definition, check_name, valid_schemas
 from hive_bitmap.core.index.fingerprint import COARSE_RESOLUTION, Fingerprint
-from hive_bitmap.core.index.manifest import Freshness, Manifest
 from hive_bitmap.core.index.shard import CARDINALITY, let_read, write
 from hive_bitmap.core.index.table_schema import shard_name
+from hive_bitmap.core.selecting.table_files import KnownFiles
 from hive_bitmap.core.stores.paths import parent
 from hive_bitmap.core.table_info import NULL_PARTITION, Table, raw_hadoop_path
 from hive_bitmap.errors import FileChanged, HiveBitmapError, Unsupported
@@ -70,9 +72,11 @@ def export(spark: SparkSession, table: str, index: str, root: str, name: str | N
     definition, called = found.definition, check_name(name or f"hive_{found.definition.name}")
     home = raw_hadoop_path(root if ":" in root.partition("/")[0] else "file:" + stores.absolute(root))
     home = f"{home}/{generation.new_name()}"
-    states, columns = catalog.published_generations(spark, found), [column.name for column in base.partition_columns]
+    columns = [column.name for column in base.partition_columns]
     partitions, copies = [], []
     found_sources = sources(spark, base)
+    known = _known(spark, base, found, found_sources)
+    edges = np.cumsum([0, *(len(source.files) for source in found_sources)])
     accesses = generation.accesses([(source.folder, home) for source in found_sources])
     for number, (source, access) in enumerate(zip(found_sources, accesses, strict=True)):
         values = tuple(NULL_PARTITION if value is None else value for value in source.values)
@@ -80,8 +84,9 @@ def export(spark: SparkSession, table: str, index: str, root: str, name: str | N
         partitions.append(
             HivePartition(values=values, base=source.folder, folder=folder, newest_ms=_newest(source), rows=0)
         )
-        published = _complete_manifest(spark, base, definition, source, states.get(source.values))
-        copies += _copies(number, source, published, replace(definition, compression="gzip"), folder)
+        _require_complete(base, definition, source, known, range(edges[number], edges[number + 1]))
+        files = np.arange(edges[number], edges[number + 1])
+        copies += _copies(number, known, files, replace(definition, compression="gzip"), folder)
         stores.make_folder(parent(folder))
         stores.make_new_folder(folder, access)
     _wait_past(max((partition.newest_ms for partition in partitions), default=0))
@@ -118,53 +123,50 @@ def _require_readable(base: Table, index: Index) -> None:
             )
 
 
-def _complete_manifest(
-    spark: SparkSession, base: Table, definition: Definition, source: Source, folder: str | None
-) -> Manifest | None:
-    """Return the manifest of a partition, None if that has no base files.
-
-    Raise Unsupported unless the manifest covers all base files as they are now.
-    """
-    require_one_listing(source)
-    if not source.files:
-        return None
-    rebuild = f"hive-bitmap rebuild {base.full_name} {definition.name}"
-    if folder is None or not generation.belongs_to(folder, definition):
-        raise Unsupported(f"index {definition.name} does not cover {source.folder}: {rebuild}")
-    published = manifest.read(folder)
-    zone, reading = metastore.time_zone(spark), serde.read_properties(base)
-    schemas = valid_schemas(format_of(base), base.columns, zone, reading)
+def _known(spark: SparkSession, base: Table, index: Index, now: Sequence[Source]) -> KnownFiles:
+    """Return what an index knows of the base files, in the order in which the sources have them."""
+    covered = Covered.by([manifest.read(folder) for folder in catalog.segments(spark, index)])
+    listing = Listing.of((source.values, source.files) for source in now)
+    numbers = np.array([covered.numbers.get(values, -1) for values in listing.partitions], np.int64)
+    schemas = valid_schemas(format_of(base), base.columns, metastore.time_zone(spark), serde.read_properties(base))
     if schemas is not None:  # Hive 2 does not find the columns of all ORC files by name
         schemas -= {BY_NAME}
-    for file in source.files:
-        row = published.row_of.get(file.path)
-        known = row is not None and published.fingerprints[row].matches(file)
-        if row is not None and known and published.shard_of[row] is None:
-            reason = published.files["reason"][row].as_py()
+    return KnownFiles.of(covered, listing, numbers, schemas)
+
+
+def _require_complete(
+    base: Table, definition: Definition, source: Source, known: KnownFiles, numbers: Sequence[int]
+) -> None:
+    """Raise Unsupported unless an index covers all base files of a partition, which have these numbers, as they are."""
+    require_one_listing(source)
+    rebuild = f"hive-bitmap rebuild {base.full_name} {definition.name}"
+    for number, file in zip(numbers, source.files, strict=True):
+        row = int(known.row[number])
+        if row >= 0 and known.same[number] and known.covered.shard_of[row] < 0:
+            reason = known.covered.files["reason"][row].as_py()
             raise Unsupported(f"{file.path} could not be indexed, and Hive would miss its rows: {reason}")
-        if published.freshness(file, schemas) is not Freshness.FRESH:
+        if not known.fresh[number]:
             raise Unsupported(f"index {definition.name} does not know {file.path} as it is now: {rebuild}")
-    return published
 
 
-def _copies(number: int, source: Source, published: Manifest | None, definition: Definition, folder: str) -> list[Copy]:
-    if published is None:
-        return []
-    of_shard: dict[str, list[Fingerprint]] = {}
-    for file in source.files:
-        row = published.row_of[file.path]
-        of_shard.setdefault(str(published.shard_of[row]), []).append(published.fingerprints[row])
-    return [
-        Copy(
-            partition=number,
-            path=published.shard_path(shard),
-            size=published.sizes[shard],
-            files=tuple(files),
-            definition=definition,
-            folder=folder,
+def _copies(number: int, known: KnownFiles, files: Longs, definition: Definition, folder: str) -> list[Copy]:
+    """Return the copies of the rows of these files, which the index all knows, from each shard."""
+    copies = []
+    for shard in np.unique(known.shard[files]).tolist():
+        rows = known.row[files[known.shard[files] == shard]]
+        stored = known.covered.shards.slice(shard, 1).to_pylist()[0]
+        described = known.covered.files.take(pa.array(rows)).to_pylist()
+        copies.append(
+            Copy(
+                partition=number,
+                path=stored["shard"],
+                size=stored["size"],
+                files=tuple(map(Fingerprint.of, described)),
+                definition=definition,
+                folder=folder,
+            )
         )
-        for shard, files in of_shard.items()
-    ]
+    return copies
 
 
 def _newest(source: Source) -> int:

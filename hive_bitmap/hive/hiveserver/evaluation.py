@@ -29,12 +29,12 @@ Bits = npt.NDArray[np.uint8]
 
 
 def evaluation(
-    server: Server, chosen: Mapping[str, Definition], within: str
+    server: Server, chosen: Mapping[str, Definition], within: Mapping[str, str]
 ) -> Callable[[Sequence[Lookup]], list[LookupResult]]:
     """Return a function that does lookups through a server, those with the same predicate together.
 
-    `chosen` has the index of each column, by lower-case name. `within` is a condition in HiveQL that limits the index
-    rows; empty for none. The function returns a result as of `select.count` for each lookup, in their order. No file is
+    `chosen` has the index of each column, by lower-case name. `within` are conditions in HiveQL that limit the rows of
+    indexes, by name. The function returns a result as of `select.count` for each lookup, in their order. No file is
     `damaged` in the results: it raises CorruptIndex if an index table has impossible rows. It also raises ServerError.
     """
 
@@ -66,7 +66,7 @@ class _ServerEvaluation:
     server: Server
     unit: LookupUnit
     chosen: Mapping[str, Definition]
-    within: str
+    within: Mapping[str, str]
 
     @cached_property
     def layout(self) -> selection.BitLayout:
@@ -106,7 +106,7 @@ class _ServerEvaluation:
         if not known.any():
             return bits
         blocks, definition = BlockNumbers(self.unit, known), self.chosen[column]
-        for rows in fetched(self.server, definition, column, node, self.within):
+        for rows in fetched(self.server, definition, column, node, self.within[definition.name]):
             self._decode(definition, rows.filter(pa.array(key_matches(node, rows["key"], {}))), blocks, bits)
         return bits
 

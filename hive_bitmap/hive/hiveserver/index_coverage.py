@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hive_bitmap.core.index import slots
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.index.manifest import Freshness
 from hive_bitmap.core.predicates.nodes import TRUE
@@ -16,7 +17,7 @@ from hive_bitmap.core.selecting.select import LookupResult
 from hive_bitmap.core.table_info import Table
 from hive_bitmap.hive.hiveserver import tables
 from hive_bitmap.hive.hiveserver.connection import Server
-from hive_bitmap.hive.hiveserver.states import folders, format_of, state
+from hive_bitmap.hive.hiveserver.states import folders, format_of, slots_of, table_files
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,12 +60,9 @@ def _coverage(
     definition: Definition,
 ) -> Coverage:
     """Return the coverage of one index; `located` has the folder of each partition of the base table, by its values."""
-    index_folders = folders(server, index_table, located)
-    states = []
-    for values, folder in located.items():
-        indexes = [(definition, index_folders[values])] if values in index_folders else []
-        states.append(state(server, base, format, values, folder, indexes))
-    results = look_up_files(states, [TRUE] * len(states), {"": definition}, _everything)
+    segments = slots.segments(slots_of(server, index_table), definition)
+    state = table_files(server, base, format, located, [(definition, segments)])
+    results = look_up_files(state, [TRUE] * len(state.partitions), {"": definition}, _everything)
     whole = Counter(file.freshness for file in results.whole_files)
     return Coverage(
         definition=definition,

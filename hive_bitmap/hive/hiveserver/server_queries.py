@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from hive_bitmap.core import stores
 from hive_bitmap.core.columns import Column
-from hive_bitmap.core.index.definition import Definition
+from hive_bitmap.core.index import slots
+from hive_bitmap.core.index.definition import SEGMENT, Definition
 from hive_bitmap.core.planning.index_choice import explain_indexes
 from hive_bitmap.core.planning.plan import Plan
 from hive_bitmap.core.planning.planner import PlanInputs, make_plan
@@ -26,7 +27,7 @@ from hive_bitmap.hive.hiveserver.connection import Server
 from hive_bitmap.hive.hiveserver.evaluation import evaluation
 from hive_bitmap.hive.hiveserver.hiveql import MOST_VALUES, literal
 from hive_bitmap.hive.hiveserver.parser import parse
-from hive_bitmap.hive.hiveserver.states import Values, folders, format_of, state
+from hive_bitmap.hive.hiveserver.states import Values, folders, format_of, slots_of, table_files
 from hive_bitmap.spark.preparing.table_state import typed_values
 
 log = logging.getLogger(__name__)
@@ -54,21 +55,18 @@ def _ask(server: Server, base: Table, format: str, predicate: str | None) -> Pla
     used = [(index_table, definition) for index_table, definition, _ in found if definition.name in names]
     _require_readable(server, [definition for _, definition in used])
     residual = _residual_predicates(server, base, tree)
-    index_folders = [folders(server, index_table, residual) for index_table, _ in used]
-    states = []
-    for values, folder in folders(server, base, residual).items():
-        indexes = [
-            (one, by_values[values])
-            for (_, one), by_values in zip(used, index_folders, strict=True)
-            if values in by_values
-        ]
-        states.append(state(server, base, format, values, folder, indexes))
-    predicates = [residual[one.values] for one in states]
+    slots_before = [slots_of(server, index_table) for index_table, _ in used]
+    of_indexes = [(one, slots.segments(now, one)) for (_, one), now in zip(used, slots_before, strict=True)]
+    state = table_files(server, base, format, folders(server, base, residual), of_indexes)
+    predicates = [residual[one.values] for one in state.partitions]
     in_partitions = partition_condition(base.partition_columns, residual)
-    results = look_up_files(states, predicates, chosen, evaluation(server, chosen, in_partitions))
-    # The rows of a generation never change, so comparing the folders shows whether the rows were of one state.
-    again = [tables.describe(server, index_table.sql_name) for index_table, _ in used]
-    if [folders(server, index_table, residual) for index_table in again] != index_folders:
+    within = {
+        one.name: " AND ".join(filter(None, [in_partitions, _in_slots(now, set(segments))]))
+        for (one, segments), now in zip(of_indexes, slots_before, strict=True)
+    }
+    results = look_up_files(state, predicates, chosen, evaluation(server, chosen, within))
+    # The rows of a segment never change, so comparing the folders shows whether the rows were of one state.
+    if [slots_of(server, index_table) for index_table, _ in used] != slots_before:
         raise ServerError(f"an index of {base.full_name} was rebuilt while it was asked: ask again")
     uses = explain_indexes([(definition, why) for _, definition, why in found], chosen, tree)
     return make_plan(
@@ -161,6 +159,12 @@ def _residual_predicates(server: Server, base: Table, tree: Predicate) -> dict[V
     typed = typed_values(base.partition_columns, values)
     pairs = zip(values, residual_predicates(tree, base.partition_columns, typed, {}), strict=True)
     return {one: rest for one, rest in pairs if not isinstance(rest, Constant) or rest.value is True}
+
+
+def _in_slots(now: slots.Slots, segments: Collection[str]) -> str:
+    """Return a condition in HiveQL that is TRUE for the rows of these segments."""
+    numbers = sorted(number for number, folder in now.items() if folder in segments)
+    return f"{quote(SEGMENT.name)} IN ({', '.join(map(str, numbers)) or '-1'})"
 
 
 def partition_condition(columns: Sequence[Column], partitions: Iterable[Values]) -> str:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from zoneinfo import available_timezones
 
-from hive_bitmap.core.index import checksums, generation, manifest
+import numpy as np
+
+from hive_bitmap.core.index import checksums, manifest
+from hive_bitmap.core.index.covered import Covered
 from hive_bitmap.core.index.definition import BY_NAME, Definition, valid_schemas
 from hive_bitmap.core.index.manifest import Manifest
-from hive_bitmap.core.selecting.candidates import PartitionState
+from hive_bitmap.core.selecting.table_files import KnownFiles, PartitionState, TableFiles, listing_of
 from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.core.table_info import Table, partition_name
 from hive_bitmap.errors import CorruptIndex, NotPermitted, ServerError, Unsupported
@@ -61,22 +65,37 @@ def folders(server: Server, table: Table, wanted: Iterable[Values]) -> dict[Valu
     return {one.values: one.location for one in found}
 
 
-def state(
-    server: Server, base: Table, format: str, values: Values, folder: str, indexes: Sequence[tuple[Definition, str]]
-) -> PartitionState:
-    """Return the files of one partition and the manifests of its indexes; `indexes` come with the folder of their rows.
+def slots_of(server: Server, index_table: Table) -> dict[int, str]:
+    """Return the folder of each slot of an index table, by number."""
+    found = folders(server, index_table, tables.partitions(server, index_table))
+    return {int(values[0]): folder for values, folder in found.items() if values and values[0] is not None}
 
-    The files have no etag. An index whose folder is not one of its generations has no manifest here. Raises Unsupported
-    for a folder that readers may list differently, CorruptIndex and ServerError.
+
+def table_files(
+    server: Server,
+    base: Table,
+    format: str,
+    located: Mapping[Values, str],
+    indexes: Sequence[tuple[Definition, Sequence[str]]],
+) -> TableFiles:
+    """Return the files of partitions, given by their folders, and what indexes know of them, given by their segments.
+
+    The files have no etag. A file whose path is in several shards is not known: what the server sends does not say of
+    which shard a row is. Raises Unsupported for a folder that readers may list differently, CorruptIndex and
+    ServerError.
     """
-    manifests = {
-        definition.name: _manifest(server, base, format, index_folder)
-        for definition, index_folder in indexes
-        if generation.belongs_to(index_folder, definition)
-    }
-    name = partition_name([column.name for column in base.partition_columns], values)
-    files = tuple(_files(server, base, folder))
-    return PartitionState(name=name, values=values, files=files, manifests=manifests)
+    columns = [column.name for column in base.partition_columns]
+    partitions = tuple(
+        PartitionState(name=partition_name(columns, one), values=one, files=tuple(_files(server, base, folder)))
+        for one, folder in located.items()
+    )
+    listing, known = listing_of(partitions), {}
+    for definition, segments in indexes:
+        covered = Covered.by([_manifest(server, base, format, folder) for folder in segments])
+        numbers = np.array([covered.numbers.get(one.values, -1) for one in partitions], np.int64)
+        found = KnownFiles.of(covered, listing, numbers)
+        known[definition.name] = replace(found, valid=found.valid & ~found.shared)
+    return TableFiles(partitions=partitions, known=known)
 
 
 def _positional_setting(server: Server, format: str) -> str | None:
@@ -128,9 +147,10 @@ def _without_outdated_schemas(stored: Manifest, base: Table, format: str) -> Man
     zones are tried. Spark finds the columns of ORC files by name; Hive has not always done so (`BY_NAME`).
     """
     valid: set[int] = set()
+    crcs = set(stored.files["schema_crc"].to_pylist())
     for zone in ["", *sorted(available_timezones())]:
         schemas = valid_schemas(format, base.columns, zone, serde.read_properties(base))
-        if schemas is None or valid.issuperset(stored.schema_crcs):
+        if schemas is None or valid.issuperset(crcs):
             return stored
         valid |= schemas - {BY_NAME}
     return stored.valid_under(valid)

@@ -72,7 +72,7 @@ def indexes(server: Server, base: Table) -> list[tuple[Table, Definition, str]]:
         definition = from_table(table)
         if definition is not None and definition.is_on(base):
             why = why_untrusted(base, table, definition, partial(_trust_settings, server))
-            found.append((table, definition, why or why_unusable(base, table, definition)))
+            found.append((table, definition, why or why_unusable(base, definition)))
     return sorted(found, key=lambda one: one[1].name)
 
 
@@ -129,13 +129,16 @@ def _names(name: str) -> tuple[str, str]:
     return (database or "default").lower(), table.lower()
 
 
-def why_unusable(base: Table, table: Table, definition: Definition) -> str:
-    """Return why an index, whose index table is `table`, cannot be used for its base table; empty if it can."""
+def why_unusable(base: Table, definition: Definition) -> str:
+    """Return why an index cannot be used for its base table; empty if it can."""
     if not definition.enabled:
         return f"index {definition.name} is not enabled: set its property enabled to true"
+    if definition.is_former:
+        return f"index {definition.name} has format {definition.version}, which is no longer read: rebuild it"
     # Hive has all names in lower case.
     lower = tuple(Column(column.name.lower(), column.type) for column in definition.columns)
-    return problem(base, table, replace(definition, columns=lower))
+    by = tuple(Column(column.name.lower(), column.type) for column in definition.partitioned_by)
+    return problem(base, replace(definition, columns=lower, partitioned_by=by))
 
 
 def _table(database: str, name: str, sections: dict[str, dict[str, str]]) -> Table:

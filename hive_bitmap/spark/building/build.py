@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,7 @@ from hive_bitmap.core.index import deletion, markers, roots
 from hive_bitmap.core.index.definition import REFRESH_INTERVAL, Definition, define, flag, require_distinct
 from hive_bitmap.core.index.key_columns import require_keys
 from hive_bitmap.core.index.manifest import Manifest
-from hive_bitmap.core.table_info import Table
+from hive_bitmap.core.table_info import Table, Values
 from hive_bitmap.errors import BuildFailed, InvalidProperty, StoreError, Unsupported
 from hive_bitmap.spark.building import attempts, segment_change
 from hive_bitmap.spark.building.attempts import ProgressCallback
@@ -34,6 +34,7 @@ from hive_bitmap.spark.building.build_scope import (
     plan_mending,
     plan_rebuild,
     plan_refresh,
+    plan_removal,
 )
 from hive_bitmap.spark.building.publish import NotPublished, Publication, drop_remains, publish
 from hive_bitmap.spark.metastore import base_files as sources
@@ -253,6 +254,16 @@ def refresh(
     if planned.is_empty:
         return Reports(_report(planned, number, (), 0, started) for number in range(len(planned.scopes)))
     return _rebuild(spark, planned, progress, started)
+
+
+def remove_partitions(spark: SparkSession, table: str, name: str, partitions: Collection[Values]) -> None:
+    """Remove the rows of these partitions, which an index no longer covers, from its segments; read no base file.
+
+    Raise as `rebuild`.
+    """
+    planned = plan_removal(spark, table, name, partitions)
+    if not planned.is_empty:
+        _rebuild(spark, planned, None, time.monotonic())
 
 
 def attach(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -31,9 +31,8 @@ from hive_bitmap.spark.building.segment_change import BaseFile, Change
 from hive_bitmap.spark.metastore import base_files, metastore, permission, serde
 from hive_bitmap.spark.metastore.base_files import Source, Spec
 from hive_bitmap.spark.metastore.file_listing import format_of, is_visible
-from hive_bitmap.spark.registry import catalog, locations
+from hive_bitmap.spark.registry import catalog, coverage, locations
 from hive_bitmap.spark.registry.catalog import Index
-from hive_bitmap.spark.registry.coverage import covered as covered_partitions
 from hive_bitmap.spark.tasks.distribution import parallelism
 
 if TYPE_CHECKING:
@@ -180,6 +179,21 @@ def plan_refresh(spark: SparkSession, table: str, names: Sequence[str], partitio
     return _plan_existing(spark, table, names, choose, Asked(), whole=not partitions)
 
 
+def plan_removal(spark: SparkSession, table: str, name: str, partitions: Collection[Values]) -> BuildPlan:
+    """Plan the removal of rows of these partitions, which an index no longer covers. Raise as `plan_rebuild`."""
+    wanted = frozenset(partitions)
+
+    def choose(base: Table, known: Sequence[Values]) -> Sequence[Values]:
+        return [values for values in known if values in wanted]
+
+    return _plan_existing(spark, table, [name], choose, Asked(remove_dead=True), whole=False)
+
+
+def covered_partitions(spark: SparkSession, index: Index) -> tuple[Values, ...]:
+    """Return the values of the partitions of which an index covers files."""
+    return _read(catalog.segments(spark, index), index.definition, fresh=False)[0].partitions
+
+
 def plan_mending(spark: SparkSession, planned: BuildPlan) -> BuildPlan:
     """Plan what the indexes of a build need after it because of another build: that no segments cover one file."""
     indexes = []
@@ -313,7 +327,7 @@ def _plan(
     """Plan a build in the `chosen` partitions, all if that is None, of those that the table has."""
     in_scope = [one for one in partitions if chosen is None or one.values in chosen]
     values = [one.values for one in in_scope]
-    covers = [covered_partitions(spark, base, one.definition.where, values) for one in indexes]
+    covers = [coverage.covered(spark, base, one.definition.where, values) for one in indexes]
     needed = [number for number in range(len(values)) if any(flags[number] for flags in covers)]
     remote = any(not stores.is_local(in_scope[number].location) for number in needed)
     list_one = partial(base_files.list_partition, base)  # of a local disk, threads list half as fast

@@ -30,14 +30,14 @@ def file_choices(results: LookupResults, numbers: Mapping[Place, int], *, whole_
     """
     lines = []
     for lookup, found in results.pairs():
-        partition = results.partitions[lookup.partition]
         first_blocks = np.searchsorted(lookup.unit.file, np.arange(len(lookup.unit.paths) + 1))
         for file, fingerprint in enumerate(lookup.fingerprints):
             if file in found.damaged:
                 continue
             selected = found.counts[first_blocks[file] : first_blocks[file + 1]] > 0
-            starts = None if whole_files else block_starts(partition.manifests, fingerprint.path, len(selected))
+            starts = None if whole_files else block_starts(lookup, file, len(selected))
             ranges = _ranges(selected, starts, fingerprint.size)
+            partition = results.partitions[lookup.partitions[file]]
             number = numbers[Place(partition.number, fingerprint.path)]
             lines.append(_line(number, fingerprint, ranges))
     return "\n".join(lines)

@@ -37,7 +37,7 @@ def refresh_followers(spark: SparkSession, key: Key, partitions: Iterable[Partit
     listed = None if partitions is None else [dict(one) for one in partitions]
     if listed == []:
         return Outcome.IN_VAIN
-    if any(is_being_built(base, index, listed) for index in followers):
+    if any(map(is_being_built, followers)):
         return Outcome.TOO_EARLY
     began = time.monotonic()
     try:
@@ -99,16 +99,11 @@ def has_changed(report: BuildReport) -> bool:
     return bool(report.files_read or report.partitions_dropped or report.changed)
 
 
-def is_being_built(base: Table, index: Index, partitions: Sequence[dict[str, str | None]] | None) -> bool:
-    """Return whether a build that began a short while ago is at work in one of these partitions."""
-    columns = [column.name for column in base.partition_columns]
-    wanted = [{name.lower(): value for name, value in one.items()} for one in partitions or ()]
-    whole = [one for one in wanted if len(one) == len(columns)]
-    values = [tuple(one.get(name.lower()) for name in columns) for one in whole] if columns else [()]
-    parents = [catalog.generation_parent(base, index.definition, one) for one in values]
+def is_being_built(index: Index) -> bool:
+    """Return whether a build that began a short while ago is at work on an index."""
     young = (
         folder
-        for folder in generation.in_folders(parents)
+        for folder in generation.in_folders([index.definition.root])
         if time.time() - generation.build_time(folder) < YOUNG_SECONDS
     )
     return any(map(generation.is_being_written, young))

@@ -72,7 +72,8 @@ def _attached(spark: SparkSession, base: Table, own: Sequence[Index], index: Ind
     """Return the definition of an index under the new name of its table. Raise Unsupported and AlreadyExists."""
     former = index.definition
     home = replace(former, database=base.database, table=base.name)
-    if problem := schema_drift.problem(base, index.table, home):
+    home = home.renewed(base) if former.is_former else home
+    if problem := schema_drift.problem(base, home):
         raise Unsupported(problem)
     definition = replace(home, index_table=index_table_name(base.database, base.name, former.name))
     catalog.require_free(spark, base, own, definition)

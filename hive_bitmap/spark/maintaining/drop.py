@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from hive_bitmap.core.index.partition_conditions import without
 from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import NotFound, PartitionNotFound, Unsupported
-from hive_bitmap.spark.building import publish
+from hive_bitmap.spark.building import build, build_scope, publish
 from hive_bitmap.spark.building.publish import Doomed
 from hive_bitmap.spark.metastore import alter_table, metastore
 from hive_bitmap.spark.registry import catalog
@@ -92,7 +92,7 @@ def _drop_partitions(spark: SparkSession, base: Table, index: Index, indexes: Se
     if not index.trusted:
         raise Unsupported(index.problem)
     known = [partition.values for partition in metastore.partitions(spark, base)]
-    known = list(dict.fromkeys([*known, *catalog.published_generations(spark, index)]))
+    known = list(dict.fromkeys([*known, *build_scope.covered_partitions(spark, index)]))
     before, chosen = (covered(spark, base, text, known) for text in (definition.where, where))
     dropped = [values for values, had, drops in zip(known, before, chosen, strict=True) if had and drops]
     if not dropped:
@@ -102,4 +102,4 @@ def _drop_partitions(spark: SparkSession, base: Table, index: Index, indexes: Se
         return
     left = without(definition.where, where, base.partition_columns)
     catalog.alter(spark, index, replace(definition, where=left))
-    publish.publish(spark, base, [publish.Switch(definition=definition, folders={}, dropped=dropped)])
+    build.remove_partitions(spark, base.spark_name, definition.name, dropped)

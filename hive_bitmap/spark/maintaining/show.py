@@ -8,17 +8,19 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import pyarrow.compute as pc
+import numpy as np
+import pyarrow as pa
 
 from hive_bitmap.core import stores, table_info
 from hive_bitmap.core.explaining.measures import by_reason, counted, moment, size
 from hive_bitmap.core.explaining.reports import Report, Reports
-from hive_bitmap.core.index import generation, manifest, refresh_record, roots
+from hive_bitmap.core.index import generation, manifest, refresh_record, roots, slots
+from hive_bitmap.core.index.covered import Covered, Listing, Longs
 from hive_bitmap.core.index.definition import Definition, schema_crc, valid_schemas
-from hive_bitmap.core.index.manifest import UNBUILT, Freshness, Manifest
+from hive_bitmap.core.index.manifest import CHANGED, COLUMNS_CHANGED, NEW, UNBUILT, Manifest
 from hive_bitmap.core.index.refresh_record import RefreshRecord
 from hive_bitmap.core.parallel import map_parallel
-from hive_bitmap.core.stores import FileStatus
+from hive_bitmap.core.selecting.table_files import KnownFiles
 from hive_bitmap.core.table_info import Table, Values, quote
 from hive_bitmap.errors import CorruptIndex, Unsupported
 from hive_bitmap.spark.metastore import base_files, metastore, permission, serde
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, kw_only=True)
 class PartitionStatus:
     """The state of one partition of an index; `name` is like `p=1/q=x`, and empty for an unpartitioned table.
+
+    What a partition has of a segment, in rows and bytes, is estimated by its base rows.
 
     Of the base files, `fresh` ones are as they were indexed, `stale` ones have changed since, `unindexed` ones are not
     in the index, and `gone` ones are in the index but do not exist any more. `built` is when the last build began, in
@@ -59,7 +63,6 @@ class PartitionStatus:
     index_bytes: int
     built: float | None
     unseen_since: float | None = None
-    problem: str = ""
     keys: int | None = None
     to_read: int = 0
     bytes_to_read: int = 0
@@ -71,7 +74,9 @@ class IndexStatus(Report):
     """The state of one index: its partitions, without those that its WHERE excludes, and sums over them.
 
     `problem` says why queries cannot use the index or parts of it; empty if they can. `keys` is the number of distinct
-    keys, if requested. `last_refresh` is the last refresh after writes that is recorded, None if none is.
+    keys, if requested. `last_refresh` is the last refresh after writes that is recorded, None if none is. `segments` is
+    the number of segments, `dead_rows` how many rows of files that are gone their base rows are, which only readers of
+    the index table by SQL see.
     """
 
     definition: Definition
@@ -79,6 +84,8 @@ class IndexStatus(Report):
     problem: str = ""
     keys: int | None = None
     last_refresh: RefreshRecord | None = None
+    segments: int = 0
+    dead_rows: int | None = 0
 
     def __repr__(self) -> str:
         return f"IndexStatus({self})"
@@ -195,7 +202,7 @@ def show(spark: SparkSession, table: str | None = None, *, keys: bool = False) -
         permission.require_reading(spark, base, names, "a count of keys")
     shown = [_status(spark, base, index, found) for index in indexes]
     if secret:
-        shown = [replace(one, partitions=tuple(map(_without_rows, one.partitions))) for one in shown]
+        shown = [replace(one, partitions=tuple(map(_without_rows, one.partitions)), dead_rows=None) for one in shown]
     if not keys:
         return Reports(shown)
     return Reports(
@@ -209,17 +216,54 @@ def _status(spark: SparkSession, base: Table | None, index: Index, found: list[S
         return IndexStatus(index.definition, (), index.problem)
     where = "" if index.problem else index.definition.where
     flags = covered(spark, base, where, [source.values for source in found]) if base and where else [True] * len(found)
-    folders = catalog.published_generations(spark, index)
-    wanted = {source.values: source for source, covers in zip(found, flags, strict=True) if covers}
-    wanted |= {values: Source(values, "", ()) for values in folders if values not in wanted}
-    names = [column.name for column in index.table.partition_columns]
-    schemas = _schemas(spark, base)
-    partitions = map_parallel(
-        lambda one: _partition(names, index, one, folders.get(one.values), schemas), wanted.values()
-    )
-    problem = index.problem or _first_problem(partitions) or roots.refusal(index.definition, metastore_id(spark))
+    folders = catalog.segments(spark, index)
+    manifests = [_manifest(folder) for folder in folders]
+    known = Covered.by([one for one in manifests if one is not None])
+    own = [source for source, covers in zip(found, flags, strict=True) if covers]
+    listed = {source.values for source in own}
+    own += [Source(values, "", ()) for values in known.partitions if values not in listed]
+    partitions, dead = _partitions(index, own, known, *_schemas(spark, base))
+    damaged = [folder for folder, one in zip(folders, manifests, strict=True) if one is None]
+    problem = index.problem or _problem(spark, index, damaged, known)
+    problem = problem or roots.refusal(index.definition, metastore_id(spark))
     last = refresh_record.read(index.definition) if index.definition.auto_refresh else None
-    return IndexStatus(index.definition, tuple(partitions), problem, last_refresh=last)
+    return IndexStatus(index.definition, partitions, problem, last_refresh=last, segments=len(folders), dead_rows=dead)
+
+
+def _manifest(folder: str) -> Manifest | None:
+    try:
+        return manifest.read(folder)
+    except CorruptIndex:
+        return None
+
+
+def _problem(spark: SparkSession, index: Index, damaged: Sequence[str], known: Covered) -> str:
+    """Return what is wrong with the segments and slots of an index, the first of it; "" if nothing is."""
+    found = [f"{folder} is damaged, gone or not of this index: rebuild the index" for folder in damaged]
+    if not index.definition.is_former:
+        now = catalog.slots_of(spark, index.table)
+        strange = [now[number] for number in slots.strange(now, index.definition)]
+        found += [f"{folder} is no segment of this index, and SQL users see its rows: rebuild it" for folder in strange]
+    found += filter(None, map_parallel(lambda folder: _problem_of(folder, known), known.segments))
+    return found[0] + (f" ({len(found) - 1} more segments)" if found[1:] else "") if found else ""
+
+
+def _problem_of(folder: str, known: Covered) -> str:
+    """Return what is wrong with the shards of a segment."""
+    try:
+        found = stores.listing(folder).files
+    except FileNotFoundError:
+        return f"{folder} is damaged, gone or not of this index: rebuild the index"
+    visible = {file.path: file.size for file in found if is_visible(file.path.rpartition("/")[2])}
+    own = known.shards.filter(pa.array(known.shard_segment == known.segments.index(folder)))
+    shards = dict(zip(own["shard"].to_pylist(), own["size"].to_pylist(), strict=True))
+    if shards.keys() - visible:
+        return f"shards are missing in {folder}: rebuild the index"
+    if any(visible[path] != size for path, size in shards.items()):
+        return f"shards are damaged in {folder}: rebuild the index"
+    if visible.keys() - shards:
+        return f"{folder} holds files that no build wrote, and SQL users see their rows: rebuild the index"
+    return ""
 
 
 def _schemas(spark: SparkSession, base: Table | None) -> tuple[Collection[int] | None, int]:
@@ -244,72 +288,69 @@ def _sum(numbers: Sequence[int | None]) -> int | None:
     return sum(known) if len(known) == len(numbers) else None
 
 
-def _partition(
-    names: list[str], index: Index, source: Source, folder: str | None, of_table: tuple[Collection[int] | None, int]
-) -> PartitionStatus:
-    """Return the state of one partition; `of_table` are the schemas and the checksum as in `Manifest.why_read`."""
-    schemas, crc = of_table
-    published, problem = _manifest_and_problem(index, folder)
-    states = [published.freshness(file, schemas) if published else Freshness.UNINDEXED for file in source.files]
+def _partitions(
+    index: Index, sources: Sequence[Source], covered: Covered, schemas: Collection[int] | None, crc: int
+) -> tuple[tuple[PartitionStatus, ...], int]:
+    """Return the state of each partition, and the base rows of files that are gone.
 
-    def files(wanted: Freshness) -> list[FileStatus]:
-        return [file for file, state in zip(source.files, states, strict=True) if state is wanted]
-
-    stale, unindexed = files(Freshness.STALE), files(Freshness.UNINDEXED)
-    whys = [published.why_read(file, schemas, crc) if published else UNBUILT for file in source.files]
-    unseen = [file for file in (*stale, *unindexed) if published is None or not published.has_seen(file)]
-    return PartitionStatus(
-        name=table_info.partition_name(names, source.values),
-        values=source.values,
-        fresh=states.count(Freshness.FRESH),
-        stale=len(stale),
-        unindexed=len(unindexed),
-        gone=published.gone(source.files) if published else 0,
-        stale_bytes=sum(file.size for file in stale),
-        unindexed_bytes=sum(file.size for file in unindexed),
-        base_rows=(pc.sum(pc.list_flatten(published.files["rows"])).as_py() or 0) if published else 0,
-        index_rows=(pc.sum(published.shards["rows"]).as_py() or 0) if published else 0,
-        index_bytes=_total_bytes(published) if published else 0,
-        built=generation.build_time(folder) if folder and generation.is_generation(folder) else None,
-        unseen_since=min((file.changed_ms / 1000 for file in unseen if file.changed_ms), default=None),
-        problem=problem,
-        to_read=sum(map(bool, whys)),
-        bytes_to_read=sum(file.size for file, why in zip(source.files, whys, strict=True) if why),
-        why_read=tuple(Counter(filter(None, whys)).most_common()),
-    )
-
-
-def _total_bytes(published: Manifest) -> int:
-    return pc.sum(pc.add(published.shards["size"], published.shards["cardinality_size"])).as_py() or 0
-
-
-def _manifest_and_problem(index: Index, folder: str | None) -> tuple[Manifest | None, str]:
-    """Return the manifest of a generation, None if it is unreadable, and what is wrong with the generation."""
-    if folder is None:
-        return None, ""
-    damaged = f"{folder} is damaged, gone or not of this index: rebuild the index"
-    if not generation.belongs_to(folder, index.definition):
-        return None, damaged
-    try:
-        published = manifest.read(folder)
-        found = stores.listing(folder).files
-        visible = {file.path: file.size for file in found if is_visible(file.path.rpartition("/")[2])}
-    except (CorruptIndex, FileNotFoundError):
-        return None, damaged
-    shards = {published.shard_path(shard): size for shard, size in published.sizes.items()}
-    if shards.keys() - visible:
-        return published, f"shards are missing in {folder}: rebuild the index"
-    if any(visible[path] != size for path, size in shards.items()):
-        return published, f"shards are damaged in {folder}: rebuild the index"
-    if visible.keys() - shards:
-        return published, f"{folder} holds files that no build wrote, and SQL users see their rows: rebuild the index"
-    return published, ""
+    `schemas` and `crc` are the valid schemas and the checksum of the table.
+    """
+    listing = Listing.of((source.values, source.files) for source in sources)
+    numbers = np.array([covered.numbers.get(values, -1) for values in listing.partitions], np.int64)
+    known = KnownFiles.of(covered, listing, numbers, schemas)
+    why = _why_read(known, crc)
+    dead = np.ones(covered.files.num_rows, bool)
+    dead[known.row[known.row >= 0]] = False
+    size = np.bincount(covered.shard_segment, _bytes_of_shards(covered), len(covered.segments))
+    entries = np.bincount(covered.shard_segment, covered.shards["rows"].to_numpy(), len(covered.segments))
+    rows = np.bincount(covered.segment, covered.rows, len(covered.segments))
+    share = covered.rows / np.maximum(rows[covered.segment], 1)  # of each file, of what its segment has
+    edges = np.searchsorted(listing.partition, np.arange(len(sources) + 1)).tolist()
+    built = [generation.build_time(folder) for folder in covered.segments]
+    made = []
+    for at, source in enumerate(sources):
+        files = range(edges[at], edges[at + 1])
+        own = np.flatnonzero(covered.partition == numbers[at]) if numbers[at] >= 0 else np.zeros(0, np.int64)
+        stale = [n for n in files if known.valid[n] and not known.same[n]]
+        unindexed = [n for n in files if not known.valid[n]]
+        unseen = [listing.files[n] for n in (*stale, *unindexed) if known.row[n] < 0 or not known.same[n]]
+        to_read = [n for n in files if why[n]]
+        made.append(
+            PartitionStatus(
+                name=table_info.partition_name([c.name for c in index.definition.partitioned_by], source.values),
+                values=source.values,
+                fresh=len(files) - len(stale) - len(unindexed),
+                stale=len(stale),
+                unindexed=len(unindexed),
+                gone=int(known.vanished[at]),
+                stale_bytes=int(listing.sizes[stale].sum()),
+                unindexed_bytes=int(listing.sizes[unindexed].sum()),
+                base_rows=int(covered.rows[own].sum()),
+                index_rows=round(float((share[own] * entries[covered.segment[own]]).sum())),
+                index_bytes=round(float((share[own] * size[covered.segment[own]]).sum())),
+                built=max((built[number] for number in np.unique(covered.segment[own]).tolist()), default=None),
+                unseen_since=min((file.changed_ms / 1000 for file in unseen if file.changed_ms), default=None),
+                to_read=len(to_read),
+                bytes_to_read=int(listing.sizes[to_read].sum()),
+                why_read=tuple(Counter(why[n] for n in to_read).most_common()),
+            )
+        )
+    return tuple(made), int(covered.rows[dead].sum())
 
 
-def _first_problem(partitions: list[PartitionStatus]) -> str:
-    """Return the problem of the first partition that has one, and how many others have one."""
-    problems = [partition.problem for partition in partitions if partition.problem]
-    return problems[0] + (f" ({len(problems) - 1} more partitions)" if problems[1:] else "") if problems else ""
+def _why_read(known: KnownFiles, crc: int) -> list[str]:
+    """Return why the next rebuild reads each listed file; "" if it does not."""
+    tried = np.append(known.covered.files["schema_crc"].to_numpy() == crc, False)[known.row]
+    usual = UNBUILT if not known.covered.segments else NEW
+    return [
+        usual if row < 0 else CHANGED if not same else "" if valid or again else COLUMNS_CHANGED
+        for row, same, valid, again in zip(known.row, known.same, known.valid, tried, strict=True)
+    ]
+
+
+def _bytes_of_shards(covered: Covered) -> Longs:
+    sizes: Longs = covered.shards["size"].to_numpy() + covered.shards["cardinality_size"].to_numpy()
+    return sizes
 
 
 def _with_keys(spark: SparkSession, status: IndexStatus, index: Index) -> IndexStatus:
@@ -317,7 +358,7 @@ def _with_keys(spark: SparkSession, status: IndexStatus, index: Index) -> IndexS
     from pyspark.sql import functions as f
 
     spark.catalog.refreshTable(index.table.spark_name)
-    columns = [column.name for column in index.table.partition_columns]
+    columns = [column.name for column in index.definition.partitioned_by]
     distinct = spark.table(index.table.spark_name).select(
         f.array(*(f.col(quote(name)).cast("string") for name in columns)).alias("partition"),
         f.struct(*(f.col(quote(name)) for name in status.definition.column_names)).alias("key"),

@@ -71,17 +71,17 @@ def look_up_snapshot(
     Raises Unsupported if Spark counts in less time, and StoreError.
     """
     resolved = snapshot.resolved
-    matching_keys = evaluate_leaves(resolved.evaluate, resolved.predicate, chosen, snapshot.partitions)
+    matching_keys = evaluate_leaves(resolved.evaluate, resolved.predicate, chosen, snapshot.files)
     cost = partial(
         count_cost,
         matching_keys=matching_keys,
         cores=resolved.cores,
-        waits=waiting_seconds(snapshot.files, resolved.cores, snapshot.store),
+        waits=waiting_seconds(len(snapshot.files.files), resolved.cores, snapshot.store),
         prices=_prices(snapshot),
         extremes=counting.extremes,
     )
     evaluation = Evaluation(spark, matching_keys, counting, cost)
-    found = look_up_files(snapshot.partitions, snapshot.predicates, chosen, evaluation)
+    found = look_up_files(snapshot.files, snapshot.predicates, chosen, evaluation)
     found = without_deleted(found, resolved.deleted, evaluation.look_up)
     every_key = list(dict.fromkeys(key for keys in counting.key_sets for key in keys))
     results = replace(exact_where_known(found, every_key), matching_keys=matching_keys)

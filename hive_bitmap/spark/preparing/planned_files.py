@@ -27,7 +27,7 @@ class PlannedFiles:
     def of(cls, snapshot: Snapshot) -> PlannedFiles:
         """Return the files of a snapshot that listed them itself."""
         folders = {partition.values: partition.location for partition in snapshot.found}
-        read = [Source(one.values, folders[one.values], one.files) for one in snapshot.partitions]
+        read = [Source(one.values, folders[one.values], one.files) for one in snapshot.files.partitions]
         return cls(base=snapshot.resolved.base, partitions=snapshot.found, read=tuple(read))
 
     def are_current(self, spark: SparkSession) -> bool:

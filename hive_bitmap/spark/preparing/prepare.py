@@ -195,8 +195,8 @@ def _by_cost(spark: SparkSession, case: _Case, snapshot: Snapshot) -> Prepared:
 
 def _why_all_is_read(spark: SparkSession, case: _Case, snapshot: Snapshot) -> Unserved | None:
     """Why a lookup in all partitions would not pay: the table is small, or a sample of its partitions tells."""
-    size, prices = snapshot.bytes, Prices(case.format, case.resolved.cores, snapshot.store)
-    if prices.is_too_small(int(size * case.share), snapshot.files, native=case.resolved.native):
+    size, prices = snapshot.files.bytes, Prices(case.format, case.resolved.cores, snapshot.store)
+    if prices.is_too_small(int(size * case.share), len(snapshot.files.files), native=case.resolved.native):
         why = f"all of its {size:,} bytes are read in less time than reading through an index takes to start"
         return Unserved(Reason.TOO_SMALL, why)
     sample = snapshot.sample()
@@ -204,12 +204,12 @@ def _why_all_is_read(spark: SparkSession, case: _Case, snapshot: Snapshot) -> Un
         return None
     looked_up = look_up_snapshot(spark, sample, case.choice.by_column, case.counting)
     reading = _reading(case, sample, looked_up.results)
-    inputs = replace(_inputs(case, sample, reading), scale=size / max(sample.bytes, 1))
+    inputs = replace(_inputs(case, sample, reading), scale=size / max(sample.files.bytes, 1))
     plan = make_plan(inputs, case.choice.uses, looked_up.results)
     if plan.strategy != Strategy.FULL_SCAN:
         return None
     told = plan.without_figures if case.settings.engine_reads_only else plan
-    some = f"in {len(sample.partitions)} of {len(snapshot.partitions)} partitions"
+    some = f"in {len(sample.files.partitions)} of {len(snapshot.files.partitions)} partitions"
     return Unserved(Reason.NOT_SELECTIVE, f"{some} {told.reason}")
 
 

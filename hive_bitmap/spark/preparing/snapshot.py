@@ -11,7 +11,7 @@ import pyarrow as pa
 from hive_bitmap.core import stores
 from hive_bitmap.core.index.definition import known_schemas, valid_schemas
 from hive_bitmap.core.predicates.nodes import Predicate
-from hive_bitmap.core.selecting.candidates import PartitionState
+from hive_bitmap.core.selecting.table_files import TableFiles
 from hive_bitmap.core.stores.speed import LOCAL, Speed
 from hive_bitmap.core.table_info import Partition
 from hive_bitmap.errors import Unsupported
@@ -28,7 +28,7 @@ SAMPLED = 8  # partitions to look up first, of many, where a lookup in all of th
 
 @dataclass(frozen=True, kw_only=True)
 class Snapshot:
-    """The partitions that pruning kept, the residual predicate of each, and their typed values (a row for each).
+    """The partitions that pruning kept and their files, the residual predicates, and the typed values (a row for each).
 
     `indexes` are the names of the indexes whose manifests were read, `zone` is the session's time zone, `schemas`
     the `definition.known_schemas` of the table, `store` how fast the files come. `found` are all partitions of the
@@ -37,7 +37,7 @@ class Snapshot:
 
     resolved: ResolvedTable
     indexes: frozenset[str]
-    partitions: list[PartitionState]
+    files: TableFiles
     predicates: list[Predicate]
     values: pa.Table
     zone: str
@@ -45,25 +45,15 @@ class Snapshot:
     store: Speed
     found: tuple[Partition, ...] = ()
 
-    @property
-    def bytes(self) -> int:
-        """The size of all files of the partitions."""
-        return sum(file.size for partition in self.partitions for file in partition.files)
-
-    @property
-    def files(self) -> int:
-        """How many there are in all partitions."""
-        return sum(len(partition.files) for partition in self.partitions)
-
     def sample(self) -> Snapshot | None:
         """The snapshot with SAMPLED of its partitions, evenly spread; None where it has fewer than twice as many."""
-        step = len(self.partitions) // SAMPLED
+        step = len(self.files.partitions) // SAMPLED
         if step < 2:
             return None
         numbers = range(step // 2, step * SAMPLED, step)
         return replace(
             self,
-            partitions=[self.partitions[number] for number in numbers],
+            files=self.files.only(numbers),
             predicates=[self.predicates[number] for number in numbers],
             values=self.values.take(pa.array(numbers, pa.int64())),
         )
@@ -91,12 +81,12 @@ def take(spark: SparkSession, resolved: ResolvedTable, indexes: Sequence[Index])
         kept, left, typed = table_state.partitions_left(base, [values for values, _ in listed], predicate, evaluate)
         kept = kept if listed else []
         now = table_state.states_of(spark, [listed[number] for number in kept], typed, base, indexes, known, kept)
-    store = next((stores.speed_of(file.path) for partition in now for file in partition.files), LOCAL)
+    store = next((stores.speed_of(file.path) for file in now.files), LOCAL)
     names = frozenset(index.definition.name for index in indexes)
     return Snapshot(
         resolved=resolved,
         indexes=names,
-        partitions=now,
+        files=now,
         predicates=left,
         values=typed,
         zone=zone,

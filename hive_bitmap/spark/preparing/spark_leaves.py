@@ -6,9 +6,10 @@ After any error (such as `10/k` for a key that another conjunct excludes) the le
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -17,7 +18,7 @@ from hive_bitmap.core.index import lookup, unreadable
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.index.table_schema import key_fields
 from hive_bitmap.core.predicates.nodes import Predicate, SparkLeaf, leaves_of
-from hive_bitmap.core.selecting.candidates import PartitionState
+from hive_bitmap.core.selecting.table_files import TableFiles
 from hive_bitmap.errors import CorruptIndex
 from hive_bitmap.spark.preparing.request import Evaluate
 
@@ -35,7 +36,7 @@ def evaluate_leaves(
     evaluate: Evaluate,
     predicate: Predicate,
     chosen: Mapping[str, Definition],
-    states: Sequence[PartitionState],
+    table: TableFiles,
 ) -> dict[SparkLeaf, pa.Array]:
     """For each leaf that Spark could evaluate, the keys for which it is TRUE."""
     leaves = dict.fromkeys(leaf for leaf in leaves_of(predicate) if isinstance(leaf, SparkLeaf))
@@ -44,7 +45,7 @@ def evaluate_leaves(
         definition = chosen.get(leaf.column.lower())
         if definition is None:
             continue
-        keys = _distinct(definition, leaf.column, states)
+        keys = _distinct(definition, leaf.column, table)
         column = find(definition.columns, leaf.column, f"index {definition.name}")
         matching = None if keys is None else evaluate(leaf, column, keys)
         if matching is not None:
@@ -52,12 +53,12 @@ def evaluate_leaves(
     return found
 
 
-def _distinct(definition: Definition, column: str, states: Sequence[PartitionState]) -> pa.Array | None:
+def _distinct(definition: Definition, column: str, table: TableFiles) -> pa.Array | None:
     """All distinct keys of a column in the index; None if there are too many to evaluate, or a shard is damaged."""
     field = next(field for field in key_fields(definition) if field.name.lower() == column.lower())
     keys, pending, rows = pa.array([], field.type), [], 0
     try:
-        for more in _keys_of_row_groups(definition.name, field, states):
+        for more in _keys_of_row_groups(definition.name, field, table):
             pending.append(more)
             rows += len(more)
             if rows > MAX_KEYS or sum(some.nbytes for some in pending) > MAX_KEY_BYTES:
@@ -71,11 +72,11 @@ def _distinct(definition: Definition, column: str, states: Sequence[PartitionSta
     return None if _are_too_many(keys) else keys
 
 
-def _keys_of_row_groups(index: str, field: pa.Field, states: Sequence[PartitionState]) -> Iterator[pa.Array]:
-    for state in states:
-        if (manifest := state.manifests.get(index)) is not None:
-            for name, size in manifest.sizes.items():
-                yield from lookup.distinct(manifest.shard_path(name), size, field)
+def _keys_of_row_groups(index: str, field: pa.Field, table: TableFiles) -> Iterator[pa.Array]:
+    if (known := table.known.get(index)) is not None:
+        shards = known.covered.shards.take(pa.array(np.unique(known.shard[known.shard >= 0])))
+        for path, size in zip(shards["shard"].to_pylist(), shards["size"].to_pylist(), strict=True):
+            yield from lookup.distinct(path, size, field)
 
 
 def _are_too_many(keys: pa.Array) -> bool:

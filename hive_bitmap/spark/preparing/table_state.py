@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from hive_bitmap.core import stores
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.formats.key_values import KeyColumn, arrow_type
-from hive_bitmap.core.index import generation, manifest, unreadable
+from hive_bitmap.core.index import manifest, unreadable
+from hive_bitmap.core.index.covered import Covered, Longs
 from hive_bitmap.core.index.manifest import Manifest
+from hive_bitmap.core.memory_budget import Cache
 from hive_bitmap.core.parallel import map_parallel
 from hive_bitmap.core.partition_texts import typed_value
 from hive_bitmap.core.predicates.nodes import Constant, Predicate, SparkLeaf, leaves_of
-from hive_bitmap.core.selecting.candidates import PartitionState, residual_predicates
+from hive_bitmap.core.selecting.candidates import residual_predicates
 from hive_bitmap.core.selecting.key_matches import MatchingKeys
+from hive_bitmap.core.selecting.table_files import KnownFiles, PartitionState, TableFiles, listing_of
 from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.core.table_info import Partition, Table, Values, partition_name
 from hive_bitmap.errors import CorruptIndex
@@ -31,7 +36,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
-# By table: the hash of the file listing of each partition, as last seen.
+# What the segments of an index cover, by their folders, which never change; the tables are those of cached manifests.
+_joined: Cache[tuple[str, ...], Covered] = Cache("what indexes cover", lambda covered: covered.nbytes)
 
 
 def partitions_left(
@@ -70,20 +76,21 @@ def states(
     indexes: Sequence[Index],
     schemas: Collection[int] | None,
     numbers: Sequence[int],
-) -> list[PartitionState]:
-    """Return the files and manifests of each partition. Raises Unsupported for a folder whose layout is ambiguous.
+) -> TableFiles:
+    """Return the files of partitions, and what indexes know of them. Raises Unsupported for an ambiguous folder.
 
     `schemas` are the schema checksums under which an indexed file's keys are still valid; files indexed under another
     one count as unindexed. None: any checksum is valid. `numbers` are the places of the partitions among all that were
     listed.
     """
-    manifests: list[dict[str, Manifest]] = [{} for _ in partitions]
     threads = max((stores.parallel(partition.location) for partition in partitions), default=1)
-    for index in indexes:
-        folders = catalog.published_generations(spark, index, catalog.INDEX_CACHE_SECONDS)
-        _add_manifests(manifests, index, [folders.get(partition.values) for partition in partitions], schemas, threads)
     files = map_parallel(lambda partition: tuple(files_of(base, partition.location)), partitions, threads)
-    return _states(base, [partition.values for partition in partitions], files, manifests, numbers)
+    listed = _states(base, [partition.values for partition in partitions], files, numbers)
+
+    def place(covered: Covered) -> Longs:
+        return np.array([covered.numbers.get(one.values, -1) for one in listed], np.int64)
+
+    return _known(spark, listed, indexes, schemas, place)
 
 
 def states_of(
@@ -94,42 +101,49 @@ def states_of(
     indexes: Sequence[Index],
     schemas: Collection[int] | None,
     numbers: Sequence[int],
-) -> list[PartitionState]:
+) -> TableFiles:
     """Do the same for partitions whose files Spark has listed; `typed` has a row of typed values for each.
 
-    Spark prints a partition value by its type, `1` where the metastore has `01`, so index partitions are matched by
-    typed values. Where several index partitions have equal typed values, none of them is used. The index of a table
-    whose log has the partitions is not partitioned.
+    Spark prints a partition value by its type, `1` where the metastore has `01`, so partitions are compared by
+    typed values. Where several that an index covers have equal typed values, none of them is used. The index of a table
+    whose log has the partitions covers files without partitions.
     """
-    manifests: list[dict[str, Manifest]] = [{} for _ in partitions]
-    threads = max((stores.parallel(files[0].path) for _, files in partitions if files), default=1)
+    listed = _states(base, [values for values, _ in partitions], [files for _, files in partitions], numbers)
     wanted = _rows(base, typed)
-    for index in indexes:
-        folders = catalog.published_generations(spark, index, catalog.INDEX_CACHE_SECONDS)
+
+    def place(covered: Covered) -> Longs:
         if base.lake is not None:
-            _add_manifests(manifests, index, [folders.get(()) for _ in partitions], schemas, threads)
-            continue
-        spelled = list(folders)
-        by_value: dict[tuple[Any, ...], list[str]] = {}
-        for values, row in zip(spelled, _rows(base, typed_values(base.partition_columns, spelled)), strict=True):
-            by_value.setdefault(row, []).append(folders[values])
-        found = [by_value.get(row, []) for row in wanted]
-        _add_manifests(manifests, index, [one[0] if len(one) == 1 else None for one in found], schemas, threads)
-    return _states(base, [values for values, _ in partitions], [files for _, files in partitions], manifests, numbers)
+            return np.full(len(listed), covered.numbers.get((), -1))
+        by_value: dict[tuple[Any, ...], int] = {}
+        known = _rows(base, typed_values(base.partition_columns, covered.partitions))
+        for number, row in enumerate(known):
+            by_value[row] = -1 if row in by_value else number
+        return np.array([by_value.get(row, -1) for row in wanted], np.int64)
+
+    return _known(spark, listed, indexes, schemas, place)
 
 
-def _add_manifests(
-    manifests: Sequence[dict[str, Manifest]],
-    index: Index,
-    folders: Sequence[str | None],
+def _known(
+    spark: SparkSession,
+    listed: tuple[PartitionState, ...],
+    indexes: Sequence[Index],
     schemas: Collection[int] | None,
-    threads: int,
-) -> None:
-    """Add to each partition's manifests, by index name, the one that the index published in this folder."""
-    found = map_parallel(lambda folder: _manifest(index, folder, schemas), folders, threads)
-    for of_partition, one in zip(manifests, found, strict=True):
-        if one is not None:
-            of_partition[index.definition.name] = one
+    place: Callable[[Covered], Longs],
+) -> TableFiles:
+    """Return partitions with what indexes know of their files; `place` numbers them as an index does."""
+    listing, known = listing_of(listed), {}
+    for index in indexes:
+        covered = _covered(spark, index)
+        known[index.definition.name] = KnownFiles.of(covered, listing, place(covered), schemas)
+    return TableFiles(partitions=listed, known=known)
+
+
+def _covered(spark: SparkSession, index: Index) -> Covered:
+    """Return what the segments of an index cover, without damaged ones."""
+    folders = catalog.segments(spark, index, catalog.INDEX_CACHE_SECONDS)
+    threads = max(map(stores.parallel, folders), default=1)
+    manifests = [one for one in map_parallel(partial(_manifest, index), folders, threads) if one is not None]
+    return _joined.of(tuple(one.folder for one in manifests), lambda: Covered.by(manifests))
 
 
 def _rows(base: Table, typed: pa.Table) -> list[tuple[Any, ...]]:
@@ -144,14 +158,13 @@ def _states(
     base: Table,
     values: Sequence[Values],
     files: Sequence[tuple[FileStatus, ...]],
-    manifests: Sequence[Mapping[str, Manifest]],
     numbers: Sequence[int],
-) -> list[PartitionState]:
+) -> tuple[PartitionState, ...]:
     names = [column.name for column in base.partition_columns]
-    return [
-        PartitionState(number=number, name=partition_name(names, mine), values=mine, files=listed, manifests=known)
-        for number, mine, listed, known in zip(numbers, values, files, manifests, strict=True)
-    ]
+    return tuple(
+        PartitionState(number=number, name=partition_name(names, mine), values=mine, files=listed)
+        for number, mine, listed in zip(numbers, values, files, strict=True)
+    )
 
 
 def typed_values(columns: Sequence[Column], values: Sequence[Values]) -> pa.Table:
@@ -169,12 +182,10 @@ def typed_values(columns: Sequence[Column], values: Sequence[Values]) -> pa.Tabl
     return pa.table(arrays)
 
 
-def _manifest(index: Index, folder: str | None, schemas: Collection[int] | None) -> Manifest | None:
-    """The manifest of an index for a partition; None if it does not cover the partition or is damaged."""
-    if folder is None or not generation.belongs_to(folder, index.definition):
-        return None
+def _manifest(index: Index, folder: str) -> Manifest | None:
+    """The manifest of a segment of an index; None if it is damaged."""
     try:
-        return manifest.read(folder).valid_under(schemas)
+        return manifest.read(folder)
     except CorruptIndex as e:
         unreadable.log_whole(log, f"index {index.definition.name}", e)
         return None

@@ -31,7 +31,7 @@ from hive_bitmap.core.planning.planner import needs_file
 from hive_bitmap.core.planning.strategy import Strategy
 from hive_bitmap.core.selecting.candidates import Lookup, LookupResults, restrict
 from hive_bitmap.core.selecting.key_matches import MatchingKeys
-from hive_bitmap.core.selecting.lookup_units import Flags, Place
+from hive_bitmap.core.selecting.lookup_units import Flags, Longs, Place
 from hive_bitmap.errors import CorruptBitmap, CorruptIndex
 from hive_bitmap.spark.preparing.index_lookup import DRIVER_INDEX_BYTES
 from hive_bitmap.spark.preparing.prepare import Prepared, Reading
@@ -69,7 +69,7 @@ class _Counted:
     def unknown(self, results: LookupResults) -> frozenset[Place]:
         """The places of these files."""
         whole = [(file.partition, file.status.path) for file in results.whole_files]
-        read = [(lookup.partition, path) for lookup in self.uncounted for path in lookup.unit.paths]
+        read = [pair for lookup in self.uncounted for pair in zip(lookup.partitions, lookup.unit.paths, strict=True)]
         return frozenset(Place(results.partitions[at].number, path) for at, path in (*whole, *read))
 
 
@@ -134,8 +134,8 @@ def _known_by_set(spark: SparkSession, request: Request, prepared: Prepared) -> 
     fingerprints = [
         fingerprint
         for lookup in results.lookups
-        for fingerprint in lookup.fingerprints
-        if Place(results.partitions[lookup.partition].number, fingerprint.path) not in unknown[0]
+        for partition, fingerprint in zip(lookup.partitions, lookup.fingerprints, strict=True)
+        if Place(results.partitions[partition].number, fingerprint.path) not in unknown[0]
     ]
     # Files of a remote store are those that it listed when counting began; asking again takes a request for each file.
     if not all(one.confirmed() for one in fingerprints if stores.is_local(one.path)):
@@ -160,12 +160,12 @@ def _known_counts(spark: SparkSession, request: Request, plan: Plan, reading: Re
         confirmed, needed = _confirmed(lookup), needs_file(found, lookup)
         known = found.exact & confirmed
         uncounted += _restricted(lookup, ~known & (needed | ~confirmed))
-        rows = int(found.counts[known[lookup.unit.file]].sum())
+        rows = np.bincount(lookup.unit.file, found.counts, len(lookup.unit.paths)).astype(np.int64) * known
         if data:
-            lookups += _restricted(lookup, known & needed)
-            rows_known += rows
-        elif rows:
-            counts.add(_complete(pa.table({COUNT: [rows]}), reading, lookup, schema))
+            lookups += _apart(_restricted(lookup, known & needed), apart=len(data) + 1 < len(schema))
+            rows_known += int(rows.sum())
+        elif rows.any():
+            counts.add(_by_partition(lookup, rows, reading, schema))
     if lookups and are_enough(lookups, data, request.extremes):
         try:
             found_keys = extremes(lookups, data[0], reading.results.matching_keys, rows_known)
@@ -217,13 +217,35 @@ def _restricted(lookup: Lookup, files: Flags) -> list[Lookup]:
     return [restrict(lookup, np.flatnonzero(files).tolist())] if files.any() else []
 
 
+def _apart(lookups: Sequence[Lookup], *, apart: bool) -> list[Lookup]:
+    """Return lookups, each of files of one partition if they are to be `apart`: their counts get its values."""
+    if not apart:
+        return list(lookups)
+    return [
+        restrict(lookup, np.flatnonzero(np.array(lookup.partitions) == partition).tolist())
+        for lookup in lookups
+        for partition in dict.fromkeys(lookup.partitions)
+    ]
+
+
+def _by_partition(lookup: Lookup, rows: Longs, reading: Reading, schema: pa.Schema) -> pa.Table:
+    """Return the number of rows of each partition of a lookup, in the schema of the answer, which has no other keys."""
+    if len(schema) == 1:
+        return pa.table({COUNT: [int(rows.sum())]}, schema=schema)
+    positions, of_file = np.unique(np.array(lookup.partitions), return_inverse=True)
+    sums = np.bincount(of_file, rows, len(positions)).astype(np.int64)
+    values = reading.constants.take(pa.array(positions[sums > 0]))
+    columns = [pa.array(sums[sums > 0]) if field.name == COUNT else values[field.name] for field in schema]
+    return merge_counts([pa.table(columns, schema.names).cast(schema)])
+
+
 def _complete(keys: pa.Table, reading: Reading, lookup: Lookup, schema: pa.Schema) -> pa.Table:
     """Return the counts of a lookup with its partition's values added, in the schema of the answer."""
     found = keys.rename_columns([name.lower() for name in keys.column_names])
     values = [
         found[field.name.lower()]
         if field.name.lower() in found.column_names
-        else pa.chunked_array([pa.repeat(reading.constants[field.name][lookup.partition], found.num_rows)])
+        else pa.chunked_array([pa.repeat(reading.constants[field.name][lookup.partitions[0]], found.num_rows)])
         for field in schema
     ]
     return pa.table(values, schema.names).cast(schema)

@@ -39,7 +39,7 @@ class ReadTask:
     """The input of one task: the blocks whose selected rows it reads, in order.
 
     `pieces` are parts of the files of `lookups`. `columns` are read from the files; `constants` has the values of the
-    partition of each lookup, a row for each. `names` are the columns of the result in their order. With `check_only`
+    partitions of the lookups, a row for each. `names` are the columns of the result in their order. With `check_only`
     the task reads no rows, and only checks that the files are still those that were planned.
     """
 
@@ -154,6 +154,9 @@ class _Reader:
     def _fingerprint(self, piece: Piece) -> Fingerprint:
         return self.task.lookups[piece.lookup].fingerprints[piece.file]
 
+    def _partition(self, piece: Piece) -> int:
+        return self.task.lookups[piece.lookup].partitions[piece.file]
+
     def _kept(self, piece: Piece) -> float:
         """How many rows of a piece are kept until it is its turn; infinite for files to read one by one."""
         return float(self._rows(piece)) if self._fingerprint(piece).tagged else math.inf
@@ -176,7 +179,7 @@ class _Reader:
         fingerprints = [self._fingerprint(piece) for piece in pieces]
         if len(pieces) < 2 or sum(map(self._rows, pieces)) > FEW_ROWS:
             return None
-        one_partition = len({self.task.lookups[piece.lookup].partition for piece in pieces}) == 1
+        one_partition = len(set(map(self._partition, pieces))) == 1
         if not one_partition or not all(is_local(one.path) for one in fingerprints):
             return None
         if not all(_unchanged(one, {}) for one in fingerprints):
@@ -196,7 +199,7 @@ class _Reader:
         arrays = []
         for name in self.task.names:
             if name in self.task.constants.column_names:
-                arrays.append(pa.repeat(self.task.constants[name][piece.lookup], batch.num_rows))
+                arrays.append(pa.repeat(self.task.constants[name][self._partition(piece)], batch.num_rows))
             else:
                 arrays.append(batch.column(name))
         return pa.RecordBatch.from_arrays(arrays, names=list(self.task.names))

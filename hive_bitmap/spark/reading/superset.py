@@ -101,7 +101,7 @@ def task(reading: Reading, lookups: Sequence[Lookup], pieces: Sequence[Piece], c
     return ReadTask(
         format=reading.format,
         columns=reading.columns,
-        constants=reading.constants.take(pa.array([lookup.partition for lookup in lookups], pa.int64())),
+        constants=reading.constants,
         names=tuple(name for name in names if name in read),
         lookups=tuple(lookups),
         pieces=tuple(pieces),
@@ -125,8 +125,11 @@ def _restricted(whole: ReadTask) -> ReadTask:
         number, file, before = moved[piece.lookup]
         first, end = int(before[piece.first]), int(before[piece.end])
         pieces.append(replace(piece, lookup=number, file=file[piece.file], first=first, end=end))
-    constants = whole.constants.take(pa.array(used, pa.int64()))
-    return replace(whole, lookups=tuple(lookups), pieces=tuple(pieces), constants=constants)
+    partitions = sorted({partition for lookup in lookups for partition in lookup.partitions})
+    places = {partition: number for number, partition in enumerate(partitions)}
+    renumbered = [replace(one, partitions=tuple(places[partition] for partition in one.partitions)) for one in lookups]
+    constants = whole.constants.take(pa.array(partitions, pa.int64()))
+    return replace(whole, lookups=tuple(renumbered), pieces=tuple(pieces), constants=constants)
 
 
 def _schema(spark: SparkSession, request: Request, reading: Reading) -> StructType:

@@ -34,11 +34,11 @@ def built(reports: Iterable[BuildReport]) -> list[Row]:
 def held(spark: SparkSession, index: Index) -> Held:
     """Return how many files and rows an index covers, and its bytes.
 
-    Nothing is read of an index that is not trusted, and damaged partitions are not counted.
+    Nothing is read of an index that is not trusted, and damaged segments are not counted.
     """
     if not index.trusted:
         return NOTHING_HELD
-    found = [one for one in map_parallel(_manifest, catalog.published_generations(spark, index).values()) if one]
+    found = [one for one in map_parallel(_manifest, catalog.segments(spark, index)) if one]
     return (
         sum(one.files.num_rows for one in found),
         sum(pc.sum(pc.list_flatten(one.files["rows"])).as_py() or 0 for one in found),

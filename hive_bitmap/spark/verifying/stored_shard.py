@@ -15,7 +15,7 @@ from hive_bitmap.core.index import checksums
 from hive_bitmap.core.index.definition import OFFSET, OFFSETS, Definition
 from hive_bitmap.core.index.lookup import open_checked
 from hive_bitmap.core.index.shard import CARDINALITY, cardinalities_path
-from hive_bitmap.core.index.table_schema import built_schema, compact_schema, row_schema
+from hive_bitmap.core.index.table_schema import built_schema, compact_schema, row_schema, value_fields
 from hive_bitmap.errors import CorruptIndex
 from hive_bitmap.spark.verifying.problems import Problems
 
@@ -70,9 +70,10 @@ class OpenShard:
         definition = self.stored.definition
         schema = (row_schema if definition.has_bitmaps else compact_schema)(definition)
         rows = self.file.read_row_group(group)
-        if rows.column_names != schema.names:
-            raise OSError(f"it has columns {rows.column_names}, not {schema.names}")
-        return rows.cast(schema)
+        names = [*schema.names, *(field.name for field in value_fields(definition))]
+        if rows.column_names != names:
+            raise OSError(f"it has columns {rows.column_names}, not {names}")
+        return rows.select(schema.names).cast(schema)
 
     def check_statistics(self, problems: Problems, group: int, rows: pa.Table) -> None:
         """Report keys outside the statistics of their row group, by which lookups skip it. Raise CorruptIndex."""

@@ -8,7 +8,7 @@ there.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -17,10 +17,12 @@ import pyarrow.compute as pc
 
 from hive_bitmap.core import stores
 from hive_bitmap.core.index import checksums, manifest
+from hive_bitmap.core.index.covered import Covered, Flags, Listing, numbered
 from hive_bitmap.core.index.definition import Definition, schema_crc, valid_schemas
-from hive_bitmap.core.index.manifest import Freshness, Manifest
+from hive_bitmap.core.index.fingerprint import Fingerprint
+from hive_bitmap.core.index.manifest import Manifest
 from hive_bitmap.core.index.shard import cardinalities_path
-from hive_bitmap.core.stores import FileStatus
+from hive_bitmap.core.selecting.table_files import KnownFiles
 from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import CorruptIndex, Unsupported
 from hive_bitmap.spark.building import staging
@@ -129,51 +131,58 @@ def _result(tally: _Tally, audits: Sequence[ShardAudit]) -> Verification:
 def _tally(spark: SparkSession, base: Table, number: int, index: Index, now: Sequence[Source]) -> _Tally:
     """Check the manifests of an index against the base files, and list the shards to compare."""
     tally = _Tally(index=index)
-    folders = catalog.published_generations(spark, index)
     found = {source.values: source.files for source in now}
     try:
         catalog.require_same_table(base, index)
+        if index.definition.is_former:
+            raise Unsupported(index.problem)
     except Unsupported as e:  # queries do not use such an index
         tally.problems.add(str(e))
         tally.unindexed = sum(len(files) for files in found.values())
         return tally
     zone = metastore.time_zone(spark)
     schemas = valid_schemas(format_of(base), base.columns, zone, serde.read_properties(base))
-    for values in [*found, *(values for values in folders if values not in found)]:
-        files = found.get(values, ())
+    manifests = []
+    for folder in catalog.segments(spark, index):
         try:
-            published = manifest.read(folders[values]) if values in folders else None
+            manifests.append(manifest.read(folder))
         except CorruptIndex as e:
             tally.problems.add(str(e))
-            published = None
-        if published is None:
-            tally.unindexed += len(files)
-            continue
-        _count(tally, published, files, schemas)
+    covered, listing = Covered.by(manifests), Listing.of(found.items())
+    numbers = np.array([covered.numbers.get(values, -1) for values in listing.partitions], np.int64)
+    known = KnownFiles.of(covered, listing, numbers, schemas)
+    tally.stale = int((known.valid & ~known.same).sum())
+    tally.unindexed = int((~known.valid).sum())
+    tally.gone = int(covered.files.num_rows - covered.after_another(np.ones(covered.files.num_rows, bool)).sum())
+    tally.gone -= int((known.row >= 0).sum())
+    fresh = np.zeros(covered.files.num_rows, bool)
+    fresh[known.row[known.fresh]] = True
+    _check_covered(tally.problems, covered)
+    for number_of_segment, published in enumerate(manifests):
         _check_manifest(tally.problems, published)
-        listed = {file.path: file for file in files}
+        own = fresh[covered.segment == number_of_segment]
         shards = range(published.shards.num_rows)
-        tally.items += [
-            _item(base, number, index.definition, published, row, listed, zone=zone, schemas=schemas) for row in shards
-        ]
+        tally.items += [_item(base, number, index.definition, published, row, own, zone=zone) for row in shards]
     return tally
 
 
-def _count(tally: _Tally, published: Manifest, files: Sequence[FileStatus], schemas: Collection[int] | None) -> None:
-    """Add the unindexed, stale and gone files of a partition; `schemas` are as in `Manifest.freshness`."""
-    states = [published.freshness(file, schemas) for file in files]
-    tally.unindexed += states.count(Freshness.UNINDEXED)
-    tally.stale += states.count(Freshness.STALE)
-    tally.gone += published.gone(files)
+def _check_covered(problems: Problems, covered: Covered) -> None:
+    """Report files that two segments cover: readers of the index table by SQL see their rows twice."""
+    for row in np.flatnonzero(covered.after_another(np.ones(covered.files.num_rows, bool))).tolist():
+        folder = covered.segments[covered.segment[row]]
+        problems.add(f"{covered.files['path'][row]} is in {folder} and in another segment: refresh the index")
 
 
 def _check_manifest(problems: Problems, published: Manifest) -> None:
     """Check that a manifest is consistent, and lists all files that a plain reader of the index table would read."""
-    for what, names in (("file", published.files["path"]), ("shard", published.shards["shard"])):
-        for name, times in Counter(names.to_pylist()).items():
+    partitions = numbered(published.files["values"])[1].tolist()
+    files = list(zip(published.files["path"].to_pylist(), partitions, strict=True))
+    for what, names in (("file", files), ("shard", [(name, 0) for name in published.shards["shard"].to_pylist()])):
+        for (name, _), times in Counter(names).items():
             if times > 1:
                 problems.add(f"manifest of {published.folder} lists {what} {name} {times} times")
-    for name in sorted({shard for shard in published.shard_of if shard is not None} - set(published.sizes)):
+    named = {shard for shard in published.files["shard"].to_pylist() if shard is not None}
+    for name in sorted(named - set(published.sizes)):
         problems.add(f"manifest of {published.folder} says that shard {name} covers files, but does not list it")
     for name in sorted(set(checksums.read(published.folder)) - _summed(published)):
         problems.add(f"the checksums of {published.folder} are of a file that the manifest does not name: {name}")
@@ -213,26 +222,21 @@ def _item(
     definition: Definition,
     published: Manifest,
     row: int,
-    listed: dict[str, FileStatus],
+    fresh: Flags,
     *,
     zone: str,
-    schemas: Collection[int] | None,
 ) -> ShardItem:
-    """Return the work item for one shard, given its row number in the manifest; `listed` are the base files by path.
-
-    `schemas` are as in `Manifest.freshness`.
-    """
+    """Return the work item for one shard, given its row in the manifest; `fresh` says which files are as indexed."""
     crc = schema_crc(base.columns, zone, serde.read_properties(base))
     shard = published.shards.slice(row, 1).to_pylist()[0]
     covered = pc.equal(published.files["shard"], shard["shard"]).fill_null(False)
     files = []
     for number_of_file in np.flatnonzero(covered.to_numpy(zero_copy_only=False)):
         known = published.files.slice(number_of_file, 1).to_pylist()[0]
-        fingerprint, now = published.fingerprints[number_of_file], listed.get(known["path"])
         same_schema = known["schema_crc"] == crc
         spark_only = frozenset(known["indirect"]) if same_schema else None
-        fresh = now is not None and published.freshness(now, schemas) is Freshness.FRESH
-        files.append(KnownFile(fingerprint, recorded_blocks(known), spark_only, fresh))
+        is_fresh = bool(fresh[number_of_file])
+        files.append(KnownFile(Fingerprint.of(known), recorded_blocks(known), spark_only, is_fresh))
     path, sums = published.shard_path(shard["shard"]), checksums.read(published.folder)
     stored = StoredShard(
         definition=definition,

@@ -91,7 +91,13 @@ class World:
             file = listed.files[at]
             shards.append(self._shard(folder, len(shards), file.size))
             values = listed.partitions[listed.partition[at]]
-            known = {"path": file.path, "size": file.size, "mtime_ms": file.mtime_ms, "etag": "", "values": list(values)}
+            known = {
+                "path": file.path,
+                "size": file.size,
+                "mtime_ms": file.mtime_ms,
+                "etag": "",
+                "values": list(values),
+            }
             files.append({**known, "shard": shards[-1]["shard"], "schema_crc": 7, "rows": [10], "reason": ""})
         self.manifests[folder] = Manifest(
             folder,

@@ -20,7 +20,6 @@ import hive_bitmap
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.stores import local_path
 from hive_bitmap.errors import NotFound
-from hive_bitmap.spark.building import refresh
 from hive_bitmap.spark.building.preview import PartitionPreview, preview
 from hive_bitmap.spark.building.progress import BuildProgress
 from hive_bitmap.spark.registry import catalog
@@ -76,13 +75,13 @@ def by_month_of_spark(spark: SparkSession, database: str, tmp_path: Path) -> Pat
     return partitioned(spark, tmp_path / "t")
 
 
-def folders(spark: SparkSession, name: str = "k") -> dict[tuple[str | None, ...], str]:
+def folders(spark: SparkSession, name: str = "k") -> list[str]:
     base, indexes = catalog.table_and_indexes(spark, "t")
-    return catalog.published_generations(spark, catalog.named(base, indexes, name))
+    return catalog.segments(spark, catalog.named(base, indexes, name))
 
 
 def shards(spark: SparkSession, name: str = "k") -> list[Path]:
-    return sorted(path for folder in folders(spark, name).values() for path in Path(local_path(folder)).glob("part-*"))
+    return sorted(path for folder in folders(spark, name) for path in Path(local_path(folder)).glob("part-*"))
 
 
 def check(spark: SparkSession) -> None:

@@ -16,10 +16,12 @@ import hive_bitmap
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index import generation
 from hive_bitmap.core.stores import local_path
-from hive_bitmap.core.table_info import Table
+from hive_bitmap.core.table_info import Table, partition_spec
 from hive_bitmap.spark.maintaining.show import IndexStatus
 from hive_bitmap.spark.metastore import alter_table, metastore
+from hive_bitmap.spark.metastore.protocol import Changes
 from hive_bitmap.spark.registry import catalog
+from tests.spark.metastore.memory import MemorySession
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -84,16 +86,20 @@ def repair(spark: SparkSession, table: str) -> None:
         for folder in sorted(home.glob(names))
     }
     known = {one.values: one.location for one in metastore.partitions(spark, base)}
-    alter_table.switch(spark, base, known, found | known, ())
+    added = {values: folder for values, folder in found.items() if values not in known}
+    alter_table.change(spark, base, Changes(added=added))
 
 
 def drop_partitions(spark: SparkSession, table: str, *values: str | int) -> None:
     """Drop partitions of a table, given by the values of its first partition column."""
     base = metastore.describe(spark, table)
-    known = {one.values: one.location for one in metastore.partitions(spark, base)}
-    gone = [one for one in known if one[0] in map(str, values)]
+    gone = [one.values for one in metastore.partitions(spark, base) if one.values[0] in map(str, values)]
     assert gone
-    alter_table.switch(spark, base, known, {}, gone)
+    if isinstance(spark, MemorySession):
+        spark.metastore.drop_partitions(base, gone)
+        return
+    for one in gone:
+        spark.sql(f"ALTER TABLE {base.spark_name} DROP PARTITION {partition_spec(base, one)}")
 
 
 def drop_table(spark: SparkSession, table: str) -> None:
@@ -132,9 +138,9 @@ def status(spark: SparkSession, table: str) -> IndexStatus:
 
 
 def live(spark: SparkSession, table: str) -> list[str]:
-    """Return the published generations of all indexes, sorted."""
+    """Return the published segments of all indexes, sorted."""
     _, indexes = catalog.table_and_indexes(spark, table)
-    return sorted(folder for index in indexes for folder in catalog.published_generations(spark, index).values())
+    return sorted(folder for index in indexes for folder in catalog.segments(spark, index))
 
 
 def generations(spark: SparkSession, database: str) -> list[str]:

@@ -191,6 +191,11 @@ class MemoryMetastore:
             for values, partition in there.items():
                 there[values] = replace(partition, location=changes.moved.get(values, partition.location))
 
+    def drop_partitions(self, table: Table, dropped: Collection[Values]) -> None:
+        with self._lock:
+            for values in dropped:
+                del self._partitions[table.database, table.name][values]
+
     def give(self, database: str, name: str, **fields: Any) -> None:
         """Change fields of a table past its owner: as others can, by means of their own."""
         with self._lock:
