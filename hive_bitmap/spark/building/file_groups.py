@@ -92,8 +92,6 @@ def jobs(
     crc = schema_crc(base.columns, options.time_zone, serde.read_properties(base))
     template = Group(
         paths=(),
-        values=(),
-        typed=None,
         bytes=0,
         read_options=options,
         schema_crc=crc,

@@ -45,16 +45,14 @@ DENSE_CODES = 1 << 22  # up to this many possible codes are renumbered through a
 class Group:
     """Work item of a task: base files, with distinct paths, which one shard of each index will cover.
 
-    `values` are the texts of the partition of each file, `typed` has a row of their typed values for each, None if the
-    table has no partitions. `bytes` is the total size of the files as listed. `folders` holds the new segment of each
+    `values` are the texts of the partition of each file, `typed` has a row of their typed values for each; empty, and
+    None, if the table has no partitions. `bytes` is the total size of the files as listed. `folders` holds the new segment of each
     of `definitions`. `schema_crc` is the checksum of the base table's schema, which the manifest records for each file.
     `immutable` are those of the files, by path, that are never written again: how the log of the table lists them.
     `fatal` are those at which a library ends the process that reads them, by path, with the reason for the manifest.
     """
 
     paths: tuple[str, ...]
-    values: tuple[Values, ...]
-    typed: pa.Table | None
     bytes: int
     read_options: ReadOptions
     schema_crc: int
@@ -62,6 +60,8 @@ class Group:
     folders: tuple[str, ...]
     immutable: Mapping[str, FileStatus] = field(default_factory=dict)
     fatal: Mapping[str, str] = field(default_factory=dict)
+    values: tuple[Values, ...] = ()
+    typed: pa.Table | None = None
 
     @property
     def partitions(self) -> Partitions | None:
@@ -73,7 +73,8 @@ class Group:
         places = {path: number for number, path in enumerate(self.paths)}
         numbers = [places[path] for path in paths]
         typed = None if self.typed is None else self.typed.take(pa.array(numbers, pa.int64()))
-        return replace(self, paths=tuple(paths), values=tuple(self.values[at] for at in numbers), typed=typed)
+        values = tuple(self.values[at] for at in numbers) if self.values else ()
+        return replace(self, paths=tuple(paths), values=values, typed=typed)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -238,9 +239,9 @@ def _write_shard(group: Group, index: int, indexed: Sequence[IndexedFile]) -> Sh
         path = f"{group.folders[index]}/{name}"
         written = shard.write(path, rows, definition, group.partitions)
         shard.let_read(path, [file.fingerprint.path for file in indexed])
-    values = dict(zip(group.paths, group.values, strict=True))
+    values = dict(zip(group.paths, group.values, strict=True)) if group.values else {}
     described = [
-        {**_manifest_row(group, file, index, name), "values": values[file.fingerprint.path]} for file in indexed
+        {**_manifest_row(group, file, index, name), "values": values.get(file.fingerprint.path, ())} for file in indexed
     ]
     files = pa.Table.from_pylist(described, schema=FILES)
     base_rows = sum(int(file.blocks.rows.sum()) for file in indexed)

@@ -40,7 +40,7 @@ def looked_up(folder: Path, *files: list[dict[str, Any]], predicate: Predicate =
         unit, empty = replace(unit, parts=parts), ()
         lookups.append(
             Lookup(
-                partition=0,
+                partitions=empty,
                 unit=unit,
                 predicate=predicate,
                 fingerprints=empty,

@@ -19,7 +19,7 @@ K, RARE, HALF = Compare("k", "=", 1), Compare("s", "=", "nowhere"), Compare("s",
 
 def lookup_of(unit: LookupUnit, predicate: Predicate) -> Lookup:
     return Lookup(
-        partition=0, unit=unit, predicate=predicate, fingerprints=(), spark_only=(), schema_crc=(), foreign=()
+        partitions=(), unit=unit, predicate=predicate, fingerprints=(), spark_only=(), schema_crc=(), foreign=()
     )
 
 
@@ -92,7 +92,7 @@ def test_only_row_groups_in_which_keys_may_match_are_looked_up(tmp_path: Path) -
         return bytes_to_look_up(
             [
                 Lookup(
-                    partition=0,
+                    partitions=(),
                     unit=unit,
                     predicate=predicate,
                     fingerprints=(),

@@ -31,7 +31,7 @@ ANY = Fingerprint(path="", size=0, mtime_ms=0, etag="", tail_crc32=0)
 def lookup_of(unit: LookupUnit, predicate: Predicate = TRUE) -> Lookup:
     files = len(unit.paths)
     return Lookup(
-        partition=0,
+        partitions=(0,) * files,
         unit=unit,
         predicate=predicate,
         fingerprints=(ANY,) * files,

@@ -102,7 +102,7 @@ def test_what_is_kept_of_a_shard_is_of_the_files_that_were_asked_for(tmp_path: P
     files: list[list[Row]] = [[{"k": n % number, "s": "a", "f": 0.0} for n in range(9)] for number in (2, 3, 5)]
     unit = unit_of(tmp_path, files, {"k": "gap"}, {"k": [0, 1, 2]})
     whole = Lookup(
-        partition=0,
+        partitions=(0,) * 3,
         unit=unit,
         predicate=TRUE,
         fingerprints=(Fingerprint(path="", size=0, mtime_ms=0, etag="", tail_crc32=0),) * 3,

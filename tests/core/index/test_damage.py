@@ -47,7 +47,6 @@ def generation(tmp_path: Path, encoding: str, monkeypatch: pytest.MonkeyPatch) -
     folder = f"file:{tmp_path}"
     paths = (f"{folder}/a.parquet", f"{folder}/b.parquet")
     group = Group(
-        partition=0,
         paths=paths,
         bytes=1,
         read_options=ReadOptions("parquet", COLUMNS, "UTC"),

@@ -13,9 +13,10 @@ from hive_bitmap.core.index.manifest import Freshness
 from hive_bitmap.core.planning.planner import EngineSkips, PlanInputs, make_plan
 from hive_bitmap.core.planning.strategy import Strategy
 from hive_bitmap.core.predicates.nodes import Compare
-from hive_bitmap.core.selecting.candidates import Lookup, LookupResults, PartitionState, WholeFile
+from hive_bitmap.core.selecting.candidates import Lookup, LookupResults, WholeFile
 from hive_bitmap.core.selecting.lookup_units import LookupUnit
 from hive_bitmap.core.selecting.select import LookupResult
+from hive_bitmap.core.selecting.table_files import PartitionState
 from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.core.stores.speed import Speed
 from hive_bitmap.errors import CorruptIndex
@@ -30,7 +31,7 @@ INPUTS = PlanInputs(
     schemas={7: frozenset({"k", "v"}), 6: frozenset({"k"})},
     engine_skips=EngineSkips.BLOCKS,
 )
-PARTITION = PartitionState(name="", values=(), files=(), manifests={})
+PARTITION = PartitionState(name="", values=(), files=())
 
 
 def looked_up(*files: list[int], exact: bool = True, damaged: tuple[int, ...] = (), **lookup: Any) -> LookupResults:
@@ -46,7 +47,7 @@ def looked_up(*files: list[int], exact: bool = True, damaged: tuple[int, ...] = 
         parts={},
     )
     fields: dict[str, Any] = {
-        "partition": 0,
+        "partitions": (0,) * len(files),
         "unit": unit,
         "predicate": Compare("k", "=", 1),
         "fingerprints": tuple(

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hive_bitmap.core.columns import Column
+from hive_bitmap.core.index.covered import Covered
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.index.manifest import FILES, SHARDS, Freshness, Manifest
 from hive_bitmap.core.predicates.nodes import (
@@ -34,7 +35,6 @@ from hive_bitmap.core.predicates.nodes import (
 from hive_bitmap.core.selecting.candidates import (
     Lookup,
     LookupResults,
-    PartitionState,
     choose_indexes,
     evaluate_here,
     exact_where_known,
@@ -43,6 +43,7 @@ from hive_bitmap.core.selecting.candidates import (
     restrict,
 )
 from hive_bitmap.core.selecting.select import LookupResult
+from hive_bitmap.core.selecting.table_files import KnownFiles, PartitionState, TableFiles, listing_of
 from hive_bitmap.core.stores import FileStatus
 from tests.core.selecting.test_select import truth, unit_of
 
@@ -68,11 +69,12 @@ class Known:
         return self.fresh and self.shard is not None
 
 
-def manifest(name: str, files: dict[int, Known], gone: int = 0) -> Manifest:
-    """Make the manifest of an index: file n has n blocks, and `gone` files are no longer there."""
+def manifest(name: str, files: dict[int, Known], gone: int = 0, partition: int = 0) -> Manifest:
+    """Make the manifest of a segment of one partition: file n has n blocks, and `gone` files are no longer there."""
     rows: list[dict[str, Any]] = [
         {
-            "path": f"file:/w/{number}",
+            "path": f"file:/{partition}/{number}",
+            "values": [str(partition)],
             "size": 100,
             "mtime_ms": 5 if known.fresh else 4,
             "etag": "",
@@ -88,19 +90,35 @@ def manifest(name: str, files: dict[int, Known], gone: int = 0) -> Manifest:
         }
         for number, known in files.items()
     ]
-    rows += [{**row_of_gone, "path": f"file:/w/gone{n}"} for n in range(gone) for row_of_gone in [GONE]]
+    rows += [{**GONE, "path": f"file:/{partition}/gone{n}", "values": [str(partition)]} for n in range(gone)]
     held = [{"shard": shard, "size": 1000 + len(shard), "rows": 10 + int(shard)} for shard in ("1", "2")]
-    return Manifest(f"file:/i/{name}", pa.Table.from_pylist(rows, FILES), pa.Table.from_pylist(held, SHARDS))
+    return Manifest(f"file:/i{partition}/{name}", pa.Table.from_pylist(rows, FILES), pa.Table.from_pylist(held, SHARDS))
 
 
-GONE = {"size": 1, "mtime_ms": 1, "etag": "", "tail_crc32": 0, "shard": "1", "reason": "", "schema_crc": 7} | {
-    name: [] for name in ("indirect", "offsets", "lengths", "rows")
-}
+GONE: dict[str, Any] = {
+    "size": 1,
+    "mtime_ms": 1,
+    "etag": "",
+    "tail_crc32": 0,
+    "shard": "1",
+    "reason": "",
+    "schema_crc": 7,
+} | {name: [] for name in ("indirect", "offsets", "lengths", "rows")}
 
 
-def partition(files: int, manifests: dict[str, Manifest], name: str = "p=1") -> PartitionState:
-    statuses = tuple(FileStatus(f"file:/w/{number}", 100, 5, "") for number in range(files))
-    return PartitionState(name=name, values=(), files=statuses, manifests=manifests)
+def partition(files: int, number: int = 0) -> PartitionState:
+    statuses = tuple(FileStatus(f"file:/{number}/{file}", 100, 5, "") for file in range(files))
+    return PartitionState(name=f"p={number}", values=(str(number),), files=statuses)
+
+
+def table(partitions: Sequence[PartitionState], manifests: Sequence[Manifest]) -> TableFiles:
+    """Return the files of partitions, and what the indexes know of them, of which these are all manifests."""
+    known = {}
+    for name in dict.fromkeys(one.folder.rpartition("/")[2] for one in manifests):
+        covered = Covered.by([one for one in manifests if one.folder.endswith(f"/{name}")])
+        numbers = np.array([covered.numbers.get(one.values, -1) for one in partitions], np.int64)
+        known[name] = KnownFiles.of(covered, listing_of(partitions), numbers)
+    return TableFiles(partitions=tuple(partitions), known=known)
 
 
 def nothing_found(lookups: Sequence[Lookup]) -> list[LookupResult]:
@@ -127,42 +145,49 @@ def test_each_file_is_looked_up_where_an_index_knows_it_as_it_is_and_else_read_w
     cases: list[tuple[int, dict[int, Known] | None, dict[int, Known] | None, int]], predicates: list[Predicate]
 ) -> None:
     predicates = predicates[: len(cases)]
-    partitions, knows = [], []
-    for files, of_k, of_s, gone in cases:
+    partitions, manifests, knows = [], list[Manifest](), []
+    for number, (files, of_k, of_s, gone) in enumerate(cases):
         told = {name: known for name, known in (("by_k", of_k), ("by_s", of_s)) if known is not None}
         knows.append((told, gone))
-        partitions.append(partition(files, {name: manifest(name, known, gone) for name, known in told.items()}))
-    found = look_up_files(partitions, predicates, CHOSEN, nothing_found)
+        partitions.append(partition(files, number))
+        manifests += [manifest(name, known, gone, number) for name, known in told.items()]
+    state = table(partitions, manifests)
+    found = look_up_files(state, predicates, CHOSEN, nothing_found)
     assert found.partitions == tuple(partitions)
     assert [result.index_bytes for result in found.results] == list(range(len(found.lookups)))
-    deleted = 0
-    for number, (state, predicate, (told, gone)) in enumerate(zip(partitions, predicates, knows, strict=True)):
-        lookups = [lookup for lookup in found.lookups if lookup.partition == number]
+    deleted = dict.fromkeys(CHOSEN, 0)
+    for number, (one, predicate, (told, gone)) in enumerate(zip(partitions, predicates, knows, strict=True)):
+        lookups = [lookup for lookup in found.lookups if set(lookup.partitions) == {number}]
         whole = [file for file in found.whole_files if file.partition == number]
         if predicate in (FALSE, NULL):  # no row of the partition matches
             assert not lookups and not whole
             continue
-        count = len(state.files)
-        missing = [sum(file >= count for file in known) + gone for known in told.values()]
-        deleted += max(missing, default=0)
+        count = len(one.files)
+        for column, definition in CHOSEN.items():
+            known = told.get(definition.name)
+            deleted[column] += 0 if known is None else sum(file >= count for file in known) + gone
         usable = {
             file: [name for name, known in told.items() if file in known and known[file].usable]
             for file in range(count)
         }
         paths = [path for lookup in lookups for path in lookup.unit.paths]
-        assert sorted(paths) == [f"file:/w/{file}" for file in range(count) if usable[file]]
-        assert [file.status.path for file in whole] == [f"file:/w/{file}" for file in range(count) if not usable[file]]
+        assert sorted(paths) == [f"file:/{number}/{file}" for file in range(count) if usable[file]]
+        assert [file.status.path for file in whole] == [
+            f"file:/{number}/{file}" for file in range(count) if not usable[file]
+        ]
         for file in whole:
-            require_reason(told, int(file.status.path[8:]), file.freshness, file.reason)
+            require_reason(told, set(state.known), int(file.status.path[8:]), file.freshness, file.reason)
         for lookup in lookups:
-            require_unit(lookup, predicate, told)
-    assert found.deleted == deleted
+            require_unit(lookup, predicate, told, set(state.known), number)
+    assert found.deleted == max(deleted.values())
 
 
-def require_reason(told: dict[str, dict[int, Known]], file: int, freshness: Freshness, reason: str) -> None:
+def require_reason(
+    told: dict[str, dict[int, Known]], indexes: set[str], file: int, freshness: Freshness, reason: str
+) -> None:
     known = next((known[file] for known in told.values() if file in known), None)
     if known is None:
-        why = "new since the last build" if told else "no index covers its partition"
+        why = "new since the last build" if indexes else "no index covers its partition"
         assert (freshness, reason) == (Freshness.UNINDEXED, why)
     elif known.shard is None:
         assert (freshness, reason) == (Freshness.UNINDEXED, "encrypted")
@@ -170,7 +195,9 @@ def require_reason(told: dict[str, dict[int, Known]], file: int, freshness: Fres
         assert (freshness, reason) == (Freshness.STALE, "changed since it was indexed")
 
 
-def require_unit(lookup: Lookup, predicate: Predicate, told: dict[str, dict[int, Known]]) -> None:
+def require_unit(
+    lookup: Lookup, predicate: Predicate, told: dict[str, dict[int, Known]], indexes: set[str], number: int
+) -> None:
     """The blocks are those of the files, and each part has the files and shards that its index knows."""
     unit, files = lookup.unit, [int(path[8:]) for path in lookup.unit.paths]
     assert lookup.predicate == predicate
@@ -179,14 +206,14 @@ def require_unit(lookup: Lookup, predicate: Predicate, told: dict[str, dict[int,
     assert [one.tail_crc32 for one in lookup.fingerprints] == files
     assert lookup.spark_only == tuple(frozenset([f"c{file}"]) for file in files)
     assert lookup.schema_crc == (7,) * len(files)
-    names = {column: CHOSEN[column].name for column in CHOSEN if CHOSEN[column].name in told}
+    names = {column: CHOSEN[column].name for column in CHOSEN if CHOSEN[column].name in indexes}
     assert set(unit.parts) == set(names)
     for column, name in names.items():
-        part, known = unit.parts[column], told[name]
+        part, known = unit.parts[column], told.get(name, {})
         mine = [at for at, file in enumerate(files) if file in known and known[file].usable]
         assert part.files.tolist() == mine
         shards = {str(known[files[at]].shard) for at in mine}
-        assert dict(part.shards) == {f"file:/i/{name}/{shard}": 1001 for shard in shards}
+        assert dict(part.shards) == {f"file:/i{number}/{name}/{shard}": 1001 for shard in shards}
         assert part.entries == sum(10 + int(shard) for shard in shards) and len(part.shards) == len(shards)
         assert (part.index, part.key.name, part.encoding) == (name, column, "gap")
 
@@ -194,14 +221,33 @@ def require_unit(lookup: Lookup, predicate: Predicate, told: dict[str, dict[int,
 def test_files_are_grouped_by_the_shards_of_the_index_that_knows_most_of_them() -> None:
     more = manifest("by_s", {n: Known(True, shard) for n, shard in enumerate("1212")})
     fewer = manifest("by_k", {0: Known(True, "1"), 1: Known(True, "1"), 2: Known(False, "1"), 4: Known(True, "1")})
-    found = look_up_files([partition(5, {"by_k": fewer, "by_s": more})], [K], CHOSEN, nothing_found)
+    found = look_up_files(table([partition(5)], [fewer, more]), [K], CHOSEN, nothing_found)
     files = [[int(path[8:]) for path in one.unit.paths] for one in found.lookups]
     assert files == [[0, 2], [1, 3], [4]] and not found.whole_files
 
 
+def test_files_of_many_partitions_in_one_shard_are_one_unit_for_each_residual_predicate() -> None:
+    rows = [manifest("by_k", {0: Known(True, "1")}, partition=number).files for number in range(4)]
+    one = replace(manifest("by_k", {}), files=pa.concat_tables(rows))
+    found = look_up_files(table([partition(1, n) for n in range(4)], [one]), [K, S, FALSE, K], CHOSEN, nothing_found)
+    assert [(lookup.partitions, lookup.predicate) for lookup in found.lookups] == [((0, 3), K), ((1,), S)]
+
+
+def test_a_path_in_several_shards_is_looked_up_by_itself() -> None:
+    """Two partitions share a folder: a shard of the one must not be asked for rows of the other."""
+    first, second = (manifest("by_k", {n: Known(True, "1") for n in range(2)}) for _ in range(2))
+    values = pa.array([["1"]] * 2, FILES.field("values").type)
+    of_other = second.files.set_column(FILES.get_field_index("values"), FILES.field("values"), values)
+    manifests = [first, replace(second, folder="file:/i1/by_k", files=of_other)]
+    state = [partition(2), replace(partition(2), values=("1",))]
+    found = look_up_files(table(state, manifests), [K, K], CHOSEN, nothing_found)
+    places = [(lookup.partitions, lookup.unit.paths, lookup.unit.parts["k"].shards[0][0]) for lookup in found.lookups]
+    assert sorted(places) == [((p,), (f"file:/0/{n}",), f"file:/i{p}/by_k/1") for p in range(2) for n in range(2)]
+
+
 def test_an_index_that_was_not_chosen_does_not_matter() -> None:
-    state = partition(2, {"other": manifest("other", {0: Known(True, "1"), 1: Known(True, "1")}, gone=3)})
-    found = look_up_files([state], [K], {"k": BY_K}, nothing_found)
+    other = manifest("other", {0: Known(True, "1"), 1: Known(True, "1")}, gone=3)
+    found = look_up_files(table([partition(2)], [other]), [K], {"k": BY_K}, nothing_found)
     assert [file.reason for file in found.whole_files] == ["no index covers its partition"] * 2
     assert (found.lookups, found.results, found.deleted) == ((), (), 0)
 
@@ -322,9 +368,8 @@ class TestResiduals:
 
 
 def results_of(known: dict[int, Known], files: int) -> LookupResults:
-    state = partition(files, {"by_k": manifest("by_k", {n: Known(True, "1") for n in range(files)})})
-    state = replace(state, manifests={**state.manifests, "by_s": manifest("by_s", known)})
-    return look_up_files([state], [K], CHOSEN, nothing_found)
+    manifests = [manifest("by_k", {n: Known(True, "1") for n in range(files)}), manifest("by_s", known)]
+    return look_up_files(table([partition(files)], manifests), [K], CHOSEN, nothing_found)
 
 
 @given(st.dictionaries(st.integers(0, 3), KNOWN), st.sampled_from([(), ("k",), ("s",), ("k", "s"), ("x",)]))
@@ -335,9 +380,9 @@ def test_counts_are_exact_only_where_the_indexes_of_all_keys_know_the_file(
     exact = {}
     for lookup, result in exact_where_known(found, keys).pairs():
         exact.update(zip(lookup.unit.paths, result.exact.tolist(), strict=True))
-    by_s = {f"file:/w/{file}" for file, one in known.items() if one.usable}
+    by_s = {f"file:/0/{file}" for file, one in known.items() if one.usable}
     assert exact == {
-        path: "x" not in keys and ("s" not in keys or path in by_s) for path in (f"file:/w/{file}" for file in range(4))
+        path: "x" not in keys and ("s" not in keys or path in by_s) for path in (f"file:/0/{file}" for file in range(4))
     }
     assert all(result.exact.all() for result in found.results)  # the given ones are not changed
 
@@ -349,7 +394,7 @@ def test_a_lookup_of_some_files_is_the_same_but_for_the_others(known: dict[int, 
         some = restrict(lookup, wanted)
         assert some.unit.paths == tuple(lookup.unit.paths[n] for n in wanted)
         told = {"by_k": {n: Known(True, "1") for n in range(5)}, "by_s": known}
-        assert (some.partition, some.predicate) == (lookup.partition, lookup.predicate)
+        assert (some.partitions, some.predicate) == ((0,) * len(wanted), lookup.predicate)
         for name in ("file", "offset", "length", "rows"):
             assert len(getattr(some.unit, name)) == sum(int(path[8:]) for path in some.unit.paths)
         blocks = [(wanted.index(f), o, r) for f, o, r in blocks_of(lookup) if f in wanted]
@@ -377,7 +422,7 @@ def test_lookups_of_real_shards_come_in_their_order(tmp_path_factory: pytest.Tem
         empty: tuple[Any, ...] = ()
         lookups.append(
             Lookup(
-                partition=0,
+                partitions=empty,
                 unit=unit,
                 predicate=K,
                 fingerprints=empty,

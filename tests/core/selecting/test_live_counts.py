@@ -21,7 +21,6 @@ from hive_bitmap.core.index.manifest import Freshness
 from hive_bitmap.core.predicates.nodes import TRUE, Compare, Predicate
 from hive_bitmap.core.selecting.candidates import (
     LookupResults,
-    PartitionState,
     evaluate_here,
     look_up,
     restrict,
@@ -30,13 +29,14 @@ from hive_bitmap.core.selecting.deleted_rows import deleted_bits
 from hive_bitmap.core.selecting.live_counts import without_deleted
 from hive_bitmap.core.selecting.lookup_units import DeletedRows, LookupUnit
 from hive_bitmap.core.selecting.select import count, is_understood, select
+from hive_bitmap.core.selecting.table_files import PartitionState
 from hive_bitmap.core.stores import IMMUTABLE, WITH_DELETES
 from hive_bitmap.errors import CorruptIndex
 from tests.core.selecting.test_select import FILES, PREDICATES, Row, lookup_of, truth, unit_of
 
 ENCODED = st.sampled_from(list(ENCODINGS))
 SHARES = st.sampled_from([0.0, 0.2, 1.0])
-PARTITION = PartitionState(name="", values=(), files=(), manifests={})
+PARTITION = PartitionState(name="", values=(), files=())
 
 
 def without(unit: LookupUnit, deleted: Mapping[int, list[int]]) -> LookupUnit:

@@ -47,7 +47,7 @@ def lookup_of(unit: LookupUnit, predicate: Predicate) -> Lookup:
     """The lookup of a unit's files, of which nothing else is known."""
     count = len(unit.paths)
     return Lookup(
-        partition=0,
+        partitions=(0,) * count,
         unit=unit,
         predicate=predicate,
         fingerprints=(),
@@ -95,7 +95,6 @@ def unit_of(
 def group_of(folder: Path, paths: Sequence[str], definition: Definition) -> Any:
     options = ReadOptions("parquet", COLUMNS, "UTC")
     group = Group(
-        partition=0,
         paths=tuple(paths),
         bytes=1,
         read_options=options,

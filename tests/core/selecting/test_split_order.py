@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -11,18 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hive_bitmap.core.index.manifest import Freshness
-from hive_bitmap.core.selecting.candidates import LookupResults, PartitionState, WholeFile
+from hive_bitmap.core.selecting.candidates import LookupResults, WholeFile
 from hive_bitmap.core.selecting.split_order import Piece, WholePiece, cut, pieces_in_order, runs
+from hive_bitmap.core.selecting.table_files import PartitionState
 from hive_bitmap.core.stores import FileStatus
 from tests.core.planning.test_planner import BYTES, looked_up
-
-
-class Starts:
-    """A manifest that knows where the blocks of files begin."""
-
-    def __init__(self, files: dict[str, int]) -> None:
-        self.row_of = {path: row for row, path in enumerate(files)}
-        self.starts_of = [np.arange(blocks) * BYTES for blocks in files.values()]
 
 
 def work_of(blocks: list[int], whole: list[int], known: bool = True) -> LookupResults:
@@ -30,10 +22,11 @@ def work_of(blocks: list[int], whole: list[int], known: bool = True) -> LookupRe
     found = looked_up(*[[1] * count for count in blocks])
     new = [FileStatus(f"file:/w/new{number}", size, 1, "") for number, size in enumerate(whole)]
     files = [FileStatus(one.path, one.size, 1, "") for one in found.lookups[0].fingerprints]
-    manifest: Any = Starts({file.path: count for file, count in zip(files, blocks, strict=True)})
-    state = PartitionState(name="", values=(), files=(*files, *new), manifests={"i": manifest} if known else {})
+    starts = tuple(np.arange(count) * BYTES for count in blocks) if known else ()
+    state = PartitionState(name="", values=(), files=(*files, *new))
     return replace(
         found,
+        lookups=(replace(found.lookups[0], starts=starts),),
         partitions=(state,),
         whole_files=tuple(WholeFile(0, file, Freshness.UNINDEXED, "") for file in new),
     )

@@ -55,7 +55,6 @@ class Workshop:
     def template(self) -> Group:
         """A group without files, as all groups of a build are."""
         return Group(
-            partition=0,
             paths=(),
             bytes=0,
             read_options=ReadOptions("parquet", (K, S), "UTC"),

@@ -33,7 +33,6 @@ from hive_bitmap.spark.metastore.base_files import Source
 MIB = 1 << 20
 COLUMNS = (Column("k", "int"), Column("n", "int"))
 TEMPLATE = Group(
-    partition=0,
     paths=(),
     bytes=0,
     read_options=ReadOptions("parquet", COLUMNS, "UTC"),

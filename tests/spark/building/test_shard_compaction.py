@@ -41,7 +41,6 @@ def group_of(tmp_path: Path, names: list[str], folder: str, definition: Definiti
     paths = tuple(f"file:{tmp_path}/{name}" for name in names)
     (tmp_path / folder).mkdir(exist_ok=True)
     return Group(
-        partition=0,
         paths=paths,
         bytes=1,
         read_options=ReadOptions("parquet", COLUMNS, "UTC"),

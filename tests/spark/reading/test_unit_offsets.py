@@ -38,7 +38,7 @@ def lookup(*paths: str, predicate: Predicate = TRUE) -> Lookup:
     )
     count = len(paths)
     return Lookup(
-        partition=0,
+        partitions=(0,) * count,
         unit=unit,
         predicate=predicate,
         fingerprints=tuple(map(fingerprint.take, paths)),

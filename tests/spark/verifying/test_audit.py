@@ -40,7 +40,6 @@ def item(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
     definition = Definition(name="i", database="db", table="t", columns=COLUMNS, **kind)
     options = ReadOptions("parquet", COLUMNS, "UTC")
     group = Group(
-        partition=0,
         paths=paths,
         bytes=1,
         read_options=options,
