@@ -46,10 +46,11 @@ class Group:
     """Work item of a task: base files, with distinct paths, which one shard of each index will cover.
 
     `values` are the texts of the partition of each file, `typed` has a row of their typed values for each; empty, and
-    None, if the table has no partitions. `bytes` is the total size of the files as listed. `folders` holds the new segment of each
-    of `definitions`. `schema_crc` is the checksum of the base table's schema, which the manifest records for each file.
-    `immutable` are those of the files, by path, that are never written again: how the log of the table lists them.
-    `fatal` are those at which a library ends the process that reads them, by path, with the reason for the manifest.
+    None, if the table has no partitions. `bytes` is the total size of the files as listed. `folders` holds the new
+    segment of each of `definitions`. `schema_crc` is the checksum of the base table's schema, which the manifest
+    records for each file. `immutable` are those of the files, by path, that are never written again: how the log of the
+    table lists them. `fatal` are those at which a library ends the process that reads them, by path, with the reason
+    for the manifest.
     """
 
     paths: tuple[str, ...]

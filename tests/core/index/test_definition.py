@@ -18,6 +18,7 @@ from hive_bitmap.core.index.definition import (
     POINTER,
     PREFIX,
     REFRESH_INTERVAL,
+    SEGMENT,
     TYPES,
     Definition,
     define,
@@ -55,6 +56,7 @@ def index_table(definition: Definition, **changes: Any) -> Table:
         name="x",
         kind="EXTERNAL",
         columns=(*definition.columns, *stored_columns(definition)),
+        partition_columns=(SEGMENT,),
         properties=to_properties(definition),
     )
     return replace(made, **changes)
@@ -72,6 +74,7 @@ class TestDefine:
             compression="zstd",
             index_table="db__t_id__",
             refresh_interval="30 seconds",
+            partitioned_by=(Column("year", "int"),),
         )
 
     def test_columns_are_found_ignoring_case_and_come_in_the_order_of_the_table(self) -> None:
@@ -275,6 +278,8 @@ DEFINITIONS = st.builds(
     refresh_interval=st.sampled_from([REFRESH_INTERVAL, "5m", "1.5 hours", "90"]),
     properties=st.lists(st.tuples(NAMES, st.text(max_size=6)), max_size=2).map(tuple),
     id=st.sampled_from(["", "1" * 32]),
+    partitioned_by=st.lists(st.builds(Column, NAMES, st.sampled_from(KEY_TYPES)), max_size=2).map(tuple),
+    version=st.sampled_from(["3", "1"]),
 )
 
 
@@ -320,6 +325,8 @@ class TestProperties:
         ("key", "value"),
         [
             ("version", "2"),
+            ("version", "4"),
+            ("features", "aggregates"),
             ("type", "TREE"),
             ("encoding", "lz4"),
             ("columns", "[" * 100_000),
@@ -380,9 +387,9 @@ def test_the_columns_behind_the_keys_are_those_of_the_encoding() -> None:
 
 
 def test_the_next_encoding_is_that_of_the_renewed_definition() -> None:
-    assert SMALL.renewed() == SMALL
+    assert SMALL.renewed(TABLE) == SMALL
     renewed = replace(SMALL, next_encoding="roaring").renewed()
-    assert renewed == replace(SMALL, encoding="roaring") and renewed.renewed() == renewed
+    assert renewed == replace(SMALL, encoding="roaring") and renewed.renewed(TABLE) == renewed
 
 
 def test_names_in_sql_are_quoted() -> None:

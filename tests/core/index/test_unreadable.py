@@ -23,11 +23,13 @@ WAYS = ("index only", "blocks", "rows")
 
 @pytest.fixture
 def generation(spark: SparkSession, database: str) -> Path:
-    """The folder of an index that this session has asked."""
+    """The only segment of an index that this session has asked."""
     spark.sql("CREATE TABLE t USING parquet AS SELECT CAST(id % 5 AS INT) k, id FROM range(1000)")
     hive_bitmap.build(spark, "t", ["k"])
     assert hive_bitmap.count(spark, "t", "k = 3") == 200
-    return Path(local_path(catalog.table_and_indexes(spark, "t", catalog.INDEX_CACHE_SECONDS)[1][0].table.location))
+    [index] = catalog.table_and_indexes(spark, "t", catalog.INDEX_CACHE_SECONDS)[1]
+    [folder] = catalog.segments(spark, index, catalog.INDEX_CACHE_SECONDS)
+    return Path(local_path(folder))
 
 
 def forget() -> None:

@@ -1,4 +1,4 @@
-"""Generations of an index that are made as a build makes them, but in this process and without Spark."""
+"""Segments of an index that are made as a build makes them, but in this process and without Spark."""
 
 from __future__ import annotations
 
@@ -13,21 +13,33 @@ import pyarrow.parquet as pq
 from hive_bitmap.core import stores
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index import generation, manifest, roots
+from hive_bitmap.core.index.covered import Covered
 from hive_bitmap.core.index.definition import Definition
-from hive_bitmap.core.index.manifest import Manifest
+from hive_bitmap.core.index.manifest import FILES, Manifest
+from hive_bitmap.core.index.segment_plan import NewSegment
 from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.core.table_info import Table, Values
-from hive_bitmap.spark.building import partition_change
+from hive_bitmap.spark.building import segment_change
 from hive_bitmap.spark.building.file_groups import jobs_like
 from hive_bitmap.spark.building.group_indexing import Group, index_group
-from hive_bitmap.spark.building.partition_change import Change, Content
-from hive_bitmap.spark.building.refresh import from_scratch
+from hive_bitmap.spark.building.segment_change import BaseFile, Change
 from hive_bitmap.spark.building.shard_compaction import Compaction, compact_shards
 from hive_bitmap.spark.building.staged_values import ReadOptions
-from hive_bitmap.spark.metastore.base_files import Source
 
-K, S = Column("k", "int"), Column("s", "string")
+K, S, P = Column("k", "int"), Column("s", "string"), Column("p", "string")
 CRC = 7
+
+
+def texts(columns: Sequence[Column], values: Sequence[Values]) -> pa.Table:
+    """The stored values of partition columns that are strings."""
+    arrays = [pa.array([one[at] for one in values], pa.string()) for at in range(len(columns))]
+    return pa.table(arrays, [column.name for column in columns])
+
+
+def new_segment(replaced: Sequence[str] = (), files: pa.Table | None = None, **fields: Any) -> NewSegment:
+    """A segment that takes nothing over and reads nothing, unless `fields` say so."""
+    given = {"read": (), "why": (), "linked": (), "rewritten": (), **fields}
+    return NewSegment(replaced=tuple(replaced), files=FILES.empty_table() if files is None else files, **given)
 
 
 @dataclass(frozen=True)
@@ -68,38 +80,35 @@ class Workshop:
 
     def write(self, name: str, keys: Sequence[int | None], row_group_size: int = 2) -> FileStatus:
         """Write a base file of these keys, and of texts that are their squares."""
-        texts = [None if key is None else str(key * key) for key in keys]
-        table = pa.table({"k": pa.array(keys, pa.int32()), "s": pa.array(texts, pa.string())})
+        squares = [None if key is None else str(key * key) for key in keys]
+        table = pa.table({"k": pa.array(keys, pa.int32()), "s": pa.array(squares, pa.string())})
         path = self.folder / "base" / name
         path.parent.mkdir(exist_ok=True)
         pq.write_table(table, path, row_group_size=row_group_size)
         return stores.status(f"file:{path}")
 
-    def source(self, *files: FileStatus, values: Values = ()) -> Source:
-        return Source(values, f"file:{self.folder}/base", files)
-
-    def change(self, *files: FileStatus, published: Manifest | None = None, **fields: Any) -> Change:
-        """A change that indexes these files anew, unless `fields` have another plan."""
+    def change(self, *files: FileStatus | BaseFile, published: Covered | None = None, **fields: Any) -> Change:
+        """A change that indexes these files, unless `fields` have another plan."""
+        read = tuple(file if isinstance(file, BaseFile) else BaseFile((), file) for file in files)
         given = {
             "index": 0,
-            "partition": 0,
             "definition": self.definition,
-            "source": self.source(*files),
-            "published": published,
-            "refresh": from_scratch(files),
+            "segment": new_segment(read=tuple(range(len(read)))),
             "folder": f"{self.definition.root}/{generation.new_name()}",
+            "read": read,
+            **({} if published is None else {"shards": published.shards}),
         }
         return Change(**{**given, **fields})
 
-    def carried_out(self, change: Change, cores: int = 1) -> tuple[Content, Manifest]:
-        """Carry out a change; return what it says that it made, and the manifest as it is read again."""
-        partition_change.start([change])
+    def carried_out(self, change: Change, cores: int = 1) -> tuple[Manifest, Manifest]:
+        """Carry out a change; return the manifest that it says it made, and as it is read again."""
+        segment_change.start([change])
         reports = []
-        for job in jobs_like(self.template, [change], cores):
+        for job in jobs_like(self.template, [change], cores, texts):
             work = job.work
             reports += compact_shards(work) if isinstance(work, Compaction) else index_group(work)
-        [content] = partition_change.finish([change], [replace(report, index=change.index) for report in reports])
-        return content, manifest.read(change.generation)
+        [content] = segment_change.finish([change], [replace(report, index=0) for report in reports])
+        return content, manifest.read(change.folder)
 
 
 def index_rows(published: Manifest) -> dict[tuple[str, int], set[Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -13,22 +14,24 @@ from hypothesis import strategies as st
 
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index.definition import Definition
-from hive_bitmap.core.index.manifest import FILES, SHARDS, Manifest
+from hive_bitmap.core.index.manifest import FILES, SHARDS
 from hive_bitmap.core.stores import IMMUTABLE, FileStatus
+from hive_bitmap.spark.building.build_job import Job
 from hive_bitmap.spark.building.file_groups import (
     GROUP_BYTES,
     SMALL_GROUP_BYTES,
     count_shards,
+    distinct,
     grouped,
     jobs_like,
     shard_bytes,
 )
 from hive_bitmap.spark.building.group_indexing import Group
-from hive_bitmap.spark.building.partition_change import Change
-from hive_bitmap.spark.building.refresh import Refresh, from_scratch
+from hive_bitmap.spark.building.segment_change import BaseFile, Change
 from hive_bitmap.spark.building.shard_compaction import Compaction
 from hive_bitmap.spark.building.staged_values import ReadOptions
 from hive_bitmap.spark.metastore.base_files import Source
+from tests.spark.building.generations import new_segment, texts
 
 MIB = 1 << 20
 COLUMNS = (Column("k", "int"), Column("n", "int"))
@@ -46,19 +49,28 @@ def files(*sizes: int, etag: str = "") -> list[FileStatus]:
     return [FileStatus(f"file:/w/{number:03}", size, 1, etag) for number, size in enumerate(sizes)]
 
 
-def change(index: int, *read: FileStatus, partition: int = 0, **fields: Any) -> Change:
+def of(found: Sequence[FileStatus], *values: str) -> list[BaseFile]:
+    """The same files in a partition."""
+    return [BaseFile(values, file) for file in found]
+
+
+def change(index: int, *read: FileStatus, values: tuple[str, ...] = (), **fields: Any) -> Change:
+    by = tuple(Column(f"p{number}", "string") for number in range(len(values)))
+    columns = {"columns": COLUMNS[:1], "partitioned_by": by}
     return Change(
         **{
             "index": index,
-            "partition": partition,
-            "definition": Definition(name=f"i{index}", database="db", table="t", columns=COLUMNS[:1]),
-            "source": Source((), "file:/w", read),
-            "published": None,
-            "refresh": from_scratch(read),
-            "folder": f"file:/i{index}/p{partition}",
+            "definition": Definition(name=f"i{index}", database="db", table="t", **columns),  # type: ignore[arg-type]
+            "segment": new_segment(),
+            "folder": f"file:/i{index}/p{''.join(values)}",
+            "read": tuple(of(read, *values)),
             **fields,
         }
     )
+
+
+def jobs(changes: list[Change], cores: int) -> list[Job]:
+    return jobs_like(TEMPLATE, changes, cores, texts)
 
 
 @pytest.mark.parametrize(
@@ -77,14 +89,14 @@ def test_shards_occupy_the_cores_within_limits(total: int, cores: int, bytes: in
 
 @given(st.lists(st.integers(0, 30), max_size=40), st.integers(1, 60))
 def test_groups_are_the_files_in_order_and_about_equal(sizes: list[int], target: int) -> None:
-    given = files(*sizes)
+    given = of(files(*sizes))
     groups = [list(group) for group in grouped(given, target)]
     assert [file for group in groups for file in group] == given
     assert all(groups) and len(groups) <= max(round(sum(sizes) / target), 1)
     each = sum(sizes) / max(round(sum(sizes) / target), 1)
     largest = max(sizes, default=0)
-    assert all(sum(file.size for file in group) <= 1.5 * each + largest for group in groups)
-    assert all(sum(file.size for file in some + more) > each - largest for some, more in pairwise(groups))
+    assert all(sum(file.status.size for file in group) <= 1.5 * each + largest for group in groups)
+    assert all(sum(file.status.size for file in some + more) > each - largest for some, more in pairwise(groups))
 
 
 @pytest.mark.parametrize(
@@ -103,72 +115,84 @@ def test_groups_are_the_files_in_order_and_about_equal(sizes: list[int], target:
     ],
 )
 def test_groups_of_files(sizes: list[int], target: int, groups: list[int]) -> None:
-    assert [len(group) for group in grouped(files(*sizes), target)] == groups
+    assert [len(group) for group in grouped(of(files(*sizes)), target)] == groups
 
 
-def test_shards_are_counted_by_partition() -> None:
+def test_a_group_has_a_path_once() -> None:
+    a, b, c = files(1, 1, 1)
+    shared = [*of([a, b], "1"), *of([b, c], "2"), *of([b], "3")]
+    found = [[(file.values, file.status.path[-1]) for file in group] for group in distinct(shared)]
+    assert found == [[(("1",), "0"), (("1",), "1"), (("2",), "2")], [(("2",), "1")], [(("3",), "1")]]
+
+
+def test_shards_are_counted_whatever_the_partitions() -> None:
     one, other = Source(("1",), "", tuple(files(*[8 * MIB] * 4))), Source(("2",), "", tuple(files(MIB)))
-    assert count_shards([one, other, Source(("3",), "", ())], 4) == 5
-    assert count_shards([one, other], 1) == 3  # 16 MiB each
+    assert count_shards([one, other, Source(("3",), "", ())], 4) == 4
+    assert count_shards([one, other], 1) == 2  # 16 MiB each
     assert count_shards([], 4) == 0
 
 
 def test_a_file_that_several_indexes_need_is_read_once() -> None:
     a, b, c, d = files(1, 2, 4, 8)
-    found = jobs_like(TEMPLATE, [change(0, c, a), change(1, d, a), change(2, a, partition=1)], 4)
-    works = {(job.indexes, job.work.paths, job.work.bytes) for job in found if isinstance(job.work, Group)}
+    found = jobs([change(0, c, a, values=("0",)), change(1, d, a, values=("0",)), change(2, a, values=("1",))], 4)
+    works = {(job.segments, job.work.paths, job.work.bytes) for job in found if isinstance(job.work, Group)}
     assert works == {
         ((0, 1), (a.path,), 1),
         ((0,), (c.path,), 4),
         ((1,), (d.path,), 8),
         ((2,), (a.path,), 1),  # of another partition
     }
-    [shared] = [job.work for job in found if job.indexes == (0, 1)]
+    [shared] = [job.work for job in found if job.segments == (0, 1)]
     assert isinstance(shared, Group)
     assert [one.name for one in shared.definitions] == ["i0", "i1"]
     assert shared.folders == ("file:/i0/p0", "file:/i1/p0")
     assert (shared.read_options, shared.schema_crc) == (TEMPLATE.read_options, TEMPLATE.schema_crc)
-    assert {job.work.partition for job in found if isinstance(job.work, Group)} == {0, 1}
+    assert shared.values == (("0",),) and shared.typed is not None and shared.typed["p0"].to_pylist() == ["0"]
+    assert {job.work.values for job in found if isinstance(job.work, Group)} == {(("0",),), (("1",),)}
     assert b.path not in {path for _, paths, _ in works for path in paths}
 
 
-def test_files_of_a_group_are_in_the_order_of_their_paths() -> None:
+def test_files_of_a_group_are_in_the_order_of_the_plan() -> None:
     given = files(*[MIB] * 24)
-    one, two = jobs_like(TEMPLATE, [change(0, *given[::-1])], 1)
+    one, two = jobs([change(0, *given)], 1)
     paths = [path for job in (one, two) if isinstance(job.work, Group) for path in job.work.paths]
     assert paths == [file.path for file in given]
 
 
 def test_files_that_are_never_written_again_are_named() -> None:
     mutable, immutable = files(1)[0], replace(files(1)[0], path="file:/w/x", etag=IMMUTABLE)
-    [job] = jobs_like(TEMPLATE, [change(0, mutable, immutable)], 4)
+    [job] = jobs([change(0, mutable, immutable)], 4)
     assert isinstance(job.work, Group) and dict(job.work.immutable) == {"file:/w/x": immutable}
 
 
 def test_shards_are_rewritten_beside_what_is_read() -> None:
     kept = pa.Table.from_pylist(
         [
-            {"path": f"file:/w/{name}", "size": 5, "mtime_ms": 1, "etag": "e", "shard": shard}
-            for name, shard in [("a", "s1"), ("b", "s2"), ("c", "s3"), ("d", None)]
+            {"path": f"file:/w/{name}", "values": [], "size": 5, "mtime_ms": 1, "etag": "e", "shard": shard}
+            for name, shard in [("a", "file:/old/s1"), ("b", "file:/old/s2"), ("c", "file:/older/s3"), ("d", None)]
         ],
         FILES,
     )
     shards = pa.Table.from_pylist(
-        [{"shard": f"s{n}", "size": 10 * n, "rows": 1, "cardinality_size": 0} for n in (1, 2, 3)], SHARDS
+        [
+            {"shard": f"file:/old{'er' * (n == 3)}/s{n}", "size": 10 * n, "rows": 1, "cardinality_size": 0}
+            for n in (1, 2, 3)
+        ],
+        SHARDS,
     )
-    refresh = Refresh(files=kept, read=(), why=(), linked=("s3",), rewritten=(("s1", "s2"), ("s3",)), up_to_date=False)
-    published = Manifest("file:/old", kept, shards)
-    moved = change(1, published=published, refresh=refresh, moved_from="file:/before")
+    rewritten = (("file:/old/s1", "file:/old/s2"), ("file:/older/s3",))
+    segment = new_segment(["file:/old", "file:/older"], kept, rewritten=rewritten)
+    moved = change(1, segment=segment, shards=shards, moved={"file:/w/a": "file:/before/a"})
     new = files(1)[0]
-    group, *works = [job.work for job in jobs_like(TEMPLATE, [change(0, new), moved], 4)]
+    group, *works = [job.work for job in jobs([change(0, new), moved], 4)]
     assert isinstance(group, Group) and group.paths == (new.path,)
     one, other = (work for work in works if isinstance(work, Compaction))
-    assert one.shards == (("file:/old/s1", 10), ("file:/old/s2", 20)) and other.shards == (("file:/old/s3", 30),)
+    assert one.shards == (("file:/old/s1", 10), ("file:/old/s2", 20)) and other.shards == (("file:/older/s3", 30),)
     assert (one.group.paths, one.group.bytes) == (("file:/w/a", "file:/w/b"), 10)
     assert one.files["path"].to_pylist() == ["file:/w/a", "file:/w/b"]
-    assert (one.moved_from, one.group.folders) == ("file:/before", (moved.folder,))
+    assert (one.former, one.group.folders) == ({"file:/w/a": "file:/before/a"}, (moved.folder,)) and not other.former
 
 
 def test_nothing_to_do_is_no_job() -> None:
-    assert jobs_like(TEMPLATE, [], 4) == []
-    assert jobs_like(TEMPLATE, [change(0)], 4) == []
+    assert jobs([], 4) == []
+    assert jobs([change(0)], 4) == []

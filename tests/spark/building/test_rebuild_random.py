@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import hive_bitmap
+from hive_bitmap.core.index import segment_plan
 from hive_bitmap.errors import Unsupported
-from hive_bitmap.spark.building import refresh
 from tests.integration import random_tables as making
 from tests.integration.random_tables import Table
 
@@ -34,7 +34,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def test_an_incremental_rebuild_makes_what_a_full_one_makes(
     spark: SparkSession, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    monkeypatch.setattr(refresh, "MANY_SHARDS", 2)
+    monkeypatch.setattr(segment_plan, "MANY_SHARDS", 2)
     rng = random.Random(seed)
     table = making.make_table(spark, rng, database, tmp_path)
     columns = rng.sample(list(table.columns), rng.randint(1, len(table.columns)))
@@ -59,7 +59,8 @@ def index_rows(spark: SparkSession, table: Table, name: str) -> list[str]:
     """The rows of an index table as any SQL user reads them."""
     [index] = [found.definition for found in hive_bitmap.show(spark, table.name) if found.definition.name == name]
     spark.catalog.refreshTable(index.sql_name)
-    return sorted(repr(list(row.values())) for row in spark.table(index.sql_name).toArrow().to_pylist())
+    rows = spark.table(index.sql_name).drop("hive_bitmap_segment").toArrow().to_pylist()
+    return sorted(repr(list(row.values())) for row in rows)
 
 
 def check_answers(spark: SparkSession, rng: random.Random, table: Table) -> None:

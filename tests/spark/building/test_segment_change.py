@@ -1,4 +1,4 @@
-"""One partition of an index from its plan to its manifest, with real files and without Spark."""
+"""One segment of an index from its plan to its manifest, with real files and without Spark."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from hive_bitmap.core import stores
 from hive_bitmap.core.index import checksums, generation, manifest
+from hive_bitmap.core.index.covered import Covered
 from hive_bitmap.core.index.shard import cardinalities_path
 from hive_bitmap.core.stores import local_path
-from hive_bitmap.spark.building import partition_change
+from hive_bitmap.spark.building import segment_change
 from hive_bitmap.spark.building.file_groups import jobs_like
 from hive_bitmap.spark.building.group_indexing import Group, index_group
-from hive_bitmap.spark.building.refresh import Refresh, from_scratch, refresh
-from tests.spark.building.generations import CRC, Workshop, index_rows
+from hive_bitmap.spark.building.segment_change import BaseFile
+from tests.spark.building.generations import P, Workshop, index_rows, new_segment, texts
 
 
 def entries(folder: str) -> dict[str, int]:
@@ -25,18 +27,13 @@ def entries(folder: str) -> dict[str, int]:
     return {str(path.relative_to(top)): path.stat().st_ino for path in top.rglob("*") if path.is_file()}
 
 
-def present(folder: str) -> dict[str, int]:
-    found = [*stores.listing(folder).files, *stores.listing(f"{folder}/{checksums.FOLDER}").files]
-    return {file.path: file.size for file in found}
-
-
 @pytest.mark.parametrize("kind", [{}, {"encoding": "plain"}, {"type": "COMPACT"}], ids=str)
-def test_a_change_from_scratch(tmp_path: Path, kind: dict[str, Any]) -> None:
+def test_a_segment_of_new_files(tmp_path: Path, kind: dict[str, Any]) -> None:
     shop = Workshop.at(tmp_path, **kind)
     a, b = shop.write("a.parquet", [1, 2, 1]), shop.write("b.parquet", [None])
     change = shop.change(b, a)
     content, found = shop.carried_out(change)
-    assert change.generation == change.folder == found.folder
+    assert change.folder == found.folder
     assert found.files["path"].to_pylist() == [a.path, b.path]
     assert content.files.sort_by("path").equals(found.files) and content.shards.equals(found.shards)
     if not kind.get("type"):
@@ -44,49 +41,62 @@ def test_a_change_from_scratch(tmp_path: Path, kind: dict[str, Any]) -> None:
     assert checksums.read(found.folder).keys() >= {*found.sizes, "files.parquet", "shards.parquet"}
 
 
-def test_a_partition_without_files_has_a_manifest_too(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", [{}, {"encoding": "plain"}, {"type": "COMPACT"}], ids=str)
+def test_a_shard_has_the_partitions_of_its_files_and_a_path_once(tmp_path: Path, kind: dict[str, Any]) -> None:
+    shop = Workshop.at(tmp_path, **kind, partitioned_by=(P,))
+    a, b = shop.write("a.parquet", [1, 2, 1]), shop.write("b.parquet", [1])
+    _, found = shop.carried_out(shop.change(BaseFile(("x",), a), BaseFile((None,), a), BaseFile((None,), b)))
+    assert found.files["values"].to_pylist() == [["x"], [None], [None]]
+    of_file = {"a.parquet": {"x", None}, "b.parquet": {None}}
+    shards = [pq.read_table(local_path(found.shard_path(name))).to_pylist() for name in found.sizes]
+    assert len(shards) == 2
+    for rows in shards:
+        places = {(row["_bucketname"].rpartition("/")[2], row["p"]) for row in rows}
+        assert len({name for name, _ in places}) == len(places) and all(p in of_file[name] for name, p in places)
+    merged = Covered.by([found])
+    plan = new_segment(
+        [found.folder], merged.files, rewritten=tuple((name,) for name in merged.shards["shard"].to_pylist())
+    )
+    _, again = shop.carried_out(shop.change(segment=plan, published=merged))
+    key = ("path", "values", "offsets", "rows")
+    rows_of = [sorted(map(repr, one.files.select(key).to_pylist())) for one in (found, again)]
+    assert rows_of[0] == rows_of[1]
+    stored = [
+        sorted(repr(row) for name in one.sizes for row in pq.read_table(local_path(one.shard_path(name))).to_pylist())
+        for one in (found, again)
+    ]
+    assert stored[0] == stored[1]
+
+
+def test_a_segment_without_files_has_a_manifest_too(tmp_path: Path) -> None:
     shop = Workshop.at(tmp_path)
     _, empty = shop.carried_out(shop.change())
     assert (empty.files.num_rows, empty.shards.num_rows) == (0, 0)
-
-
-def test_what_is_up_to_date_keeps_its_generation(tmp_path: Path) -> None:
-    shop = Workshop.at(tmp_path)
-    a = shop.write("a.parquet", [1])
-    _, before = shop.carried_out(shop.change(a))
-    plan = refresh(before, present(before.folder), [a], None, CRC, 1 << 30)
-    change = shop.change(a, published=before, refresh=plan)
-    [content] = partition_change.finish([change], [])
-    assert plan.up_to_date and change.generation == before.folder
-    assert content.files.equals(before.files) and content.shards.equals(before.shards)
-    assert not stores.exists(change.folder)
 
 
 @pytest.mark.parametrize("kind", [{}, {"type": "COMPACT"}], ids=str)
 def test_shards_that_stay_are_linked_with_what_lies_beside_them(tmp_path: Path, kind: dict[str, Any]) -> None:
     shop = Workshop.at(tmp_path, **kind)
     a, b, c = (shop.write(f"{name}.parquet", [number]) for number, name in enumerate("abc"))
-    _, first = shop.carried_out(shop.change(a))
-    _, before = shop.carried_out(
-        shop.change(a, b, published=first, refresh=refresh(first, present(first.folder), [a, b], None, CRC, 1 << 30))
+    before = [shop.carried_out(shop.change(file))[1] for file in (a, b)]
+    covered = Covered.by(before)
+    [linked, rewritten] = covered.shards["shard"].to_pylist()
+    plan = new_segment(
+        [one.folder for one in before], covered.files, linked=(linked,), rewritten=((rewritten,),), read=(0,)
     )
-    assert len(before.sizes) == 2
-    plan = refresh(before, present(before.folder), [a, c], None, CRC, 1 << 30)
-    assert (len(plan.linked), plan.rewritten, [one.path for one in plan.read]) == (1, (), [c.path])
-    _, after = shop.carried_out(shop.change(a, c, published=before, refresh=plan))
-    [linked] = plan.linked
-    assert set(after.sizes) > {linked} and len(after.sizes) == 2
-    assert after.files["path"].to_pylist() == [a.path, c.path]
-    old, new = entries(before.folder), entries(after.folder)
-    beside = cardinalities_path(f"x/{linked}").removeprefix("x/")
-    assert old[linked] == new[linked]
+    _, after = shop.carried_out(shop.change(c, segment=plan, published=covered))
+    name = linked.rpartition("/")[2]
+    assert set(after.sizes) > {name} and len(after.sizes) == 3
+    assert after.files["path"].to_pylist() == [a.path, b.path, c.path]
+    old, new = entries(before[0].folder), entries(after.folder)
+    beside = cardinalities_path(f"x/{name}").removeprefix("x/")
+    assert old[name] == new[name]
     assert (beside in new) is (not kind) and old.get(beside) == new.get(beside)
-    sums = checksums.read(after.folder)
-    of_before = checksums.read(before.folder)
-    kept = [name for name in (linked, beside.rpartition("/")[2]) if name in of_before]
-    assert len(kept) == (1 if kind else 2) and all(sums[name] == of_before[name] for name in kept)
+    sums, of_before = checksums.read(after.folder), checksums.read(before[0].folder)
+    kept = [one for one in (name, beside.rpartition("/")[2]) if one in of_before]
+    assert len(kept) == (1 if kind else 2) and all(sums[one] == of_before[one] for one in kept)
     marker = generation.built(after.folder)
-    assert marker is not None and marker.linked == frozenset({linked})
+    assert marker is not None and marker.linked == frozenset({name})
 
 
 def test_files_that_could_not_be_indexed_stay_in_the_manifest_with_their_reason(tmp_path: Path) -> None:
@@ -94,48 +104,35 @@ def test_files_that_could_not_be_indexed_stay_in_the_manifest_with_their_reason(
     a = shop.write("a.parquet", [1])
     odd = tmp_path / "base" / "odd.parquet"
     odd.write_bytes(b"PAR1 is how it begins")
-    files = [a, stores.status(f"file:{odd}")]
-    _, found = shop.carried_out(shop.change(*files))
+    _, found = shop.carried_out(shop.change(a, stores.status(f"file:{odd}")))
     reasons = dict(zip(found.files["path"].to_pylist(), found.files["reason"].to_pylist(), strict=True))
-    assert reasons.pop(a.path) == "" and list(reasons) == [f"file:{odd}"] and reasons[f"file:{odd}"]
-    new = shop.write("c.parquet", [3])
-    plan = refresh(found, present(found.folder), [*files, new], None, CRC, 1 << 30)
-    assert plan.read == (new,)
-    _, again = shop.carried_out(shop.change(*files, new, published=found, refresh=plan))
-    stays = dict(zip(again.files["path"].to_pylist(), again.files["reason"].to_pylist(), strict=True))
-    assert stays == {a.path: "", new.path: "", **reasons}
+    assert reasons[a.path] == "" and reasons[f"file:{odd}"]
+    covered = Covered.by([found])
+    plan = new_segment([found.folder], covered.files, linked=tuple(covered.shards["shard"].to_pylist()))
+    _, again = shop.carried_out(shop.change(segment=plan, published=covered))
+    assert dict(zip(again.files["path"].to_pylist(), again.files["reason"].to_pylist(), strict=True)) == reasons
 
 
-def test_a_new_generation_is_nobody_elses(tmp_path: Path) -> None:
+def test_a_new_segment_is_nobody_elses(tmp_path: Path) -> None:
     shop = Workshop.at(tmp_path)
     change = shop.change(shop.write("a.parquet", [1]))
     stores.make_folder(change.folder)
     with pytest.raises(FileExistsError):
-        partition_change.start([change])
+        segment_change.start([change])
 
 
 def test_reports_find_the_change_that_they_are_of(tmp_path: Path) -> None:
     shop = Workshop.at(tmp_path)
     files = [shop.write(f"{name}.parquet", [number]) for number, name in enumerate("abcd")]
-    changes = [
-        shop.change(file, index=index, partition=partition)
-        for file, (index, partition) in zip(files, [(0, 0), (0, 1), (1, 0), (1, 1)], strict=True)
-    ]
-    partition_change.start(changes)
+    changes = [shop.change(file, index=index) for file, index in zip(files, (0, 0, 1, 1), strict=True)]
+    segment_change.start(changes)
     reports = [
-        replace(report, index=job.indexes[report.index])
-        for job in jobs_like(shop.template, changes, 2)
+        replace(report, index=job.segments[report.index])
+        for job in jobs_like(shop.template, changes, 2, texts)
         if isinstance(job.work, Group)
         for report in index_group(job.work)
     ]
-    contents = partition_change.finish(changes, reports[::-1])
+    contents = segment_change.finish(changes, reports[::-1])
     assert [content.files["path"].to_pylist() for content in contents] == [[file.path] for file in files]
     for change, file in zip(changes, files, strict=True):
         assert manifest.read(change.folder).files["path"].to_pylist() == [file.path]
-
-
-def test_a_change_without_a_published_generation_links_nothing(tmp_path: Path) -> None:
-    shop = Workshop.at(tmp_path)
-    plan: Refresh = replace(from_scratch(()), linked=("shard-of-nobody",))
-    _, found = shop.carried_out(shop.change(refresh=plan))
-    assert found.sizes == {}

@@ -17,7 +17,7 @@ from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index import checksums, manifest
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.index.lookup import cardinalities
-from hive_bitmap.core.index.manifest import SHARDS
+from hive_bitmap.core.index.manifest import SHARDS, Manifest
 from hive_bitmap.core.index.shard import cardinalities_path
 from hive_bitmap.core.stores import local_path
 from hive_bitmap.spark.building import shard_compaction
@@ -80,6 +80,12 @@ def shards_of(folder: Path, reports: list[ShardReport]) -> tuple[tuple[str, int]
     return tuple((f"file:{folder}/{report.shard}", report.written.size) for report in made)
 
 
+def located(folder: Path, reports: list[ShardReport]) -> pa.Table:
+    """The rows of a manifest, with the paths of shards."""
+    files = pa.concat_tables([report.files for report in reports])
+    return Manifest(f"file:{folder}", files, SHARDS.empty_table()).located().files
+
+
 def rows_of(folder: str, reports: list[ShardReport]) -> list[dict[str, Any]]:
     """Return the stored rows with their cardinalities, in the order of the shards."""
     rows = []
@@ -107,9 +113,9 @@ def test_a_compacted_shard_holds_what_indexing_would_give(
     shards = shards_of(tmp_path / "a", before)
     staying = [base[number] for number in kept]
     wanted = group_of(tmp_path, staying, "b", definition)
-    files = pa.concat_tables([report.files for report in before])
+    files = located(tmp_path / "a", before)
     files = files.filter(pa.compute.is_in(files["path"], value_set=pa.array(wanted.paths)))
-    used = tuple((path, size) for path, size in shards if path.rpartition("/")[2] in files["shard"].to_pylist())
+    used = tuple((path, size) for path, size in shards if path in files["shard"].to_pylist())
     [found] = compact_shards(Compaction(used, files, wanted))
     [expected] = index_group(group_of(tmp_path, staying, "c", definition))
     assert repr(rows_of(wanted.folders[0], [found])) == repr(rows_of(f"file:{tmp_path}/c", [expected]))
@@ -125,7 +131,7 @@ def test_much_is_written_as_several_shards(tmp_path: Path, base: list[str], monk
     definition = Definition(name="i", database="db", table="t", columns=COLUMNS[:1])
     before = [report for name in base for report in index_group(group_of(tmp_path, [name], "a", definition))]
     monkeypatch.setattr(shard_compaction, "SHARD_BYTES", 1000)
-    files = pa.concat_tables([report.files for report in before])
+    files = located(tmp_path / "a", before)
     found = compact_shards(
         Compaction(shards_of(tmp_path / "a", before), files, group_of(tmp_path, base, "b", definition))
     )
@@ -154,7 +160,7 @@ def test_a_damaged_shard_is_indexed_again(tmp_path: Path, base: list[str], harm:
             path.write_bytes(content[:50] + bytes([content[50] ^ 1]) + content[51:])
         case _:
             Path(local_path(cardinalities_path(shards[0][0]))).unlink()
-    files = pa.concat_tables([report.files for report in before])
+    files = located(tmp_path / "a", before)
     wanted = group_of(tmp_path, base[:2], "b", definition)
     found = compact_shards(Compaction(shards, files, wanted))
     expected = index_group(replace(wanted, folders=(f"file:{tmp_path}/a",)))
