@@ -13,6 +13,7 @@ from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.spark.building import publish
 from hive_bitmap.spark.building.shard_compaction import shard_rows
 from hive_bitmap.spark.metastore import alter_table
+from hive_bitmap.spark.metastore.protocol import Changes
 from hive_bitmap.spark.registry import catalog
 from hive_bitmap.spark.registry.catalog import Index
 
@@ -38,20 +39,23 @@ def give(spark: SparkSession, name: str, owner: str) -> None:
 
 def forge(spark: SparkSession, table: str, location: str, **changes: Any) -> None:
     """Make the table of an index that says what the only index of a table says, but for these `changes`."""
-    base, [legitimate] = catalog.table_and_indexes(spark, table)
-    alter_table.create(spark, publish.index_table(base, replace(legitimate.definition, **changes), location))
+    _, [legitimate] = catalog.table_and_indexes(spark, table)
+    made = publish.index_table(replace(legitimate.definition, **changes))
+    alter_table.create(spark, replace(made, location=location))
     catalog.clear_caches()
 
 
 def forge_without_three(spark: SparkSession, root: str, name: str, index_table: str, owner: str) -> Index:
     """Make an index of the table v, which has one of its column k, in which no row has the key 3; give it away."""
     base, [legitimate] = catalog.table_and_indexes(spark, "v")
-    published = catalog.published_generations(spark, legitimate)[()]
+    [published] = catalog.segments(spark, legitimate)
     false = replace(legitimate.definition, name=name, index_table=index_table, root=root)
     folder = f"{root}/{generation.new_name()}"
     generation.start(folder, None, false)
     _write_without_three(legitimate.definition, published, folder)
-    alter_table.create(spark, publish.index_table(base, false, folder))
+    made = publish.index_table(false)
+    alter_table.create(spark, made)
+    alter_table.change(spark, made, Changes(added={("0",): folder}))
     give(spark, index_table, owner)
     return Index(definition=false, table=base)
 

@@ -206,8 +206,8 @@ def test_the_rule_sees_every_way_of_importing(module: str, source: str, wrong: l
 @pytest.mark.parametrize(
     ("source", "wrong"),
     [
-        ("from hive_bitmap.spark.building import build, refresh", ["spark.building.refresh"]),
-        ("from hive_bitmap.spark.building.refresh import Refresh", ["spark.building.refresh.Refresh"]),
+        ("from hive_bitmap.spark.building import build, segment_change", ["spark.building.segment_change"]),
+        ("from hive_bitmap.spark.building.segment_change import Change", ["spark.building.segment_change.Change"]),
         ("def f():\n    import hive_bitmap.spark.verifying.audit", ["spark.verifying.audit"]),
         ("from hive_bitmap.spark import building, session\nfrom hive_bitmap.cli import output", []),
     ],

@@ -141,7 +141,7 @@ class Victim:
         hive_bitmap.clean(self.spark, "d.t", location=None if self.exists() else self.root, grace_seconds=0)
         _, indexes = catalog.table_and_indexes(self.spark, "d.t")
         mine = [index for index in indexes if index.definition.name == "i"]
-        live = {folder for index in mine for folder in catalog.published_generations(self.spark, index).values()}
+        live = {folder for index in mine for folder in catalog.segments(self.spark, index)}
         self.age(path for path in generation.all_below(self.root) if path not in live)
         hive_bitmap.clean(self.spark, "d.t", location=None if self.exists() else self.root, grace_seconds=0)
         left = [path for path in generation.all_below(self.root) if path not in live and not waits_a_day(path)]

@@ -87,7 +87,7 @@ def _build(spark: SparkSession, rng: random.Random, table: Table) -> None:
 
 def _index_folders(spark: SparkSession, table: Table) -> list[str]:
     _, indexes = catalog.table_and_indexes(spark, table.name)
-    return [folder for index in indexes for folder in catalog.published_generations(spark, index).values()]
+    return [folder for index in indexes for folder in catalog.segments(spark, index)]
 
 
 def _check(spark: SparkSession, rng: random.Random, table: Table, predicate: str | None) -> None:

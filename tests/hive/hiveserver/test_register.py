@@ -15,39 +15,34 @@ from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.stores import local_path
 from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import CorruptIndex, NotFound, Unsupported
-from hive_bitmap.hive.hiveserver.files import entries
-from hive_bitmap.hive.hiveserver.register import create_statement, definition_in, newest_in
+from hive_bitmap.hive.hiveserver.register import create_statement, definition_in, segments_in
 from tests.hive.hiveserver.folders import server
 from tests.spark.building.generations import K, S, Workshop
 
 NAMES = [f"generation-2026112{day}T000000-0a1b2c3d" for day in range(1, 5)]
 
 
-def build(shop: Workshop, name: str, partition: str = "") -> str:
-    """Make a complete generation of this name in the root, or in the folder of a partition."""
-    folder = "/".join(filter(None, (shop.definition.root, partition, name)))
+def build(shop: Workshop, name: str) -> str:
+    """Make a complete segment of this name."""
+    folder = f"{shop.definition.root}/{name}"
     shop.carried_out(shop.change(shop.write("a.parquet", [1]), folder=folder))
     return folder
 
 
-def newest(folder: str) -> str | None:
-    return newest_in(server(), folder, entries(server(), folder) or [])
-
-
-def test_the_newest_generation_that_is_whole_and_not_replaced(tmp_path: Path) -> None:
+def test_segments_that_are_whole_and_not_replaced(tmp_path: Path) -> None:
     shop = Workshop.at(tmp_path)
     root = shop.definition.root
-    assert newest(root) is None
+    assert segments_in(server(), root) == []
     first, second, third, last = (build(shop, name) for name in NAMES)
     (Path(local_path(root)) / "generation-9").mkdir()  # no name of ours
-    assert newest(root) == last
+    assert segments_in(server(), root) == [first, second, third, last]
     Path(local_path(f"{last}/_manifest/shards.parquet")).unlink()  # it is written last
-    assert newest(root) == third
+    assert segments_in(server(), root) == [first, second, third]
     generation.retire(third, shop.definition)
-    assert newest(root) == second
+    assert segments_in(server(), root) == [first, second]
     manifest = Path(local_path(f"{second}/_manifest"))
     manifest.rename(manifest.with_name("other"))
-    assert newest(root) == first
+    assert segments_in(server(), root) == [first]
 
 
 def test_the_definition_is_that_of_the_newest_generation(tmp_path: Path) -> None:
@@ -56,14 +51,6 @@ def test_the_definition_is_that_of_the_newest_generation(tmp_path: Path) -> None
     build(shop, NAMES[0])
     build(replace(shop, definition=replace(shop.definition, comment="new")), NAMES[1])
     assert definition_in(server(), root) == replace(shop.definition, comment="new", index_table="")
-
-
-@pytest.mark.parametrize("partition", ["p=1", "p=1/q=a b"])
-def test_partitions_are_looked_into(tmp_path: Path, partition: str) -> None:
-    shop = Workshop.at(tmp_path)
-    build(shop, NAMES[0], partition)
-    (tmp_path / "index" / "_other").mkdir()
-    assert definition_in(server(), shop.definition.root) == replace(shop.definition, index_table="")
 
 
 def test_another_folder_than_the_one_it_was_built_in(tmp_path: Path) -> None:
@@ -82,7 +69,7 @@ def test_a_folder_without_an_index(tmp_path: Path) -> None:
     with pytest.raises(NotFound) as raised:
         definition_in(server(), f"file:{tmp_path}")
     assert str(raised.value) == (
-        f"the folder file:{tmp_path} holds no complete generation of an index, as far as HS2 sees"
+        f"the folder file:{tmp_path} holds no complete segment of an index, as far as HS2 sees"
     )
 
 
@@ -131,18 +118,19 @@ INDEX = Definition(
             BASE,
             INDEX,
             "CREATE EXTERNAL TABLE `db`.`db__t_i__` (`k` bigint, `_bucketname` string, `_offset` bigint, "
-            "`_bitmaps` binary, `_gap_lengths` array<int>) STORED AS PARQUET "
-            "LOCATION 'file:/w/i/it\\'s' TBLPROPERTIES (",
+            "`_bitmaps` binary, `_gap_lengths` array<int>) "
+            "PARTITIONED BY (`hive_bitmap_segment` int) STORED AS PARQUET LOCATION 'file:/w/i/it\\'s' TBLPROPERTIES (",
         ),
         (
             replace(BASE, partition_columns=(Column("p`q", "int"), Column("d", "date"))),
-            replace(INDEX, type="COMPACT"),
-            "CREATE EXTERNAL TABLE `db`.`db__t_i__` (`k` bigint, `_bucketname` string, `_offsets` array<bigint>) "
-            "PARTITIONED BY (`p``q` int, `d` date) STORED AS PARQUET LOCATION 'file:/w/i/it\\'s' TBLPROPERTIES (",
+            replace(INDEX, type="COMPACT", partitioned_by=(Column("p`q", "int"), Column("d", "timestamp"))),
+            "CREATE EXTERNAL TABLE `db`.`db__t_i__` (`k` bigint, `_bucketname` string, `_offsets` array<bigint>, "
+            "`p``q` int, `d` string) "
+            "PARTITIONED BY (`hive_bitmap_segment` int) STORED AS PARQUET LOCATION 'file:/w/i/it\\'s' TBLPROPERTIES (",
         ),
     ],
 )
 def test_the_statement_that_makes_the_index_table(base: Table, definition: Definition, begin: str) -> None:
-    statement = create_statement(base, definition, "file:/w/i/it's")
+    statement = create_statement(base, replace(definition, root="file:/w/i/it's"))
     assert statement.startswith(begin)
     assert "'hive_bitmap.comment'='it\\'s'" in statement and statement.endswith("')")

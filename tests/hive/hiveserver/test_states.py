@@ -12,11 +12,11 @@ import pytest
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index.definition import schema_crc
 from hive_bitmap.core.index.manifest import Manifest
-from hive_bitmap.core.selecting.candidates import PartitionState
+from hive_bitmap.core.selecting.table_files import TableFiles
 from hive_bitmap.core.stores import local_path
 from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import CorruptIndex, NotPermitted, Unsupported
-from hive_bitmap.hive.hiveserver.states import format_of, state
+from hive_bitmap.hive.hiveserver.states import format_of, table_files
 from tests.hive.hiveserver.folders import server
 from tests.spark.building.generations import K, S, Workshop
 
@@ -78,8 +78,9 @@ def test_settings_of_a_server_that_change_what_is_read(table: Table, settings: t
     assert str(raised.value).startswith(format)
 
 
-def stated(shop: Workshop, *indexes: tuple[Any, str], **settings: Any) -> PartitionState:
-    return state(server(**settings), shop.base, "parquet", (), f"file:{shop.folder}/base", indexes)
+def stated(shop: Workshop, *indexes: tuple[Any, str], **settings: Any) -> TableFiles:
+    of_indexes = [(definition, [folder]) for definition, folder in indexes]
+    return table_files(server(**settings), shop.base, "parquet", {(): f"file:{shop.folder}/base"}, of_indexes)
 
 
 def test_files_and_the_manifest_of_an_index(tmp_path: Path) -> None:
@@ -92,25 +93,19 @@ def test_files_and_the_manifest_of_an_index(tmp_path: Path) -> None:
     _, published = shop.carried_out(shop.change(a))
     found = stated(shop, (shop.definition, published.folder))
     assert [(one.path, one.size, one.mtime_ms, one.etag) for one in found.files] == [(a.path, a.size, a.mtime_ms, "")]
-    assert (found.name, found.values) == ("", ())
-    assert found.manifests[shop.definition.name].files.equals(published.files)
-
-
-def test_a_folder_that_is_no_generation_of_the_index_has_no_manifest(tmp_path: Path) -> None:
-    shop = Workshop.at(tmp_path)
-    _, published = shop.carried_out(shop.change(shop.write("a.parquet", [1])))
-    elsewhere = replace(shop.definition, name="j", root=f"file:{tmp_path}/elsewhere")
-    found = stated(shop, (elsewhere, published.folder), (shop.definition, shop.definition.root))
-    assert found.manifests == {}
+    assert [(one.name, one.values) for one in found.partitions] == [("", ())]
+    known = found.known[shop.definition.name]
+    assert known.fresh.tolist() == [True] and known.covered.segments == (published.folder,)
 
 
 def test_a_folder_that_is_gone_has_no_files(tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     table = replace(BASE, partition_columns=(Column("p", "int"), Column("q", "string")))
-    found = state(server(), table, "parquet", ("1", None), f"file:{tmp_path}/gone", [])
+    [found] = table_files(server(), table, "parquet", {("1", None): f"file:{tmp_path}/gone"}, []).partitions
     assert (found.name, found.files) == ("p=1/q=NULL", ())
     with pytest.raises(Unsupported, match="does not exist, at which readers fail"):
-        state(server(), replace(table, input_format=TEXT, serde=SERDE), "text", (), f"file:{tmp_path}/gone", [])
+        of_text = replace(table, input_format=TEXT, serde=SERDE, partition_columns=())
+        table_files(server(), of_text, "text", {(): f"file:{tmp_path}/gone"}, [])
 
 
 @pytest.mark.parametrize(
@@ -176,10 +171,10 @@ def test_a_manifest_that_is_gone_or_not_permitted(tmp_path: Path) -> None:
 
 def test_files_that_were_indexed_with_other_columns_are_not_indexed(tmp_path: Path) -> None:
     shop, published = built(tmp_path)  # under a checksum that no columns of the table have
-    indexes = [(shop.definition, published.folder)]
-    for format, known in [("orc", [None]), ("parquet", published.shard_of)]:  # whose columns go by name and type
-        found = state(server(), shop.base, format, (), f"file:{shop.folder}/base", indexes)
-        assert found.manifests[shop.definition.name].shard_of == known
+    indexes = [(shop.definition, [published.folder])]
+    for format, known in [("orc", False), ("parquet", True)]:  # whose columns go by name and type
+        found = table_files(server(), shop.base, format, {(): f"file:{shop.folder}/base"}, indexes)
+        assert found.known[shop.definition.name].fresh.tolist() == [known]
 
 
 @pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo"])
@@ -188,6 +183,6 @@ def test_the_zone_of_the_engine_that_built_does_not_matter(tmp_path: Path, zone:
     base = replace(shop.base, columns=(K, S, Column("at", "timestamp")))
     shop = shop.under(schema_crc(base.columns, zone, {}))
     _, published = shop.carried_out(shop.change(shop.write("a.parquet", [1])))
-    indexes = [(shop.definition, published.folder)]
-    found = state(server(), base, "orc", (), f"file:{tmp_path}/base", indexes)
-    assert found.manifests[shop.definition.name].shard_of == published.shard_of != [None]
+    indexes = [(shop.definition, [published.folder])]
+    found = table_files(server(), base, "orc", {(): f"file:{tmp_path}/base"}, indexes)
+    assert found.known[shop.definition.name].fresh.tolist() == [True]

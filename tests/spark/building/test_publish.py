@@ -72,20 +72,11 @@ def test_odd_partition_values_are_switched_together(
     monkeypatch.setattr(table_ddl, "AT_ONCE", 5)
     monkeypatch.setattr(jvm_reader, "available", lambda _: through_jvm)
     reading = JvmMetastore().partitions
-    alter_table.switch(spark, table, {}, first, ())
+    alter_table.change(spark, table, Changes(added=first))
     assert {one.values: one.location for one in reading(spark, table)} == first
     described = spark.sql("SHOW TABLE EXTENDED LIKE 'odd' PARTITION (p='a b', q=0)").collect()[0].information
-    alter_table.switch(spark, table, first, second, values[:2])
-    assert {one.values: one.location for one in reading(spark, table)} == dict(list(second.items())[2:])
-    properties = {value: {"known": f"it's {number}"} for number, value in enumerate(values)}
-    alter_table.switch(spark, table, {}, {values[0]: second[values[0]]}, (), properties)
-    left = [values[0], *values[2:]]
-    moved = {value: first[value] for value in left}
-    alter_table.switch(spark, table, second, moved, (), {values[3]: {"known": "", "more": "1"}})
-    kept = {one.values: dict(one.properties) for one in reading(spark, table)}
-    for value in left:
-        wanted = {**properties[value], **({"known": "", "more": "1"} if value == values[3] else {})}
-        assert {name: kept[value].get(name) for name in wanted} == (wanted if through_jvm else dict.fromkeys(wanted))
+    alter_table.change(spark, table, Changes(moved=second))
+    assert {one.values: one.location for one in reading(spark, table)} == second
     again = spark.sql("SHOW TABLE EXTENDED LIKE 'odd' PARTITION (p='a b', q=0)").collect()[0].information
     unlike = [line for line in set(described.splitlines()) ^ set(again.splitlines()) if "InputFormat" in line]
     assert unlike == [] and "MapredParquetInputFormat" in again
@@ -125,7 +116,7 @@ def test_an_index_that_is_dropped_meanwhile(memory: SparkSession, tmp_path: Path
     flat = flat_table(memory, tmp_path / "t")
     hive_bitmap.build(memory, flat, ["k", "id"])
     hive_bitmap.build(memory, flat, [["k", "id"]], name="both")
-    before = {index.definition.name: index.table.location for index in catalog.table_and_indexes(memory, flat)[1]}
+    before = by_index(memory, flat)
     asked = []
 
     def drop_one(done: BuildProgress) -> None:
@@ -136,11 +127,16 @@ def test_an_index_that_is_dropped_meanwhile(memory: SparkSession, tmp_path: Path
     said = r"index id could not be published, .* was dropped while it was built; published before it: k; not .*: both"
     with pytest.raises(BuildFailed, match=said):
         hive_bitmap.rebuild(memory, flat, ["k", "id", "both"], full=True, progress=drop_one)
-    after = {index.definition.name: index.table.location for index in catalog.table_and_indexes(memory, flat)[1]}
+    after = by_index(memory, flat)
     assert after["both"] == before["both"] and after["k"] != before["k"] and set(after) == {"both", "k"}
-    left = {*before.values(), *after.values()}
+    left = {folder for folders in (*before.values(), *after.values()) for folder in folders}
     assert set(generations(memory, "db")) == left, "what was not published is deleted"
     require_verified(memory, flat)
+
+
+def by_index(spark: SparkSession, table: str) -> dict[str, list[str]]:
+    """The segments of each index of a table."""
+    return {one.definition.name: catalog.segments(spark, one) for one in catalog.table_and_indexes(spark, table)[1]}
 
 
 def test_an_index_that_is_made_anew_meanwhile(memory: SparkSession, tmp_path: Path) -> None:
@@ -163,9 +159,12 @@ def test_an_index_that_is_made_anew_meanwhile(memory: SparkSession, tmp_path: Pa
 
 
 def test_a_publication_is_one_batch(in_memory: MemoryMetastore, memory: SparkSession, tmp_path: Path) -> None:
-    """Partitions are added, moved and dropped together, and their listings are recorded with them."""
+    """All slots that change are moved together; a new index has its slots, empty, a moment before."""
     parted = parted_table(memory, tmp_path / "t", 4)
     hive_bitmap.build(memory, parted, ["k"])
+    [first] = in_memory.batches[-1:]
+    assert set(first.added) == {("0",)} and list(first.moved.values()) == live(memory, parted)
+    assert all(folder.endswith("/empty") for folder in first.added.values())
     (tmp_path / "t" / "p=1" / "0.parquet").unlink()
     write(tmp_path / "t" / "p=2", 1, 7)
     write(tmp_path / "t" / "p=5")
@@ -174,16 +173,92 @@ def test_a_publication_is_one_batch(in_memory: MemoryMetastore, memory: SparkSes
     done = len(in_memory.batches)
     hive_bitmap.rebuild(memory, parted)
     [batch] = in_memory.batches[done:]
-    assert (set(batch.added), set(batch.moved), list(batch.dropped)) == ({("5",)}, {("1",), ("2",)}, [("4",)])
-    assert set(batch.properties) == {("1",), ("2",), ("5",)}
-    assert sorted(live(memory, parted)) == sorted([*batch.added.values(), *batch.moved.values(), *kept(memory, batch)])
+    assert set(batch.vacated) == {("0",)} and set(batch.moved) == {("0",), ("1",)} and set(batch.added) == {("1",)}
+    assert sorted(live(memory, parted)) == sorted(batch.moved.values())
+    hive_bitmap.rebuild(memory, parted)
+    assert len(in_memory.batches) == done + 1
+    require_verified(memory, parted)
 
 
-def kept(spark: SparkSession, batch: Changes) -> list[str]:
-    """The generations of partitions that a batch does not move."""
-    [index] = catalog.table_and_indexes(spark, "parted")[1]
-    published = catalog.published_generations(spark, index)
-    return [folder for values, folder in published.items() if values not in {**batch.added, **batch.moved}]
+class Elsewhere:
+    """Another build, which publishes right before this one moves slots: once, or each time."""
+
+    def __init__(self, spark: SparkSession, table: str, monkeypatch: pytest.MonkeyPatch, times: int = 1) -> None:
+        self.change, self.times = alter_table.change, times
+        self.spark, self.table = spark, table
+        monkeypatch.setattr(alter_table, "change", self)
+
+    def __call__(self, *what: Any) -> None:
+        if self.times:
+            self.times -= 1
+            left, self.times = self.times, 0
+            hive_bitmap.refresh(self.spark, self.table)
+            self.times = left
+        self.change(*what)
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_two_builds_that_index_the_same_files_leave_each_covered_once(
+    memory: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    parted = parted_table(memory, tmp_path / "t", 3)
+    hive_bitmap.build(memory, parted, ["k"])
+    for p in (1, 2, 3):
+        write(tmp_path / "t" / f"p={p}", 1, 7)
+    Elsewhere(memory, parted, monkeypatch, times)
+    hive_bitmap.refresh(memory, parted)
+    require_verified(memory, parted)  # which reports files that two segments cover
+    assert all(one.files_read == 0 for one in hive_bitmap.refresh(memory, parted))
+    [shown] = hive_bitmap.show(memory, parted)
+    assert (shown.fresh, shown.unindexed, shown.gone) == (9, 0, 0)
+    require_verified(memory, parted)
+
+
+def test_a_segment_whose_slot_another_build_takes_gets_another_slot(
+    memory: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flat = flat_table(memory, tmp_path / "t")
+    hive_bitmap.build(memory, flat, ["k"])
+    write(tmp_path / "t", 1, 7)
+    [index] = catalog.table_and_indexes(memory, flat)[1]
+    change, taken = alter_table.change, []
+
+    def taking(spark: SparkSession, table: Any, changes: Changes) -> None:
+        change(spark, table, changes)
+        if not taken:
+            taken.append(next(values for values in changes.moved if values in changes.added))
+            change(spark, table, Changes(moved={taken[0]: f"{index.definition.root}/empty"}))
+
+    monkeypatch.setattr(alter_table, "change", taking)
+    hive_bitmap.refresh(memory, flat)
+    assert taken and [one.fresh for one in hive_bitmap.show(memory, flat)] == [3]
+    require_verified(memory, flat)
+
+
+def test_what_a_killed_build_left_twice_is_mended_by_the_next_refresh(memory: SparkSession, tmp_path: Path) -> None:
+    """Two segments cover a file: the build that had published the second died before it looked again."""
+    flat = flat_table(memory, tmp_path / "t")
+    hive_bitmap.build(memory, flat, ["k"])
+    [index] = catalog.table_and_indexes(memory, flat)[1]
+    [folder] = catalog.segments(memory, index)
+    hive_bitmap.rebuild(memory, flat, full=True)
+    alter_table.change(memory, index.table, Changes(added={("9",): folder}))
+    catalog.clear_caches()
+    assert "and in another segment" in hive_bitmap.verify(memory, flat)[0].problems[0]
+    [report] = hive_bitmap.refresh(memory, flat)
+    assert report.files_read == 0 and len(live(memory, flat)) == 1
+    require_verified(memory, flat)
+
+
+def test_a_slot_that_points_elsewhere_is_shown_and_emptied(memory: SparkSession, tmp_path: Path) -> None:
+    flat = flat_table(memory, tmp_path / "t")
+    hive_bitmap.build(memory, flat, ["k"])
+    [index] = catalog.table_and_indexes(memory, flat)[1]
+    alter_table.change(memory, index.table, Changes(added={("5",): f"file:{tmp_path}/t"}))
+    catalog.clear_caches()
+    assert "is no segment of this index, and SQL users see its rows" in hive_bitmap.show(memory, flat)[0].problem
+    hive_bitmap.rebuild(memory, flat)
+    assert hive_bitmap.show(memory, flat)[0].problem == "" and len(list((tmp_path / "t").iterdir())) == 2
 
 
 @pytest.mark.parametrize("make", [flat_table, parted_table])
@@ -197,15 +272,15 @@ def test_an_index_that_is_renamed_meanwhile(
     """Right behind the switch, so that what is looked for under the old name is published under another."""
     table = make(spark, tmp_path / "t")
     hive_bitmap.build(spark, table, ["k"])
-    switch = alter_table.switch
+    change = alter_table.change
 
-    def switch_and_rename(*what: Any) -> None:
-        switch(*what)
+    def change_and_rename(*what: Any) -> None:
+        change(*what)
         hive_bitmap.rename(spark, table, "k", "other")
         raise OSError("gone")
 
-    monkeypatch.setattr(alter_table, "switch", switch_and_rename)
-    with pytest.raises(BuildFailed, match="that are switched"):
+    monkeypatch.setattr(alter_table, "change", change_and_rename)
+    with pytest.raises(BuildFailed, match="but for 1 of 1 new segments"):
         hive_bitmap.rebuild(spark, table, full=True)
     assert [(one.definition.name, one.unindexed, one.problem) for one in hive_bitmap.show(spark, table)] == [
         ("other", 0, "")
@@ -229,8 +304,10 @@ def test_a_reader_in_flight_ends_right(spark: SparkSession, database: str, tmp_p
 
 
 @pytest.mark.contract
-def test_the_later_of_two_builds_wins(spark: SparkSession, database: str, tmp_path: Path) -> None:
-    """The other's generation is retired by whichever of the two sees it."""
+def test_two_full_builds_at_once_leave_each_file_covered_once(
+    spark: SparkSession, database: str, tmp_path: Path
+) -> None:
+    """Whichever is published later sees the other's segment, and removes what both have."""
     flat = flat_table(spark, tmp_path / "t")
     hive_bitmap.build(spark, flat, ["k"])
     inner = []
@@ -240,15 +317,13 @@ def test_the_later_of_two_builds_wins(spark: SparkSession, database: str, tmp_pa
             inner.append(done)
             write(tmp_path / "t", files=1, first=2)
             hive_bitmap.rebuild(spark, flat, full=True)
-            inner.extend(live(spark, flat))
 
     hive_bitmap.rebuild(spark, flat, full=True, progress=build_another)
-    [won] = live(spark, flat)
-    assert won != inner[1] and [one.unindexed for one in hive_bitmap.show(spark, flat)] == [1]
+    assert [(one.fresh, one.unindexed) for one in hive_bitmap.show(spark, flat)] == [(3, 0)]
+    require_verified(spark, flat)
     require_right(spark, flat)
-    assert len(hive_bitmap.clean(spark, flat, grace_seconds=0)) == 2 and generations(spark, database) == [won]
-    hive_bitmap.rebuild(spark, flat)
-    assert [one.fresh for one in hive_bitmap.show(spark, flat)] == [3]
+    hive_bitmap.clean(spark, flat, grace_seconds=0)
+    assert generations(spark, database) == live(spark, flat)
 
 
 def test_a_new_encoding_drops_no_table_of_others(memory: SparkSession, tmp_path: Path) -> None:
@@ -299,9 +374,8 @@ def test_values_that_look_like_variables_are_values(spark: SparkSession, databas
     by_frame.write.insertInto("v")
     [report] = hive_bitmap.build(spark, "v", ["k"], comment="of ${env:PATH}")
     index = report.definition.index_table
-    assert sorted(row[0] for row in spark.sql(f"SHOW PARTITIONS {index}").collect()) == sorted(
-        row[0] for row in spark.sql("SHOW PARTITIONS v").collect()
-    )
+    stored = sorted(row.p for row in spark.table(index).select("p").distinct().collect())
+    assert stored == ["${env:PATH}", "${spark.app.name}"]
     [status] = hive_bitmap.show(spark, "v")
     assert status.definition.comment == "of ${env:PATH}" and status.unindexed == 0
 
@@ -328,14 +402,14 @@ def half_replaced(
     flat = flat_table(spark, tmp_path / "t")
     hive_bitmap.build(spark, flat, ["k"])
     hive_bitmap.set_properties(spark, flat, "k", {"encoding": "roaring"})
-    switch = alter_table.switch
+    change = alter_table.change
 
-    def switch_and_die(*args: Any) -> None:
-        switch(*args)
+    def change_and_die(*args: Any) -> None:
+        change(*args)
         raise Killed
 
     with monkeypatch.context() as patched, pytest.raises(Killed):
-        patched.setattr(alter_table, "switch", switch_and_die)
+        patched.setattr(alter_table, "change", change_and_die)
         hive_bitmap.rebuild(spark, flat)
     monkeypatch.setattr(markers.Author, "is_at_work", lambda author, complete: False)  # its process has ended
     tables = [name for name in table_names(spark) if name != flat]
@@ -355,22 +429,6 @@ def test_a_rebuild_goes_on_after_a_killed_new_encoding(
     require_right(spark, flat)
     hive_bitmap.clean(spark, flat, grace_seconds=0)
     assert generations(spark, database) == live(spark, flat)
-
-
-def test_nothing_is_built_through_a_link(memory: SparkSession, tmp_path: Path) -> None:
-    """The folder of a partition's generations has become a link, to a folder that may be somebody else's."""
-    parted, elsewhere = parted_table(memory, tmp_path / "t", 2), tmp_path / "elsewhere"
-    hive_bitmap.build(memory, parted, ["k"], location=str(tmp_path / "root"))
-    (tmp_path / "root" / "p=1").rename(elsewhere)
-    (tmp_path / "root" / "p=1").symlink_to(elsewhere)
-    before = sorted(elsewhere.rglob("*"))
-    with pytest.raises(BuildFailed, match="p=1 is a link, and nothing is written through one"):
-        hive_bitmap.rebuild(memory, parted, full=True)
-    assert sorted(elsewhere.rglob("*")) == before
-    require_verified(memory, parted)
-    (tmp_path / "root" / "p=1").unlink()
-    hive_bitmap.rebuild(memory, parted, full=True)
-    require_verified(memory, parted)
 
 
 def test_a_drop_takes_what_a_killed_new_encoding_left(

@@ -100,7 +100,7 @@ def test_answers_are_sparks(
 def _accident(spark: SparkSession, rng: random.Random, table: Table) -> None:
     """Files or the index change; now and then the index is rebuilt."""
     _, indexes = catalog.table_and_indexes(spark, table.name)
-    folders = [held for one in indexes for held in catalog.published_generations(spark, one).values()]
+    folders = [held for one in indexes for held in catalog.segments(spark, one)]
     rng.choice(making.HARMS)(spark, rng, table, folders)
     if indexes and rng.random() < 0.2:
         hive_bitmap.rebuild(spark, table.name)

@@ -433,8 +433,7 @@ def test_a_damaged_index_changes_no_answer(tables: SparkSession, changing: Path,
     from hive_bitmap.spark.registry import catalog
 
     _, indexes = catalog.table_and_indexes(tables, "changing")
-    published = [catalog.published_generations(tables, one) for one in indexes]
-    folders = [Path(f.removeprefix("file:")) for by_partition in published for f in by_partition.values()]
+    folders = [Path(f.removeprefix("file:")) for one in indexes for f in catalog.segments(tables, one)]
     for folder in folders:
         files = [path for path in folder.rglob("*.parquet") if path.is_file()]
         for path in files:

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from hive_bitmap.core import stores
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index import generation
 from hive_bitmap.core.index.definition import Definition
@@ -28,9 +27,7 @@ from hive_bitmap.spark.following.table_refresh import (
 from hive_bitmap.spark.registry.catalog import Index
 from tests.spark.building.generations import Workshop
 
-P, Q = Column("p", "int"), Column("Q", "string")
 PLAIN = Table(database="db", name="t", kind="MANAGED")
-PARTITIONED = replace(PLAIN, partition_columns=(P, Q))
 INDEX = Definition(name="i", database="db", table="t", columns=(Column("k", "int"),))
 NOTHING = BuildReport(
     definition=INDEX,
@@ -84,17 +81,17 @@ def test_whether_a_refresh_has_looked_and_changed_something(
     assert (has_looked(report), has_changed(report)) == (looked, changed)
 
 
-def begun(shop: Workshop, partition: str = "", age: float = 0.0) -> str:
-    """Begin a generation of this age, by its name, in the folder of a partition."""
+def begun(shop: Workshop, age: float = 0.0) -> str:
+    """Begin a segment of this age, by its name."""
     when = datetime.fromtimestamp(time.time() - age, timezone.utc)
     name = f"generation-{when:%Y%m%dT%H%M%S}-0a1b2c3d"
-    folder = "/".join(filter(None, (shop.definition.root, partition, name)))
+    folder = f"{shop.definition.root}/{name}"
     generation.start(folder, None, shop.definition)
     return folder
 
 
-def busy(shop: Workshop, base: Table = PLAIN, partitions: list[dict[str, str | None]] | None = None) -> bool:
-    return is_being_built(base, Index(definition=shop.definition, table=base), partitions)
+def busy(shop: Workshop) -> bool:
+    return is_being_built(Index(definition=shop.definition, table=PLAIN))
 
 
 def test_a_build_of_this_machine_that_lives_is_waited_for(tmp_path: Path) -> None:
@@ -116,32 +113,3 @@ def test_a_build_that_is_complete_has_ended_or_began_long_ago_is_not(tmp_path: P
     marker.unlink()
     marker.write_text(text)
     assert not busy(shop)
-
-
-@pytest.mark.parametrize(
-    ("partitions", "waits"),
-    [
-        ([{"p": "1", "q": "x"}], True),
-        ([{"P": "1", "Q": "x"}], True),  # as programs write the names
-        ([{"p": "2", "q": "x"}, {"p": "1", "q": "x"}], True),
-        ([{"p": "2", "q": "x"}], False),
-        ([{"p": "1", "q": None}], False),
-        ([{"p": "1"}], False),  # of some columns only: it is not known which partition that will be
-        (None, False),
-        ([], False),
-    ],
-)
-def test_a_build_of_another_partition_is_not_waited_for(
-    tmp_path: Path, partitions: list[dict[str, str | None]] | None, waits: bool
-) -> None:
-    shop = Workshop.at(tmp_path)
-    folder = begun(shop, "p=1/Q=x")
-    assert stores.exists(folder)
-    assert busy(shop, PARTITIONED, partitions) is waits
-
-
-@pytest.mark.parametrize(("partition", "waits"), [({"p": "1", "q": None}, True), ({"p": "1"}, False)])
-def test_a_value_that_is_not_told_is_not_null(tmp_path: Path, partition: dict[str, str | None], waits: bool) -> None:
-    shop = Workshop.at(tmp_path)
-    begun(shop, "p=1/Q=__NULL__")
-    assert busy(shop, PARTITIONED, [partition]) is waits

@@ -15,7 +15,7 @@ import pytest
 
 import hive_bitmap
 from hive_bitmap.errors import BuildFailed
-from hive_bitmap.spark.building import build_job, partition_change
+from hive_bitmap.spark.building import build_job, segment_change
 from hive_bitmap.spark.metastore import alter_table
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class Life:
 
     def crash(self) -> None:
         """A rebuild that fails in its tasks, at its manifests, or when the metastore is told."""
-        module, name = self.rng.choice([(build_job, "run"), (partition_change, "finish"), (alter_table, "switch")])
+        module, name = self.rng.choice([(build_job, "run"), (segment_change, "finish"), (alter_table, "change")])
         if self.index is not None and self._paths():  # else there is nothing to do that could fail
             with (
                 patch.object(module, name, side_effect=OSError("no more")),

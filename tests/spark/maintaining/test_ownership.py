@@ -17,7 +17,7 @@ import pytest
 
 import hive_bitmap
 from hive_bitmap.core.index import deletion, generation, markers, roots
-from hive_bitmap.core.index.definition import PREFIX, VERSIONS, Definition, from_properties, to_properties
+from hive_bitmap.core.index.definition import PREFIX, VERSION, Definition, from_properties, to_properties
 from hive_bitmap.core.index.generation import State
 from hive_bitmap.core.stores import local_path
 from hive_bitmap.errors import AlreadyExists, InvalidProperty, Unsupported
@@ -25,6 +25,7 @@ from hive_bitmap.spark.building import progress
 from hive_bitmap.spark.building.publish import index_table
 from hive_bitmap.spark.metastore import alter_table, metastore
 from hive_bitmap.spark.metastore.identity import metastore_id
+from hive_bitmap.spark.metastore.protocol import Changes
 from hive_bitmap.spark.registry import catalog
 from hive_bitmap.spark.registry.catalog import Index
 from tests.forging import give
@@ -323,7 +324,7 @@ class TestLocation:
         parted = parted_table(memory, tmp_path / "p", 1)
         write(tmp_path / "elsewhere")
         base = metastore.describe(memory, parted)
-        alter_table.switch(memory, base, {}, {("7",): f"file:{tmp_path}/elsewhere"}, ())
+        alter_table.change(memory, base, Changes(added={("7",): f"file:{tmp_path}/elsewhere"}))
         (tmp_path / "link").symlink_to(tmp_path)
         taken = [
             f"{tmp_path}/shared",
@@ -375,9 +376,11 @@ def _make_early(spark: SparkSession, index: Index, root: str) -> None:
     before, early = index.definition, replace(index.definition, id="", root=root)
     os.makedirs(local_path(root), exist_ok=True)
     (Path(local_path(before.root)) / roots.MARKER).unlink(missing_ok=True)
-    folders = catalog.published_generations(spark, index)
+    folders = {(str(number),): folder for number, folder in catalog.slots_of(spark, index.table).items()}
     moved = {values: folder.replace(before.root, root) for values, folder in folders.items()}
     for values, folder in folders.items():
+        if not generation.is_generation(folder):
+            continue
         os.makedirs(os.path.dirname(local_path(moved[values])), exist_ok=True)
         os.rename(local_path(folder), local_path(moved[values]))
         content = dict(markers.read(moved[values], generation.MARKER) or {}, definition=to_properties(early))
@@ -385,7 +388,7 @@ def _make_early(spark: SparkSession, index: Index, root: str) -> None:
         Path(local_path(moved[values]), generation.MARKER).write_text(json.dumps(content))
     alter_table.set_properties(spark, index.table, to_properties(early))
     alter_table.set_properties(spark, index.table, {}, ["hive_bitmap.id"])
-    alter_table.switch(spark, index.table, folders, moved, ())
+    alter_table.change(spark, index.table, Changes(moved=moved))
     catalog.clear_caches()
 
 
@@ -476,7 +479,7 @@ def test_a_folder_of_no_date_is_no_generation(tmp_path: Path, name: str) -> None
 @pytest.mark.parametrize("columns", ['[[1, "int"]]', "[" * 1200, "[1]", '{"a": 1}', "null"], ids=range(5))
 def test_forged_columns_are_no_definition(columns: str) -> None:
     known = {
-        "version": VERSIONS[""],
+        "version": VERSION,
         "type": "BITMAP",
         "table": "d.t",
         "index": "i",
@@ -492,7 +495,8 @@ class TestCopies:
     def copy(self, spark: SparkSession, table: str, elsewhere: Path) -> str:
         base, [own] = catalog.table_and_indexes(spark, table)
         name = f"{base.database}__{base.name}_a__"
-        alter_table.create(spark, index_table(base, replace(own.definition, index_table=name), f"file:{elsewhere}"))
+        made = index_table(replace(own.definition, index_table=name))
+        alter_table.create(spark, replace(made, location=f"file:{elsewhere}"))
         catalog.clear_caches()
         return name
 

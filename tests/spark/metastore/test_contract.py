@@ -127,28 +127,26 @@ def a_table_is_moved_with_its_properties(side: Side) -> None:
     assert side.described() == found
 
 
-def partitions_are_added_moved_and_dropped_in_one_batch(side: Side) -> None:
+def partitions_are_added_and_moved_in_one_batch(side: Side) -> None:
     made = side.create("t", "p", "q")
     before = {values: f"file:{side.folder}/{n}" for n, values in enumerate([("1", "x"), ("1", None), ("2", "a b")])}
     side.change(made, added=before)
     assert side.folders(made) == before
     new, moved = f"file:{side.folder}/new", f"file:{side.folder}/moved"
-    side.change(made, added={("3", "x"): new}, moved={("1", None): moved}, dropped=[("1", "x"), ("9", "x")])
-    assert side.folders(made) == {("1", None): moved, ("2", "a b"): before["2", "a b"], ("3", "x"): new}
-    side.change(made, added={("3", "x"): moved})  # it is there already
-    assert side.folders(made)["3", "x"] == new
+    side.change(made, added={("3", "x"): new}, moved={("1", None): moved, ("3", "x"): moved})
+    assert side.folders(made) == {**before, ("1", None): moved, ("3", "x"): moved}
+    side.change(made, added={("3", "x"): new})  # it is there already
+    assert side.folders(made)["3", "x"] == moved
 
 
-def properties_of_partitions_are_set_beside_others(side: Side) -> None:
+def what_is_vacated_is_where_it_was_moved_to_in_the_end(side: Side) -> None:
     made = side.create("t", "p")
-    one, two = ("1",), ("2",)
-    side.change(made, added={one: f"file:{side.folder}/1", two: f"file:{side.folder}/2"}, properties={one: {"a": "1"}})
-    side.change(made, moved={one: f"file:{side.folder}/3"}, properties={one: {"b": ""}, ("9",): {"a": "1"}})
-    found = {partition.values: partition for partition in side.metastore.partitions(side.spark, made)}
-    assert set(found) == {one, two} and found[one].location == f"file:{side.folder}/3"
-    kept = {values: {n: dict(p.properties).get(n) for n in ("a", "b")} for values, p in found.items()}
-    known = type(side.metastore) is not SqlMetastore  # SQL sets none
-    assert kept == {one: {"a": "1", "b": ""} if known else {"a": None, "b": None}, two: {"a": None, "b": None}}
+    before = {(str(n),): f"file:{side.folder}/{n}" for n in range(3)}
+    side.change(made, added=before)
+    empty, new = f"file:{side.folder}/empty", f"file:{side.folder}/new"
+    vacated = {("0",): empty, ("1",): empty}
+    side.change(made, vacated=vacated, moved={**vacated, ("1",): new})
+    assert side.folders(made) == {("0",): empty, ("1",): new, ("2",): before["2",]}
 
 
 def a_table_is_renamed_with_all_that_it_has(side: Side) -> None:
@@ -224,8 +222,8 @@ CASES: dict[str, Callable[[Side], None]] = {
         tables_belong_to_the_user_of_the_session,
         properties_are_set_and_unset,
         a_table_is_moved_with_its_properties,
-        partitions_are_added_moved_and_dropped_in_one_batch,
-        properties_of_partitions_are_set_beside_others,
+        partitions_are_added_and_moved_in_one_batch,
+        what_is_vacated_is_where_it_was_moved_to_in_the_end,
         a_table_is_renamed_with_all_that_it_has,
         a_table_that_is_dropped_leaves_its_files,
         databases,

@@ -9,19 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.table_info import Table, Values
 from hive_bitmap.errors import Unsupported
 from hive_bitmap.spark.metastore import table_ddl
-from hive_bitmap.spark.metastore.protocol import Changes
 from hive_bitmap.spark.metastore.table_ddl import (
     AT_ONCE,
     adding,
     creating,
-    dropping,
     dropping_database,
     dropping_table,
     moving,
@@ -34,23 +30,6 @@ TABLE = Table(
     database="db", name="t", kind="EXTERNAL", partition_columns=(P,), properties={"old": "1", "it's": "2", "kept": ""}
 )
 OF_TWO = Table(database="d b", name="t", kind="EXTERNAL", partition_columns=(P, Q), catalog="lake")
-
-PLACES = st.dictionaries(st.tuples(st.sampled_from("123456")), st.sampled_from("ab"))
-
-
-@given(PLACES, PLACES, st.sets(st.tuples(st.sampled_from("123456"))))
-def test_the_partitions_are_then_those_that_are_wanted(
-    before: dict[Values, str], folders: dict[Values, str], gone: set[Values]
-) -> None:
-    made = Changes.between(before, folders, gone - folders.keys())
-    assert not made.added.keys() & before.keys()
-    assert all(before[values] != folder for values, folder in made.moved.items())  # each is a call of the metastore
-    after = {**before, **made.added, **made.moved}
-    for values in made.dropped:
-        del after[values]
-    assert made.moves is (after != before)
-    wanted = {values: folder for values, folder in before.items() if values not in gone} | folders
-    assert after == wanted
 
 
 @pytest.mark.parametrize(
@@ -80,35 +59,18 @@ def test_partitions_that_are_added(table: Table, new: Mapping[Values, str], said
 
 
 @pytest.mark.parametrize(
-    ("table", "dropped", "said"),
-    [
-        (TABLE, [], []),
-        (TABLE, [("1",), (None,)], ["ALTER TABLE spark_catalog.`db`.`t` DROP IF EXISTS "
-                                    "PARTITION (`p`='1'), PARTITION (`p`=NULL)"]),
-        (OF_TWO, [("1", "${a}")], ["ALTER TABLE `lake`.`d b`.`t` DROP IF EXISTS "
-                                   "PARTITION (`p`='1', `q ``x```=X'247b617d')"]),
-    ],
-)  # fmt: skip
-def test_partitions_that_are_dropped(table: Table, dropped: Sequence[Values], said: Sequence[str]) -> None:
-    assert list(dropping(table, dropped)) == said
-
-
-@pytest.mark.parametrize(
     ("count", "statements"), [(0, 0), (1, 1), (AT_ONCE, 1), (AT_ONCE + 1, 2), (3 * AT_ONCE, 3), (3 * AT_ONCE + 1, 4)]
 )
 def test_many_partitions_take_several_statements(count: int, statements: int) -> None:
     values: list[Values] = [(str(number),) for number in range(count)]
-    added, dropped = list(adding(TABLE, dict.fromkeys(values, "file:/w"))), list(dropping(TABLE, values))
-    assert len(added) == len(dropped) == statements
-    for said in (added, dropped):
-        found = [number for number in range(count) for one in said if f"PARTITION (`p`='{number}')" in one]
-        assert found == list(range(count))
-        assert all(one.count("PARTITION (") <= AT_ONCE for one in said)
+    said = list(adding(TABLE, dict.fromkeys(values, "file:/w")))
+    assert len(said) == statements
+    found = [number for number in range(count) for one in said if f"PARTITION (`p`='{number}')" in one]
+    assert found == list(range(count))
+    assert all(one.count("PARTITION (") <= AT_ONCE for one in said)
 
 
 def test_values_of_another_number_than_the_columns_are_no_partition() -> None:
-    with pytest.raises(ValueError, match="zip"):
-        list(dropping(OF_TWO, [("1",)]))
     with pytest.raises(ValueError, match="zip"):
         list(adding(TABLE, {("1", "2"): "file:/w"}))
 
@@ -134,10 +96,7 @@ def test_a_name_that_sql_would_fill_in_is_refused() -> None:
         list(setting(Table(database="db", name="${t}", kind="EXTERNAL"), {"a": "1"}))
 
 
-def test_a_table_without_partitions_is_moved_and_never_added() -> None:
-    assert Changes.between({(): "a"}, {(): "b"}) == Changes(moved={(): "b"}, dropped=[])
-    assert Changes.between({}, {(): "b"}) == Changes(moved={(): "b"}, dropped=[])
-    assert not Changes.between({(): "a"}, {(): "a"}).moves
+def test_a_table_without_partitions_is_moved() -> None:
     assert list(moving(replace(TABLE, partition_columns=()), {(): "file:/w/it's"})) == [
         "ALTER TABLE spark_catalog.`db`.`t` SET LOCATION 'file:/w/it\\'s'"
     ]

@@ -100,4 +100,4 @@ def rows(found: pa.Table) -> Counter[str]:
 
 def index_folders(spark: SparkSession, table: Table) -> list[str]:
     _, indexes = catalog.table_and_indexes(spark, table.name)
-    return [folder for index in indexes for folder in catalog.published_generations(spark, index).values()]
+    return [folder for index in indexes for folder in catalog.segments(spark, index)]

@@ -109,7 +109,7 @@ def generations(root: Path) -> list[Path]:
 
 def live(spark: SparkSession) -> list[str]:
     _, indexes = catalog.table_and_indexes(spark, "t")
-    return [folder for index in indexes for folder in catalog.published_generations(spark, index).values()]
+    return [folder for index in indexes for folder in catalog.segments(spark, index)]
 
 
 Stage = Callable[[Path, set[Path]], bool]  # has the rebuild come there? by the warehouse, and the generations before

@@ -16,6 +16,7 @@ import hive_bitmap
 from hive_bitmap.core.stores import local_path
 from hive_bitmap.errors import InvalidProperty, NotFound, Unsupported
 from hive_bitmap.spark.metastore import alter_table
+from hive_bitmap.spark.metastore.protocol import Changes
 from hive_bitmap.spark.registry import catalog
 from tests.spark.maintaining.life import (
     drop_table,
@@ -199,18 +200,19 @@ def test_an_index_table_that_points_at_the_generation_of_another(
     hive_bitmap.build(spark, flat, ["k"], encoding="roaring")
     hive_bitmap.build(spark, flat, ["k"], name="other", encoding="plain")
     [first, second] = catalog.table_and_indexes(spark, flat)[1]
-    alter_table.switch(spark, first.table, {(): first.table.location}, {(): second.table.location}, ())
+    [own], [others] = (catalog.segments(spark, one) for one in (first, second))
+    alter_table.change(spark, first.table, Changes(moved={("0",): others}))
     require_right(spark, flat)
-    assert [("not of this index" in one.problem, one.unindexed) for one in hive_bitmap.show(spark, flat)] == [
+    assert [("no segment of this index" in one.problem, one.unindexed) for one in hive_bitmap.show(spark, flat)] == [
         (True, 2),
         (False, 0),
     ]
     hive_bitmap.rebuild(spark, flat)
     assert [(one.problem, one.fresh) for one in hive_bitmap.show(spark, flat)] == [("", 2)] * 2
-    assert Path(local_path(second.table.location)).exists()
+    assert Path(local_path(others)).exists()
     [unused] = hive_bitmap.clean(spark, flat, grace_seconds=0)
-    assert unused.path == first.table.location and hive_bitmap.clean(spark, grace_seconds=0) == []
-    assert Path(local_path(second.table.location)).exists()
+    assert unused.path == own and hive_bitmap.clean(spark, grace_seconds=0) == []
+    assert Path(local_path(others)).exists()
     require_right(spark, flat)
 
 

@@ -53,9 +53,10 @@ def make_base(spark: SparkSession, name: str, format: str = "parquet") -> None:
 
 
 def folder_of(spark: SparkSession, table: str, index: str) -> Path:
-    """The folder of the published generation of an index."""
+    """The only segment of an index."""
     base, indexes = catalog.table_and_indexes(spark, table)
-    return Path(local_path(catalog.published_generations(spark, catalog.named(base, indexes, index))[()]))
+    [folder] = catalog.segments(spark, catalog.named(base, indexes, index))
+    return Path(local_path(folder))
 
 
 def base_files(spark: SparkSession, table: str) -> list[Path]:
