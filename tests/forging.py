@@ -13,7 +13,6 @@ from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.spark.building import publish
 from hive_bitmap.spark.building.shard_compaction import shard_rows
 from hive_bitmap.spark.metastore import alter_table
-from hive_bitmap.spark.metastore.protocol import Changes
 from hive_bitmap.spark.registry import catalog
 from hive_bitmap.spark.registry.catalog import Index
 
@@ -55,7 +54,7 @@ def forge_without_three(spark: SparkSession, root: str, name: str, index_table: 
     _write_without_three(legitimate.definition, published, folder)
     made = publish.index_table(false)
     alter_table.create(spark, made)
-    alter_table.change(spark, made, Changes(added={("0",): folder}))
+    alter_table.change(spark, made, added={("0",): folder})
     give(spark, index_table, owner)
     return Index(definition=false, table=base)
 

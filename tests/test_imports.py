@@ -25,6 +25,7 @@ LAYERS = [
     {"core.bitmaps", "core.formats", "core.predicates"},
     {"core.table_info"},
     {"core.index"},
+    {"core.partition_texts", "core.segments"},
     {"core.selecting"},
     {"core.planning"},
     {"core.answering", "core.explaining"},

@@ -6,7 +6,6 @@ bitmaps of a shard.
 
 __all__ = [
     "checksums",
-    "covered",
     "definition",
     "deletion",
     "fingerprint",
@@ -15,15 +14,12 @@ __all__ = [
     "lookup",
     "manifest",
     "markers",
-    "merging",
     "packed_rows",
     "partition_conditions",
     "refresh_record",
     "roots",
     "schema_drift",
-    "segment_plan",
     "shard",
-    "slots",
     "table_schema",
     "unreadable",
 ]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from hive_bitmap.core import stores
-from hive_bitmap.core.index import checksums, generation, manifest, markers, refresh_record, roots, slots
+from hive_bitmap.core.index import checksums, generation, manifest, markers, refresh_record, roots
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.index.generation import Built
 from hive_bitmap.core.index.markers import Unreadable
@@ -66,7 +66,7 @@ def remove_root(definition: Definition, metastore: str) -> str:
         return (
             f"folder {root} stays, as it has no marker {roots.MARKER}; {roots.BY_HAND}" if stores.exists(root) else ""
         )
-    empty = slots.empty_folder(root)
+    empty = generation.empty_folder(root)
     for folder in reversed(generation.with_partitions(root)):  # of former versions
         if folder != root:
             stores.remove_folder(folder, root)
@@ -75,7 +75,7 @@ def remove_root(definition: Definition, metastore: str) -> str:
     there = generation.entries(root)
     if not any(generation.is_generation(name) or "=" in name for name in there.names):
         own = [name for name in there.names if name not in strange and name not in there.folders]
-        stores.delete_files(empty, [slots.EMPTY_FILE], root)
+        stores.delete_files(empty, [generation.EMPTY_FILE], root)
         stores.remove_folder(empty, root)
         stores.delete_files(root, own, root)
         stores.remove_folder(root, root)
@@ -100,10 +100,10 @@ def _strange(root: str, folder: str) -> list[str]:
     real_folders = set(there.folders) - there.others
 
     def is_ours(name: str) -> bool:
-        if folder == slots.empty_folder(root):
-            return name == slots.EMPTY_FILE
+        if folder == generation.empty_folder(root):
+            return name == generation.EMPTY_FILE
         if name in real_folders:
-            return generation.is_generation(name) or "=" in name or f"{folder}/{name}" == slots.empty_folder(root)
+            return generation.is_generation(name) or "=" in name or f"{folder}/{name}" == generation.empty_folder(root)
         return folder == root and any(name == one or markers.is_begun(name, one) for one in _ROOT_FILES)
 
     return [f"{folder}/{name}".removeprefix(f"{root}/") for name in there.names if not is_ours(name)]

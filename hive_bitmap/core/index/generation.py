@@ -29,6 +29,8 @@ from hive_bitmap.core.stores.paths import parent
 
 log = logging.getLogger(__name__)
 MARKER = "_built_by"  # marker: host, process and start time of the build, the definition of the index, linked shards
+EMPTY_FOLDER = "empty"  # in the root of an index
+EMPTY_FILE = "_empty"  # object stores keep no folder without a file
 RETIRED = "_retired"  # marker: when the generation was replaced
 _NAME = re.compile(r"generation-\d{8}T\d{6}-[0-9a-f]{8}")
 
@@ -67,6 +69,21 @@ class Built:
     author: Author
     definition: Definition
     linked: frozenset[str] | None = None
+
+
+def empty_folder(root: str) -> str:
+    """Return the folder at which slots without a segment point (`segments.slots`)."""
+    return f"{root}/{EMPTY_FOLDER}"
+
+
+def make_empty_folder(root: str, access: Access | None) -> str:
+    """Make the folder of empty slots, unless it is there, for those who may enter the root; return its path."""
+    folder = empty_folder(root)
+    if not stores.exists(f"{folder}/{EMPTY_FILE}"):
+        stores.make_folder(folder)
+        stores.replace_file(f"{folder}/{EMPTY_FILE}", b"")
+        stores.set_access(f"{folder}/{EMPTY_FILE}", access and access.of_file)
+    return folder
 
 
 def new_name() -> str:

@@ -8,8 +8,8 @@ from functools import cached_property
 
 import numpy as np
 
-from hive_bitmap.core.index.covered import Covered, Flags, Listing, Longs
 from hive_bitmap.core.index.manifest import Freshness
+from hive_bitmap.core.segments.covered import Covered, Flags, Listing, Longs
 from hive_bitmap.core.stores import WITH_DELETES, FileStatus
 
 ROWS_DELETED = "some of its rows are deleted"

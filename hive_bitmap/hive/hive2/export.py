@@ -18,11 +18,11 @@ import pyarrow.compute as pc
 
 from hive_bitmap.core import stores
 from hive_bitmap.core.index import generation, manifest
-from hive_bitmap.core.index.covered import Covered, Listing, Longs
 from hive_bitmap.core.index.definition import BUCKET, BY_NAME, Definition, check_name, valid_schemas
 from hive_bitmap.core.index.fingerprint import COARSE_RESOLUTION, Fingerprint
 from hive_bitmap.core.index.shard import CARDINALITY, let_read, write
 from hive_bitmap.core.index.table_schema import shard_name
+from hive_bitmap.core.segments.covered import Covered, Listing, Longs
 from hive_bitmap.core.selecting.table_files import KnownFiles
 from hive_bitmap.core.stores.paths import parent
 from hive_bitmap.core.table_info import NULL_PARTITION, Table, raw_hadoop_path

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hive_bitmap.core.index import slots
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.index.manifest import Freshness
 from hive_bitmap.core.predicates.nodes import TRUE
+from hive_bitmap.core.segments import slots
 from hive_bitmap.core.selecting.candidates import Lookup, look_up_files
 from hive_bitmap.core.selecting.select import LookupResult
 from hive_bitmap.core.table_info import Table

@@ -12,12 +12,12 @@ from collections.abc import Collection, Iterable, Sequence
 
 from hive_bitmap.core import stores
 from hive_bitmap.core.columns import Column
-from hive_bitmap.core.index import slots
 from hive_bitmap.core.index.definition import SEGMENT, Definition
 from hive_bitmap.core.planning.index_choice import explain_indexes
 from hive_bitmap.core.planning.plan import Plan
 from hive_bitmap.core.planning.planner import PlanInputs, make_plan
 from hive_bitmap.core.predicates.nodes import TRUE, Constant, Predicate
+from hive_bitmap.core.segments import slots
 from hive_bitmap.core.selecting.candidates import choose_indexes, look_up_files, residual_predicates
 from hive_bitmap.core.selecting.offsets import READER_LIMIT, covering_offsets, result_file, selected_offsets
 from hive_bitmap.core.table_info import Table, quote

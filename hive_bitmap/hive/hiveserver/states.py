@@ -10,9 +10,9 @@ from zoneinfo import available_timezones
 import numpy as np
 
 from hive_bitmap.core.index import checksums, manifest
-from hive_bitmap.core.index.covered import Covered
 from hive_bitmap.core.index.definition import BY_NAME, Definition, valid_schemas
 from hive_bitmap.core.index.manifest import Manifest
+from hive_bitmap.core.segments.covered import Covered
 from hive_bitmap.core.selecting.table_files import KnownFiles, PartitionState, TableFiles, listing_of
 from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.core.table_info import Table, partition_name

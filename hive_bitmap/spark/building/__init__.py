@@ -6,6 +6,7 @@
 
 __all__ = [
     "build",
+    "build_scope",
     "file_groups",
     "group_indexing",
     "preview",

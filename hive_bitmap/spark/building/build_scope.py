@@ -13,14 +13,15 @@ import numpy as np
 
 from hive_bitmap.core import stores, table_info
 from hive_bitmap.core.bitmaps import ENCODINGS
-from hive_bitmap.core.index import checksums, generation, manifest, roots, segment_plan, slots
+from hive_bitmap.core.index import checksums, generation, manifest, roots
 from hive_bitmap.core.index.checksums import FOLDER
-from hive_bitmap.core.index.covered import Covered, Listing, numbered
 from hive_bitmap.core.index.definition import Definition, schema_crc, valid_schemas
 from hive_bitmap.core.index.manifest import Manifest
-from hive_bitmap.core.index.segment_plan import NewSegment, Rules, SegmentPlan
-from hive_bitmap.core.index.slots import Slots
 from hive_bitmap.core.parallel import THREADS, map_parallel
+from hive_bitmap.core.segments import segment_plan, slots
+from hive_bitmap.core.segments.covered import Covered, Listing, numbered
+from hive_bitmap.core.segments.segment_plan import NewSegment, Rules, SegmentPlan
+from hive_bitmap.core.segments.slots import Slots
 from hive_bitmap.core.stores import Access
 from hive_bitmap.core.stores.paths import parent
 from hive_bitmap.core.table_info import Table, Values

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 
 from hive_bitmap.core.explaining.measures import by_reason, seconds, size
 from hive_bitmap.core.explaining.reports import Report, Reports
-from hive_bitmap.core.index.covered import Covered
 from hive_bitmap.core.index.definition import Definition
+from hive_bitmap.core.segments.covered import Covered
 from hive_bitmap.core.table_info import Values, partition_name
 from hive_bitmap.spark.building.build_scope import BuildPlan, plan_rebuild
 from hive_bitmap.spark.metastore.base_files import Spec

@@ -14,16 +14,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hive_bitmap.core import stores
-from hive_bitmap.core.index import deletion, generation, roots, slots
+from hive_bitmap.core.index import deletion, generation, roots
 from hive_bitmap.core.index.definition import SEGMENT, Definition, from_table, stored_columns, to_properties
 from hive_bitmap.core.index.generation import State
-from hive_bitmap.core.index.slots import Slots
 from hive_bitmap.core.parallel import map_parallel
+from hive_bitmap.core.segments import slots
+from hive_bitmap.core.segments.slots import Slots
 from hive_bitmap.core.table_info import Table, Values
 from hive_bitmap.errors import BuildFailed, StoreError, Unsupported
 from hive_bitmap.spark.metastore import alter_table, metastore
 from hive_bitmap.spark.metastore.identity import metastore_id
-from hive_bitmap.spark.metastore.protocol import Changes
 from hive_bitmap.spark.registry import catalog
 from hive_bitmap.spark.registry.catalog import Index
 
@@ -155,7 +155,7 @@ def _publish(spark: SparkSession, base: Table, one: Publication) -> bool:
     definition = one.definition
     table = _index_table(spark, base, one)
     before = catalog.places(spark, table)
-    empty = slots.make_empty_folder(definition.root, stores.permissions_of(definition.root))
+    empty = generation.make_empty_folder(definition.root, stores.permissions_of(definition.root))
     after = _moved(spark, table, one, empty)
     try:
         mine = metastore_id(spark)
@@ -188,12 +188,13 @@ def _moved(spark: SparkSession, table: Table, one: Publication, empty: str) -> S
         if now and not made.moved:
             return now
         added = dict.fromkeys(made.added or (() if now else (0,)), empty)
-        changes = Changes(
+        alter_table.change(
+            spark,
+            table,
             added={_values(number): folder for number, folder in added.items()},
             vacated={_values(number): empty for number in made.vacated},
             moved={_values(number): folder for number, folder in made.moved.items()},
         )
-        alter_table.change(spark, table, changes)
         catalog.clear_caches()
     return catalog.slots_of(spark, table)
 
@@ -229,7 +230,7 @@ def _index_table(spark: SparkSession, base: Table, one: Publication) -> Table:
         alter_table.set_properties(spark, table, to_properties(as_built))
         if table.location != as_built.root:
             whole = replace(table, partition_columns=())
-            alter_table.change(spark, whole, Changes(moved={(): as_built.root}))
+            alter_table.change(spark, whole, moved={(): as_built.root})
     return table
 
 
@@ -277,7 +278,7 @@ def _replace_table(spark: SparkSession, table: Table, one: Publication) -> Table
         alter_table.drop(spark, there)
     alter_table.create(spark, replace(index_table(new), owner=table.owner))  # else a server's refresh would take it
     [created] = metastore.describe_many(spark, definition.database, [new.index_table])
-    empty = slots.make_empty_folder(definition.root, stores.permissions_of(definition.root))
+    empty = generation.make_empty_folder(definition.root, stores.permissions_of(definition.root))
     _moved(spark, created, replace(one, definition=new), empty)
     before = catalog.places(spark, table)
     alter_table.drop(spark, table)

@@ -17,9 +17,9 @@ from hive_bitmap.core import stores
 from hive_bitmap.core.index import checksums, generation, manifest
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.index.manifest import FILES, SHARDS, Manifest
-from hive_bitmap.core.index.segment_plan import NewSegment
 from hive_bitmap.core.index.shard import cardinalities_path
 from hive_bitmap.core.parallel import map_parallel
+from hive_bitmap.core.segments.segment_plan import NewSegment
 from hive_bitmap.core.stores import Access, FileStatus
 from hive_bitmap.core.table_info import Values
 from hive_bitmap.spark.building.group_indexing import ShardReport

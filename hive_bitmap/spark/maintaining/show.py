@@ -14,12 +14,13 @@ import pyarrow as pa
 from hive_bitmap.core import stores, table_info
 from hive_bitmap.core.explaining.measures import by_reason, counted, moment, size
 from hive_bitmap.core.explaining.reports import Report, Reports
-from hive_bitmap.core.index import generation, manifest, refresh_record, roots, slots
-from hive_bitmap.core.index.covered import Covered, Listing, Longs
+from hive_bitmap.core.index import generation, manifest, refresh_record, roots
 from hive_bitmap.core.index.definition import Definition, schema_crc, valid_schemas
 from hive_bitmap.core.index.manifest import CHANGED, COLUMNS_CHANGED, NEW, UNBUILT, Manifest
 from hive_bitmap.core.index.refresh_record import RefreshRecord
 from hive_bitmap.core.parallel import map_parallel
+from hive_bitmap.core.segments import slots
+from hive_bitmap.core.segments.covered import Covered, Listing, Longs
 from hive_bitmap.core.selecting.table_files import KnownFiles
 from hive_bitmap.core.table_info import Table, Values, quote
 from hive_bitmap.errors import CorruptIndex, Unsupported

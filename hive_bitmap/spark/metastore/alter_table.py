@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from hive_bitmap.core.table_info import Table
+from hive_bitmap.core.table_info import Table, Values
 from hive_bitmap.spark.metastore import metastore
 from hive_bitmap.spark.metastore.protocol import Changes
 
@@ -45,6 +46,13 @@ def set_properties(
     metastore.of(spark).set_properties(spark, table, properties, unset)
 
 
-def change(spark: SparkSession, table: Table, changes: Changes) -> None:
-    """Add and move partitions of a table, or move the table, in one batch (`Metastore.change`)."""
-    metastore.of(spark).change(spark, table, changes)
+def change(
+    spark: SparkSession,
+    table: Table,
+    *,
+    added: Mapping[Values, str] = MappingProxyType({}),
+    vacated: Mapping[Values, str] = MappingProxyType({}),
+    moved: Mapping[Values, str] = MappingProxyType({}),
+) -> None:
+    """Add and move partitions of a table, or move the table, in one batch (`protocol.Changes`)."""
+    metastore.of(spark).change(spark, table, Changes(added=added, vacated=vacated, moved=moved))

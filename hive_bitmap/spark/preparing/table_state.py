@@ -15,12 +15,12 @@ from hive_bitmap.core import stores
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.formats.key_values import KeyColumn, arrow_type
 from hive_bitmap.core.index import manifest, unreadable
-from hive_bitmap.core.index.covered import Covered, Longs
 from hive_bitmap.core.index.manifest import Manifest
 from hive_bitmap.core.memory_budget import Cache
 from hive_bitmap.core.parallel import map_parallel
 from hive_bitmap.core.partition_texts import typed_value
 from hive_bitmap.core.predicates.nodes import Constant, Predicate, SparkLeaf, leaves_of
+from hive_bitmap.core.segments.covered import Covered, Longs
 from hive_bitmap.core.selecting.candidates import residual_predicates
 from hive_bitmap.core.selecting.key_matches import MatchingKeys
 from hive_bitmap.core.selecting.table_files import KnownFiles, PartitionState, TableFiles, listing_of

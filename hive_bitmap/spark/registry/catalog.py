@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from hive_bitmap.core import stores
-from hive_bitmap.core.index import schema_drift, slots
+from hive_bitmap.core.index import schema_drift
 from hive_bitmap.core.index.definition import (
     POINTER,
     PREFIX,
@@ -24,6 +24,7 @@ from hive_bitmap.core.index.definition import (
     knows,
     to_properties,
 )
+from hive_bitmap.core.segments import slots
 from hive_bitmap.core.table_info import (
     SESSION_CATALOG,
     Partition,

@@ -17,11 +17,11 @@ import pyarrow.compute as pc
 
 from hive_bitmap.core import stores
 from hive_bitmap.core.index import checksums, manifest
-from hive_bitmap.core.index.covered import Covered, Flags, Listing, numbered
 from hive_bitmap.core.index.definition import Definition, schema_crc, valid_schemas
 from hive_bitmap.core.index.fingerprint import Fingerprint
 from hive_bitmap.core.index.manifest import Manifest
 from hive_bitmap.core.index.shard import cardinalities_path
+from hive_bitmap.core.segments.covered import Covered, Flags, Listing, numbered
 from hive_bitmap.core.selecting.table_files import KnownFiles
 from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import CorruptIndex, Unsupported

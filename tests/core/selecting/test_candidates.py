@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hive_bitmap.core.columns import Column
-from hive_bitmap.core.index.covered import Covered
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.index.manifest import FILES, SHARDS, Freshness, Manifest
 from hive_bitmap.core.predicates.nodes import (
@@ -32,6 +31,7 @@ from hive_bitmap.core.predicates.nodes import (
     Unknown,
     columns_of,
 )
+from hive_bitmap.core.segments.covered import Covered
 from hive_bitmap.core.selecting.candidates import (
     Lookup,
     LookupResults,

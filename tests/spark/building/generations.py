@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 from hive_bitmap.core import stores
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index import generation, manifest, roots
-from hive_bitmap.core.index.covered import Covered
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.index.manifest import FILES, Manifest
-from hive_bitmap.core.index.segment_plan import NewSegment
+from hive_bitmap.core.segments.covered import Covered
+from hive_bitmap.core.segments.segment_plan import NewSegment
 from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.core.table_info import Table, Values
 from hive_bitmap.spark.building import segment_change

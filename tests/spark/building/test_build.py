@@ -18,8 +18,9 @@ import pytest
 
 import hive_bitmap
 from hive_bitmap.core.columns import Column
-from hive_bitmap.core.index import manifest, segment_plan
-from hive_bitmap.core.index.covered import Covered
+from hive_bitmap.core.index import manifest
+from hive_bitmap.core.segments import segment_plan
+from hive_bitmap.core.segments.covered import Covered
 from hive_bitmap.core.stores import local_path
 from hive_bitmap.core.table_info import Values
 from hive_bitmap.errors import NotFound

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from hive_bitmap.core import stores
-from hive_bitmap.core.index.covered import Covered, Listing
 from hive_bitmap.core.index.definition import Definition
-from hive_bitmap.core.index.segment_plan import SegmentPlan
+from hive_bitmap.core.segments.covered import Covered, Listing
+from hive_bitmap.core.segments.segment_plan import SegmentPlan
 from hive_bitmap.core.stores import local_path
 from hive_bitmap.core.table_info import Table
 from hive_bitmap.spark.building import build_scope
 from hive_bitmap.spark.building.build_scope import BuildPlan, Indexed, Scope, trusted
 from hive_bitmap.spark.registry.catalog import Index
-from tests.core.index.segment_world import World
+from tests.core.segments.segment_world import World
 from tests.spark.building.generations import CRC, K, Workshop
 
 BASE = Table(database="db", name="t", kind="MANAGED")

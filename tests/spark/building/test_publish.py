@@ -15,7 +15,6 @@ from hive_bitmap.spark.building import build_job
 from hive_bitmap.spark.building.progress import BuildProgress
 from hive_bitmap.spark.metastore import alter_table, jvm_reader, metastore, table_ddl
 from hive_bitmap.spark.metastore.jvm_metastore import JvmMetastore
-from hive_bitmap.spark.metastore.protocol import Changes
 from hive_bitmap.spark.registry import catalog
 from tests.spark.maintaining.life import (
     drop_partitions,
@@ -72,10 +71,10 @@ def test_odd_partition_values_are_switched_together(
     monkeypatch.setattr(table_ddl, "AT_ONCE", 5)
     monkeypatch.setattr(jvm_reader, "available", lambda _: through_jvm)
     reading = JvmMetastore().partitions
-    alter_table.change(spark, table, Changes(added=first))
+    alter_table.change(spark, table, added=first)
     assert {one.values: one.location for one in reading(spark, table)} == first
     described = spark.sql("SHOW TABLE EXTENDED LIKE 'odd' PARTITION (p='a b', q=0)").collect()[0].information
-    alter_table.change(spark, table, Changes(moved=second))
+    alter_table.change(spark, table, moved=second)
     assert {one.values: one.location for one in reading(spark, table)} == second
     again = spark.sql("SHOW TABLE EXTENDED LIKE 'odd' PARTITION (p='a b', q=0)").collect()[0].information
     unlike = [line for line in set(described.splitlines()) ^ set(again.splitlines()) if "InputFormat" in line]
@@ -188,13 +187,13 @@ class Elsewhere:
         self.spark, self.table = spark, table
         monkeypatch.setattr(alter_table, "change", self)
 
-    def __call__(self, *what: Any) -> None:
+    def __call__(self, *what: Any, **changes: Any) -> None:
         if self.times:
             self.times -= 1
             left, self.times = self.times, 0
             hive_bitmap.refresh(self.spark, self.table)
             self.times = left
-        self.change(*what)
+        self.change(*what, **changes)
 
 
 @pytest.mark.parametrize("times", [1, 3])
@@ -223,11 +222,11 @@ def test_a_segment_whose_slot_another_build_takes_gets_another_slot(
     [index] = catalog.table_and_indexes(memory, flat)[1]
     change, taken = alter_table.change, []
 
-    def taking(spark: SparkSession, table: Any, changes: Changes) -> None:
-        change(spark, table, changes)
+    def taking(spark: SparkSession, table: Any, **changes: Any) -> None:
+        change(spark, table, **changes)
         if not taken:
-            taken.append(next(values for values in changes.moved if values in changes.added))
-            change(spark, table, Changes(moved={taken[0]: f"{index.definition.root}/empty"}))
+            taken.append(next(values for values in changes["moved"] if values in changes["added"]))
+            change(spark, table, moved={taken[0]: f"{index.definition.root}/empty"})
 
     monkeypatch.setattr(alter_table, "change", taking)
     hive_bitmap.refresh(memory, flat)
@@ -242,7 +241,7 @@ def test_what_a_killed_build_left_twice_is_mended_by_the_next_refresh(memory: Sp
     [index] = catalog.table_and_indexes(memory, flat)[1]
     [folder] = catalog.segments(memory, index)
     hive_bitmap.rebuild(memory, flat, full=True)
-    alter_table.change(memory, index.table, Changes(added={("9",): folder}))
+    alter_table.change(memory, index.table, added={("9",): folder})
     catalog.clear_caches()
     assert "and in another segment" in hive_bitmap.verify(memory, flat)[0].problems[0]
     [report] = hive_bitmap.refresh(memory, flat)
@@ -254,7 +253,7 @@ def test_a_slot_that_points_elsewhere_is_shown_and_emptied(memory: SparkSession,
     flat = flat_table(memory, tmp_path / "t")
     hive_bitmap.build(memory, flat, ["k"])
     [index] = catalog.table_and_indexes(memory, flat)[1]
-    alter_table.change(memory, index.table, Changes(added={("5",): f"file:{tmp_path}/t"}))
+    alter_table.change(memory, index.table, added={("5",): f"file:{tmp_path}/t"})
     catalog.clear_caches()
     assert "is no segment of this index, and SQL users see its rows" in hive_bitmap.show(memory, flat)[0].problem
     hive_bitmap.rebuild(memory, flat)
@@ -274,8 +273,8 @@ def test_an_index_that_is_renamed_meanwhile(
     hive_bitmap.build(spark, table, ["k"])
     change = alter_table.change
 
-    def change_and_rename(*what: Any) -> None:
-        change(*what)
+    def change_and_rename(*what: Any, **changes: Any) -> None:
+        change(*what, **changes)
         hive_bitmap.rename(spark, table, "k", "other")
         raise OSError("gone")
 
@@ -404,8 +403,8 @@ def half_replaced(
     hive_bitmap.set_properties(spark, flat, "k", {"encoding": "roaring"})
     change = alter_table.change
 
-    def change_and_die(*args: Any) -> None:
-        change(*args)
+    def change_and_die(*args: Any, **changes: Any) -> None:
+        change(*args, **changes)
         raise Killed
 
     with monkeypatch.context() as patched, pytest.raises(Killed):

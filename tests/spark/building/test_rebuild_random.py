@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import hive_bitmap
-from hive_bitmap.core.index import segment_plan
+from hive_bitmap.core.segments import segment_plan
 from hive_bitmap.errors import Unsupported
 from tests.integration import random_tables as making
 from tests.integration.random_tables import Table

@@ -71,7 +71,7 @@ def test_rows_of_files_that_are_gone_wait_and_are_told(memory: SparkSession, tmp
     (tmp_path / "t" / "p=3" / "0.parquet").unlink()
     drop_partitions(memory, table, 4)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("hive_bitmap.core.index.segment_plan.DEAD_SHARE", 0.5)
+        patched.setattr("hive_bitmap.core.segments.segment_plan.DEAD_SHARE", 0.5)
         assert read(hive_bitmap.refresh(memory, table)) == [(9, 0, 5)]
     [shown] = hive_bitmap.show(memory, table)
     assert live(memory, table) == before and (shown.gone, shown.dead_rows, shown.segments) == (3, 150, 1)

@@ -11,8 +11,8 @@ import pytest
 
 from hive_bitmap.core import stores
 from hive_bitmap.core.index import checksums, generation, manifest
-from hive_bitmap.core.index.covered import Covered
 from hive_bitmap.core.index.shard import cardinalities_path
+from hive_bitmap.core.segments.covered import Covered
 from hive_bitmap.core.stores import local_path
 from hive_bitmap.spark.building import segment_change
 from hive_bitmap.spark.building.file_groups import jobs_like

@@ -19,7 +19,6 @@ from hive_bitmap.core.stores import local_path
 from hive_bitmap.core.table_info import Table, partition_spec
 from hive_bitmap.spark.maintaining.show import IndexStatus
 from hive_bitmap.spark.metastore import alter_table, metastore
-from hive_bitmap.spark.metastore.protocol import Changes
 from hive_bitmap.spark.registry import catalog
 from tests.spark.metastore.memory import MemorySession
 
@@ -87,7 +86,7 @@ def repair(spark: SparkSession, table: str) -> None:
     }
     known = {one.values: one.location for one in metastore.partitions(spark, base)}
     added = {values: folder for values, folder in found.items() if values not in known}
-    alter_table.change(spark, base, Changes(added=added))
+    alter_table.change(spark, base, added=added)
 
 
 def drop_partitions(spark: SparkSession, table: str, *values: str | int) -> None:

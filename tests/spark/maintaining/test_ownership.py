@@ -25,7 +25,6 @@ from hive_bitmap.spark.building import progress
 from hive_bitmap.spark.building.publish import index_table
 from hive_bitmap.spark.metastore import alter_table, metastore
 from hive_bitmap.spark.metastore.identity import metastore_id
-from hive_bitmap.spark.metastore.protocol import Changes
 from hive_bitmap.spark.registry import catalog
 from hive_bitmap.spark.registry.catalog import Index
 from tests.forging import give
@@ -324,7 +323,7 @@ class TestLocation:
         parted = parted_table(memory, tmp_path / "p", 1)
         write(tmp_path / "elsewhere")
         base = metastore.describe(memory, parted)
-        alter_table.change(memory, base, Changes(added={("7",): f"file:{tmp_path}/elsewhere"}))
+        alter_table.change(memory, base, added={("7",): f"file:{tmp_path}/elsewhere"})
         (tmp_path / "link").symlink_to(tmp_path)
         taken = [
             f"{tmp_path}/shared",
@@ -388,7 +387,7 @@ def _make_early(spark: SparkSession, index: Index, root: str) -> None:
         Path(local_path(moved[values]), generation.MARKER).write_text(json.dumps(content))
     alter_table.set_properties(spark, index.table, to_properties(early))
     alter_table.set_properties(spark, index.table, {}, ["hive_bitmap.id"])
-    alter_table.change(spark, index.table, Changes(moved=moved))
+    alter_table.change(spark, index.table, moved=moved)
     catalog.clear_caches()
 
 

@@ -25,7 +25,7 @@ from hive_bitmap.errors import BuildFailed, ServerError
 from hive_bitmap.spark.registry import catalog
 from hive_bitmap.spark.metastore import alter_table, metastore, table_ddl
 from hive_bitmap.core import table_info
-from hive_bitmap.core.index import slots
+from hive_bitmap.core.segments import slots
 from hive_bitmap.spark.metastore.protocol import Changes
 folder, conf, warehouse = Path(sys.argv[1]), json.loads(sys.argv[2]), sys.argv[3]
 spark = hive_bitmap.session(folder / "warehouse", master="local[2]", conf={**conf, "spark.driver.memory": "1g"})
@@ -80,7 +80,7 @@ def state():
 values = [(str(p),) for p in range(table_ddl.AT_ONCE + 5)]
 for place, how in (("a", "added"), ("b%20 b", "moved")):
     wanted = {one: f"file:{folder}/many/{place}/{one[0]}" for one in values}
-    alter_table.change(spark, table, Changes(**{how: wanted}))
+    alter_table.change(spark, table, **{how: wanted})
     assert state() == wanted
 """
 REFUSED = """

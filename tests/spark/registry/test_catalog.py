@@ -16,7 +16,6 @@ import hive_bitmap
 from hive_bitmap.core.stores import local_path
 from hive_bitmap.errors import InvalidProperty, NotFound, Unsupported
 from hive_bitmap.spark.metastore import alter_table
-from hive_bitmap.spark.metastore.protocol import Changes
 from hive_bitmap.spark.registry import catalog
 from tests.spark.maintaining.life import (
     drop_table,
@@ -201,7 +200,7 @@ def test_an_index_table_that_points_at_the_generation_of_another(
     hive_bitmap.build(spark, flat, ["k"], name="other", encoding="plain")
     [first, second] = catalog.table_and_indexes(spark, flat)[1]
     [own], [others] = (catalog.segments(spark, one) for one in (first, second))
-    alter_table.change(spark, first.table, Changes(moved={("0",): others}))
+    alter_table.change(spark, first.table, moved={("0",): others})
     require_right(spark, flat)
     assert [("no segment of this index" in one.problem, one.unindexed) for one in hive_bitmap.show(spark, flat)] == [
         (True, 2),

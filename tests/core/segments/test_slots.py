@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hive_bitmap.core.columns import Column
-from hive_bitmap.core.index import slots
 from hive_bitmap.core.index.definition import Definition
+from hive_bitmap.core.segments import slots
 
 EMPTY = "file:/i/empty"
 INDEX = Definition(name="i", database="db", table="t", columns=(Column("k", "int"),), root="file:/i")

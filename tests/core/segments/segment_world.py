@@ -10,11 +10,11 @@ from datetime import datetime, timezone
 
 import pyarrow as pa
 
-from hive_bitmap.core.index import slots
-from hive_bitmap.core.index.covered import Covered, Listing
 from hive_bitmap.core.index.manifest import FILES, SHARDS, Manifest
-from hive_bitmap.core.index.segment_plan import NewSegment, Rules, Scope, SegmentPlan, judge, plan
-from hive_bitmap.core.index.slots import Slots
+from hive_bitmap.core.segments import slots
+from hive_bitmap.core.segments.covered import Covered, Listing
+from hive_bitmap.core.segments.segment_plan import NewSegment, Rules, Scope, SegmentPlan, judge, plan
+from hive_bitmap.core.segments.slots import Slots
 from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.core.table_info import Values
 

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hive_bitmap.core.index.manifest import ALL, CHANGED, COLUMNS_CHANGED, DAMAGED, NEW
-from hive_bitmap.core.index.segment_plan import DEAD_SECONDS, Rules, Scope, judge
+from hive_bitmap.core.segments.segment_plan import DEAD_SECONDS, Rules, Scope, judge
 from hive_bitmap.core.table_info import Values
-from tests.core.index.segment_world import RULES, Table, World, at, listing
+from tests.core.segments.segment_world import RULES, Table, World, at, listing
 
 VALUES: list[Values] = [("1",), ("01",), ("2",), (None,)]
 PATHS = ["file:/t/a", "file:/t/b", "file:/t/c"]

@@ -18,11 +18,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hive_bitmap.core.index import generation, merging
-from hive_bitmap.core.index.covered import Covered, Flags, Listing, Longs
+from hive_bitmap.core.index import generation
 from hive_bitmap.core.index.manifest import ALL, CHANGED, COLUMNS_CHANGED, DAMAGED, NEW
-from hive_bitmap.core.index.merging import Sized
 from hive_bitmap.core.index.shard import ROW_BYTES, cardinalities_path
+from hive_bitmap.core.segments import merging
+from hive_bitmap.core.segments.covered import Covered, Flags, Listing, Longs
+from hive_bitmap.core.segments.merging import Sized
 from hive_bitmap.core.table_info import Values
 
 Doubles = npt.NDArray[np.float64]

@@ -9,13 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from hive_bitmap.core import stores
 from hive_bitmap.core.index import generation
 from hive_bitmap.core.index.definition import Definition
-from hive_bitmap.core.stores import Access
 
-EMPTY_FOLDER = "empty"  # in the root of an index
-EMPTY_FILE = "_empty"  # object stores keep no folder without a file
 Slots = Mapping[int, str]  # the folder of each slot, by number
 
 
@@ -32,21 +28,6 @@ class Moves:
     moved: Mapping[int, str]
 
 
-def empty_folder(root: str) -> str:
-    """Return the folder at which the empty slots of an index point."""
-    return f"{root}/{EMPTY_FOLDER}"
-
-
-def make_empty_folder(root: str, access: Access | None) -> str:
-    """Make the folder of empty slots, unless it is there; return its path."""
-    folder = empty_folder(root)
-    if not stores.exists(f"{folder}/{EMPTY_FILE}"):
-        stores.make_folder(folder)
-        stores.replace_file(f"{folder}/{EMPTY_FILE}", b"")
-        stores.set_access(f"{folder}/{EMPTY_FILE}", access and access.of_file)
-    return folder
-
-
 def segments(slots: Slots, definition: Definition) -> list[str]:
     """Return the folders of the segments of an index, each once, the oldest name first."""
     return sorted({folder for folder in slots.values() if generation.belongs_to(folder, definition)}, key=seniority)
@@ -54,7 +35,7 @@ def segments(slots: Slots, definition: Definition) -> list[str]:
 
 def strange(slots: Slots, definition: Definition) -> list[int]:
     """Return the slots that point at something else than a segment of the index or its empty folder."""
-    empty = empty_folder(definition.root)
+    empty = generation.empty_folder(definition.root)
     return [
         number
         for number, folder in sorted(slots.items())
