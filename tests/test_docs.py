@@ -23,7 +23,7 @@ from hive_bitmap.core.bitmaps import ENCODINGS
 from hive_bitmap.core.bitmaps.keybytes import key_bytes
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index import generation
-from hive_bitmap.core.index.definition import Definition, schema_crc, to_properties
+from hive_bitmap.core.index.definition import SEGMENT, Definition, schema_crc, to_properties
 from hive_bitmap.core.index.manifest import FILES, SHARDS
 from hive_bitmap.core.planning.reasons import Reason
 from hive_bitmap.core.planning.settings import Settings
@@ -106,16 +106,19 @@ def test_the_columns_of_the_manifest() -> None:
 
 def test_the_properties_of_an_index_table() -> None:
     definition = Definition(
-        name="i", database="db", table="t", columns=(Column("origin", "string"), Column("n", "int"))
+        name="i",
+        database="db",
+        table="t",
+        columns=(Column("origin", "string"), Column("n", "int")),
+        partitioned_by=(Column("day", "date"),),
     )
     said = re.findall(r"^\| `(hive_bitmap\.\w+)` \|", FORMAT, re.MULTILINE)
-    assert sorted(said) == sorted(to_properties(definition))
+    assert sorted(said) == sorted({*to_properties(definition), "hive_bitmap.features"})
 
 
 def test_names_and_sums() -> None:
     assert re.fullmatch(r"generation-\d{8}T\d{6}-[0-9a-f]{8}", generation.new_name())
-    assert generation.partition_folder("r", ["a b"], ["x/y"]) == "r/a b=x%2Fy"
-    assert generation.partition_folder("r", ["a"], [None]).endswith("a=__NULL__")
+    assert generation.empty_folder("r") == "r/empty" and SEGMENT.name == "hive_bitmap_segment"
     columns = [Column("A", "int"), Column("at", "timestamp")]
     assert schema_crc(columns, "UTC") == zlib.crc32(b'["UTC", ["a", "int"], ["at", "timestamp"]]')
     assert schema_crc(columns[:1], "UTC") == zlib.crc32(b'["", ["a", "int"]]')

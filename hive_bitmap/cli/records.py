@@ -60,8 +60,6 @@ PARTITION_PREVIEW_FIELDS = (
     Field("partition", "partition", lambda name: name or "-"),
     Field("what", "what"),
     *_READ,
-    Field("shards_kept", "shards kept", thousands, right=True),
-    Field("shards_rewritten", "rewritten", thousands, right=True),
 )
 _STATE = tuple(Field(name, name, thousands, right=True) for name in ("fresh", "stale", "unindexed", "gone"))
 _SIZE = (Field("base_rows", "rows", thousands, right=True), Field("index_bytes", "size", size, right=True))

@@ -231,6 +231,8 @@ def _index_table(spark: SparkSession, base: Table, one: Publication) -> Table:
         if table.location != as_built.root:
             whole = replace(table, partition_columns=())
             alter_table.change(spark, whole, moved={(): as_built.root})
+    elif not owner.id:
+        alter_table.set_properties(spark, table, to_properties(replace(owner, id=definition.id)))
     return table
 
 

@@ -71,7 +71,7 @@ def evaluated(
 ) -> list[LookupResult]:
     chosen = definitions_of(kinds)
     with serving([unit for unit, _ in units], chosen) as (server, _):
-        return evaluation(server, chosen, within)([lookup_of(*one) for one in units])
+        return evaluation(server, chosen, dict.fromkeys(kinds, within))([lookup_of(*one) for one in units])
 
 
 @given(FILES, PREDICATES, KINDS, st.one_of(KINDS, st.none()), st.data())
@@ -110,7 +110,7 @@ def test_lookups_of_one_predicate_are_done_together_and_told_apart(tmp_path: Pat
     with serving(units, chosen) as (server, statements):
         predicates: list[Predicate] = [K1, IsNull("k"), K1]
         wanted = [lookup_of(*pair) for pair in zip(units, predicates, strict=True)]
-        found = evaluation(server, chosen, "")(wanted)
+        found = evaluation(server, chosen, dict.fromkeys(chosen, ""))(wanted)
     assert [one.counts.tolist() for one in found] == [[1, 2], [0], [5, 2]]
     assert [one.exact.tolist() for one in found] == [[True, True], [True], [True]]
     assert len(statements) == 2  # one for each predicate
@@ -123,10 +123,10 @@ def test_what_cannot_match_any_more_is_not_fetched(tmp_path: Path) -> None:
     either = Or((Compare("s", "=", "1"), Compare("k", "=", 2)))
     for first, tables in [(Compare("k", "=", 9), 1), (K1, 3)]:
         with serving([unit], chosen) as (server, statements):
-            evaluation(server, chosen, "")([lookup_of(unit, And((either, first)))])
+            evaluation(server, chosen, dict.fromkeys(chosen, ""))([lookup_of(unit, And((either, first)))])
         assert len(statements) == tables
     with serving([unit], chosen) as (server, statements):
-        [found] = evaluation(server, chosen, "")([lookup_of(unit, TRUE)])
+        [found] = evaluation(server, chosen, dict.fromkeys(chosen, ""))([lookup_of(unit, TRUE)])
     assert statements == [] and found.counts.tolist() == [2] and found.exact.all()
 
 
@@ -134,7 +134,7 @@ def test_index_rows_are_limited_to_partitions(tmp_path: Path) -> None:
     unit = unit_of(tmp_path, [rows_of(1, 2)], {"k": "gap"}, {"k": [0]})
     chosen = definitions_of({"k": "gap"})
     with serving([unit], chosen) as (server, statements):
-        evaluation(server, chosen, "`_offset` < 99 OR 1 = 2")([lookup_of(unit, K1)])
+        evaluation(server, chosen, dict.fromkeys(chosen, "`_offset` < 99 OR 1 = 2"))([lookup_of(unit, K1)])
     [statement] = statements
     assert statement.endswith(" WHERE (`k` = 1) AND (`_offset` < 99 OR 1 = 2)")
 
@@ -146,7 +146,7 @@ def test_rows_that_cannot_be_are_of_a_damaged_index(tmp_path: Path, change: str)
     with serving([unit], chosen) as (server, _):
         server.connection.execute(f"UPDATE {chosen['k'].sql_name} SET {change}")
         with pytest.raises(CorruptIndex, match=r"^what the server sends of index k cannot be: .*; rebuild it$"):
-            evaluation(server, chosen, "")([lookup_of(unit, K1)])
+            evaluation(server, chosen, dict.fromkeys(chosen, ""))([lookup_of(unit, K1)])
 
 
 def test_rows_of_files_that_are_not_asked_about_do_not_count(tmp_path: Path) -> None:
@@ -154,5 +154,5 @@ def test_rows_of_files_that_are_not_asked_about_do_not_count(tmp_path: Path) -> 
     chosen = definitions_of({"k": "gap"})
     with serving([unit], chosen) as (server, _):
         server.connection.execute(f"UPDATE {chosen['k'].sql_name} SET _bucketname = 'file:/elsewhere'")
-        [found] = evaluation(server, chosen, "")([lookup_of(unit, K1)])
+        [found] = evaluation(server, chosen, dict.fromkeys(chosen, ""))([lookup_of(unit, K1)])
     assert found.counts.tolist() == [0]

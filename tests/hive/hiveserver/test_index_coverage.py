@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 
 from hive_bitmap.core.columns import Column
-from hive_bitmap.core.index.definition import stored_columns, to_properties
+from hive_bitmap.core.index.definition import SEGMENT, stored_columns, to_properties
 from hive_bitmap.core.index.manifest import Manifest
 from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import CorruptIndex, NotFound, Unsupported
+from hive_bitmap.hive.hiveserver.connection import Server
 from hive_bitmap.hive.hiveserver.index_coverage import Coverage, show
+from hive_bitmap.spark.building.segment_change import BaseFile
 from tests.hive.hiveserver.described import hive, lake
 from tests.spark.building.generations import Workshop
 
@@ -45,12 +47,19 @@ class Place:
             name=definition.index_table,
             kind="EXTERNAL",
             columns=(*definition.columns, *stored_columns(definition)),
-            location=published.folder,
+            partition_columns=(SEGMENT,),
+            location=definition.root,
             properties=to_properties(definition),
         )
 
+    def serving(self, folder: str = "") -> Server:
+        """A server whose index table has two slots, of which one is empty."""
+        table, empty = self.index_table(self.published), f"{self.shop.definition.root}/empty"
+        slots = {("0",): empty, ("1",): folder or self.published.folder}
+        return hive(lake(self.base, table, partitions={table.name: slots}))
+
     def shown(self) -> Coverage:
-        [found] = show(hive(lake(self.base, self.index_table(self.published))), "db.t")
+        [found] = show(self.serving(), "db.t")
         assert found.definition == self.shop.definition
         return found
 
@@ -110,7 +119,10 @@ def test_all_at_once(place: Place) -> None:
 def test_each_index_is_counted_by_itself(place: Place) -> None:
     later = place.built(*place.files[:1])
     indexes = [place.index_table(later, name="a", index_table="db__t_a__"), place.index_table(place.published)]
-    found = show(hive(lake(place.base, *reversed(indexes))), "db.t")
+    slots = {
+        one.name: {("0",): folder} for one, folder in zip(indexes, (later.folder, place.published.folder), strict=True)
+    }
+    found = show(hive(lake(place.base, *reversed(indexes), partitions=slots)), "db.t")
     assert [(one.definition.name, *numbers(one)) for one in found] == [("a", 1, 0, 2, 0, 1), ("i", 3, 0, 0, 0, 6)]
 
 
@@ -123,8 +135,7 @@ def test_of_an_index_that_cannot_be_used_nothing_is_counted(place: Place) -> Non
 
 
 def test_an_index_table_that_points_elsewhere_covers_nothing(place: Place) -> None:
-    table = replace(place.index_table(place.published), location=place.base.location)
-    [found] = show(hive(lake(place.base, table)), "db.t")
+    [found] = show(place.serving(place.base.location), "db.t")
     assert numbers(found) == (0, 0, 3, 0, 0)
 
 
@@ -144,21 +155,20 @@ def test_folders_about_which_readers_differ(place: Place) -> None:
 def test_partitions_that_have_no_index_rows_are_not_indexed(tmp_path: Path) -> None:
     shop = Workshop.at(tmp_path)
     files = [shop.write(f"p={value}/{value}.parquet", range(rows)) for value, rows in [("x", 3), ("y y", 4), ("z", 5)]]
-    built = {}
-    for file, value in zip(files, ["x", "gone"], strict=False):
-        folder = f"{shop.definition.root}/p={value}/{Path(shop.change(file).folder).name}"
-        source = shop.source(file, values=(value,))
-        built[(value,)] = shop.carried_out(shop.change(file, folder=folder, source=source))[1].folder
+    shop = replace(shop, definition=replace(shop.definition, partitioned_by=(P,)))
+    read = [BaseFile((value,), file) for file, value in zip(files, ["x", "gone"], strict=False)]
+    _, published = shop.carried_out(shop.change(*read))
     base = replace(shop.base, provider="hive", input_format=PARQUET, serde=SERDE, partition_columns=(P,))
     index = Table(
         database="db",
         name=shop.definition.index_table,
         kind="EXTERNAL",
         columns=(*shop.definition.columns, *stored_columns(shop.definition)),
-        partition_columns=(P,),
+        partition_columns=(SEGMENT,),
         location=shop.definition.root,
         properties=to_properties(shop.definition),
     )
+    built = {("0",): published.folder}
     located = {(value,): f"{base.location}/p={value}" for value in ("x", "y y", "z")}
     [found] = show(hive(lake(base, index, partitions={"t": located, index.name: built})), "db.t")
     assert numbers(found) == (1, 0, 2, 0, 3)

@@ -44,8 +44,9 @@ def table(memory: SparkSession, tmp_path: Path) -> tuple[str, list[Path]]:
 def index_files(memory: SparkSession, table: str) -> list[Path]:
     """The files of its only index that hold keys, or what is known of them; markers say who built it."""
     [index] = catalog.table_and_indexes(memory, table)[1]
-    folder = Path(stores.local_path(index.table.location))
-    found = [path for path in folder.rglob("*") if path.is_file() and not path.name.startswith(("_", "."))]
+    folders = [Path(stores.local_path(folder)) for folder in catalog.segments(memory, index)]
+    every = (path for folder in folders for path in folder.rglob("*"))
+    found = [path for path in every if path.is_file() and not path.name.startswith(("_", "."))]
     assert any(path.suffix == ".cardinalities" for path in found) and len(found) >= 6, found
     return found
 
@@ -56,17 +57,30 @@ def modes(paths: list[Path]) -> set[int]:
 
 @pytest.mark.parametrize(
     ("of_base", "of_index"),
-    [((0o600, 0o600), 0o600), ((0o644, 0o640), 0o640), ((0o644, 0o664), 0o644), ((0o400, 0o444), 0o600)],
+    [
+        ((0o600, 0o600), [{0o600}]),
+        ((0o644, 0o640), [{0o640}, {0o644}]),
+        ((0o644, 0o664), [{0o644}]),  # they let in the same readers
+        ((0o400, 0o444), [{0o600}, {0o644}]),
+    ],
 )
-def test_files_of_an_index_are_as_private_as_the_most_private_base_file(
-    memory: SparkSession, table: tuple[str, list[Path]], of_base: tuple[int, int], of_index: int
+def test_files_of_an_index_are_as_private_as_their_base_files(
+    memory: SparkSession, table: tuple[str, list[Path]], of_base: tuple[int, int], of_index: list[set[int]]
 ) -> None:
+    """Base files that let in other readers are in other segments, also after all segments were merged."""
     name, files = table
     for path, mode in zip(files, of_base, strict=True):
         path.chmod(mode)
     hive_bitmap.build(memory, name, ["k"])
-    assert modes(index_files(memory, name)) == {of_index}
-    require_verified(memory, name)
+    for _ in range(2):
+        [index] = catalog.table_and_indexes(memory, name)[1]
+        by_segment = [
+            modes([path for path in index_files(memory, name) if str(path).startswith(stores.local_path(folder))])
+            for folder in catalog.segments(memory, index)
+        ]
+        assert sorted(by_segment, key=sorted) == of_index
+        require_verified(memory, name)
+        hive_bitmap.rebuild(memory, name, compact=True)
 
 
 def test_a_mode_that_is_taken_away_later_is_followed(memory: SparkSession, table: tuple[str, list[Path]]) -> None:
@@ -85,6 +99,7 @@ def test_kept_and_compacted_shards_stay_private(memory: SparkSession, table: tup
         path.chmod(0o600)
     hive_bitmap.build(memory, name, ["k"])
     write(files[0].parent, 1, 2)
+    (files[0].parent / "2.parquet").chmod(0o600)
     hive_bitmap.rebuild(memory, name)
     by_mode = {path.name: stat.S_IMODE(path.stat().st_mode) for path in index_files(memory, name)}
     assert {mode for path, mode in by_mode.items() if "manifest" in path or path.startswith(("files", "sh"))} == {0o600}
@@ -105,7 +120,7 @@ def test_in_place_of_a_sticky_base_folder_only_the_owner_writes(
     first.parent.chmod(0o1777)
     hive_bitmap.build(memory, name, ["k"])
     folders = [path for path in root_of(memory, name).rglob("*") if path.is_dir()]
-    assert len(folders) == 2 and all(mode & 0o7022 == 0 for mode in modes(folders)), modes(folders)
+    assert len(folders) == 3 and all(mode & 0o7022 == 0 for mode in modes(folders)), modes(folders)
     require_verified(memory, name)
 
 
@@ -157,8 +172,8 @@ def test_who_may_not_enter_a_partitioned_table_may_not_enter_its_index(
         path.chmod(0o755)
     folder.chmod(closed)
     hive_bitmap.build(memory, parted, ["k"])
-    generations = list(root_of(memory, parted).glob("p=*/generation-*"))
-    assert len(generations) == 2 and modes(generations) == {index}
+    generations = list(root_of(memory, parted).glob("generation-*"))
+    assert len(generations) == 1 and modes(generations) == {index}
 
 
 def test_who_may_not_enter_a_database_may_not_enter_an_index_elsewhere(memory: SparkSession, tmp_path: Path) -> None:
@@ -190,9 +205,10 @@ if hasattr(os, "setxattr"):  # access control lists of Linux
         assert {os.getxattr(path, ACL) for path in index_files(memory, name)} == {NAMED}
         hive_bitmap.drop(memory, name, "k")
         os.removexattr(files[0], ACL)
-        hive_bitmap.build(memory, name, ["k"])  # the list of one of two files is of use to nobody
-        assert modes(index_files(memory, name)) == {0o600}
-        assert all(ACL not in os.listxattr(path) for path in index_files(memory, name))
+        hive_bitmap.build(memory, name, ["k"])  # the two files are in segments of their own
+        with_list = {path.parent for path in index_files(memory, name) if ACL in os.listxattr(path)}
+        without = {path.parent for path in index_files(memory, name) if ACL not in os.listxattr(path)}
+        assert with_list and without and not with_list & without
 
 
 def test_a_group_that_cannot_be_given_reads_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,7 +53,7 @@ def test_every_job_is_done_once_and_no_task_has_much_more_than_need_be(sizes: li
     jobs = [job(size, number) for number, size in enumerate(sizes)]
     capacity = [end - start for start, end in pairwise(bounds)]
     found = tasks_of(jobs, capacity)
-    assert sorted(one.indexes for task in found for one in task) == sorted(one.indexes for one in jobs)
+    assert sorted(one.segments for task in found for one in task) == sorted(one.segments for one in jobs)
     in_order = [sum(sizes[start:end]) for start, end in pairwise(bounds)]
     loads = [sum(one.work.bytes for one in task) for task in found]
     assert max(loads) <= 2 * max(in_order)
@@ -82,12 +82,12 @@ def test_a_task_reports_each_shard_under_the_numbers_of_the_build(tmp_path: Path
         Path(folder.removeprefix("file:")).mkdir()
     fields = {**vars(shop.template), "definitions": (shop.definition,) * 2, "folders": folders}
     jobs = [
-        Job((5, 3), Group(**{**fields, "paths": (a.path, b.path), "bytes": a.size + b.size, "partition": 2})),
+        Job((5, 3), Group(**{**fields, "paths": (a.path, b.path), "bytes": a.size + b.size})),
         Job((4,), Group(**{**fields, "paths": (b.path,), "definitions": (shop.definition,), "folders": folders[:1]})),
     ]
     counter = Counter()
     reports = carried_out(jobs, counter)
-    assert [(one.index, one.partition, one.base_rows) for one in reports] == [(5, 2, 4), (3, 2, 4), (4, 0, 1)]
+    assert [(one.index, one.base_rows) for one in reports] == [(5, 4), (3, 4), (4, 1)]
     # files are counted once, however many indexes there are of them
     assert counter.added == [(2, 4, a.size + b.size), (1, 1, b.size)]
     assert carried_out([], counter) == [] and len(counter.added) == 2

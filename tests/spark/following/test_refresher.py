@@ -12,7 +12,8 @@ import pytest
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.index.manifest import Freshness
-from hive_bitmap.core.selecting.candidates import LookupResults, PartitionState, WholeFile
+from hive_bitmap.core.selecting.candidates import LookupResults, WholeFile
+from hive_bitmap.core.selecting.table_files import PartitionState
 from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.core.table_info import Table
 from hive_bitmap.spark.following.refresh_state import Key, Wanted
@@ -46,8 +47,7 @@ def found(*ages: float) -> LookupResults:
     """Files that were written so many seconds ago, a partition each, and that no index knows."""
     now = time.time()
     states = tuple(
-        PartitionState(name="", values=(str(number),), files=(), manifests={}, number=number)
-        for number in range(len(ages))
+        PartitionState(name="", values=(str(number),), files=(), number=number) for number in range(len(ages))
     )
     files = tuple(
         WholeFile(number, FileStatus(f"file:/w/{number}", 1000, int((now - age) * 1000), ""), Freshness.UNINDEXED, "")

@@ -145,7 +145,7 @@ def test_what_is_refused(memory: SparkSession, tmp_path: Path) -> None:
         hive_bitmap.attach(memory, "another", "parted")
     hive_bitmap.attach(memory, "new", "parted")
     require_verified(memory, "new")
-    assert len(generations(memory, "db")) == 2
+    assert len(generations(memory, "db")) == 1
 
 
 def test_an_attachment_that_was_killed_is_finished_by_the_next(

@@ -129,7 +129,7 @@ def test_what_another_process_publishes_meanwhile_stays(
     def meanwhile(*arguments: Any) -> Any:
         with monkeypatch.context() as other:
             other.setattr(markers.Author, "this_process", lambda: author)
-            hive_bitmap.build(memory, flat, ["k"]) if is_new else hive_bitmap.rebuild(memory, flat)
+            hive_bitmap.build(memory, flat, ["k"]) if is_new else hive_bitmap.rebuild(memory, flat, full=True)
         return looked(*arguments)
 
     monkeypatch.setattr(catalog, "with_copies", meanwhile)
@@ -150,7 +150,7 @@ def test_replaced_generations_go_after_the_grace_period(memory: SparkSession, tm
     hive_bitmap.rebuild(memory, parted)
     kept = live(memory, parted)
     before = generations(memory, "db")
-    assert len(before) == 4 and len(kept) == 1
+    assert len(before) == 3 and len(kept) == 1
     waiting = hive_bitmap.clean(memory, parted)
     assert sorted(one.path for one in waiting) == sorted(set(before) - set(kept))
     assert not any(one.due for one in waiting) and generations(memory, "db") == before
@@ -211,11 +211,11 @@ def test_folders_of_dropped_indexes_go_and_strangers_stay(memory: SparkSession, 
         mark(folder, pid=dead)
     with pytest.raises(NotFound):
         hive_bitmap.clean(memory, "nope")
-    assert [one.due for one in hive_bitmap.clean(memory, parted)] == [False, False]
+    assert [one.due for one in hive_bitmap.clean(memory, parted)] == [False]
     found = hive_bitmap.clean(memory, parted, grace_seconds=0)
     assert sorted(one.path for one in found) == of_parted
     assert {one.why for one in found} == {"index k on db.parted was dropped"}
-    assert not Path(local_path(of_parted[0])).parent.parent.exists()
+    assert not Path(local_path(of_parted[0])).parent.exists()
     drop_table(memory, flat)
     assert len(hive_bitmap.clean(memory, grace_seconds=0)) == 1
     assert all(path.exists() for path in mine)
@@ -250,13 +250,14 @@ def test_what_a_table_points_at_stays(memory: SparkSession, tmp_path: Path, dead
         mark(folder, pid=dead)
     before = generations(memory, "db")
     [first, second] = catalog.table_and_indexes(memory, flat)[1]
+    of_second = catalog.segments(memory, second)
     lost = [key for key in first.table.properties if key.startswith("hive_bitmap.")]
     alter_table.set_properties(memory, first.table, {}, lost)
     drop_table(memory, second.definition.sql_name)
     external_table(memory, "taken", Path(local_path(second.definition.root)))
     assert hive_bitmap.clean(memory, grace_seconds=0) == [] and generations(memory, "db") == before
     drop_table(memory, "taken")
-    assert [one.path for one in hive_bitmap.clean(memory, grace_seconds=0)] == [second.table.location]
+    assert [one.path for one in hive_bitmap.clean(memory, grace_seconds=0)] == of_second
 
 
 def test_the_location_of_an_index_that_others_dropped(memory: SparkSession, tmp_path: Path) -> None:

@@ -283,14 +283,16 @@ def test_an_index_table_with_the_root_of_another_index(
     """Its properties are forged: with no id, with an id of its own, and with that of the other index."""
     flat = flat_table(memory, tmp_path / "t")
     hive_bitmap.build(memory, flat, ["k"])
-    base, [own] = catalog.table_and_indexes(memory, flat)
+    _, [own] = catalog.table_and_indexes(memory, flat)
     [published] = live(memory, flat)
     built_by(published, dead)
     before = content(root_of(memory, flat))
     for number, forged_id in enumerate(["", "0" * 32, own.definition.id]):
         table = f"db__flat_aaa{number}__"
         forged = replace(own.definition, name=f"aaa{number}", index_table=table, id=forged_id)
-        alter_table.create(memory, index_table(base, forged, f"{own.definition.root}/{OLD}"))
+        made = index_table(forged)
+        alter_table.create(memory, made)
+        alter_table.change(memory, made, added={("0",): f"{own.definition.root}/{OLD}"})
         with pytest.raises(Unsupported, match="is left alone, as"):
             hive_bitmap.rebuild(memory, flat, [forged.name])
         reports = hive_bitmap.clean(memory, flat, grace_seconds=0)

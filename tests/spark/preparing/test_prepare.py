@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -14,7 +15,8 @@ from hive_bitmap.core.index.definition import known_schemas
 from hive_bitmap.core.planning.reasons import Reason
 from hive_bitmap.core.planning.strategy import Strategy
 from hive_bitmap.core.predicates.nodes import TRUE, Compare, Predicate
-from hive_bitmap.core.selecting.candidates import PartitionState
+from hive_bitmap.core.segments.covered import Covered
+from hive_bitmap.core.selecting.table_files import KnownFiles, PartitionState, TableFiles, listing_of
 from hive_bitmap.core.stores.speed import LOCAL
 from hive_bitmap.core.table_info import Lake
 from hive_bitmap.errors import StoreError
@@ -41,7 +43,16 @@ class Shop:
         _, published = self.workshop.carried_out(self.workshop.change(*files))
         schemas = dict.fromkeys([self.workshop.crc], frozenset({"k", "s"}))
         self.schemas = {**known_schemas((K, S), "UTC", ()), **schemas}
-        self.partition = PartitionState(name="", values=(), files=tuple(files), manifests={"i": published})
+        self.partition = PartitionState(name="", values=(), files=tuple(files))
+        known = KnownFiles.of(Covered.by([published]), listing_of([self.partition]), np.zeros(1, np.int64))
+        self.table = TableFiles(partitions=(self.partition,), known={"i": known})
+
+    def parted(self, count: int) -> TableFiles:
+        """The same files in many partitions that share a folder."""
+        partitions = tuple(replace(self.partition, number=number) for number in range(count))
+        covered = self.table.known["i"].covered
+        known = KnownFiles.of(covered, listing_of(partitions), np.zeros(count, np.int64))
+        return TableFiles(partitions=partitions, known={"i": known})
 
     def index(self, **fields: Any) -> Index:
         return Index(definition=replace(self.workshop.definition, **fields), table=self.workshop.base)
@@ -66,7 +77,7 @@ class Shop:
         snapshot = Snapshot(
             resolved=resolved,
             indexes=frozenset({"i"}),
-            partitions=[self.partition],
+            files=self.table,
             predicates=[resolved.predicate],
             values=pa.table({"": [0]}),
             zone="UTC",
@@ -129,7 +140,7 @@ def test_a_sample_of_many_partitions_tells_whether_the_others_are_looked_up(
     sizes: list[int] = []
 
     def seen(spark: Any, snapshot: Snapshot, *rest: Any) -> Any:
-        sizes.append(len(snapshot.partitions))
+        sizes.append(len(snapshot.files.partitions))
         return looked_up(spark, snapshot, *rest)
 
     monkeypatch.setattr(prepare_module, "look_up_snapshot", seen)
@@ -137,7 +148,7 @@ def test_a_sample_of_many_partitions_tells_whether_the_others_are_looked_up(
     many = Snapshot(
         resolved=resolved,
         indexes=frozenset({"i"}),
-        partitions=[replace(shop.partition, number=number) for number in range(20)],
+        files=shop.parted(20),
         predicates=[IS_FIVE] * 20,
         values=pa.table({"": range(20)}),
         zone="UTC",

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
+from hive_bitmap.core import stores
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index import lookup
 from hive_bitmap.core.index.manifest import Manifest
 from hive_bitmap.core.predicates.nodes import And, Compare, Or, Predicate, SparkLeaf
-from hive_bitmap.core.selecting.candidates import PartitionState
+from hive_bitmap.core.segments.covered import Covered
+from hive_bitmap.core.selecting.table_files import KnownFiles, PartitionState, TableFiles, listing_of
 from hive_bitmap.core.stores import local_path
 from hive_bitmap.spark.preparing import spark_leaves
 from hive_bitmap.spark.preparing.spark_leaves import PLACE, evaluate_leaves, with_places
@@ -20,8 +23,12 @@ from tests.spark.building.generations import Workshop
 EVEN, SMALL, OTHER = SparkLeaf("k % 2 = 0", "K"), SparkLeaf("abs(k) < 3", "k"), SparkLeaf("length(s) > 1", "s")
 
 
-def state(manifest: Manifest | None = None) -> PartitionState:
-    return PartitionState(name="", values=(), files=(), manifests={} if manifest is None else {"i": manifest})
+def state(*manifests: Manifest) -> TableFiles:
+    """The files of a table, which its index knows by these manifests."""
+    files = [stores.status(path) for one in manifests for path in one.files["path"].to_pylist()]
+    partitions = (PartitionState(name="", values=(), files=tuple(files)),)
+    known = KnownFiles.of(Covered.by(manifests), listing_of(partitions), np.zeros(1, np.int64))
+    return TableFiles(partitions=partitions, known={"i": known} if manifests else {})
 
 
 class Asked:
@@ -47,15 +54,15 @@ def built(shop: Workshop, name: str, keys: list[int | None]) -> Manifest:
     return shop.carried_out(shop.change(shop.write(name, keys)))[1]
 
 
-def found(shop: Workshop, asked: Asked, predicate: Predicate, *states: PartitionState) -> dict[SparkLeaf, list[int]]:
-    leaves = evaluate_leaves(asked, predicate, {"k": shop.definition}, states)
+def found(shop: Workshop, asked: Asked, predicate: Predicate, table: TableFiles) -> dict[SparkLeaf, list[int]]:
+    leaves = evaluate_leaves(asked, predicate, {"k": shop.definition}, table)
     return {leaf: sorted(keys.to_pylist()) for leaf, keys in leaves.items()}
 
 
 def test_spark_is_given_each_key_of_all_partitions_once(shop: Workshop) -> None:
-    states = [state(built(shop, "a", [1, 2, 2, None])), state(), state(built(shop, "b", [2, 4, None]))]
+    table = state(built(shop, "a", [1, 2, 2, None]), built(shop, "b", [2, 4, None]))
     asked = Asked()
-    assert found(shop, asked, And((EVEN, Compare("k", ">", 0))), *states) == {EVEN: [2, 4]}
+    assert found(shop, asked, And((EVEN, Compare("k", ">", 0))), table) == {EVEN: [2, 4]}
     assert asked.keys == {EVEN: [1, 2, 4, None]}
 
 
@@ -72,7 +79,7 @@ def test_what_spark_cannot_tell_has_no_answer(shop: Workshop) -> None:
 
 def test_an_index_that_holds_nothing_has_no_keys(shop: Workshop) -> None:
     asked = Asked()
-    assert found(shop, asked, EVEN) == {EVEN: []}
+    assert found(shop, asked, EVEN, state()) == {EVEN: []}
     assert asked.keys == {EVEN: []}
 
 
@@ -88,13 +95,13 @@ def test_a_damaged_shard_leaves_all_rows(shop: Workshop) -> None:
 @pytest.mark.parametrize(("limit", "told"), [("MAX_KEYS", 3), ("MAX_KEY_BYTES", 12)])
 def test_too_many_keys_are_not_sent(shop: Workshop, monkeypatch: pytest.MonkeyPatch, limit: str, told: int) -> None:
     monkeypatch.setattr(spark_leaves, limit, told)
-    few = [state(built(shop, f"{number}", [1, 2, 3])) for number in range(3)]  # nine, of which three are distinct
+    few = [built(shop, f"{number}", [1, 2, 3]) for number in range(3)]  # nine, of which three are distinct
     asked = Asked()
-    assert found(shop, asked, EVEN, *few) == {EVEN: [2]}
-    assert found(shop, Asked(), EVEN, *few, state(built(shop, "more", [4]))) == {}
-    some = [state(built(shop, f"other{number}", keys)) for number, keys in enumerate([[1, 2], [2, 3], [4]])]
-    assert found(shop, Asked(), EVEN, *some[:2]) == {EVEN: [2]}
-    assert found(shop, Asked(), EVEN, *some) == {}
+    assert found(shop, asked, EVEN, state(*few)) == {EVEN: [2]}
+    assert found(shop, Asked(), EVEN, state(*few, built(shop, "more", [4]))) == {}
+    some = [built(shop, f"other{number}", keys) for number, keys in enumerate([[1, 2], [2, 3], [4]])]
+    assert found(shop, Asked(), EVEN, state(*some[:2])) == {EVEN: [2]}
+    assert found(shop, Asked(), EVEN, state(*some)) == {}
 
 
 def test_keys_with_their_places() -> None:

@@ -275,10 +275,10 @@ def test_of_a_table_that_is_gone_the_indexes_of_this_user_are_believed(
 def test_its_table_is_dropped_and_nothing_is_asked_of_its_store(
     memory: SparkSession, forge_in_memory: Forge, tmp_path: Path, caplog: pytest.LogCaptureFixture, how: str
 ) -> None:
-    base, [legitimate] = catalog.table_and_indexes(memory, "v")
+    _, [legitimate] = catalog.table_and_indexes(memory, "v")
     table = "db__v_aaa__"
     false = replace(legitimate.definition, name="aaa", index_table=table, root="foo://x/i", id="0" * 32)
-    alter_table.create(memory, index_table(base, false, f"file:{tmp_path}/aaa"))
+    alter_table.create(memory, replace(index_table(false), location=f"file:{tmp_path}/aaa"))
     give(memory, table, "mallory")
     reports = hive_bitmap.clean(memory, grace_seconds=0)
     assert [(one.path, "is not trusted" in one.kept) for one in reports if one.kept] == [("foo://x/i", True)]
