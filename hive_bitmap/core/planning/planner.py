@@ -62,6 +62,7 @@ class PlanInputs:
     share: float = 1.0
     width: int = 0  # how many columns the table has; 0: not known
     store: Speed = LOCAL
+    limit: int | None = None  # after how many selected rows Spark stops reading; None: it reads all
     scale: float = 1.0
     driver_read_bytes: int = 0  # at most so many bytes of rows may be read by this process itself
     answer_seconds: float = 0.0  # of a count: what the index takes to give the answer
@@ -102,7 +103,11 @@ def make_plan(inputs: PlanInputs, uses: tuple[IndexUse, ...], work: LookupResult
     all_reads = read.times(inputs.scale)
     in_driver = _is_read_by_driver(inputs, all_reads)
     costs, impossible = strategy_costs(inputs, all_reads, exact=exact, engine_only=engine_only, in_driver=in_driver)
-    strategy, reason = _choose(inputs, costs, impossible, figures, read.rows, int(rows.sum()))
+    stops = inputs.limit is not None and _stops_early(inputs, all_reads, costs)
+    if stops:
+        strategy, reason = Strategy.FULL_SCAN, _why_stopped(inputs, all_reads)
+    else:
+        strategy, reason = _choose(inputs, costs, impossible, figures, read.rows, int(rows.sum()))
     if strategy == Strategy.FULL_SCAN and work.whole_files:
         reason += f"; {_why_whole(work, files.num_rows)}"
     return Plan(
@@ -116,6 +121,7 @@ def make_plan(inputs: PlanInputs, uses: tuple[IndexUse, ...], work: LookupResult
         costs=costs,
         in_driver=in_driver,
         row_tasks=inputs.prices.direct_tasks(all_reads, inputs.share),
+        code=Reason.LIMIT if stops else None,
         candidates=work,
         **figures,
     )
@@ -169,28 +175,48 @@ def strategy_costs(
     `exact` says that the index knows which rows are selected, `engine_only` why only Spark can read the files,
     `in_driver` that this process reads selected rows, and no task.
     """
-    prices, share = inputs.prices, inputs.share
-    costs = {Strategy.FULL_SCAN: prices.full_scan(read, share)}
+    prices, share, limit = inputs.prices, inputs.share, inputs.limit
+    narrowed = read.until(limit, narrowed=True)
+    costs = {Strategy.FULL_SCAN: prices.full_scan(read.until(limit), share)}
     impossible = {}
     direct_price = prices.direct(read, share)
     if inputs.count:
-        costs[Strategy.FULL_SCAN] = max(costs[Strategy.FULL_SCAN], inputs.spark_count_seconds)
+        if limit is None:
+            costs[Strategy.FULL_SCAN] = max(costs[Strategy.FULL_SCAN], inputs.spark_count_seconds)
         if engine_only is None:
             costs[Strategy.INDEX_ONLY] = inputs.answer_seconds + (0.0 if exact and not read.whole else direct_price)
         else:
             impossible[Strategy.INDEX_ONLY] = engine_only
         return costs, impossible
     if inputs.engine_skips is EngineSkips.SPLITS:
-        costs[Strategy.BLOCKS] = prices.engine(read, share)
+        costs[Strategy.BLOCKS] = prices.engine(narrowed, share)
         return costs, impossible
     if engine_only is None:
         costs[Strategy.ROWS] = prices.driver(read, share) if in_driver else direct_price
     if inputs.engine_skips is EngineSkips.BLOCKS:
-        costs[Strategy.BLOCKS] = prices.native(read, share)
-        costs[Strategy.FILES] = prices.native_files(read, share)
+        costs[Strategy.BLOCKS] = prices.native(narrowed, share)
+        costs[Strategy.FILES] = prices.native_files(narrowed, share)
     elif engine_only is not None:
         impossible[Strategy.ROWS] = engine_only
     return costs, impossible
+
+
+def _stops_early(inputs: PlanInputs, read: Reads, costs: Mapping[Strategy, float]) -> bool:
+    """Whether Spark has as many rows as the limit takes at least as soon as any other strategy, without reading all."""
+    first = read.until(inputs.limit)
+    if first.total >= read.total:
+        return False
+    native = inputs.engine_skips is EngineSkips.BLOCKS
+    size = inputs.share * first.total
+    if inputs.prices.is_too_small(size, first.files, read.values_per_byte, native=native):
+        return True
+    return min(costs.values()) > CLEARLY_CHEAPER * costs[Strategy.FULL_SCAN]
+
+
+def _why_stopped(inputs: PlanInputs, read: Reads) -> str:
+    rows = "1 row" if inputs.limit == 1 else f"{inputs.limit:,} rows"
+    share = read.until(inputs.limit).total / max(read.total, 1)
+    return f"Spark stops after {rows}, and has read about {max(share, 0.001):.1%} of the table by then"
 
 
 def _is_read_by_driver(inputs: PlanInputs, read: Reads) -> bool:

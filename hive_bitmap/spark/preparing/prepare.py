@@ -27,6 +27,7 @@ from hive_bitmap.core.planning.reads import share_of_bytes
 from hive_bitmap.core.planning.reasons import Reason
 from hive_bitmap.core.planning.settings import Settings
 from hive_bitmap.core.planning.strategy import Strategy
+from hive_bitmap.core.predicates.nodes import Unknown, columns_of, leaves_of
 from hive_bitmap.core.selecting.candidates import LookupResults
 from hive_bitmap.core.selecting.split_order import Piece, WholePiece, pieces_in_order, runs
 from hive_bitmap.core.stores.options import memory_bytes
@@ -175,10 +176,11 @@ def _snapshot(spark: SparkSession, case: _Case, known: Snapshot | None) -> Snaps
 def _by_cost(spark: SparkSession, case: _Case, snapshot: Snapshot) -> Prepared:
     """The cheapest plan.
 
-    Where the lookup must pay, a small table is not looked up, and of many partitions a sample is looked up first.
+    Where the lookup must pay, a small table is not looked up. Of many partitions a sample is looked up first, also
+    where Spark stops after some rows.
     """
     must_pay = case.request.must_pay and case.settings.strategy is None
-    if must_pay and (why_not := _why_all_is_read(spark, case, snapshot)) is not None:
+    if (must_pay or _limit(case) is not None) and (why_not := _why_all_is_read(spark, case, snapshot)) is not None:
         return _full_scan(case, why_not, case.choice.uses, snapshot)
     looked_up = look_up_snapshot(spark, snapshot, case.choice.by_column, case.counting)
     results, extremes = looked_up.results, case.counting.extremes
@@ -196,19 +198,23 @@ def _by_cost(spark: SparkSession, case: _Case, snapshot: Snapshot) -> Prepared:
 def _why_all_is_read(spark: SparkSession, case: _Case, snapshot: Snapshot) -> Unserved | None:
     """Why a lookup in all partitions would not pay: the table is small, or a sample of its partitions tells."""
     size, prices = snapshot.bytes, Prices(case.format, case.resolved.cores, snapshot.store)
-    if prices.is_too_small(int(size * case.share), snapshot.files, native=case.resolved.native):
+    read, must_pay = int(size * case.share), case.request.must_pay
+    if must_pay and prices.is_too_small(read, snapshot.files, native=case.resolved.native):
         why = f"all of its {size:,} bytes are read in less time than reading through an index takes to start"
         return Unserved(Reason.TOO_SMALL, why)
     sample = snapshot.sample()
     if sample is None:
         return None
-    looked_up = look_up_snapshot(spark, sample, case.choice.by_column, case.counting)
+    counting = Counting(key_sets=()) if case.request.count else case.counting
+    looked_up = look_up_snapshot(spark, sample, case.choice.by_column, counting)
     reading = _reading(case, sample, looked_up.results)
     inputs = replace(_inputs(case, sample, reading), scale=size / max(sample.bytes, 1))
     plan = make_plan(inputs, case.choice.uses, looked_up.results)
-    if plan.strategy != Strategy.FULL_SCAN:
+    if plan.strategy != Strategy.FULL_SCAN or (plan.code != Reason.LIMIT and not must_pay):
         return None
     told = plan.without_figures if case.settings.engine_reads_only else plan
+    if plan.code == Reason.LIMIT:
+        return Unserved(Reason.LIMIT, told.reason)
     some = f"in {len(sample.partitions)} of {len(snapshot.partitions)} partitions"
     return Unserved(Reason.NOT_SELECTIVE, f"{some} {told.reason}")
 
@@ -250,8 +256,21 @@ def _inputs(case: _Case, snapshot: Snapshot, reading: Reading) -> PlanInputs:
         share=case.share,
         width=len(case.resolved.base.columns),
         store=snapshot.store,
+        limit=_limit(case),
         driver_read_bytes=case.settings.driver_read_bytes if _is_read_here(case) else 0,
     )
+
+
+def _limit(case: _Case) -> int | None:
+    """After how many selected rows Spark stops reading.
+
+    None if it reads all, or if the index does not know all that is tested, and so how soon Spark has the rows.
+    """
+    known = {*case.choice.by_column, *(column.name.lower() for column in case.resolved.base.partition_columns)}
+    for leaf in leaves_of(case.resolved.predicate):
+        if isinstance(leaf, Unknown) or not {column.lower() for column in columns_of(leaf)} <= known:
+            return None
+    return case.request.limit
 
 
 def _unreadable(case: _Case, reading: Reading) -> dict[str, str]:
