@@ -107,7 +107,7 @@ def make_plan(inputs: PlanInputs, uses: tuple[IndexUse, ...], work: LookupResult
     if stops:
         strategy, reason = Strategy.FULL_SCAN, _why_stopped(inputs, all_reads)
     else:
-        strategy, reason = _choose(inputs, costs, impossible, figures, read.rows, int(rows.sum()))
+        strategy, reason = _choose(inputs, costs, impossible, figures, blocks)
     if strategy == Strategy.FULL_SCAN and work.whole_files:
         reason += f"; {_why_whole(work, files.num_rows)}"
     return Plan(
@@ -267,9 +267,11 @@ def _choose(
     costs: Mapping[Strategy, float],
     impossible: Mapping[Strategy, str],
     figures: Mapping[str, int | None],
-    kept: int,
-    rows: int,
+    blocks: pa.Table,
 ) -> tuple[Strategy, str]:
+    """Return the cheapest strategy and why it is, by the indexed `blocks` (BLOCKS_SCHEMA)."""
+    selected, rows = blocks["selected"].to_numpy(), int(blocks["rows"].to_numpy().sum())
+    kept, holding = int(selected.sum()), int((selected > 0).sum())
     cheapest = min(costs, key=lambda strategy: costs[strategy])
     price, scan_price = costs[cheapest], costs[Strategy.FULL_SCAN]
     if cheapest == Strategy.INDEX_ONLY:
@@ -277,8 +279,9 @@ def _choose(
         return Strategy.INDEX_ONLY, f"the index holds the answer{rest}"
     if cheapest == Strategy.FULL_SCAN or price > CLEARLY_CHEAPER * scan_price:
         why = "; ".join(f"{strategy}: {reason}" for strategy, reason in impossible.items())
-        share = f"{kept / rows:.1%} of the indexed rows are selected" if rows else "no file is indexed as it is now"
-        return Strategy.FULL_SCAN, f"{share}: reading all costs no more" + (f" ({why})" if why else "")
+        lie = f"{kept:,} of {rows:,} rows are selected, which lie in {holding:,} of {len(selected):,} blocks"
+        lie = lie if rows else "no file is indexed as it is now"
+        return Strategy.FULL_SCAN, f"{lie}: reading all costs no more" + (f" ({why})" if why else "")
     saved = 1 - (figures["bytes_selected"] or 0) / max(figures["bytes_total"] or 0, 1)
     if saved < FEW_BYTES and cheapest == Strategy.ROWS:
         return cheapest, f"{kept:,} of {rows:,} indexed rows are read, and only what holds them is decoded"

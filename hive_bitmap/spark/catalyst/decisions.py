@@ -275,7 +275,7 @@ class _Case:
         if not unanswered.reason or (unanswered.code != Reason.TOO_LARGE and not untested):
             return code, reason
         both = f"{unanswered.reason}; {reason}" if self.scan.condition else unanswered.reason
-        return unanswered.code or code, both
+        return unanswered.code or code, "; ".join(dict.fromkeys(both.split("; ")))  # each reason once
 
     def _read_rows(self, request: Request, prepared: Prepared) -> Outcome:
         plan = prepared.plan
