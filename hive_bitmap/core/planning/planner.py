@@ -101,7 +101,7 @@ def make_plan(inputs: PlanInputs, uses: tuple[IndexUse, ...], work: LookupResult
     }
     engine_only = _why_engine_only(inputs, work)
     all_reads = read.times(inputs.scale)
-    in_driver = _is_read_by_driver(inputs, all_reads)
+    in_driver = is_read_by_driver(inputs, all_reads)
     costs, impossible = strategy_costs(inputs, all_reads, exact=exact, engine_only=engine_only, in_driver=in_driver)
     stops = inputs.limit is not None and _stops_early(inputs, all_reads, costs)
     if stops:
@@ -219,7 +219,7 @@ def _why_stopped(inputs: PlanInputs, read: Reads) -> str:
     return f"Spark stops after {rows}, and has read about {max(share, 0.001):.1%} of the table by then"
 
 
-def _is_read_by_driver(inputs: PlanInputs, read: Reads) -> bool:
+def is_read_by_driver(inputs: PlanInputs, read: Reads) -> bool:
     """Whether this process reads the selected rows faster than tasks do, within the bound."""
     most, bytes_of_rows = inputs.driver_read_bytes, inputs.share * read.blocks * read.rows / max(read.rows_of_blocks, 1)
     if inputs.count or read.whole or not most or bytes_of_rows > most or read.rows > MOST_DRIVER_ROWS:

@@ -239,12 +239,14 @@ def _item(footers: _Footers, options: ReadOptions, definition: Definition, index
 
 
 def _queries(spark: SparkSession, base: Table) -> Queries:
+    ours = settings.read(session_settings.settings(spark))
     return Queries(
         format=format_of(base),
         width=len(base.columns),
         store=stores.estimated_speed_of(base.location),
         cores=parallelism(spark),
-        answer_bytes=settings.read(session_settings.settings(spark)).answer_bytes,
+        answer_bytes=ours.answer_bytes,
+        driver_read_bytes=ours.driver_read_bytes,
     )
 
 

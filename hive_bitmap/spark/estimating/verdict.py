@@ -7,10 +7,10 @@ from math import ceil
 
 from hive_bitmap.core.answering.answer_size import driver_bytes
 from hive_bitmap.core.answering.count_budget import is_counted_by_index
-from hive_bitmap.core.planning.planner import EngineSkips, PlanInputs, strategy_costs
+from hive_bitmap.core.planning.planner import EngineSkips, PlanInputs, is_read_by_driver, strategy_costs
 from hive_bitmap.core.planning.prices import Prices
 from hive_bitmap.core.planning.reads import Reads
-from hive_bitmap.core.planning.settings import ANSWER_BYTES
+from hive_bitmap.core.planning.settings import ANSWER_BYTES, DRIVER_READ_BYTES
 from hive_bitmap.core.planning.strategy import Strategy
 from hive_bitmap.core.stores.speed import LOCAL, Speed
 
@@ -30,6 +30,7 @@ class Queries:
     store: Speed = LOCAL
     cores: int = 2
     answer_bytes: int = ANSWER_BYTES
+    driver_read_bytes: int = DRIVER_READ_BYTES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,6 +128,7 @@ def _gains_little(index: Candidate, rare_rows: float, rare_blocks: float) -> boo
         cores=index.queries.cores,
         engine_skips=EngineSkips.BLOCKS if index.queries.format in ("parquet", "orc") else EngineSkips.SPLITS,
         store=index.queries.store,
+        driver_read_bytes=index.queries.driver_read_bytes,
     )
-    costs, _ = strategy_costs(inputs, read, exact=True)
+    costs, _ = strategy_costs(inputs, read, exact=True, in_driver=is_read_by_driver(inputs, read))
     return costs[Strategy.FULL_SCAN] < LITTLE * min(costs.values())
