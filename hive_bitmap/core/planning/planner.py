@@ -214,9 +214,8 @@ def _stops_early(inputs: PlanInputs, read: Reads, costs: Mapping[Strategy, float
 
 
 def _why_stopped(inputs: PlanInputs, read: Reads) -> str:
-    rows = "1 row" if inputs.limit == 1 else f"{inputs.limit:,} rows"
     share = read.until(inputs.limit).total / max(read.total, 1)
-    return f"Spark stops after {rows}, and has read about {max(share, 0.001):.1%} of the table by then"
+    return f"Spark stops once it has the first rows, after reading about {max(share, 0.001):.1%} of the table"
 
 
 def is_read_by_driver(inputs: PlanInputs, read: Reads) -> bool:

@@ -27,7 +27,7 @@ from hive_bitmap.core.planning.reads import share_of_bytes
 from hive_bitmap.core.planning.reasons import Reason
 from hive_bitmap.core.planning.settings import Settings
 from hive_bitmap.core.planning.strategy import Strategy
-from hive_bitmap.core.predicates.nodes import Unknown, columns_of, leaves_of
+from hive_bitmap.core.predicates.nodes import IsNull, Unknown, columns_of, leaves_of
 from hive_bitmap.core.selecting.candidates import LookupResults
 from hive_bitmap.core.selecting.split_order import Piece, WholePiece, pieces_in_order, runs
 from hive_bitmap.core.stores.options import memory_bytes
@@ -45,6 +45,7 @@ from hive_bitmap.spark.preparing.task_probe import require_readable
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+UNKNOWN_TEST = 3  # of so many rows, one satisfies a test of which no index knows
 MOST_PARTS = 16  # in which a scan is read by turns, by tasks of ours and by Spark
 _PLAIN_TYPE = re.compile(
     r"boolean|tinyint|smallint|int|bigint|float|double|string|binary|date|timestamp|timestamp_ntz|decimal\(\d+,\d+\)"
@@ -262,15 +263,17 @@ def _inputs(case: _Case, snapshot: Snapshot, reading: Reading) -> PlanInputs:
 
 
 def _limit(case: _Case) -> int | None:
-    """After how many selected rows Spark stops reading.
+    """After about how many of the rows that the index selects Spark stops reading; None if it reads all.
 
-    None if it reads all, or if the index does not know all that is tested, and so how soon Spark has the rows.
+    Each test that the index does not know is taken to leave a third of the rows.
     """
+    if case.request.limit is None:
+        return None
     known = {*case.choice.by_column, *(column.name.lower() for column in case.resolved.base.partition_columns)}
-    for leaf in leaves_of(case.resolved.predicate):
-        if isinstance(leaf, Unknown) or not {column.lower() for column in columns_of(leaf)} <= known:
-            return None
-    return case.request.limit
+    tests = [leaf for leaf in leaves_of(case.resolved.predicate) if not isinstance(leaf, IsNull)]
+    unknown = sum(not {column.lower() for column in columns_of(leaf)} <= known for leaf in tests)
+    unknown += sum(isinstance(leaf, Unknown) for leaf in tests)
+    return case.request.limit * UNKNOWN_TEST**unknown
 
 
 def _unreadable(case: _Case, reading: Reading) -> dict[str, str]:

@@ -136,7 +136,7 @@ def test_what_is_read_until_a_limit(files: list[list[int]], limit: int | None, t
 def test_a_limit_is_the_reason() -> None:
     plan = make_plan(replace(INPUTS, limit=ROWS), (), looked_up(*ALL))
     assert (plan.strategy, plan.code) == (Strategy.FULL_SCAN, Reason.LIMIT)
-    assert plan.reason == "Spark stops after 1,000,000 rows, and has read about 3.1% of the table by then"
+    assert plan.reason == "Spark stops once it has the first rows, after reading about 3.1% of the table"
     assert make_plan(replace(INPUTS, limit=99 * ROWS), (), looked_up(*ALL)).code is None
 
 
