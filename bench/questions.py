@@ -87,6 +87,7 @@ def main(rows: str, repeats: int, cores: int, only: str, json_file: Path | None)
     with Console(stderr=True).status("starting Spark") as status:
         spark = _session(cores)
         made = shop.make(spark, int(float(rows)), lambda what: status.update(f"making {what}"))
+        shop.index(spark, lambda what: status.update(f"building {what}"))
         chosen = [one for one in questions(made) if only in one.kind or only in one.about]
         load = os.getloadavg()[0]
         found = measure(spark, chosen, repeats, status)

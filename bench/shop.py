@@ -51,7 +51,7 @@ def invoice(order: int) -> str:
 
 
 def make(spark: SparkSession, orders: int, progress: Callable[[str], None] = lambda done: None) -> Sizes:
-    """Create and fill the tables and the view in the current database, then create the indexes."""
+    """Create and fill the tables and the view in the current database."""
     rows = sizes(orders)
     for name, statements in {
         "orders": _orders(rows),
@@ -63,10 +63,14 @@ def make(spark: SparkSession, orders: int, progress: Callable[[str], None] = lam
         progress(name)
         for statement in statements:
             spark.sql(statement)
+    return rows
+
+
+def index(spark: SparkSession, progress: Callable[[str], None] = lambda done: None) -> None:
+    """Create the indexes."""
     for table, columns in INDEXED.items():
         progress(f"indexes of {table}")
         hive_bitmap.build(spark, table, list(columns))
-    return rows
 
 
 def _orders(rows: Sizes) -> list[str]:
