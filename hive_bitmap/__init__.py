@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hive_bitmap.core.memory_budget import CacheUse, caches
     from hive_bitmap.core.planning.plan import Plan
     from hive_bitmap.spark.advising.advise import advise
-    from hive_bitmap.spark.advising.proposals import Advice, LeftOutIndex, Proposal, UnusedIndex
+    from hive_bitmap.spark.advising.proposals import Advice, LeftOut, Proposal, UnusedIndex
     from hive_bitmap.spark.building.build import BuildReport, build, rebuild, refresh
     from hive_bitmap.spark.building.preview import Preview, preview
     from hive_bitmap.spark.catalyst.enabling import disable, enable, refreshed
@@ -45,7 +45,7 @@ _HOMES = {
     "Estimate": "spark.estimating.estimate",
     "Explanation": "spark.catalyst.explanation",
     "IndexStatus": "spark.maintaining.show",
-    "LeftOutIndex": "spark.advising.proposals",
+    "LeftOut": "spark.advising.proposals",
     "Leftover": "spark.maintaining.clean",
     "Plan": "core.planning.plan",
     "Preview": "spark.building.preview",
@@ -88,7 +88,7 @@ __all__ = [
     "Estimate",
     "Explanation",
     "IndexStatus",
-    "LeftOutIndex",
+    "LeftOut",
     "Leftover",
     "Plan",
     "Preview",

@@ -27,7 +27,7 @@ PROPOSAL_FIELDS = (
 )
 LEFT_OUT_FIELDS = (
     Field("table", "table"),
-    Field("columns", "left out", lambda columns: named([columns])),
+    Field("columns", "left out", named),
     Field("why", "why"),
 )
 UNUSED_FIELDS = (
@@ -49,9 +49,16 @@ UNUSED_FIELDS = (
 @click.option(
     "--limit", type=click.IntRange(min=1), default=10, show_default=True, help="Propose at most so many indexes."
 )
+@click.option(
+    "--times",
+    type=click.IntRange(min=1),
+    default=30,
+    show_default=True,
+    help="Expect each query so many times as often as it was seen.",
+)
 @format_option
 @click.pass_obj
-def advise(endpoint: Endpoint, table: str | None, file: str | None, limit: int, format_: str) -> None:
+def advise(endpoint: Endpoint, table: str | None, file: str | None, limit: int, times: int, format_: str) -> None:
     """Propose a set of indexes for the queries so far, and name indexes that none has used.
 
     The queries are those in FILE, or those that this very process has planned. With TABLE, only its queries and indexes
@@ -65,7 +72,7 @@ def advise(endpoint: Endpoint, table: str | None, file: str | None, limit: int, 
     from hive_bitmap.spark.advising.advise import advise as run
 
     with endpoint.session() as spark:
-        found = run(spark, file=file, table=table, limit=limit)
+        found = run(spark, file=file, table=table, limit=limit, times=times)
     if format_ == "json":
         sys.stdout.write(json.dumps(asdict(found), ensure_ascii=False, indent=2) + "\n")
         return

@@ -21,7 +21,7 @@ def test_it_prints_a_set_and_unused_indexes(
     spark: SparkSession, database: str, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def build_takes(*given: Any, **options: Any) -> list[Estimate]:
-        return [replace(one, seconds=1.0 if one.columns == ("r",) else 0.001) for one in estimate(*given, **options)]
+        return [replace(one, seconds=1000.0 if one.columns == ("r",) else 0.001) for one in estimate(*given, **options)]
 
     monkeypatch.setattr("hive_bitmap.spark.advising.advise.estimate", build_takes)
     columns = "int(id / 1000) AS day, int(id % 7) AS k, rand() AS r"
@@ -49,7 +49,7 @@ def test_it_prints_a_set_and_unused_indexes(
     found = json.loads(out)
     assert status == 0 and found["queries"] == 2
     assert [one["columns"] for one in found["proposals"]] == [[["day"]]]
-    assert [one["columns"] for one in found["left_out"]] == [["r"]]
+    assert [one["columns"] for one in found["left_out"]] == [[["r"]]]
     assert [one["index"] for one in found["unused"]] == ["k"]
 
 
@@ -59,6 +59,7 @@ def test_it_prints_a_set_and_unused_indexes(
         (["nonsense"], 1, "nonsense"),
         (["--file", "/no/such/file"], 1, "there is no file /no/such/file"),
         (["--limit", "0"], 2, "--limit"),
+        (["--times", "0"], 2, "--times"),
     ],
 )
 def test_errors(spark: SparkSession, database: str, run: Run, arguments: list[str], status: int, said: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ from hive_bitmap.spark.advising import observed
 from hive_bitmap.spark.advising.gains import TableFigures
 from hive_bitmap.spark.advising.index_set import PossibleIndex, Step, UnchosenIndex, Workload, choose
 from hive_bitmap.spark.advising.observed import Observed, Shape, Tally
-from hive_bitmap.spark.advising.proposals import Advice, LeftOutIndex, Proposal, UnusedIndex, named
+from hive_bitmap.spark.advising.proposals import Advice, LeftOut, Proposal, UnusedIndex, named
 from hive_bitmap.spark.advising.useful_columns import Columns, useful_sets
 from hive_bitmap.spark.catalyst.jvm_bridge import bridge
 from hive_bitmap.spark.estimating.estimate import Estimate, estimate
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 UNKNOWN_BYTES = 1 << 40  # of a query whose bytes Spark does not know without listing files: rather many
 MOST_ESTIMATED = 2  # indexes that are estimated for each one that the set may have
-MOST_LEFT_OUT = 20  # indexes that are named with the reason why they are not proposed
+MOST_LEFT_OUT = 10  # reasons why indexes are not proposed
 NOTHING_SEEN = (
     "no query has been seen: enable indexes (hive_bitmap.enable), run your queries in the same application and ask "
     "again there, or name the file that a server with spark.hive_bitmap.advice_file writes"
@@ -64,19 +64,25 @@ class _Considered:
 
 
 def advise(
-    spark: SparkSession, *, file: str | os.PathLike[str] | None = None, table: str | None = None, limit: int = 10
+    spark: SparkSession,
+    *,
+    file: str | os.PathLike[str] | None = None,
+    table: str | None = None,
+    limit: int = 10,
+    times: int = 30,
 ) -> Advice:
     """Propose a set of indexes for the queries so far, and name the indexes that none of them used.
 
     The queries are those of all sessions of this application, or those in a `file` that servers with the setting
     `spark.hive_bitmap.advice_file` append to. With `table`, only its queries and indexes count. The set has at most
-    `limit` indexes, chosen one step after the other: always what saves most beside those before, and more than its
-    build takes. Twice as many indexes are considered and estimated from a sample of the table's blocks: those whose
-    queries read most. Raises NotFound for a file or table that does not exist, and Unsupported on a Spark Connect
-    client without a file.
+    `limit` indexes, chosen one step after the other: always what saves most beside those before, as long as its builds
+    take less than it saves if each query comes `times` as often as it was seen. Twice as many indexes are considered
+    and estimated from a sample of the table's blocks. Raises NotFound for a file or table that does not exist, and
+    Unsupported on a Spark Connect client without a file.
     """
-    if limit < 1:
-        raise InvalidProperty(f"the number of indexes is at least 1, not {limit}")
+    for name, number in {"indexes": limit, "times": times}.items():
+        if number < 1:
+            raise InvalidProperty(f"the number of {name} is at least 1, not {number}")
     wanted = None if table is None else metastore.describe(spark, table).full_name
     seen = _seen(spark, file)
     shapes = {s: tally for s, tally in seen.shapes.items() if wanted in (None, s.full_table)}
@@ -85,9 +91,9 @@ def advise(
         nothing = NOTHING_SEEN if wanted is None else f"no query of {wanted} has been seen"
         return Advice(queries=0, since=seen.since, notes=(*notes, nothing))
     queried = _tables(spark, shapes, notes)
-    proposals, left_out = _chosen(spark, queried, limit, notes)
-    if len(left_out) > MOST_LEFT_OUT:
-        notes.append(f"{len(left_out) - MOST_LEFT_OUT:,} more indexes were left out")
+    proposals, left_out = _chosen(spark, queried, limit, times, notes)
+    if more := sum(len(one.columns) for one in left_out[MOST_LEFT_OUT:]):
+        notes.append(f"{more:,} more indexes were left out")
     return Advice(
         queries=sum(tally.queries + tally.served for tally in shapes.values()),
         since=seen.since,
@@ -135,18 +141,18 @@ def _tables(spark: SparkSession, shapes: Mapping[Shape, Tally], notes: list[str]
 
 
 def _chosen(
-    spark: SparkSession, tables: Sequence[_TableQueries], limit: int, notes: list[str]
-) -> tuple[list[Proposal], list[LeftOutIndex]]:
+    spark: SparkSession, tables: Sequence[_TableQueries], limit: int, times: int, notes: list[str]
+) -> tuple[list[Proposal], list[LeftOut]]:
     """Return the proposed set, and what was left out of it."""
-    left_out: list[LeftOutIndex] = []
-    considered = [(one, table) for table in tables for one in _considered(table, left_out)]
-    considered.sort(key=lambda pair: (-pair[0].bytes, pair[0].definition.full_table, sorted(pair[0].columns)))
+    impossible: list[tuple[str, tuple[str, ...], str]] = []
+    considered = [(one, table) for table in tables for one in _considered(table, impossible)]
+    considered.sort(
+        key=lambda pair: (len(pair[0].columns), -pair[0].bytes, pair[0].definition.full_table, pair[0].definition.name)
+    )
+    most = limit * MOST_ESTIMATED
     estimated: defaultdict[str, list[_Considered]] = defaultdict(list)
-    for one, table in considered[: limit * MOST_ESTIMATED]:
+    for one, table in considered[:most]:
         estimated[table.base.full_name].append(one)
-    for one, table in considered[limit * MOST_ESTIMATED :]:
-        why = f"not estimated: the queries of {limit * MOST_ESTIMATED} other indexes read more"
-        left_out.append(LeftOutIndex(table=table.base.full_name, columns=one.definition.column_names, why=why))
     workloads: list[Workload] = []
     definitions: dict[tuple[str, Columns], Definition] = {}
     for table in tables:
@@ -161,14 +167,25 @@ def _chosen(
             continue
         workloads.append(_workload(spark, table, dict(zip((one.columns for one in mine), estimates, strict=True))))
         definitions |= {(table.base.full_name, one.columns): one.definition for one in mine}
-    steps, others = choose(workloads, limit)
-    proposals = [_proposal(step, definitions) for step in steps]
-    not_chosen = [_left_out(one, definitions, limit) for one in others]
-    return proposals, [*not_chosen, *left_out]
+    steps, others = choose(workloads, limit, times)
+    reasons = [_reason(one, definitions, limit, times) for one in others] + impossible
+    for one, table in considered[most:]:
+        why = f"not estimated: of all indexes, the {most} of fewest columns are, and whose queries read most"
+        reasons.append((table.base.full_name, one.definition.column_names, why))
+    return [_proposal(step, definitions) for step in steps], list(_by_reason(reasons))
 
 
-def _considered(table: _TableQueries, left_out: list[LeftOutIndex]) -> Iterator[_Considered]:
-    """Yield the indexes that could serve queries of a table; those that cannot be created are added to `left_out`."""
+def _by_reason(reasons: Iterable[tuple[str, tuple[str, ...], str]]) -> Iterator[LeftOut]:
+    """Put together what was left out of the same table for the same reason."""
+    found: defaultdict[tuple[str, str], list[tuple[str, ...]]] = defaultdict(list)
+    for table, columns, why in reasons:
+        found[table, why].append(columns)
+    for (table, why), indexes in found.items():
+        yield LeftOut(table=table, columns=tuple(indexes), why=why)
+
+
+def _considered(table: _TableQueries, impossible: list[tuple[str, tuple[str, ...], str]]) -> Iterator[_Considered]:
+    """Yield the indexes that could serve queries of a table; those that cannot be created are added to `impossible`."""
     read: defaultdict[Columns, int] = defaultdict(int)
     for shape, tally in table.shapes.items():
         sets = useful_sets(shape, table.indexed) if tally.queries > 0 else set()
@@ -184,7 +201,7 @@ def _considered(table: _TableQueries, left_out: list[LeftOutIndex]) -> Iterator[
             why = f"the table has another index of the name {definition.name}"
         except HiveBitmapError as e:  # of a type that cannot be a key, or of a table that has changed since
             why = f"it cannot be created: {e}"
-        left_out.append(LeftOutIndex(table=table.base.full_name, columns=tuple(sorted(columns)), why=why))
+        impossible.append((table.base.full_name, tuple(sorted(columns)), why))
 
 
 def _workload(spark: SparkSession, table: _TableQueries, estimates: Mapping[Columns, Estimate]) -> Workload:
@@ -230,25 +247,30 @@ def _proposal(step: Step, definitions: Mapping[tuple[str, Columns], Definition])
         queries=step.queries,
         bytes_saved=step.gain.bytes,
         seconds_saved=step.gain.seconds,
-        index_bytes=sum(step.workload.possible[columns].figures.index_bytes for columns in step.indexes),
+        index_bytes=step.index_bytes,
         build_seconds=step.build_seconds,
         statements=tuple(map(_statement, created)),
     )
 
 
-def _left_out(one: UnchosenIndex, definitions: Mapping[tuple[str, Columns], Definition], limit: int) -> LeftOutIndex:
+def _reason(
+    one: UnchosenIndex, definitions: Mapping[tuple[str, Columns], Definition], limit: int, times: int
+) -> tuple[str, tuple[str, ...], str]:
+    """Return the table and the columns of an index that was not chosen, and why not."""
     step, table = one.step, one.step.workload.table
     others = [definitions[table, columns].column_names for columns in step.sorted_indexes if columns != one.columns]
-    saves = f"it would save {seconds(step.gain.seconds)}" + (f" together with {named(others)}" if others else "")
-    if one.over_limit:
+    saves = f"it would save {seconds(step.gain.seconds)} more" + (f", together with {named(others)}" if others else "")
+    if step.worth_it:
         why = f"{saves}, but the set is limited to {limit}"
+    elif step.gain.seconds * times > step.build_seconds:
+        why = f"{saves}, little beside the proposed indexes"
     elif step.gain.seconds > 0:
-        why = f"{saves}, and its build takes {seconds(step.build_seconds)}"
+        why = f"{saves}, and takes {seconds(step.build_seconds)} to build, more than {times} times that"
     elif one.alone.seconds > 0:
         why = "the proposed indexes save its queries as much"
     else:
         why = "Spark alone is as quick: its queries select too many blocks, read too little or have too many keys"
-    return LeftOutIndex(table=table, columns=definitions[table, one.columns].column_names, why=why)
+    return table, definitions[table, one.columns].column_names, why
 
 
 def _spread_of_values(told: Estimate) -> Spread | None:

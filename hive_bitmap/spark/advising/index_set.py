@@ -1,8 +1,9 @@
-"""Choose a set of indexes greedily: always the step that saves most, until none saves more than it costs. No Spark.
+"""Choose a set of indexes greedily: always the step that saves most, as long as a step is worth it. No Spark.
 
 A step is an index, or several that only together answer a query. What it saves is what the queries gain more with it,
-beside the indexes that exist and those of the steps before; of several indexes, the share of each is compared. It
-costs the seconds of its build. Of two indexes that would narrow the same scan, only the better one counts.
+beside the indexes that exist and those of the steps before. Of steps that save about as much the smallest is taken. A
+step is worth it if it saves more time than its builds take, and not little beside what the set saves already. Of two
+indexes that would narrow the same scan, only the better one counts.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ from hive_bitmap.spark.advising.useful_columns import (
     needed,
     parts,
 )
+
+ABOUT = 0.9  # of what another step saves is about as much
+LITTLE = 0.05  # of what the set of a table saves: another index is not worth less
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,18 +101,22 @@ def _worth(gain: Gain) -> tuple[float, int]:
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """Indexes that are created together, the queries that gain more with them, and how much more."""
+    """Indexes that are created together, the queries that gain more with them, and how much more.
+
+    `worth_it` says whether that pays for the builds, and is not little beside what the set saves without them.
+    """
 
     workload: Workload
     indexes: IndexSet
     queries: int
     gain: Gain
     build_seconds: float
+    worth_it: bool
 
     @property
-    def net(self) -> float:
-        """Seconds that the step saves beyond those of its builds."""
-        return self.gain.seconds - self.build_seconds
+    def index_bytes(self) -> int:
+        """The size of the indexes."""
+        return sum(self.workload.possible[columns].figures.index_bytes for columns in self.indexes)
 
     @property
     def sorted_indexes(self) -> list[Columns]:
@@ -117,10 +125,9 @@ class Step:
 
     @property
     def rank(self) -> tuple[object, ...]:
-        """What sorts the steps that save most per index first, always alike: build times, which vary, do not count."""
+        """What sorts the steps that save most first, and equal ones always alike."""
         names = [sorted(columns) for columns in self.sorted_indexes]
-        number = len(self.indexes)
-        return -self.gain.seconds / number, -self.gain.bytes / number, self.workload.table, names
+        return -self.gain.seconds, -self.gain.bytes, self.index_bytes, self.workload.table, names
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,34 +135,33 @@ class UnchosenIndex:
     """A possible index that was not chosen.
 
     `step` is the best step with it after those that were chosen; `alone` is what the best step with it would save if
-    none was. `over_limit` if only the limit kept it out.
+    none was.
     """
 
     columns: Columns
     step: Step
     alone: Gain
-    over_limit: bool
 
 
-def choose(workloads: Sequence[Workload], limit: int) -> tuple[list[Step], list[UnchosenIndex]]:
+def choose(workloads: Sequence[Workload], limit: int, times: int) -> tuple[list[Step], list[UnchosenIndex]]:
     """Return the steps to take, in their order, and the possible indexes that are left out of the set.
 
-    The set has at most `limit` indexes.
+    The set has at most `limit` indexes. Each query is expected `times` as often as it was seen.
     """
     chosen: list[Step] = []
     have: dict[str, IndexSet] = {one.table: frozenset() for one in workloads}
-    first_steps = {one.table: list(_steps(one, frozenset())) for one in workloads}
+    first_steps = {one.table: list(_steps(one, frozenset(), times)) for one in workloads}
     next_steps = dict(first_steps)
     while True:
         room = limit - sum(map(len, have.values()))
-        steps = [step for steps in next_steps.values() for step in steps if step.net > 0 and len(step.indexes) <= room]
+        steps = [step for steps in next_steps.values() for step in steps if step.worth_it and len(step.indexes) <= room]
         if not steps:
             break
-        best = min(steps, key=lambda step: step.rank)
+        best = _best(steps)
         chosen.append(best)
         table = best.workload.table
         have[table] |= best.indexes
-        next_steps[table] = list(_steps(best.workload, have[table]))
+        next_steps[table] = list(_steps(best.workload, have[table], times))
     left_out = [
         one
         for each in workloads
@@ -164,9 +170,19 @@ def choose(workloads: Sequence[Workload], limit: int) -> tuple[list[Step], list[
     return chosen, sorted(left_out, key=lambda one: (*one.step.rank, sorted(one.columns)))
 
 
-def _steps(workload: Workload, have: IndexSet) -> Iterator[Step]:
+def _best(steps: Sequence[Step]) -> Step:
+    """Return the smallest of the steps that save about most, or the best part of it if a part is a step, too."""
+    most = max(step.gain.seconds for step in steps)
+    alike = [step for step in steps if step.gain.seconds >= ABOUT * most]
+    best = min(alike, key=lambda step: (step.index_bytes, *step.rank))
+    parts_of_it = [step for step in steps if step.workload is best.workload and step.indexes < best.indexes]
+    return _best(parts_of_it) if parts_of_it else best
+
+
+def _steps(workload: Workload, have: IndexSet, times: int) -> Iterator[Step]:
     """Yield what could be added to the indexes chosen so far, each set once."""
     before = {shape: workload.gain(shape, have) for shape in workload.shapes}
+    saved_before = math.fsum(one.seconds for one in before.values())
     for indexes in {indexes - have for indexes in workload.sets} - {frozenset()}:
         queries, saved, seconds = 0, 0, 0.0
         for shape, tally in workload.shapes.items():
@@ -175,12 +191,14 @@ def _steps(workload: Workload, have: IndexSet) -> Iterator[Step]:
                 queries += tally.queries
                 saved += max(more.bytes - before[shape].bytes, 0)
                 seconds += more.seconds - before[shape].seconds
+        build = workload.build_seconds(indexes)
         yield Step(
             workload=workload,
             indexes=indexes,
             queries=queries,
             gain=Gain(saved, seconds),
-            build_seconds=workload.build_seconds(indexes),
+            build_seconds=build,
+            worth_it=seconds * times > build and seconds >= LITTLE * saved_before,
         )
 
 
@@ -192,4 +210,4 @@ def _left_out(left: Collection[Columns], first: Sequence[Step], last: Sequence[S
             for steps in (first, last)
         )
         if alone is not None and step is not None:
-            yield UnchosenIndex(columns=columns, step=step, alone=alone.gain, over_limit=step.net > 0)
+            yield UnchosenIndex(columns=columns, step=step, alone=alone.gain)

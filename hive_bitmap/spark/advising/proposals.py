@@ -31,11 +31,14 @@ class Proposal:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LeftOutIndex:
-    """An index that queries seem to ask for and that is not proposed, and why not, in a sentence."""
+class LeftOut:
+    """Indexes of a table that queries seem to ask for and that are not proposed, and why not, in a sentence.
+
+    `columns` has an entry for each index.
+    """
 
     table: str
-    columns: tuple[str, ...]
+    columns: tuple[tuple[str, ...], ...]
     why: str
 
 
@@ -55,13 +58,14 @@ class Advice:
     """Advice for `queries` scans that were seen `since` a time, in seconds since 1970.
 
     `proposals` are a set of indexes to create, in the order in which they were chosen: each gains what the queries gain
-    more with it. `left_out` are the other indexes that were considered. `notes` are sentences on what was not judged.
+    more with it. `left_out` are the other indexes that were considered, by reason. `notes` are sentences on what was
+    not judged.
     """
 
     queries: int
     since: float | None
     proposals: tuple[Proposal, ...] = ()
-    left_out: tuple[LeftOutIndex, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
     unused: tuple[UnusedIndex, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -72,7 +76,7 @@ class Advice:
             return ""
         seen = f"{counted(self.queries, 'scan')} seen since {time_of(self.since)}"
         if not self.proposals:
-            return f"{seen}; no further index would have saved more time than its build takes"
+            return f"{seen}; no further index is worth its build"
         saved = math.fsum(one.seconds_saved for one in self.proposals)
         cost = math.fsum(one.build_seconds for one in self.proposals)
         number = sum(len(one.columns) for one in self.proposals)
@@ -99,9 +103,9 @@ def named(columns: Sequence[Sequence[str]]) -> str:
     """Name indexes by their columns.
 
     >>> named([("day",), ("shop", "product")])
-    '(day) and (shop, product)'
+    '(day), (shop, product)'
     """
-    return " and ".join(f"({', '.join(one)})" for one in columns)
+    return ", ".join(f"({', '.join(one)})" for one in columns)
 
 
 def _lines(advice: Advice) -> Iterator[str]:
@@ -114,8 +118,8 @@ def _lines(advice: Advice) -> Iterator[str]:
             f"{seconds(one.seconds_saved)}{more}; takes {size(one.index_bytes)}, built in {seconds(one.build_seconds)}"
         )
         yield from (f"   {statement};" for statement in one.statements)
-    for index in advice.left_out:
-        yield f"left out: {index.table} {named([index.columns])}: {index.why}"
+    for left in advice.left_out:
+        yield f"left out: {left.table} {named(left.columns)}: {left.why}"
     for unused in advice.unused:
         yield (
             f"{unused.table}: no query used index {unused.index} {named([unused.columns])}, of "
@@ -150,7 +154,7 @@ def _html(advice: Advice) -> Iterator[str]:
     if advice.left_out:
         yield "<h2>Left out</h2>"
         yield from _table(
-            ("table", "index", "why"), [(one.table, named([one.columns]), one.why) for one in advice.left_out]
+            ("table", "index", "why"), [(one.table, named(one.columns), one.why) for one in advice.left_out]
         )
     if advice.unused:
         yield "<h2>Indexes that no query used</h2>"

@@ -104,15 +104,16 @@ def test_what_is_left_out_has_a_reason(tables: SparkSession, monkeypatch: pytest
     limited = of_table(tables, limit=1)
     assert limited.proposals == both.proposals[:1]
     [other] = limited.left_out
-    assert (other.columns,) == both.proposals[1].columns
+    assert other.columns == both.proposals[1].columns
     assert other.why.endswith("but the set is limited to 1")
-    assert f"left out: {limited.proposals[0].table} ({other.columns[0]}): {other.why}" in str(limited)
+    assert f"left out: {limited.proposals[0].table} ({other.columns[0][0]}): {other.why}" in str(limited)
     build_takes(monkeypatch, 1000.0)
     dear = of_table(tables)
-    assert dear.proposals == () and {one.columns for one in dear.left_out} == {("K",), ("day",)}
-    assert all(one.why.endswith("and its build takes 1000.0 s") for one in dear.left_out)
+    assert dear.proposals == () and {one.columns for one in dear.left_out} == {(("K",),), (("day",),)}
+    assert all(one.why.endswith("takes 1000.0 s to build, more than 30 times that") for one in dear.left_out)
+    assert len(of_table(tables, times=10**9).proposals) == 2
     [array] = advise(tables, table="arrays").left_out
-    assert array.columns == ("ks",) and array.why.startswith("it cannot be created: ")
+    assert array.columns == (("ks",),) and array.why.startswith("it cannot be created: ")
 
 
 def _folder(spark: SparkSession) -> str:
@@ -158,8 +159,9 @@ def test_nothing_seen_is_said(tables: SparkSession, tmp_path: Path) -> None:
     assert said.startswith("no query has been seen: enable indexes")
     with pytest.raises(NotFound):
         advise(tables, table="nonsense")
-    with pytest.raises(InvalidProperty):
-        advise(tables, limit=0)
+    for wrong in ({"limit": 0}, {"times": 0}):
+        with pytest.raises(InvalidProperty):
+            advise(tables, **wrong)
 
 
 def test_a_session_that_may_not_read_the_files_is_told(tables: SparkSession) -> None:

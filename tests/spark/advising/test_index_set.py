@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from hive_bitmap.core.columns import Column
 from hive_bitmap.spark.advising.gains import Gain, TableFigures, gain, gain_by_answers
-from hive_bitmap.spark.advising.index_set import PossibleIndex, Step, UnchosenIndex, Workload, choose
+from hive_bitmap.spark.advising.index_set import LITTLE, PossibleIndex, Step, UnchosenIndex, Workload, choose
 from hive_bitmap.spark.advising.observed import ColumnTest, Kind, Shape, Tally
 from hive_bitmap.spark.advising.useful_columns import Columns, useful_sets
 from hive_bitmap.spark.estimating.extrapolate import Spread
@@ -67,15 +67,15 @@ def written(steps: Sequence[Step]) -> list[str]:
 
 
 def reasons(left_out: Sequence[UnchosenIndex]) -> dict[str, tuple[bool, bool, bool]]:
-    """Return of each index whether it would save more, would save something alone, and is over the limit."""
+    """Return whether each index would save more, would save something alone, and only the limit keeps it out."""
     return {
-        "".join(sorted(one.columns)): (one.step.gain.seconds > 0, one.alone.seconds > 0, one.over_limit)
+        "".join(sorted(one.columns)): (one.step.gain.seconds > 0, one.alone.seconds > 0, one.step.worth_it)
         for one in left_out
     }
 
 
 def test_the_best_step_comes_first_with_what_it_saves() -> None:
-    steps, left_out = choose([workload({COUNT_BY_A: 10, COUNT_BY_G: 20})], 10)
+    steps, left_out = choose([workload({COUNT_BY_A: 10, COUNT_BY_G: 20})], 10, 1)
     assert (written(steps), left_out) == (["g", "a"], [])
     assert steps[0].queries == 20 and steps[0].gain == gain_by_answers(tally(20), TABLE, 1)
     assert steps[1].queries == 10 and steps[1].build_seconds == 1.0
@@ -84,43 +84,62 @@ def test_the_best_step_comes_first_with_what_it_saves() -> None:
 def test_a_query_that_a_step_has_served_does_not_count_for_the_next() -> None:
     """One index serves both queries; that of the other column saves less of one of them, which is gained already."""
     both = Shape("d", "t", (ColumnTest("a", Kind.EQUALITY, 1), ColumnTest("b", Kind.EQUALITY, 1)), None)
-    steps, left_out = choose([workload({both: 10, ROWS_OF_A: 10})], 10)
+    steps, left_out = choose([workload({both: 10, ROWS_OF_A: 10})], 10, 1)
     assert written(steps) == ["a"] and steps[0].queries == 20
     assert steps[0].gain.seconds == pytest.approx(gain(tally(20), TABLE, ROWS_OF_A.tests[0]).seconds)
     assert reasons(left_out) == {"b": (False, True, False)}
 
 
 def test_indexes_that_only_together_answer_are_one_step() -> None:
+    by_rows = Shape("d", "t", (ColumnTest("o", Kind.OTHER, 0),), (("g",),))
+    load = workload({by_rows: 50})
+    small = replace(load.possible[frozenset("og")], figures=replace(TABLE, index_bytes=4 * 10**6))
+    steps, left_out = choose([replace(load, possible={**load.possible, frozenset("og"): small})], 10, 1)
+    assert written(steps) == ["g o"] and steps[0].build_seconds == 2.0 and steps[0].queries == 50
+    assert reasons(left_out) == {"go": (False, True, False)}
+
+
+def test_a_step_is_taken_apart_if_a_part_saves_something() -> None:
     """Two indexes of a column each serve more queries than one of both, and only the latter is left out."""
-    steps, left_out = choose([workload({COUNT_G_WHERE_A: 50, COUNT_BY_G: 1, ROWS_OF_A: 40})], 10)
-    assert sorted(" ".join(written(steps)).split()) == ["a", "g"]
-    assert set(reasons(left_out)) == {"ag"}
-    [together], _ = choose([workload({COUNT_G_WHERE_A: 50}, figures=replace(TABLE, index_bytes=10**4))], 10)
-    assert together.build_seconds in (1.0, 2.0) and together.queries == 50
+    steps, left_out = choose([workload({COUNT_G_WHERE_A: 50, COUNT_BY_G: 20, ROWS_OF_A: 40})], 10, 1)
+    assert sorted(written(steps)) == ["a", "g"] and set(reasons(left_out)) == {"ag"}
+    assert sum(step.queries for step in steps) >= 110
+
+
+def test_of_steps_that_save_about_as_much_the_smallest_is_taken() -> None:
+    load = workload({COUNT_G_WHERE_A: 50})
+    small = replace(load.possible[frozenset("ag")], figures=replace(TABLE, index_bytes=10**5))
+    assert written(choose([replace(load, possible={**load.possible, frozenset("ag"): small})], 10, 1)[0]) == ["ag"]
+
+
+def test_an_index_that_adds_little_is_left_out() -> None:
+    steps, left_out = choose([workload({COUNT_BY_A: 1000, COUNT_BY_G: 10}, build_seconds=0.001)], 10, 1)
+    assert written(steps) == ["a"] and reasons(left_out) == {"g": (True, True, False)}
 
 
 def test_what_costs_more_than_it_saves_is_left_out() -> None:
-    steps, left_out = choose([workload({COUNT_BY_A: 10, COUNT_BY_G: 1}, build_seconds=3.0)], 10)
+    steps, left_out = choose([workload({COUNT_BY_A: 10, COUNT_BY_G: 1}, build_seconds=3.0)], 10, 1)
     assert written(steps) == ["a"] and reasons(left_out) == {"g": (True, True, False)}
-    assert choose([workload({COUNT_BY_A: 1}, build_seconds=100.0)], 10)[0] == []
+    dear = workload({COUNT_BY_A: 1}, build_seconds=50.0)
+    assert choose([dear], 10, 1)[0] == [] and written(choose([dear], 10, 1000)[0]) == ["a"]
 
 
 def test_what_saves_nothing_is_left_out() -> None:
     everywhere = replace(TABLE, key=Spread(1.0, 0.5))
-    steps, left_out = choose([workload({ROWS_OF_A: 100}, figures=everywhere)], 10)
+    steps, left_out = choose([workload({ROWS_OF_A: 100}, figures=everywhere)], 10, 1)
     assert (steps, reasons(left_out)) == ([], {"a": (False, False, False)})
 
 
 def test_the_limit_counts_indexes_of_all_tables() -> None:
     loads = [workload({COUNT_BY_A: 10}, name="d.t"), workload({COUNT_BY_G: 20}, name="d.u")]
-    steps, left_out = choose(loads, 1)
+    steps, left_out = choose(loads, 1, 1)
     assert [step.workload.table for step in steps] == ["d.u"] and reasons(left_out) == {"a": (True, True, True)}
-    assert [step.workload.table for step in choose(loads, 2)[0]] == ["d.u", "d.t"]
+    assert [step.workload.table for step in choose(loads, 2, 1)[0]] == ["d.u", "d.t"]
 
 
 def test_what_an_index_that_exists_answers_is_not_gained_again() -> None:
-    assert choose([workload({COUNT_BY_A: 10}, indexed=[frozenset("a")])], 10) == ([], [])
-    steps, _ = choose([workload({COUNT_G_WHERE_A: 50}, indexed=[frozenset("g")])], 10)
+    assert choose([workload({COUNT_BY_A: 10}, indexed=[frozenset("a")])], 10, 1) == ([], [])
+    steps, _ = choose([workload({COUNT_G_WHERE_A: 50}, indexed=[frozenset("g")])], 10, 1)
     assert written(steps) == ["a"]
 
 
@@ -139,24 +158,25 @@ shapes = st.builds(
     st.floats(0.01, 20),
     st.integers(1, 5),
     st.sampled_from([1e-6, 1e-4, 0.2]),
+    st.integers(1, 50),
 )
 def test_gains_add_up_and_no_better_step_is_left(
-    asked: dict[Shape, int], build_seconds: float, limit: int, of_rows: float
+    asked: dict[Shape, int], build_seconds: float, limit: int, of_rows: float, times: int
 ) -> None:
     load = workload(asked, build_seconds, figures=replace(TABLE, key=Spread(0.3, of_rows)))
-    steps, left_out = choose([load], limit)
+    steps, left_out = choose([load], limit, times)
     chosen = frozenset[Columns]().union(*(step.indexes for step in steps))
     assert len(chosen) == sum(len(step.indexes) for step in steps) <= limit
-    assert all(step.net > 0 and step.queries > 0 for step in steps)
+    assert all(step.gain.seconds * times > step.build_seconds and step.queries > 0 for step in steps)
     total = sum(load.gain(shape, chosen).seconds for shape in asked)
     assert sum(step.gain.seconds for step in steps) == pytest.approx(total)
     assert {one.columns for one in left_out} == load.possible.keys() - chosen
     for indexes in load.sets:
         more = sum(load.gain(shape, chosen | indexes).seconds for shape in asked) - total
         fits = len(chosen | indexes) <= limit
-        assert not fits or more <= load.build_seconds(indexes - chosen) + 1e-9
+        assert not fits or more <= max(load.build_seconds(indexes - chosen) / times, LITTLE * total) + 1e-9
     turned = dict(reversed(asked.items()))
-    again, _ = choose([workload(turned, build_seconds, figures=replace(TABLE, key=Spread(0.3, of_rows)))], limit)
+    again, _ = choose([workload(turned, build_seconds, figures=replace(TABLE, key=Spread(0.3, of_rows)))], limit, times)
     assert written(again) == written(steps)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from html import unescape
 
-from hive_bitmap.spark.advising.proposals import Advice, LeftOutIndex, Proposal, UnusedIndex
+from hive_bitmap.spark.advising.proposals import Advice, LeftOut, Proposal, UnusedIndex
 
 ADVICE = Advice(
     queries=1234,
@@ -32,7 +32,7 @@ ADVICE = Advice(
             statements=("CREATE INDEX `shop` ..", "CREATE INDEX `kind_product` .."),
         ),
     ),
-    left_out=(LeftOutIndex(table="db.sales", columns=("customer",), why="because <it> is"),),
+    left_out=(LeftOut(table="db.sales", columns=(("customer",), ("a", "b")), why="because <it> is"),),
     unused=(UnusedIndex(table="db.sales", index="old", columns=("x", "y"), index_bytes=533_000, built=None),),
     notes=("a note & more",),
 )
@@ -40,10 +40,10 @@ TEXT = """\
 1,234 scans seen since 1970-01-02T00:00:00Z; 3 indexes would have saved 8.2 s, at 1.0 MB and 3.1 s of builds
 1. db.sales (day): saves 1 query 1.0 GB and 5.2 s; takes 32.4 kB, built in 1.1 s
    CREATE INDEX `day` ..;
-2. db.sales (shop) and (kind, product): saves 1,200 queries 2.0 kB and 3.0 s more; takes 1.0 MB, built in 2.0 s
+2. db.sales (shop), (kind, product): saves 1,200 queries 2.0 kB and 3.0 s more; takes 1.0 MB, built in 2.0 s
    CREATE INDEX `shop` ..;
    CREATE INDEX `kind_product` ..;
-left out: db.sales (customer): because <it> is
+left out: db.sales (customer), (a, b): because <it> is
 db.sales: no query used index old (x, y), of 533 kB, last built -
 a note & more"""
 
@@ -51,7 +51,7 @@ a note & more"""
 def test_the_text() -> None:
     assert str(ADVICE) == TEXT
     none = Advice(queries=1, since=None)
-    assert str(none) == "1 scan seen since -; no further index would have saved more time than its build takes"
+    assert str(none) == "1 scan seen since -; no further index is worth its build"
     assert str(Advice(queries=0, since=None, notes=("nothing",))) == "nothing"
 
 
