@@ -208,3 +208,10 @@ def test_the_filter_of_stderr_drops_noise_and_nothing_else(closed: bool, passed:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stderr == passed
+
+
+@pytest.mark.parametrize("name", ["", " "])
+def test_a_warehouse_without_a_name_is_refused(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """As an unset variable of a shell gives it; the current folder would become a warehouse."""
+    assert cli.main(["--warehouse", name, "show"]) == 2
+    assert "the warehouse has no name" in capsys.readouterr().err

@@ -302,11 +302,24 @@ def _lookup(
         fingerprints=tuple(
             manifests[name].fingerprints[fresh[name][position]] for name, position in zip(known_by, files, strict=True)
         ),
-        spark_only=tuple(frozenset(name.lower() for name in names) for names in described["indirect"].to_pylist()),
+        spark_only=tuple(
+            _spark_only(partition.manifests, manifests[name].fingerprints[fresh[name][position]])
+            for name, position in zip(known_by, files, strict=True)
+        ),
         schema_crc=tuple(described["schema_crc"].to_pylist()),
         foreign=tuple(None if names is None else frozenset(names) for names in described["foreign"].to_pylist()),
         deletes=tuple(deletes) if any(deletes) else (),
     )
+
+
+def _spark_only(manifests: Mapping[str, Manifest], file: Fingerprint) -> frozenset[str]:
+    """Return the columns that only Spark may read of a file, in lower case, by all manifests that know it as it is."""
+    found: set[str] = set()
+    for manifest in manifests.values():
+        row = manifest.row_of.get(file.path)
+        if row is not None and manifest.fingerprints[row] == file:
+            found.update(name.lower() for name in manifest.spark_only[row])
+    return frozenset(found)
 
 
 def _part(

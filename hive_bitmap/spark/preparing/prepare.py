@@ -166,7 +166,13 @@ def _why_unserved(case: _Case) -> Unserved | None:
 
 
 def _snapshot(spark: SparkSession, case: _Case, known: Snapshot | None) -> Snapshot:
+    """Take what the indexes know that serve the request, and those that know which of its columns can be decoded."""
     served = {definition.name for definition in case.choice.by_column.values()}
+    if case.resolved.base.lake is None:
+        needed = {column.name.lower() for column in case.needed}
+        for one in case.resolved.indexes:
+            if not one.problem and needed.intersection(name.lower() for name in one.definition.column_names):
+                served.add(one.definition.name)
     if known is not None and known.resolved is case.resolved and served <= known.indexes:
         return known
     return snapshots.take(spark, case.resolved, [one for one in case.resolved.indexes if one.definition.name in served])

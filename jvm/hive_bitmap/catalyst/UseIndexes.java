@@ -139,8 +139,8 @@ public final class UseIndexes extends Rule<LogicalPlan> {
 
     /** Whether a query depends on which rows of a scan stand where; reports it. */
     private static boolean areRowsPlaced(Scan scan) {
-        if (scan.order != RowOrder.PLACES) return false;
-        String why = "a sample, rand() or a function like it above the scan depends on which rows stand where";
+        if (!scan.hasPlacedRows()) return false;
+        String why = "a sample, rand() or a function like it above the scan, or of what is cached, depends on which rows stand where";
         Reports.add(List.of(Reports.leftAlone(scan.table.identifier().unquotedString(), "positions", why)));
         return true;
     }

@@ -37,6 +37,11 @@ public final class NarrowedRelations {
         return format == ParquetFileFormat.class || format == OrcFileFormat.class;
     }
 
+    /** Whether a narrowed scan of it can have the partitions of Spark's own scan. */
+    static boolean keepsPartitions(Scan scan) {
+        return reads(scan) && scan.iceberg() == null && !scan.isOfDelta();
+    }
+
     /** Returns the relation, with the same expression ids, restricted to the {@link #choices} of files and blocks. */
     static LogicalPlan narrowed(Scan scan, String choices, Narrowing narrowing) {
         if (scan.iceberg() != null) return scan.iceberg().narrowed(scan.columns, choices(choices), narrowing);
