@@ -197,12 +197,17 @@ def test_help_loads_no_spark() -> None:
     assert done.stdout.endswith("False\n")
 
 
-@pytest.mark.parametrize(("closed", "passed"), [(False, "21:00:00 ERROR x: disk lost\n"), (True, "")])
-def test_the_filter_of_stderr_drops_noise_and_nothing_else(closed: bool, passed: str) -> None:
-    noise = "WARNING: Using incubator modules: jdk.incubator.vector\n21:00:00 ERROR x: disk lost\n"
+LOST, LATE = "26/11/28 21:00:00 ERROR x: disk lost\n", "26/11/28 21:00:00 WARN x: late\n"
+
+
+@pytest.mark.parametrize(
+    ("closed", "quiet", "passed"), [(False, False, LATE + LOST), (False, True, LOST), (True, False, "")]
+)
+def test_the_filter_of_stderr_drops_noise_and_nothing_else(closed: bool, quiet: bool, passed: str) -> None:
+    noise = f"WARNING: Using incubator modules: jdk.incubator.vector\n{LATE}{LOST}"
     code = (
         "import os, sys, threading\nfrom hive_bitmap.cli.stderr_filter import StderrFilter\n"
-        f"stderr_filter = StderrFilter()\nstderr_filter.closed = {closed}\n"
+        f"stderr_filter = StderrFilter(quiet={quiet})\nstderr_filter.closed = {closed}\n"
         f"with stderr_filter.applied():\n    os.write(2, {noise!r}.encode())\n"
         "[t.join() for t in threading.enumerate() if t.daemon]"
     )

@@ -268,6 +268,7 @@ public final class Question extends PythonRequest {
             ChosenStrategy chosen = ChosenStrategy.of(scan);
             if (chosen != null && !chosen.strategy().isEmpty()) one.put("strategy", chosen.strategy());
             if (!ChosenStrategy.mustPay(scan)) one.put("must_pay", false);
+            if (scan.limit != null) one.put("limit", scan.limit);
         }
         return question;
     }

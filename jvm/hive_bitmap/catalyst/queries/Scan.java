@@ -65,6 +65,8 @@ public final class Scan {
     final Map<LogicalPlan, List<InternalRow>> readFirst = new IdentityHashMap<>();
     /** The query for any row that {@code aggregate}, a count, stands for; null if the query has the aggregation itself. */
     public Existence existence;
+    /** After how many rows of the scan that satisfy the filter Spark stops reading; null if it reads all. */
+    public Integer limit;
     /** What the query sees of the order of the rows. */
     public RowOrder order = RowOrder.SEEN;
     Observation observation = Observation.NONE;
