@@ -13,6 +13,7 @@ import hive_bitmap.catalyst.queries.Existence;
 import hive_bitmap.catalyst.queries.Inference;
 import hive_bitmap.catalyst.queries.Joins;
 import hive_bitmap.catalyst.queries.LeftAlone;
+import hive_bitmap.catalyst.queries.NarrowedRelations;
 import hive_bitmap.catalyst.queries.Question;
 import hive_bitmap.catalyst.queries.Repeated;
 import hive_bitmap.catalyst.queries.Scan;
@@ -141,7 +142,7 @@ public final class UseIndexes extends Rule<LogicalPlan> {
 
     /** Whether a query depends on which rows of a scan stand where; reports it. */
     private static boolean areRowsPlaced(Scan scan) {
-        if (!scan.hasPlacedRows()) return false;
+        if (!NarrowedRelations.losesPlaces(scan)) return false;
         String why = "a sample, rand() or a function like it above the scan, or of what is cached, depends on which rows stand where";
         Reports.add(List.of(Reports.leftAlone(scan.table.identifier().unquotedString(), "positions", why)));
         return true;

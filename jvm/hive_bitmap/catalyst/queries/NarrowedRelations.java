@@ -8,6 +8,7 @@ import hive_bitmap.catalyst.reading.Narrowing;
 import hive_bitmap.catalyst.reading.SelectedFiles;
 import hive_bitmap.catalyst.reading.SelectedOrc;
 import hive_bitmap.catalyst.reading.SelectedParquet;
+import hive_bitmap.catalyst.spark.RowOrder;
 import hive_bitmap.catalyst.spark.Scala;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -37,9 +38,10 @@ public final class NarrowedRelations {
         return format == ParquetFileFormat.class || format == OrcFileFormat.class;
     }
 
-    /** Whether a narrowed scan of it can have the partitions of Spark's own scan. */
-    static boolean keepsPartitions(Scan scan) {
-        return reads(scan) && scan.iceberg() == null && !scan.isOfDelta();
+    /** Whether the query sees more of where the rows of a scan stand than a narrowed scan can keep. */
+    public static boolean losesPlaces(Scan scan) {
+        boolean keepsPartitions = reads(scan) && scan.iceberg() == null && !scan.isOfDelta();
+        return scan.order == RowOrder.PLACES || scan.order == RowOrder.PARTITIONS && !keepsPartitions;
     }
 
     /** Returns the relation, with the same expression ids, restricted to the {@link #choices} of files and blocks. */

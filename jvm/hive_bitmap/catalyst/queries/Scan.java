@@ -316,11 +316,6 @@ public final class Scan {
         return Scala.list(DataSourceUtils.getPartitionFiltersAndDataFilters(files().partitionSchema(), Scala.seq(tested))._1());
     }
 
-    /** Whether the query sees more of where rows stand than a narrowed scan can keep. */
-    public boolean hasPlacedRows() {
-        return order == RowOrder.PLACES || order == RowOrder.PARTITIONS && !NarrowedRelations.keepsPartitions(this);
-    }
-
     /**
      * Returns the size of the largest splits of Spark's own scan, by which it orders its rows; 0 if it orders them otherwise, or reads
      * files of other partitions than those of the listing, or if its partitions are seen, too: only Spark's reader has these.
