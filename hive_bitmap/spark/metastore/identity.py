@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import os
 import socket
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -17,7 +15,6 @@ if TYPE_CHECKING:
 
 URIS, DATABASE = "hive.metastore.uris", "javax.jdo.option.ConnectionURL"
 DEFAULT_DATABASE = "jdbc:derby:;databaseName=metastore_db;create=true"  # Hive's, in the folder in which the JVM runs
-DERBY_FILE = "service.properties"  # written when a database is created
 HEX_DIGITS = 32
 _LOOPBACK = ("localhost", "127.", "[::1]", "0.0.0.0")
 
@@ -58,19 +55,8 @@ def _of_database(url: str, folder: str) -> list[str]:
         path = named.get("databaseName") or url.removeprefix("jdbc:derby:").partition(";")[0]
         if path.startswith("memory:") or not path or not (path.startswith("/") or folder):
             return []
-        return _of_derby(path if path.startswith("/") else f"{folder}/{path}")
+        return [f"derby {socket.gethostname()} {path if path.startswith('/') else f'{folder}/{path}'}"]
     return [_with_host(url)] if url else []
-
-
-def _of_derby(folder: str) -> list[str]:
-    """Return the addresses of an embedded database: the host and its folder, and the folder with the inode of a file.
-
-    A container has another host name each time, and a restored backup another inode. A copy elsewhere has both.
-    """
-    found = [f"derby {socket.gethostname()} {folder}"]
-    with contextlib.suppress(OSError):  # no database yet, or one of another machine
-        found.append(f"derby {os.stat(os.path.join(folder, DERBY_FILE)).st_ino} {folder}")
-    return found
 
 
 def _with_host(address: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -50,24 +49,5 @@ def test_databases(url: str, folder: str, address: list[str]) -> None:
     assert identity._of_database(url, folder) == address
 
 
-def test_an_embedded_database_is_known_by_its_host_or_its_inode(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A container has a new host name at each start, a restored backup has new inodes; a copy elsewhere has both."""
-    file = tmp_path / "m" / identity.DERBY_FILE
-
-    def id_now(host: str) -> str:
-        monkeypatch.setattr(identity.socket, "gethostname", lambda: host)
-        return ",".join(identity._of_database(f"jdbc:derby:{tmp_path}/m", ""))
-
-    file.parent.mkdir()
-    file.touch()
-    before = id_now("a")
-    assert may_be_same(before, id_now("b"))
-    file.rename(tmp_path / "old")
-    file.touch()
-    assert may_be_same(before, id_now("a")) and not may_be_same(before, id_now("b"))
-
-
 def test_a_session_of_a_derby_metastore_has_an_id(spark: SparkSession) -> None:
-    assert [len(one) for one in identity.metastore_id(spark).split(",")] == [identity.HEX_DIGITS] * 2
+    assert len(identity.metastore_id(spark)) == identity.HEX_DIGITS
