@@ -194,6 +194,9 @@ CACHED = {
     "exchanged": "SELECT /*+ REPARTITION(5) */ * FROM t WHERE k IN (3, 5)",
     "united": "SELECT * FROM t WHERE k = 99 UNION ALL SELECT * FROM t WHERE k = 3",
     "joined": "SELECT t.* FROM t JOIN (SELECT 3 AS k, id % 2 = 1 AS odd FROM t WHERE k = 99) USING (k)",
+    "grouped": "SELECT k AS id, count(*) n FROM t WHERE k < 30 GROUP BY k",
+    "distinct": "SELECT DISTINCT k AS id FROM t",
+    "counted": "SELECT count(*) AS id FROM t WHERE k = 3",
     "of a subquery": "SELECT * FROM t WHERE id % 2 = 0 AND k IN (SELECT k FROM t WHERE s = '3' AND k < 2)",
 }
 
@@ -225,3 +228,16 @@ def test_what_is_cached_is_narrowed(spark: SparkSession, table: SplitTable) -> N
         plan = str(kept._jdf.queryExecution().executedPlan())
         kept.unpersist(blocking=True)
     assert plan.index("InMemoryRelation") < plan.index("NarrowedScan")
+
+
+def test_what_is_cached_has_the_size_of_its_table(spark: SparkSession, table: SplitTable) -> None:
+    """Until it is computed, Spark joins it by that size."""
+
+    def size(strategy: str | None) -> str:
+        with under(spark, OFF) if strategy is None else indexed(spark, strategy):
+            kept = spark.sql("SELECT id, pad FROM t WHERE k = 3").cache()
+            found = str(kept._jdf.queryExecution().withCachedData().stats().sizeInBytes())
+            kept.unpersist(blocking=True)
+            return found
+
+    assert size(None) == size("blocks") == size("files")

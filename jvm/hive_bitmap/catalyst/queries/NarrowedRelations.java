@@ -66,10 +66,13 @@ public final class NarrowedRelations {
                 files.sparkSession()));
     }
 
-    /** Copies the relation of a scan with other files, and with their size in its statistics, if it has any: Spark prefers these. */
+    /**
+     * Copies the relation of a scan with other files, and with their size in its statistics, if it has any: Spark prefers these. What
+     * is cached keeps its size, by which Spark joins it with others.
+     */
     private static LogicalRelation withFiles(Scan scan, HadoopFsRelation narrowed) {
-        long bytes = narrowed.location().sizeInBytes();
-        CatalogTable table = scan.table.stats().isEmpty() ? scan.table : FileRelations.sized(scan.table, bytes);
+        boolean keepsSize = scan.table.stats().isEmpty() || scan.order == RowOrder.PARTITIONS;
+        CatalogTable table = keepsSize ? scan.table : FileRelations.sized(scan.table, narrowed.location().sizeInBytes());
         return FileRelations.copied((LogicalRelation) scan.relation, narrowed, Option.apply(table));
     }
 

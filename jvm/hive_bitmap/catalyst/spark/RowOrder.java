@@ -57,6 +57,11 @@ public enum RowOrder {
         return (LogicalPlan) query.transformDownWithSubqueries(Scala.replacing(RowOrder::replaced));
     }
 
+    /** Whether rows of an aggregation may come from elsewhere than its tasks: groups of what is cached may not, a single row may. */
+    public boolean lets(Aggregate aggregate) {
+        return this != PARTITIONS || Scala.list(aggregate.groupingExpressions()).isEmpty();
+    }
+
     /** Keeps which plan another one replaces in a query. */
     public static void keep(LogicalPlan replaced, LogicalPlan by) {
         by.setTagValue(REPLACED, replaced);
@@ -89,9 +94,8 @@ public enum RowOrder {
 
     /** Returns what is seen below an operator of a plan that is cached. How Spark joins depends on sizes, so joins are not listed. */
     private static RowOrder belowKept(LogicalPlan operator) {
-        if (operator instanceof Aggregate || operator instanceof Distinct) return UNSEEN;
         boolean passes = operator instanceof Filter || operator instanceof Project || operator instanceof Sort
-                || operator instanceof RepartitionOperation;
+                || operator instanceof Aggregate || operator instanceof Distinct || operator instanceof RepartitionOperation;
         return passes ? PARTITIONS : PLACES;
     }
 
