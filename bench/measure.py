@@ -156,10 +156,12 @@ class Results:
     memory: Mapping[str, Mapping[str, int]]
 
 
-def race(contenders: Mapping[str, Contender], repeats: int, digest: Callable[[Any], Any]) -> Race:
-    """Let the contenders take turns, WARM_UPS that are not timed and `repeats` that are."""
+def race(
+    contenders: Mapping[str, Contender], repeats: int, digest: Callable[[Any], Any], warm_ups: int = WARM_UPS
+) -> Race:
+    """Let the contenders take turns, `warm_ups` that are not timed and `repeats` that are."""
     answers = {name: digest(_timed(contender)[1]) for name, contender in contenders.items()}
-    for _ in range(WARM_UPS - 1):
+    for _ in range(warm_ups - 1):
         for contender in contenders.values():
             _timed(contender)
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
@@ -174,7 +176,7 @@ def build(spark: SparkSession, column: str, repeats: int) -> Built:
     """Build an index of one column against `SELECT k, count(*) GROUP BY k`, and leave none behind."""
     contenders = {
         SPARK: Contender(
-            lambda: spark.sql(f"SELECT {column}, count(*) FROM {TABLE} GROUP BY {column}").collect(), _without(spark)
+            lambda: spark.sql(f"SELECT {column}, count(*) FROM {TABLE} GROUP BY {column}").collect(), without(spark)
         ),
         OURS: Contender(lambda: hive_bitmap.build(spark, TABLE, [column]), lambda: _drop(spark, [column])),
     }
@@ -239,9 +241,9 @@ def ask_count(
     """COUNT(*) of a predicate, by our function and by plain Spark. DuckDB is not asked about copies."""
     where = question.predicate
     contenders = {
-        SPARK: Contender(lambda: _spark(spark, table, where).count(), _without(spark)),
-        OURS: Contender(lambda: hive_bitmap.count(spark, table, where), _by_index(spark)),
-        PLAIN: Contender(lambda: _spark(spark, table, where).count(), _by_index(spark)),
+        SPARK: Contender(lambda: _spark(spark, table, where).count(), without(spark)),
+        OURS: Contender(lambda: hive_bitmap.count(spark, table, where), by_index(spark)),
+        PLAIN: Contender(lambda: _spark(spark, table, where).count(), by_index(spark)),
     }
     if table == TABLE:
         sql = f"SELECT count(*) FROM {TABLE} WHERE {where}"
@@ -261,10 +263,10 @@ def ask_fetch(
     where = question.predicate
     read: Callable[[DataFrame], Any] = _drained if question.drained else _brought
     contenders = {
-        SPARK: Contender(lambda: read(_spark(spark, table, where)), _without(spark)),
-        OURS: Contender(lambda: read(_spark(spark, table, where)), _by_index(spark)),
-        NATIVE: Contender(lambda: read(_spark(spark, table, where)), _by_index(spark, "blocks")),
-        TASKS: Contender(lambda: read(_spark(spark, table, where)), _by_index(spark, "rows")),
+        SPARK: Contender(lambda: read(_spark(spark, table, where)), without(spark)),
+        OURS: Contender(lambda: read(_spark(spark, table, where)), by_index(spark)),
+        NATIVE: Contender(lambda: read(_spark(spark, table, where)), by_index(spark, "blocks")),
+        TASKS: Contender(lambda: read(_spark(spark, table, where)), by_index(spark, "rows")),
     }
     if table == TABLE and not question.drained:
         sql = f"SELECT * FROM {TABLE} WHERE {where}"
@@ -276,8 +278,8 @@ def ask_fetch(
 def ask_grouped(spark: SparkSession, duck: duckdb.DuckDBPyConnection, sql: str, repeats: int) -> Grouped:
     """A query as it is typed, its rows collected."""
     contenders = {
-        SPARK: Contender(lambda: spark.sql(sql).collect(), _without(spark)),
-        OURS: Contender(lambda: spark.sql(sql).collect(), _by_index(spark)),
+        SPARK: Contender(lambda: spark.sql(sql).collect(), without(spark)),
+        OURS: Contender(lambda: spark.sql(sql).collect(), by_index(spark)),
         DUCKDB: Contender(lambda: duck.execute(sql).fetchall()),
     }
     finished = race(contenders, repeats, lambda rows: tuple(sorted(map(tuple, rows))))
@@ -287,8 +289,8 @@ def ask_grouped(spark: SparkSession, duck: duckdb.DuckDBPyConnection, sql: str, 
 def overhead(spark: SparkSession, about: str, sql: str, repeats: int) -> Overhead:
     """What the rule adds to a query that it cannot help; of so many short turns that noise evens out."""
     contenders = {
-        SPARK: Contender(lambda: _planned(spark, sql), _without(spark)),
-        OURS: Contender(lambda: _planned(spark, sql), _by_index(spark)),
+        SPARK: Contender(lambda: _planned(spark, sql), without(spark)),
+        OURS: Contender(lambda: _planned(spark, sql), by_index(spark)),
     }
     return Overhead(about, sql, race(contenders, 4 * repeats, lambda schema: schema.json()))
 
@@ -300,12 +302,12 @@ def _planned(spark: SparkSession, sql: str) -> Any:
     return frame.schema
 
 
-def _without(spark: SparkSession) -> Callable[[], object]:
+def without(spark: SparkSession) -> Callable[[], object]:
     """What has Spark answer by itself."""
     return lambda: spark.conf.set("hive_bitmap.enabled", "false")
 
 
-def _by_index(spark: SparkSession, strategy: str = "") -> Callable[[], object]:
+def by_index(spark: SparkSession, strategy: str = "") -> Callable[[], object]:
     """What lets plans use indexes, by cost or by a strategy."""
 
     def settings() -> None:
@@ -352,7 +354,7 @@ def _multiset_in_spark(frame: DataFrame) -> tuple[int, int]:
 
 def _plan(spark: SparkSession, table: str, where: str, *, count: bool = False) -> Plan:
     """The plan by cost, whichever contender's settings are left in the session."""
-    _by_index(spark)()
+    by_index(spark)()
     return hive_bitmap.plan(spark, table, where, count=count)
 
 

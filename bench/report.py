@@ -31,6 +31,11 @@ LOST = "▼"
 
 def conditions(spark: SparkSession, data: Data, cores: int, repeats: int) -> dict[str, Any]:
     """What the figures depend on."""
+    return {**machine(spark, cores), "data": summary(data), "repeats": repeats}
+
+
+def machine(spark: SparkSession, cores: int) -> dict[str, Any]:
+    """Return the versions, and what the figures depend on besides the data."""
     java = spark.sql("SELECT java_method('java.lang.System', 'getProperty', 'java.version')").collect()[0][0]
     versions = {name: version(name) for name in PACKAGES}
     return {
@@ -39,8 +44,6 @@ def conditions(spark: SparkSession, data: Data, cores: int, repeats: int) -> dic
         "cores_used": cores,
         "cores": os.cpu_count(),
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if sys.platform != "win32" else None,
-        "data": summary(data),
-        "repeats": repeats,
     }
 
 
@@ -78,15 +81,21 @@ def write_json(path: Path, found: Mapping[str, Any], results: Results, reached: 
 
 
 def _show_conditions(console: Console, found: Mapping[str, Any]) -> None:
-    data, memory = found["data"], found["memory_bytes"]
+    data = found["data"]
     console.rule("[bold]hive_bitmap[/] beside Spark and DuckDB")
+    show_machine(console, found)
+    console.print(
+        f"{data['rows']:,} rows in {data['files']} Parquet files of {data['blocks']} blocks, {size(data['bytes'])}\n"
+    )
+
+
+def show_machine(console: Console, found: Mapping[str, Any]) -> None:
+    """Print the versions and the machine."""
+    memory = found["memory_bytes"]
     console.print(", ".join(f"{name} {number}" for name, number in found["versions"].items()))
     console.print(
         f"{found['machine']}, {found['cores_used']} of {found['cores']} cores used"
         + (f", {size(memory)} of memory" if memory else "")
-    )
-    console.print(
-        f"{data['rows']:,} rows in {data['files']} Parquet files of {data['blocks']} blocks, {size(data['bytes'])}\n"
     )
 
 
@@ -108,7 +117,7 @@ def _builds(results: Results) -> Table:
 
 def _built(built: Built) -> list[str | Text]:
     ours, theirs = built.race.median(OURS), built.race.median(SPARK)
-    times = _marked(f"{ours / theirs:.2f}x", ours <= BUILD_RATIO * theirs)
+    times = marked(f"{ours / theirs:.2f}x", ours <= BUILD_RATIO * theirs)
     figures = (size(built.size), f"{built.index_rows:,}")
     return [built.column, f"{built.keys:,}", seconds(theirs), seconds(ours), times, *figures]
 
@@ -130,7 +139,7 @@ def _sizes(results: Results, rows: int) -> Table:
         others = results.sizes[column]
         smallest = gaps[column] <= min(others.values())  # of plain too, which zstd makes small where keys are few
         cells = [size(others[name]) if name in others else "-" for name in ("roaring", "ewah", "plain")]
-        table.add_row(column, _marked(size(gaps[column]), smallest), *cells)
+        table.add_row(column, marked(size(gaps[column]), smallest), *cells)
     table.add_section()
     sums = {name: [results.sizes[column].get(name) for column in KEYS] for name in ("roaring", "ewah", "plain")}
     cells = ["-" if None in found else size(sum(filter(None, found))) for found in sums.values()]
@@ -147,7 +156,7 @@ def _counts(asked: Sequence[Asked]) -> Table:
     for each in asked:
         plain = each.race.median(PLAIN)
         faster = each.race.median(SPARK) / plain
-        by_sql = (seconds(plain), _marked(f"{faster:.1f}x", faster >= 1))
+        by_sql = (seconds(plain), marked(f"{faster:.1f}x", faster >= 1))
         table.add_row(*_asked(each), each.strategy, *by_sql, size(each.index), _of(each.blocks), _equal(each))
     return table
 
@@ -159,7 +168,7 @@ def _grouped(found: Sequence[Grouped]) -> Table:
         times = [seconds(each.race.median(name)) for name in (SPARK, OURS, DUCKDB)]
         faster = [each.race.median(name) / each.race.median(OURS) for name in (SPARK, DUCKDB)]
         table.add_row(
-            each.sql, f"{each.rows:,}", *times, *(_marked(f"{one:.1f}x", one >= 1) for one in faster), _equal(each)
+            each.sql, f"{each.rows:,}", *times, *(marked(f"{one:.1f}x", one >= 1) for one in faster), _equal(each)
         )
     return table
 
@@ -190,7 +199,7 @@ def _estimates(asked: Sequence[Asked]) -> Table:
     for each in asked:
         for number, (strategy, expected, measured) in enumerate(each.estimates()):
             what = f"{'COUNT(*)' if each.count else 'rows'}, {each.question.name} on {each.table}" if not number else ""
-            found = _marked(f"{expected / measured:.2f}x", 0.5 <= expected / measured <= 2)
+            found = marked(f"{expected / measured:.2f}x", 0.5 <= expected / measured <= 2)
             table.add_row(what, strategy, seconds(expected), seconds(measured), found)
         table.add_section()
     return table
@@ -208,7 +217,7 @@ def _asked(asked: Asked) -> list[str | Text]:
     ran = asked.race.seconds
     engines = [seconds(asked.race.median(name)) if name in ran else "-" for name in (SPARK, OURS, DUCKDB)]
     faster = {name: ratio(asked, name) for name in (SPARK, DUCKDB) if name in ran}
-    ratios = [_marked(f"{faster[name]:.1f}x", faster[name] >= 1) if name in ran else "-" for name in (SPARK, DUCKDB)]
+    ratios = [marked(f"{faster[name]:.1f}x", faster[name] >= 1) if name in ran else "-" for name in (SPARK, DUCKDB)]
     about = Text.assemble((f"{asked.question.name} on {asked.table}", "bold"), (f"\n{asked.question.about}", "dim"))
     return [about, f"{asked.rows:,}", *engines, *ratios]
 
@@ -221,7 +230,7 @@ def _targets(reached: Sequence[Target]) -> Table:
         if number and target.later and not reached[number - 1].later:
             table.add_section()
             table.add_row("[dim]not promised yet", "", "")
-        table.add_row(target.what, target.figure, _marked("met" if target.met else "missed", target.met))
+        table.add_row(target.what, target.figure, marked("met" if target.met else "missed", target.met))
     return table
 
 
@@ -236,7 +245,7 @@ def _columns(table: Table, left: Sequence[str], right: Sequence[str]) -> None:
         table.add_column(heading, justify="right")
 
 
-def _marked(figure: str, good: bool) -> Text:
+def marked(figure: str, good: bool) -> Text:
     return Text(figure, "green") if good else Text(f"{LOST} {figure}", "bold red")
 
 

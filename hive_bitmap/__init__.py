@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from hive_bitmap.core.memory_budget import CacheUse, caches
     from hive_bitmap.core.planning.plan import Plan
-    from hive_bitmap.spark.advising.advise import Advice, Candidate, UnusedIndex, advise
+    from hive_bitmap.spark.advising.advise import advise
+    from hive_bitmap.spark.advising.proposals import Advice, LeftOut, Proposal, UnusedIndex
     from hive_bitmap.spark.building.build import BuildReport, build, rebuild, refresh
     from hive_bitmap.spark.building.preview import Preview, preview
     from hive_bitmap.spark.catalyst.enabling import disable, enable, refreshed
@@ -38,18 +39,19 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 _HOMES = {
-    "Advice": "spark.advising.advise",
+    "Advice": "spark.advising.proposals",
     "BuildReport": "spark.building.build",
     "CacheUse": "core.memory_budget",
-    "Candidate": "spark.advising.advise",
     "Estimate": "spark.estimating.estimate",
     "Explanation": "spark.catalyst.explanation",
     "IndexStatus": "spark.maintaining.show",
+    "LeftOut": "spark.advising.proposals",
     "Leftover": "spark.maintaining.clean",
     "Plan": "core.planning.plan",
     "Preview": "spark.building.preview",
+    "Proposal": "spark.advising.proposals",
     "Relation": "spark.catalyst.explanation",
-    "UnusedIndex": "spark.advising.advise",
+    "UnusedIndex": "spark.advising.proposals",
     "Verification": "spark.verifying.verify",
     "advise": "spark.advising.advise",
     "attach": "spark.maintaining.attach",
@@ -83,13 +85,14 @@ __all__ = [
     "Advice",
     "BuildReport",
     "CacheUse",
-    "Candidate",
     "Estimate",
     "Explanation",
     "IndexStatus",
+    "LeftOut",
     "Leftover",
     "Plan",
     "Preview",
+    "Proposal",
     "Relation",
     "UnusedIndex",
     "Verification",

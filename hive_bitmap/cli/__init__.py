@@ -70,8 +70,11 @@ def command(
     if address is not None and (master or conf):
         raise click.UsageError("--master and --conf are for Spark, which does nothing where --hiveserver2 is given")
     config = Config() if address is not None else read()
+    folder = config.warehouse if warehouse is None else warehouse
+    if folder is not None and not folder.strip():
+        raise click.UsageError("the warehouse has no name: name its folder (an unset variable of the shell is empty)")
     context.obj = Endpoint(
-        config.warehouse if warehouse is None else warehouse,
+        folder,
         address,
         config.master if master is None else master,
         {**config.conf, **settings_of(conf)},

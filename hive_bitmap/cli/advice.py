@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 import click
 from rich.text import Text
@@ -14,18 +13,29 @@ from hive_bitmap.cli.invocation import Endpoint, messages
 from hive_bitmap.cli.output import Field, format_option, print_records
 from hive_bitmap.cli.records import thousands
 from hive_bitmap.core.explaining.measures import seconds, size
+from hive_bitmap.spark.advising.proposals import named, time_of
 
-if TYPE_CHECKING:
-    from hive_bitmap.spark.advising.advise import Advice
-
-CANDIDATE_FIELDS = (
+PROPOSAL_FIELDS = (
+    Field("step", "step", right=True),
     Field("table", "table"),
-    Field("columns", "columns", ", ".join),
+    Field("columns", "index", named),
     Field("queries", "queries", thousands, right=True),
     Field("bytes_saved", "bytes saved", size, right=True),
     Field("seconds_saved", "time saved", seconds, right=True),
     Field("index_bytes", "size", size, right=True),
     Field("build_seconds", "build", seconds, right=True),
+)
+LEFT_OUT_FIELDS = (
+    Field("table", "table"),
+    Field("columns", "left out", named),
+    Field("why", "why"),
+)
+UNUSED_FIELDS = (
+    Field("table", "table"),
+    Field("index", "unused index"),
+    Field("columns", "columns", lambda columns: named([columns])),
+    Field("index_bytes", "size", size, right=True),
+    Field("built", "last build", time_of),
 )
 
 
@@ -37,15 +47,23 @@ CANDIDATE_FIELDS = (
     help="The file of queries that servers write (spark.hive_bitmap.advice_file).",
 )
 @click.option(
-    "--limit", type=click.IntRange(min=1), default=10, show_default=True, help="Name at most so many new indexes."
+    "--limit", type=click.IntRange(min=1), default=10, show_default=True, help="Propose at most so many indexes."
+)
+@click.option(
+    "--times",
+    type=click.IntRange(min=1),
+    default=30,
+    show_default=True,
+    help="Expect each query so many times as often as it was seen.",
 )
 @format_option
 @click.pass_obj
-def advise(endpoint: Endpoint, table: str | None, file: str | None, limit: int, format_: str) -> None:
-    """Name indexes that queries would have gained from, and indexes that none has used.
+def advise(endpoint: Endpoint, table: str | None, file: str | None, limit: int, times: int, format_: str) -> None:
+    """Propose a set of indexes for the queries so far, and name indexes that none has used.
 
     The queries are those in FILE, or those that this very process has planned. With TABLE, only its queries and indexes
-    count. The statements that create the indexes are printed, too. As CSV, only the indexes to create are.
+    count. Each step of the set has what the queries gain more with it, and what it costs. The statements that create
+    the indexes are printed, too, and which indexes are left out, and why. As CSV, only the steps are.
 
     \b
     Example:
@@ -54,35 +72,23 @@ def advise(endpoint: Endpoint, table: str | None, file: str | None, limit: int, 
     from hive_bitmap.spark.advising.advise import advise as run
 
     with endpoint.session() as spark:
-        found = run(spark, file=file, table=table, limit=limit)
+        found = run(spark, file=file, table=table, limit=limit, times=times)
     if format_ == "json":
         sys.stdout.write(json.dumps(asdict(found), ensure_ascii=False, indent=2) + "\n")
         return
+    steps = [{"step": number, **asdict(one)} for number, one in enumerate(found.proposals, 1)]
     if format_ == "csv":
-        print_records("csv", [asdict(one) for one in found.candidates], CANDIDATE_FIELDS, "")
+        print_records("csv", steps, PROPOSAL_FIELDS, "")
         return
-    _print(found)
-
-
-def _print(advice: Advice) -> None:
-    from hive_bitmap.spark.advising.advise import time_of
-
-    if advice.candidates:
-        print_records("table", [asdict(one) for one in advice.candidates], CANDIDATE_FIELDS, "")
-        sys.stdout.write("\n" + "".join(f"{one.statement};\n" for one in advice.candidates))
-    if advice.unused:
-        sys.stdout.write("\n" if advice.candidates else "")
-        fields = (
-            Field("table", "table"),
-            Field("index", "unused index"),
-            Field("columns", "columns", ", ".join),
-            Field("index_bytes", "size", size, right=True),
-            Field("built", "last build", time_of),
-        )
-        print_records("table", [asdict(one) for one in advice.unused], fields, "")
-    for said in advice.notes:
-        messages().print(Text(said), soft_wrap=True)
-    if advice.queries:
-        said = f"{advice.queries:,} scans seen since {time_of(advice.since)}"
-        said += "" if advice.candidates else "; no index that does not exist would have saved them time"
+    tables = [
+        (steps, PROPOSAL_FIELDS),
+        ([asdict(one) for one in found.left_out], LEFT_OUT_FIELDS),
+        ([asdict(one) for one in found.unused], UNUSED_FIELDS),
+    ]
+    for number, (records, fields) in enumerate((records, fields) for records, fields in tables if records):
+        sys.stdout.write("\n" if number else "")
+        print_records("table", records, fields, "")
+        if records is steps:
+            sys.stdout.write("\n" + "".join(f"{one};\n" for step in found.proposals for one in step.statements))
+    for said in (*found.notes, *filter(None, [found.summary])):
         messages().print(Text(said), soft_wrap=True)

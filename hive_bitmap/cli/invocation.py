@@ -80,7 +80,8 @@ class Endpoint:
         from hive_bitmap.spark.catalyst.enabling import wait_at_end
         from hive_bitmap.spark.session import default_warehouse, session
 
-        console, stderr_filter = messages(), StderrFilter()
+        console = messages()
+        stderr_filter = StderrFilter(quiet=console.quiet)
         warehouse = self.warehouse if self.warehouse is not None else default_warehouse()
         if warehouse is not None and not os.path.exists(os.path.join(warehouse, ".metastore")):
             console.print(Text(f"creating a new, empty warehouse in {os.path.abspath(warehouse)}", "dim"))

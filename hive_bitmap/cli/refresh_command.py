@@ -13,7 +13,7 @@ from hive_bitmap.cli.output import Field, format_option, print_records
 from hive_bitmap.cli.progress_bar import build_bar
 from hive_bitmap.cli.records import thousands
 from hive_bitmap.core.durations import interval_of
-from hive_bitmap.core.explaining.measures import seconds, size
+from hive_bitmap.core.explaining.measures import counted, seconds, size
 from hive_bitmap.core.table_info import for_people
 from hive_bitmap.errors import HiveBitmapError, InvalidProperty
 
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 _FIELDS = (
     Field("table", "table"),
     Field("indexes", "indexes", thousands, right=True),
-    Field("files_read", "files read", thousands, right=True),
-    Field("bytes_read", "of", size, right=True),
+    Field("done", "done"),
     Field("seconds", "time", seconds, right=True),
     Field("error", "error", lambda error: error or "-"),
 )
@@ -107,6 +106,17 @@ def _record(done: TableRefresh) -> dict[str, Any]:
         "indexes": len(done.reports),
         "files_read": done.files,
         "bytes_read": done.bytes,
+        "done": _done(done),
         "seconds": round(done.seconds, 3),
         "error": one_line(HiveBitmapError(done.error)) if done.error else "",
     }
+
+
+def _done(done: TableRefresh) -> str:
+    """Say what a refresh has done, also where nothing was due."""
+    if done.error:
+        return "failed"
+    dropped = max((report.partitions_dropped for report in done.reports), default=0)
+    told = [f"read {counted(done.files, 'file')} of {size(done.bytes)}"] if done.files else []
+    told += [f"dropped {counted(dropped, 'partition')}"] if dropped else []
+    return ", ".join(told) or "nothing to read, up to date"

@@ -1,5 +1,7 @@
 """Filtering of stderr: lines that Java and PySpark print at every start, or for errors that are raised anyway.
 
+With `--quiet`, Spark's warnings are dropped as well, in the format of its default log.
+
 The JVM writes its lines to the stderr that it inherits, and not through log4j. So a pipe takes the place of stderr, and
 a thread copies what passes the filter.
 """
@@ -8,12 +10,17 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 STDERR = 2
+SPARKS_WARNING = re.compile(
+    rb"\d\d/\d\d/\d\d \d\d:\d\d:\d\d WARN |Setting default log level to |To adjust logging level use "
+    rb"|Using Spark's default log4j"
+)
 NOISE = (
     b"WARNING: Using incubator modules: jdk.incubator.vector",
     b"NOTE: Picked up JDK_JAVA_OPTIONS:",
@@ -22,10 +29,14 @@ NOISE = (
 
 
 class StderrFilter:
-    """A filter of the stderr of child processes: it drops lines that begin with NOISE, and all once it is `closed`."""
+    """A filter of the stderr of child processes: it drops lines that begin with NOISE, and all once it is `closed`.
 
-    def __init__(self) -> None:
+    If it is `quiet`, it also drops the warnings of Spark.
+    """
+
+    def __init__(self, *, quiet: bool = False) -> None:
         self.closed = False
+        self._quiet = quiet
 
     @contextmanager
     def applied(self) -> Iterator[None]:
@@ -45,7 +56,8 @@ class StderrFilter:
         """Copy lines as soon as they are complete, until the last writer has closed the pipe."""
         with open(read, "rb") as source, open(write, "wb", buffering=0) as sink:
             for line in source:
-                if not self.closed and not line.startswith(NOISE):
+                dropped = line.startswith(NOISE) or (self._quiet and SPARKS_WARNING.match(line))
+                if not self.closed and not dropped:
                     sink.write(line)
 
 

@@ -48,23 +48,25 @@ class Sequences:
         """Compare a pipeline with plain Spark, as a sequence, in two ways; how it differs, or nothing."""
         steps, last = self._steps(), self._rng.choice(LASTS)
         name = f"{' | '.join(text for text, _ in steps)} | {last.__name__}"
-        with under(self._spark, OFF):
-            wanted = last(self._frame(steps))
+        wanted = self._rows(OFF, steps, last)
         self.done[last.__name__] += 1
         for way in self._rng.sample(WAYS, 2):
-            with under(self._spark, _settings(way)):
-                found = last(self._frame(steps))
+            found = self._rows(_settings(way), steps, last)
             self.done[way or "by cost"] += 1
             if found != wanted:
                 same = "the same rows" if Counter(found) == Counter(wanted) else "other rows"
                 return "\n".join([*self.story, f"{way or 'by cost'}: {name}: {same}, {found[:9]}, {wanted[:9]}"])
         return ""
 
-    def _frame(self, steps: list[Step]) -> DataFrame:
-        found = self._spark.table("t")
-        for _, step in steps:
-            found = step(found)
-        return found
+    def _rows(self, settings: dict[str, str], steps: list[Step], last: Callable[[Any], Rows]) -> Rows:
+        with under(self._spark, settings):
+            found = self._spark.table("t")
+            for _, step in steps:
+                found = step(found)
+            try:
+                return last(found)
+            finally:
+                self._spark.catalog.clearCache()
 
     def _steps(self) -> list[Step]:
         """A filter of indexed columns, and what a draw puts around it."""
@@ -88,6 +90,7 @@ class Sequences:
             ("union", lambda found: found.union(found)),
             ("numbers", lambda found: found.selectExpr("*", f"monotonically_increasing_id() AS n{seed}")),
             ("drawn", lambda found: found.selectExpr("*", f"rand({seed}) AS r{seed}")),
+            ("cache", lambda found: found.cache()),
             ("sorted in partitions", lambda found: found.sortWithinPartitions("id")),
         ]
         return rng.choice(steps)

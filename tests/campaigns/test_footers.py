@@ -120,7 +120,7 @@ def read_as_a_query(format: Any, path: str, sound: str, columns: list[KeyColumn]
     format.read_together([(sound, [(0, np.array([1]))]), (path, few[:2])], columns)
 
 
-def use(name: str, path: str, sound: str, say: Callable[[str], None]) -> None:
+def use(say: Callable[[str], None], name: str, path: str, sound: str) -> None:
     """Open a file as a build does, then as a query does; say how far it came, or which error was not expected."""
     format = FORMATS[name]
     try:
@@ -137,25 +137,14 @@ def use(name: str, path: str, sound: str, say: Callable[[str], None]) -> None:
         say(f"unexpected {type(e).__name__}: {e}")
 
 
-def use_in_child(name: str, path: str, sound: str, told: Connection) -> None:
-    """Do what `use` does, in a process of its own with bounded memory and time."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    signal.alarm(SECONDS)
-    use(name, path, sound, told.send)
-    told.close()
-    os._exit(0)
-
-
-def outcome_of_use(name: str, path: str, sound: str) -> str:
-    """Run `use` in a child process; return what it said, and the signal that ended it.
+def in_child(act: Callable[..., None], *values: str) -> str:
+    """Run a function of a module in a child process; return what it said, and the signal that ended it.
 
     The child is a fork of a server that runs no threads: in a fork of this process, the threads of Arrow and DuckDB
     that other tests have started would be missing, and reads would wait for them for ever.
     """
     ours, theirs = multiprocessing.Pipe(duplex=False)
-    child = CHILDREN.Process(target=use_in_child, args=(name, path, sound, theirs))
+    child = CHILDREN.Process(target=_child, args=(theirs, act, *values))
     child.start()
     theirs.close()
     said = []
@@ -166,6 +155,17 @@ def outcome_of_use(name: str, path: str, sound: str) -> str:
     assert child.exitcode is not None
     ended = [signal.Signals(-child.exitcode).name] if child.exitcode < 0 else []
     return " ".join(said + ended)
+
+
+def _child(told: Connection, act: Callable[..., None], *values: str) -> None:
+    """Call a function with bounded memory and time, and with what sends a text to the parent."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    signal.alarm(SECONDS)
+    act(told.send, *values)
+    told.close()
+    os._exit(0)
 
 
 def is_finding(said: str) -> bool:
@@ -188,7 +188,7 @@ def test_a_file_that_a_build_has_opened_ends_no_process(
             data = sound.read_bytes()
         content, what = DAMAGE[format](data, rng)
         path.write_bytes(content)
-        said = outcome_of_use(format, f"file:{path}", f"file:{sound}")
+        said = in_child(use, format, f"file:{path}", f"file:{sound}")
         counts[said.partition(":")[0]] += 1
         if is_finding(said):
             findings.append(f"{number}: {what} -> {said[:300]}")

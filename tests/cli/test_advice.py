@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import hive_bitmap
+from hive_bitmap.spark.estimating.estimate import Estimate, estimate
 from tests.asking import indexed
 from tests.cli.conftest import Run
 
@@ -15,25 +17,39 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def test_it_prints_candidates_and_unused_indexes(spark: SparkSession, database: str, run: Run) -> None:
+def test_it_prints_a_set_and_unused_indexes(
+    spark: SparkSession, database: str, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def build_takes(*given: Any, **options: Any) -> list[Estimate]:
+        return [replace(one, seconds=1000.0 if one.columns == ("r",) else 0.001) for one in estimate(*given, **options)]
+
+    monkeypatch.setattr("hive_bitmap.spark.advising.advise.estimate", build_takes)
     columns = "int(id / 1000) AS day, int(id % 7) AS k, rand() AS r"
     spark.sql(f"CREATE TABLE t USING parquet AS SELECT {columns} FROM range(6000000)")
     hive_bitmap.build(spark, "t", ["k"])
     with indexed(spark):
-        spark.sql("SELECT day, count(*) FROM t GROUP BY day").collect()
+        spark.sql("EXPLAIN SELECT day, count(*) FROM t GROUP BY day")
+        spark.sql("EXPLAIN SELECT count(*) FROM t WHERE r = 0.5")
         status, out, err = run("advise", "t")
         assert status == 0
         heading, _, first = out.splitlines()[:3]
-        assert heading.startswith("table") and "bytes saved" in heading
-        assert first.startswith(f"{database}.t") and " day " in first
+        assert heading.split()[:3] == ["step", "table", "index"] and "bytes saved" in heading
+        assert first.split()[:3] == ["1", f"{database}.t", "(day)"]
         assert f"CREATE INDEX `day` ON TABLE `{database}`.`t` (`day`) AS 'BITMAP';" in out
-        assert "unused index" in out and " MB" in out and "1 scans seen since 20" in err
+        assert "left out" in out and "(r)" in out and "unused index" in out and " MB" in out
+        assert "2 scans seen since 20" in err and "1 index would have saved" in err
         status, out, _ = run("advise", "t", "--format", "csv")
-        assert status == 0 and out.count("\n") == 2 and out.startswith("table,columns,") and "CREATE INDEX `day`" in out
+        assert (
+            status == 0
+            and out.count("\n") == 2
+            and out.startswith("step,table,columns,")
+            and "CREATE INDEX `day`" in out
+        )
         status, out, _ = run("advise", "t", "--format", "json", "--limit", "1")
     found = json.loads(out)
-    assert status == 0 and found["queries"] == 1
-    assert [one["columns"] for one in found["candidates"]] == [["day"]]
+    assert status == 0 and found["queries"] == 2
+    assert [one["columns"] for one in found["proposals"]] == [[["day"]]]
+    assert [one["columns"] for one in found["left_out"]] == [[["r"]]]
     assert [one["index"] for one in found["unused"]] == ["k"]
 
 
@@ -43,6 +59,7 @@ def test_it_prints_candidates_and_unused_indexes(spark: SparkSession, database: 
         (["nonsense"], 1, "nonsense"),
         (["--file", "/no/such/file"], 1, "there is no file /no/such/file"),
         (["--limit", "0"], 2, "--limit"),
+        (["--times", "0"], 2, "--times"),
     ],
 )
 def test_errors(spark: SparkSession, database: str, run: Run, arguments: list[str], status: int, said: str) -> None:

@@ -197,14 +197,26 @@ def test_help_loads_no_spark() -> None:
     assert done.stdout.endswith("False\n")
 
 
-@pytest.mark.parametrize(("closed", "passed"), [(False, "21:00:00 ERROR x: disk lost\n"), (True, "")])
-def test_the_filter_of_stderr_drops_noise_and_nothing_else(closed: bool, passed: str) -> None:
-    noise = "WARNING: Using incubator modules: jdk.incubator.vector\n21:00:00 ERROR x: disk lost\n"
+LOST, LATE = "26/11/28 21:00:00 ERROR x: disk lost\n", "26/11/28 21:00:00 WARN x: late\n"
+
+
+@pytest.mark.parametrize(
+    ("closed", "quiet", "passed"), [(False, False, LATE + LOST), (False, True, LOST), (True, False, "")]
+)
+def test_the_filter_of_stderr_drops_noise_and_nothing_else(closed: bool, quiet: bool, passed: str) -> None:
+    noise = f"WARNING: Using incubator modules: jdk.incubator.vector\n{LATE}{LOST}"
     code = (
         "import os, sys, threading\nfrom hive_bitmap.cli.stderr_filter import StderrFilter\n"
-        f"stderr_filter = StderrFilter()\nstderr_filter.closed = {closed}\n"
+        f"stderr_filter = StderrFilter(quiet={quiet})\nstderr_filter.closed = {closed}\n"
         f"with stderr_filter.applied():\n    os.write(2, {noise!r}.encode())\n"
         "[t.join() for t in threading.enumerate() if t.daemon]"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stderr == passed
+
+
+@pytest.mark.parametrize("name", ["", " "])
+def test_a_warehouse_without_a_name_is_refused(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """As an unset variable of a shell gives it; the current folder would become a warehouse."""
+    assert cli.main(["--warehouse", name, "show"]) == 2
+    assert "the warehouse has no name" in capsys.readouterr().err

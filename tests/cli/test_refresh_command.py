@@ -49,7 +49,10 @@ def test_the_tables_of_a_database(two_tables: str, spark: SparkSession, run: Run
 
 def test_one_table_and_its_line(two_tables: str, spark: SparkSession, run: Run) -> None:
     status, out, _ = run("refresh", "a")
-    assert status == 0 and out.split()[:5] == ["table", "indexes", "files", "read", "of"]
+    assert status == 0 and out.split()[:5] == ["table", "indexes", "done", "time", "error"]
+    assert "read 1 file of " in out
+    _, out, _ = run("refresh", "a")
+    assert "nothing to read, up to date" in out
     assert hive_bitmap.show(spark, "a")[0].unindexed == 0 and hive_bitmap.show(spark, "b")[0].unindexed == 1
 
 

@@ -46,6 +46,11 @@ def nbytes(keys: pa.Table) -> int:
     return int(keys.nbytes) + ROW_BYTES * keys.num_rows
 
 
+def driver_bytes(keys: float, width: float) -> float:
+    """Estimate the bytes that so many keys of an answer, of `width` bytes each, take in the driver."""
+    return keys * (ROW_BYTES + width)
+
+
 def require_small(results: LookupResults, key_sets: KeySets, limit: int) -> int:
     """Return about how many keys of all these sets the rows have that were looked up, or more if that is few.
 
@@ -103,7 +108,7 @@ def _bytes_of(parts: Sequence[tuple[Lookup, IndexPart]], keys: Sequence[str], se
     tested = {column.lower() for lookup, _ in parts for column in columns_of(lookup.predicate)}
     if tested & set(keys):
         found *= selected / max(rows, 1)
-    return int(min(found, selected) * (ROW_BYTES + width))
+    return int(driver_bytes(min(found, selected), width))
 
 
 def _sample(lookup: Lookup, part: IndexPart, keys: Sequence[str]) -> _Sample:

@@ -122,6 +122,11 @@ def budget_seconds(rows: int, columns: int, cores: int, prices: CountPrices, wai
     return CLEARLY_CHEAPER * spark_seconds(rows, columns, cores, prices, waits)
 
 
+def is_counted_by_index(index_bytes: float, rows: int, columns: int, cores: int, waits: float = 0.0) -> bool:
+    """Whether reading a whole index of so many bytes to count rows takes clearly less time than Spark takes."""
+    return index_bytes * COUNT_PRICES.key_byte <= budget_seconds(rows, columns, cores, COUNT_PRICES, waits)
+
+
 def index_bytes(lookups: Sequence[Lookup], keys: Sequence[str] = ()) -> int:
     """The bytes of the shards of these keys (in lower case) and of the columns that the predicates test."""
     shards = set()

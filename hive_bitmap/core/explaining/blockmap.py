@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hive_bitmap.core.planning.plan import Plan
+from hive_bitmap.core.planning.strategy import Strategy
 
 Int64s = npt.NDArray[np.int64]
 
@@ -69,8 +70,13 @@ def scanned(plan: Plan) -> npt.NDArray[np.bool_]:
 
 
 def files_kept(plan: Plan) -> npt.NDArray[np.bool_]:
-    """For each file of the plan, whether it is kept: it is read whole, or it holds a selected row."""
+    """For each file of the plan, whether it is kept: it is read whole, or it holds a selected row.
+
+    An answer from the index keeps only the files that it reads whole.
+    """
     kept = scanned(plan)
+    if plan.strategy == Strategy.INDEX_ONLY:
+        return kept
     selected = _column(plan.blocks, "selected") > 0
     kept[_column(plan.blocks, "file")[selected]] = True
     return kept

@@ -12,20 +12,25 @@ from hive_bitmap.core.planning.strategy import Strategy
 
 
 def measures(plan: Plan) -> list[tuple[str, str, str, str]]:
-    """How much a plan reads, as rows of (what, kept, of all, share); a dash stands for what is not known."""
+    """How much a plan reads, as rows of (what, kept, of all, share); a dash stands for what is not known.
+
+    An answer from the index keeps only the files that the index does not know as they are, and counts rows.
+    """
     if not plan.looked_up:
         return [(word, "-", "-", "-") for word in ("files", "blocks", "bytes", "rows")]
+    answered, whole = plan.strategy == Strategy.INDEX_ONLY, scanned(plan)
+    bytes_kept = int(plan.files["size"].to_numpy()[whole].sum()) if answered else plan.bytes_selected
     counts = [
         ("files", int(files_kept(plan).sum()), len(plan.files)),
-        ("blocks", plan.blocks_selected, plan.blocks_total),
-        ("rows", plan.rows_selected, plan.rows_total),
+        ("blocks", int(whole.sum()) if answered else plan.blocks_selected, plan.blocks_total),
+        ("rows counted" if answered else "rows", plan.rows_selected, plan.rows_total),
     ]
     lines = [(word, _count(kept), _count(total), percent(kept, total)) for word, kept, total in counts]
     byte_line = (
         "bytes",
-        size(plan.bytes_selected or 0),
+        size(bytes_kept or 0),
         size(plan.bytes_total or 0),
-        percent(plan.bytes_selected, plan.bytes_total),
+        percent(bytes_kept, plan.bytes_total),
     )
     return [*lines[:2], byte_line, lines[2]]
 

@@ -137,13 +137,13 @@ def canonical(values: Values) -> Values:
 
 @contextmanager
 def decoding(what: str) -> Iterator[None]:
-    """Turn errors of Arrow and pyorc about the content of a file into Undecodable.
+    """Turn errors of Arrow, pyorc and Python about the content of a file into Undecodable.
 
     Errors of the store, which have an errno, pass.
     """
     try:
         yield
-    except (pa.ArrowException, ValueError, OverflowError) as error:  # the latter two: values that Python cannot hold
+    except (pa.ArrowException, ValueError, OverflowError, IndexError) as error:  # the last two: sizes, missing parts
         raise Undecodable(f"{what} cannot be decoded: {error}") from error
     except OSError as error:
         if error.errno is not None:

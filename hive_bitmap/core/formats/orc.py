@@ -52,13 +52,13 @@ def blocks(handle: OrcHandle) -> Blocks:
     """Return the stripes. `offset` is their first byte; `length` includes index, data and stripe footer."""
     with decoding("its list of stripes"):
         stripes = list(footer(handle.source).iter_stripes())
-    if stripes and not handle.columns:
-        raise Undecodable("a file without columns, in which Spark sees no rows")
-    return Blocks.of(
-        [stripe.bytes_offset for stripe in stripes],
-        [stripe.bytes_length for stripe in stripes],
-        [len(stripe) for stripe in stripes],
-    )
+        if stripes and not handle.columns:
+            raise Undecodable("a file without columns, in which Spark sees no rows")
+        return Blocks.of(
+            [stripe.bytes_offset for stripe in stripes],
+            [stripe.bytes_length for stripe in stripes],
+            [len(stripe) for stripe in stripes],
+        )
 
 
 def names(handle: OrcHandle) -> list[str]:

@@ -40,15 +40,16 @@ __all__ = [
 
 def blocks(handle: ParquetHandle) -> Blocks:
     """Return the row groups. `offset` is the first data page of the first column, `length` the compressed size."""
-    groups = [handle.metadata.row_group(ordinal) for ordinal in range(handle.metadata.num_row_groups)]
-    if groups and not handle.metadata.num_columns:
-        raise Undecodable("a file without columns has no offsets")
-    return Blocks.of(
-        [group.column(0).data_page_offset for group in groups],
-        [sum(group.column(c).total_compressed_size for c in range(group.num_columns)) for group in groups],
-        [group.num_rows for group in groups],
-        [_first_byte(group.column(0)) for group in groups],
-    )
+    with decoding("its list of row groups"):
+        groups = [handle.metadata.row_group(ordinal) for ordinal in range(handle.metadata.num_row_groups)]
+        if groups and not handle.metadata.num_columns:
+            raise Undecodable("a file without columns has no offsets")
+        return Blocks.of(
+            [group.column(0).data_page_offset for group in groups],
+            [sum(group.column(c).total_compressed_size for c in range(group.num_columns)) for group in groups],
+            [group.num_rows for group in groups],
+            [_first_byte(group.column(0)) for group in groups],
+        )
 
 
 def _first_byte(chunk: pq.ColumnChunkMetaData) -> int:
@@ -70,8 +71,9 @@ def by_name(handle: ParquetHandle) -> bool:
 def column_bytes(handle: ParquetHandle, columns: Sequence[KeyColumn]) -> npt.NDArray[np.int64]:
     """Return the compressed size of these columns in each row group, in bytes, plus 1."""
     found = [handle.leaves[at[0]] for column in columns if (at := find(handle, column)) is not None]
-    groups = [handle.metadata.row_group(ordinal) for ordinal in range(handle.metadata.num_row_groups)]
-    return np.array([1 + sum(group.column(c).total_compressed_size for c in found) for group in groups], np.int64)
+    with decoding("its list of row groups"):
+        groups = [handle.metadata.row_group(ordinal) for ordinal in range(handle.metadata.num_row_groups)]
+        return np.array([1 + sum(group.column(c).total_compressed_size for c in found) for group in groups], np.int64)
 
 
 def key_columns(handle: ParquetHandle, block: int, columns: Sequence[KeyColumn]) -> pa.Table:
@@ -92,7 +94,8 @@ def key_columns(handle: ParquetHandle, block: int, columns: Sequence[KeyColumn])
 
 def spark_only_columns(handle: ParquetHandle, schema: Sequence[KeyColumn]) -> dict[str, str]:
     """Return the columns that only Spark may read from this file, each with the reason, by the footer alone."""
-    reasons = ((column.name, _reason(handle, column)) for column in schema)
+    with decoding("its footer"):
+        reasons = [(column.name, _reason(handle, column)) for column in schema]
     return {name: reason for name, reason in reasons if reason}
 
 

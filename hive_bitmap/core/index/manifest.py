@@ -113,6 +113,12 @@ class Manifest:
         return shards
 
     @cached_property
+    def spark_only(self) -> list[list[str]]:
+        """The columns of each row of `files` that only Spark may read."""
+        columns: list[list[str]] = self.files["indirect"].to_pylist()
+        return columns
+
+    @cached_property
     def schema_crcs(self) -> list[int]:
         """The `definition.schema_crc` under which each row of `files` was indexed."""
         crcs: list[int] = self.files["schema_crc"].to_pylist()

@@ -39,25 +39,33 @@ class Author:
     """The process that wrote a marker, and when, in seconds since 1970.
 
     `process_start` tells it from others that get its number: when it began, in ticks since the machine did; 0 where the
-    system does not say.
+    system does not say. `pid_namespace` says where the number counts (containers may share the name of their host); ""
+    where the system does not say.
     """
 
     host: str
     pid: int
     started: float
     process_start: int = 0
+    pid_namespace: str = ""
 
     @classmethod
     def this_process(cls) -> Author:
-        return cls(socket.gethostname(), os.getpid(), time.time(), _start_of(os.getpid()))
+        return cls(socket.gethostname(), os.getpid(), time.time(), _start_of(os.getpid()), _pid_namespace())
 
     @classmethod
     def of(cls, content: Content, name: str) -> Author:
         """Return the author in the content of the marker `name`; raise Unreadable if it has none."""
         host, pid, started = (content.get(key) for key in ("host", "pid", "started"))
         if isinstance(host, str) and isinstance(pid, int) and pid > 0 and is_time(started):
-            began = content.get("process_start")
-            return cls(host, pid, float(started), began if isinstance(began, int) else 0)
+            began, space = content.get("process_start"), content.get("pid_namespace")
+            return cls(
+                host,
+                pid,
+                float(started),
+                began if isinstance(began, int) else 0,
+                space if isinstance(space, str) else "",
+            )
         raise Unreadable(f"its marker {name} does not say who wrote it")
 
     def is_at_work(self, complete: bool) -> bool:
@@ -67,8 +75,8 @@ class Author:
         another process of the same number: in containers that begin anew all have the same few numbers.
         """
         young = time.time() - self.started < GRACE_SECONDS
-        if self.host != socket.gethostname():
-            return young  # whether a process of another machine lives is unknown
+        if self.host != socket.gethostname() or self.pid_namespace not in ("", _pid_namespace()):
+            return young  # whether a process of another machine or container lives is unknown
         return _alive(self.pid) and (young or (not complete and self._may_be_alive()))
 
     @property
@@ -79,6 +87,14 @@ class Author:
 
     def _may_be_alive(self) -> bool:
         return not self.process_start or _start_of(self.pid) in (0, self.process_start)
+
+
+def _pid_namespace() -> str:
+    """Return the namespace in which the numbers of processes count (namespaces(7)); "" where there is none."""
+    try:
+        return os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return ""
 
 
 def begin_work(folder: str) -> None:

@@ -67,7 +67,7 @@ def _unserved(
 ) -> Unserved | None:
     if not indexes:
         return Unserved(Reason.NO_INDEX, "the table has no index")
-    unusable = "".join(f"; {why_not}" for _, why_not in indexes if why_not)
+    unusable = "".join(f"; {why_not}" for why_not in dict.fromkeys(why_not for _, why_not in indexes if why_not))
     if missing := [key for key in keys if key not in by_column]:
         return Unserved(Reason.NOT_TESTED, f"no index of type BITMAP has the key {missing[0]}{unusable}")
     if by_column:

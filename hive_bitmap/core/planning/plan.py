@@ -108,7 +108,7 @@ class Plan:
     @property
     def without_figures(self) -> Plan:
         """The plan for somebody who must not learn how many rows there are: what is done, and no figures."""
-        reason = self.reason if self.code not in (None, Reason.NOT_SELECTIVE) else _REASON_WITHOUT_FIGURES
+        reason = self.reason if self.code not in (None, Reason.NOT_SELECTIVE, Reason.LIMIT) else _REASON_WITHOUT_FIGURES
         return Plan(
             table=self.table,
             predicate=self.predicate,

@@ -62,6 +62,7 @@ class PlanInputs:
     share: float = 1.0
     width: int = 0  # how many columns the table has; 0: not known
     store: Speed = LOCAL
+    limit: int | None = None  # after how many selected rows Spark stops reading; None: it reads all
     scale: float = 1.0
     driver_read_bytes: int = 0  # at most so many bytes of rows may be read by this process itself
     answer_seconds: float = 0.0  # of a count: what the index takes to give the answer
@@ -100,9 +101,13 @@ def make_plan(inputs: PlanInputs, uses: tuple[IndexUse, ...], work: LookupResult
     }
     engine_only = _why_engine_only(inputs, work)
     all_reads = read.times(inputs.scale)
-    in_driver = _is_read_by_driver(inputs, all_reads)
+    in_driver = is_read_by_driver(inputs, all_reads)
     costs, impossible = strategy_costs(inputs, all_reads, exact=exact, engine_only=engine_only, in_driver=in_driver)
-    strategy, reason = _choose(inputs, costs, impossible, figures, read.rows, int(rows.sum()))
+    stops = inputs.limit is not None and _stops_early(inputs, all_reads, costs)
+    if stops:
+        strategy, reason = Strategy.FULL_SCAN, _why_stopped(inputs, all_reads)
+    else:
+        strategy, reason = _choose(inputs, costs, impossible, figures, blocks)
     if strategy == Strategy.FULL_SCAN and work.whole_files:
         reason += f"; {_why_whole(work, files.num_rows)}"
     return Plan(
@@ -116,6 +121,7 @@ def make_plan(inputs: PlanInputs, uses: tuple[IndexUse, ...], work: LookupResult
         costs=costs,
         in_driver=in_driver,
         row_tasks=inputs.prices.direct_tasks(all_reads, inputs.share),
+        code=Reason.LIMIT if stops else None,
         candidates=work,
         **figures,
     )
@@ -169,31 +175,50 @@ def strategy_costs(
     `exact` says that the index knows which rows are selected, `engine_only` why only Spark can read the files,
     `in_driver` that this process reads selected rows, and no task.
     """
-    prices, share = inputs.prices, inputs.share
-    costs = {Strategy.FULL_SCAN: prices.full_scan(read, share)}
+    prices, share, limit = inputs.prices, inputs.share, inputs.limit
+    narrowed = read.until(limit, narrowed=True)
+    costs = {Strategy.FULL_SCAN: prices.full_scan(read.until(limit), share)}
     impossible = {}
     direct_price = prices.direct(read, share)
     if inputs.count:
-        costs[Strategy.FULL_SCAN] = max(costs[Strategy.FULL_SCAN], inputs.spark_count_seconds)
+        if limit is None:
+            costs[Strategy.FULL_SCAN] = max(costs[Strategy.FULL_SCAN], inputs.spark_count_seconds)
         if engine_only is None:
             costs[Strategy.INDEX_ONLY] = inputs.answer_seconds + (0.0 if exact and not read.whole else direct_price)
         else:
             impossible[Strategy.INDEX_ONLY] = engine_only
         return costs, impossible
     if inputs.engine_skips is EngineSkips.SPLITS:
-        costs[Strategy.BLOCKS] = prices.engine(read, share)
+        costs[Strategy.BLOCKS] = prices.engine(narrowed, share)
         return costs, impossible
     if engine_only is None:
         costs[Strategy.ROWS] = prices.driver(read, share) if in_driver else direct_price
     if inputs.engine_skips is EngineSkips.BLOCKS:
-        costs[Strategy.BLOCKS] = prices.native(read, share)
-        costs[Strategy.FILES] = prices.native_files(read, share)
+        costs[Strategy.BLOCKS] = prices.native(narrowed, share)
+        costs[Strategy.FILES] = prices.native_files(narrowed, share)
     elif engine_only is not None:
         impossible[Strategy.ROWS] = engine_only
     return costs, impossible
 
 
-def _is_read_by_driver(inputs: PlanInputs, read: Reads) -> bool:
+def _stops_early(inputs: PlanInputs, read: Reads, costs: Mapping[Strategy, float]) -> bool:
+    """Whether Spark has as many rows as the limit takes at least as soon as any other strategy, without reading all."""
+    first = read.until(inputs.limit)
+    if first.total >= read.total:
+        return False
+    native = inputs.engine_skips is EngineSkips.BLOCKS
+    size = inputs.share * first.total
+    if inputs.prices.is_too_small(size, first.files, read.values_per_byte, native=native):
+        return True
+    return min(costs.values()) > CLEARLY_CHEAPER * costs[Strategy.FULL_SCAN]
+
+
+def _why_stopped(inputs: PlanInputs, read: Reads) -> str:
+    share = read.until(inputs.limit).total / max(read.total, 1)
+    return f"Spark stops once it has the first rows, after reading about {max(share, 0.001):.1%} of the table"
+
+
+def is_read_by_driver(inputs: PlanInputs, read: Reads) -> bool:
     """Whether this process reads the selected rows faster than tasks do, within the bound."""
     most, bytes_of_rows = inputs.driver_read_bytes, inputs.share * read.blocks * read.rows / max(read.rows_of_blocks, 1)
     if inputs.count or read.whole or not most or bytes_of_rows > most or read.rows > MOST_DRIVER_ROWS:
@@ -241,9 +266,11 @@ def _choose(
     costs: Mapping[Strategy, float],
     impossible: Mapping[Strategy, str],
     figures: Mapping[str, int | None],
-    kept: int,
-    rows: int,
+    blocks: pa.Table,
 ) -> tuple[Strategy, str]:
+    """Return the cheapest strategy and why it is, by the indexed `blocks` (BLOCKS_SCHEMA)."""
+    selected, rows = blocks["selected"].to_numpy(), int(blocks["rows"].to_numpy().sum())
+    kept, holding = int(selected.sum()), int((selected > 0).sum())
     cheapest = min(costs, key=lambda strategy: costs[strategy])
     price, scan_price = costs[cheapest], costs[Strategy.FULL_SCAN]
     if cheapest == Strategy.INDEX_ONLY:
@@ -251,8 +278,9 @@ def _choose(
         return Strategy.INDEX_ONLY, f"the index holds the answer{rest}"
     if cheapest == Strategy.FULL_SCAN or price > CLEARLY_CHEAPER * scan_price:
         why = "; ".join(f"{strategy}: {reason}" for strategy, reason in impossible.items())
-        share = f"{kept / rows:.1%} of the indexed rows are selected" if rows else "no file is indexed as it is now"
-        return Strategy.FULL_SCAN, f"{share}: reading all costs no more" + (f" ({why})" if why else "")
+        lie = f"{kept:,} of {rows:,} rows are selected, which lie in {holding:,} of {len(selected):,} blocks"
+        lie = lie if rows else "no file is indexed as it is now"
+        return Strategy.FULL_SCAN, f"{lie}: reading all costs no more" + (f" ({why})" if why else "")
     saved = 1 - (figures["bytes_selected"] or 0) / max(figures["bytes_total"] or 0, 1)
     if saved < FEW_BYTES and cheapest == Strategy.ROWS:
         return cheapest, f"{kept:,} of {rows:,} indexed rows are read, and only what holds them is decoded"

@@ -42,13 +42,13 @@ class Prices:
     cores: int
     store: Speed = LOCAL
 
-    def is_too_small(self, size: int, files: int = 0, *, native: bool) -> bool:
+    def is_too_small(self, size: float, files: int = 0, values_per_byte: float = 0.0, *, native: bool) -> bool:
         """Whether Spark reads everything in less time than reading through an index takes to start.
 
         For `native` reads, in which Spark's own reader gets the blocks, starting means looking them up.
         """
         start = SPARK_START + NATIVE_LOOKUP if native else DIRECT_START
-        return self.scan(size, files) < start + self.store.request
+        return self.scan(size, files, values_per_byte) < start + self.store.request
 
     def scan(self, size: float, files: int = 0, values_per_byte: float = 0.0) -> float:
         """Spark reads this many bytes in this many files."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +40,20 @@ class Reads:
     def values_per_byte(self) -> float:
         """How many values a byte of the blocks holds, all columns together; 0: not known."""
         return self.values / max(self.stored, 1)
+
+    def until(self, limit: int | None, *, narrowed: bool = False) -> Reads:
+        """Return about what Spark reads until it has `limit` selected rows; all if it is None.
+
+        Selected blocks lie in runs, with gaps of other blocks around them. A full scan reads the first gap, and then in
+        proportion to the rows; a `narrowed` scan reads no gaps.
+        """
+        if limit is None:
+            return self
+        gap = 0 if narrowed else max(self.stored - self.blocks, 0) / (self.ranges + 1)
+        share = min(gap / max(self.stored, 1) + limit / max(self.rows, 1), 1.0)
+        least = {"files": min(self.files, 1), "opened": min(self.opened, 1), "ranges": min(self.ranges, 1)}
+        part = self.times(share)
+        return replace(part, **{name: max(getattr(part, name), some) for name, some in least.items()})
 
     def times(self, factor: float) -> Reads:
         """What is read of a table of which this is a sample."""

@@ -22,6 +22,7 @@ class Reason(str, Enum):
     NOT_UNDERSTOOD = "not_understood", "the condition on the indexed columns is not understood"
     NOT_FRESH = "not_fresh", "every file is new or changed since the index was built"
     NOT_SELECTIVE = "not_selective", "a full scan costs no more"
+    LIMIT = "limit", "Spark stops after the first rows, which it finds at once"
     TOO_LARGE = "too_large", "the keys of an answer would take more memory than hive_bitmap.answer_bytes"
     TOO_SMALL = "too_small", "Spark reads all of it in less time than planning takes"
     UNSUPPORTED = "unsupported", "the table, its layout or a setting of the session is not supported"

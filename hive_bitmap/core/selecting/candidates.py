@@ -13,6 +13,7 @@ from functools import reduce
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index.definition import Definition
@@ -274,12 +275,32 @@ def _lookup(
         unit=unit,
         predicate=predicates[partitions[0]],
         fingerprints=tuple(map(Fingerprint.of, described.select(FINGERPRINT).to_pylist())),
-        spark_only=tuple(frozenset(name.lower() for name in names) for names in described["indirect"].to_pylist()),
+        spark_only=_spark_only(table, files, described),
         schema_crc=tuple(described["schema_crc"].to_pylist()),
         foreign=tuple(None if names is None else frozenset(names) for names in described["foreign"].to_pylist()),
         deletes=tuple(deletes) if any(deletes) else (),
         starts=tuple(None if some is None else np.array(some, np.int64) for some in starts),
     )
+
+
+def _spark_only(table: TableFiles, files: Longs, described: pa.Table) -> tuple[frozenset[str], ...]:
+    """Return the columns that only Spark may read of each file, in lower case, by all indexes that know it as it is.
+
+    `described` has the rows of a manifest for the files.
+    """
+    found: list[set[str]] = [set() for _ in files]
+    for known in table.known.values():
+        rows = known.row[files]
+        own = known.covered.files.take(pa.array(np.maximum(rows, 0))) if known.covered.files.num_rows else None
+        if own is None:
+            continue
+        same = rows >= 0
+        for name in FINGERPRINT:
+            same &= pc.equal(own[name], described[name]).to_numpy().astype(bool)
+        same &= pc.fill_null(pc.greater(pc.list_value_length(own["indirect"]), 0), False).to_numpy().astype(bool)
+        for number in np.flatnonzero(same).tolist():
+            found[number].update(name.lower() for name in own["indirect"][number].as_py())
+    return tuple(map(frozenset, found))
 
 
 def _part(definition: Definition, column: str, known: KnownFiles, files: Longs) -> IndexPart:

@@ -1,22 +1,24 @@
-"""Advice for the queries that were seen: indexes that would have saved most, and indexes that no query used."""
+"""Advice for the queries that were seen: a set of indexes to create, and the indexes that no query used."""
 
 from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hive_bitmap.core import stores
-from hive_bitmap.core.explaining.measures import moment, seconds, size
+from hive_bitmap.core.explaining.measures import seconds
 from hive_bitmap.core.index.definition import Definition, define
 from hive_bitmap.core.table_info import Table, quote
 from hive_bitmap.errors import HiveBitmapError, InvalidProperty, Unsupported
 from hive_bitmap.spark.advising import observed
-from hive_bitmap.spark.advising.gains import Gain, TableFigures, gain, gain_by_answers
+from hive_bitmap.spark.advising.gains import TableFigures
+from hive_bitmap.spark.advising.index_set import PossibleIndex, Step, UnchosenIndex, Workload, choose
 from hive_bitmap.spark.advising.observed import Observed, Shape, Tally
-from hive_bitmap.spark.advising.useful_columns import Columns, answers, candidates_of, narrowing, needed
+from hive_bitmap.spark.advising.proposals import Advice, LeftOut, Proposal, UnusedIndex, named
+from hive_bitmap.spark.advising.useful_columns import Columns, useful_sets
 from hive_bitmap.spark.catalyst.jvm_bridge import bridge
 from hive_bitmap.spark.estimating.estimate import Estimate, estimate
 from hive_bitmap.spark.estimating.extrapolate import Spread
@@ -31,59 +33,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 UNKNOWN_BYTES = 1 << 40  # of a query whose bytes Spark does not know without listing files: rather many
-MOST_ESTIMATED = 2  # candidates that are estimated for each one that is named
+MOST_ESTIMATED = 2  # indexes that are estimated for each one that the set may have
+MOST_LEFT_OUT = 10  # reasons why indexes are not proposed
 NOTHING_SEEN = (
     "no query has been seen: enable indexes (hive_bitmap.enable), run your queries in the same application and ask "
     "again there, or name the file that a server with spark.hive_bitmap.advice_file writes"
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Candidate:
-    """An index that does not exist, and what it would have saved the queries that were seen.
-
-    Of `queries`, each would have gained; of all of them together, `bytes_saved` of base files would not have been read,
-    and `seconds_saved` is the difference at the planner's prices. `index_bytes` and `build_seconds` are estimates of
-    the index; `statement` creates it.
-    """
-
-    table: str
-    columns: tuple[str, ...]
-    queries: int
-    bytes_saved: int
-    seconds_saved: float
-    index_bytes: int
-    build_seconds: float
-    statement: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class UnusedIndex:
-    """An index that none of the queries used, its size, and when its last build began, in seconds since 1970."""
-
-    table: str
-    index: str
-    columns: tuple[str, ...]
-    index_bytes: int
-    built: float | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Advice:
-    """Advice for `queries` scans that were seen `since` a time, in seconds since 1970.
-
-    `candidates` are sorted by what they would have saved, the best first; each is judged by itself, so two of them may
-    have saved the same query. `notes` are sentences on what could not be judged.
-    """
-
-    queries: int
-    since: float | None
-    candidates: tuple[Candidate, ...] = ()
-    unused: tuple[UnusedIndex, ...] = ()
-    notes: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        return "\n".join(_lines(self))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,8 +55,8 @@ class _TableQueries:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Wanted:
-    """An index that could serve queries, which would read `bytes` without it."""
+class _Considered:
+    """An index that could serve queries, which read `bytes` without it."""
 
     definition: Definition
     columns: Columns
@@ -109,18 +64,25 @@ class _Wanted:
 
 
 def advise(
-    spark: SparkSession, *, file: str | os.PathLike[str] | None = None, table: str | None = None, limit: int = 10
+    spark: SparkSession,
+    *,
+    file: str | os.PathLike[str] | None = None,
+    table: str | None = None,
+    limit: int = 10,
+    times: int = 30,
 ) -> Advice:
-    """Name the indexes that the queries so far would have gained most from, and those that none has used.
+    """Propose a set of indexes for the queries so far, and name the indexes that none of them used.
 
     The queries are those of all sessions of this application, or those in a `file` that servers with the setting
-    `spark.hive_bitmap.advice_file` append to. With `table`, only its queries and indexes count. At most `limit`
-    candidates are named, of twice as many that are estimated from a sample of the table's blocks: those whose queries
-    read most. Raises NotFound for a file or table that does not exist, and Unsupported on a Spark Connect client
-    without a file.
+    `spark.hive_bitmap.advice_file` append to. With `table`, only its queries and indexes count. The set has at most
+    `limit` indexes, chosen one step after the other: always what saves most beside those before, as long as its builds
+    take less than it saves if each query comes `times` as often as it was seen. Twice as many indexes are considered
+    and estimated from a sample of the table's blocks. Raises NotFound for a file or table that does not exist, and
+    Unsupported on a Spark Connect client without a file.
     """
-    if limit < 1:
-        raise InvalidProperty(f"the number of candidates is at least 1, not {limit}")
+    for name, number in {"indexes": limit, "times": times}.items():
+        if number < 1:
+            raise InvalidProperty(f"the number of {name} is at least 1, not {number}")
     wanted = None if table is None else metastore.describe(spark, table).full_name
     seen = _seen(spark, file)
     shapes = {s: tally for s, tally in seen.shapes.items() if wanted in (None, s.full_table)}
@@ -129,11 +91,14 @@ def advise(
         nothing = NOTHING_SEEN if wanted is None else f"no query of {wanted} has been seen"
         return Advice(queries=0, since=seen.since, notes=(*notes, nothing))
     queried = _tables(spark, shapes, notes)
-    candidates = _candidates(spark, queried, limit, notes)
+    proposals, left_out = _chosen(spark, queried, limit, times, notes)
+    if more := sum(len(one.columns) for one in left_out[MOST_LEFT_OUT:]):
+        notes.append(f"{more:,} more indexes were left out")
     return Advice(
         queries=sum(tally.queries + tally.served for tally in shapes.values()),
         since=seen.since,
-        candidates=tuple(candidates[:limit]),
+        proposals=tuple(proposals),
+        left_out=tuple(left_out[:MOST_LEFT_OUT]),
         unused=tuple(_unused(spark, seen, wanted)),
         notes=tuple(notes),
     )
@@ -175,16 +140,23 @@ def _tables(spark: SparkSession, shapes: Mapping[Shape, Tally], notes: list[str]
     return found
 
 
-def _candidates(spark: SparkSession, tables: Sequence[_TableQueries], limit: int, notes: list[str]) -> list[Candidate]:
-    """Return the candidates that would have saved something, the best first."""
-    wanted = [(one, table) for table in tables for one in _wanted(table)]
-    wanted.sort(key=lambda pair: -pair[0].bytes)
-    chosen: defaultdict[str, list[_Wanted]] = defaultdict(list)
-    for one, table in wanted[: limit * MOST_ESTIMATED]:
-        chosen[table.base.full_name].append(one)
-    found = []
+def _chosen(
+    spark: SparkSession, tables: Sequence[_TableQueries], limit: int, times: int, notes: list[str]
+) -> tuple[list[Proposal], list[LeftOut]]:
+    """Return the proposed set, and what was left out of it."""
+    impossible: list[tuple[str, tuple[str, ...], str]] = []
+    considered = [(one, table) for table in tables for one in _considered(table, impossible)]
+    considered.sort(
+        key=lambda pair: (len(pair[0].columns), -pair[0].bytes, pair[0].definition.full_table, pair[0].definition.name)
+    )
+    most = limit * MOST_ESTIMATED
+    estimated: defaultdict[str, list[_Considered]] = defaultdict(list)
+    for one, table in considered[:most]:
+        estimated[table.base.full_name].append(one)
+    workloads: list[Workload] = []
+    definitions: dict[tuple[str, Columns], Definition] = {}
     for table in tables:
-        mine = chosen[table.base.full_name]
+        mine = estimated[table.base.full_name]
         if not mine:
             continue
         try:
@@ -193,66 +165,112 @@ def _candidates(spark: SparkSession, tables: Sequence[_TableQueries], limit: int
         except HiveBitmapError as e:
             notes.append(f"table {table.base.full_name} was not estimated: {e}")
             continue
-        found += [_candidate(spark, table, one, told) for one, told in zip(mine, estimates, strict=True)]
-    gained = [one for one in found if one.queries]
-    return sorted(gained, key=lambda one: (-one.seconds_saved, -one.bytes_saved, one.table, one.columns))
+        workloads.append(_workload(spark, table, dict(zip((one.columns for one in mine), estimates, strict=True))))
+        definitions |= {(table.base.full_name, one.columns): one.definition for one in mine}
+    steps, others = choose(workloads, limit, times)
+    reasons = [_reason(one, definitions, limit, times) for one in others] + impossible
+    for one, table in considered[most:]:
+        why = f"not estimated: of all indexes, the {most} of fewest columns are, and whose queries read most"
+        reasons.append((table.base.full_name, one.definition.column_names, why))
+    return [_proposal(step, definitions) for step in steps], list(_by_reason(reasons))
 
 
-def _wanted(table: _TableQueries) -> Iterator[_Wanted]:
-    """Yield the indexes that could serve queries of a table, of columns that can be keys."""
+def _by_reason(reasons: Iterable[tuple[str, tuple[str, ...], str]]) -> Iterator[LeftOut]:
+    """Put together what was left out of the same table for the same reason."""
+    found: defaultdict[tuple[str, str], list[tuple[str, ...]]] = defaultdict(list)
+    for table, columns, why in reasons:
+        found[table, why].append(columns)
+    for (table, why), indexes in found.items():
+        yield LeftOut(table=table, columns=tuple(indexes), why=why)
+
+
+def _considered(table: _TableQueries, impossible: list[tuple[str, tuple[str, ...], str]]) -> Iterator[_Considered]:
+    """Yield the indexes that could serve queries of a table; those that cannot be created are added to `impossible`."""
     read: defaultdict[Columns, int] = defaultdict(int)
-    indexed = table.indexed
     for shape, tally in table.shapes.items():
-        for columns in candidates_of(shape, indexed) if tally.queries > 0 else ():
+        sets = useful_sets(shape, table.indexed) if tally.queries > 0 else set()
+        for columns in frozenset[Columns]().union(*sets):
             read[columns] += tally.bytes + tally.unsized * UNKNOWN_BYTES
     taken = {index.definition.name for index in table.indexes}
-    for columns, unserved in read.items():
+    for columns, unserved in sorted(read.items(), key=lambda item: sorted(item[0])):
         try:
             definition = define(table.base, sorted(columns))
-        except HiveBitmapError:
-            continue  # of a type that cannot be a key, or of a table that has changed since
-        if definition.name not in taken:
-            yield _Wanted(definition=definition, columns=columns, bytes=unserved)
+            if definition.name not in taken:
+                yield _Considered(definition=definition, columns=columns, bytes=unserved)
+                continue
+            why = f"the table has another index of the name {definition.name}"
+        except HiveBitmapError as e:  # of a type that cannot be a key, or of a table that has changed since
+            why = f"it cannot be created: {e}"
+        impossible.append((table.base.full_name, tuple(sorted(columns)), why))
 
 
-def _candidate(spark: SparkSession, table: _TableQueries, wanted: _Wanted, told: Estimate) -> Candidate:
+def _workload(spark: SparkSession, table: _TableQueries, estimates: Mapping[Columns, Estimate]) -> Workload:
+    """Return the queries of a table with the indexes that were estimated, and the sets that these can make."""
     base = table.base
-    figures = TableFigures(
-        format=format_of(base),
-        cores=parallelism(spark),
-        columns=(*base.columns, *base.partition_columns),
-        bytes=told.base_bytes,
-        files=told.files,
-        blocks=told.blocks_total,
-        rows=told.rows,
-        index_bytes=told.index_bytes,
-        key=Spread(told.share_of_blocks, told.share_of_rows),
-        value=_spread_of_values(told),
-        store=stores.estimated_speed_of(base.location),
-    )
-    queries, total = 0, Gain()
-    for shape, tally in table.shapes.items():
-        saved = _gain(shape, tally, figures, wanted.columns, table.indexed)
-        total = Gain(total.bytes + saved.bytes, total.seconds + saved.seconds)
-        queries += tally.queries if saved.seconds else 0
-    return Candidate(
+    possible = {
+        columns: PossibleIndex(
+            figures=TableFigures(
+                format=format_of(base),
+                cores=parallelism(spark),
+                columns=(*base.columns, *base.partition_columns),
+                bytes=told.base_bytes,
+                files=told.files,
+                blocks=told.blocks_total,
+                rows=told.rows,
+                index_bytes=told.index_bytes,
+                key=Spread(told.share_of_blocks, told.share_of_rows),
+                value=_spread_of_values(told),
+                store=stores.estimated_speed_of(base.location),
+            ),
+            build_seconds=told.seconds,
+        )
+        for columns, told in estimates.items()
+    }
+    sets = {
+        one for shape, tally in table.shapes.items() if tally.queries > 0 for one in useful_sets(shape, table.indexed)
+    }
+    return Workload(
         table=base.full_name,
-        columns=wanted.definition.column_names,
-        queries=queries,
-        bytes_saved=total.bytes,
-        seconds_saved=total.seconds,
-        index_bytes=told.index_bytes,
-        build_seconds=told.seconds,
-        statement=_statement(wanted.definition),
+        shapes=table.shapes,
+        indexed=table.indexed,
+        possible=possible,
+        sets={one for one in sets if one <= possible.keys()},
     )
 
 
-def _gain(shape: Shape, tally: Tally, figures: TableFigures, columns: Columns, indexed: Sequence[Columns]) -> Gain:
-    """Return what an index of these columns saves the queries of a shape: by answers, or else by narrowing scans."""
-    test, saved = narrowing(shape, columns), Gain()
-    if answers(shape, columns, indexed):
-        saved = gain_by_answers(tally, figures, len(needed(shape)))
-    return gain(tally, figures, test) if test is not None and not saved.seconds else saved
+def _proposal(step: Step, definitions: Mapping[tuple[str, Columns], Definition]) -> Proposal:
+    table = step.workload.table
+    created = [definitions[table, columns] for columns in step.sorted_indexes]
+    return Proposal(
+        table=table,
+        columns=tuple(definition.column_names for definition in created),
+        queries=step.queries,
+        bytes_saved=step.gain.bytes,
+        seconds_saved=step.gain.seconds,
+        index_bytes=step.index_bytes,
+        build_seconds=step.build_seconds,
+        statements=tuple(map(_statement, created)),
+    )
+
+
+def _reason(
+    one: UnchosenIndex, definitions: Mapping[tuple[str, Columns], Definition], limit: int, times: int
+) -> tuple[str, tuple[str, ...], str]:
+    """Return the table and the columns of an index that was not chosen, and why not."""
+    step, table = one.step, one.step.workload.table
+    others = [definitions[table, columns].column_names for columns in step.sorted_indexes if columns != one.columns]
+    saves = f"it would save {seconds(step.gain.seconds)} more" + (f", together with {named(others)}" if others else "")
+    if step.worth_it:
+        why = f"{saves}, but the set is limited to {limit}"
+    elif step.gain.seconds * times > step.build_seconds:
+        why = f"{saves}, little beside the proposed indexes"
+    elif step.gain.seconds > 0:
+        why = f"{saves}, and takes {seconds(step.build_seconds)} to build, more than {times} times that"
+    elif one.alone.seconds > 0:
+        why = "the proposed indexes save its queries as much"
+    else:
+        why = "Spark alone is as quick: its queries select too many blocks, read too little or have too many keys"
+    return table, definitions[table, one.columns].column_names, why
 
 
 def _spread_of_values(told: Estimate) -> Spread | None:
@@ -296,27 +314,3 @@ def _unused(spark: SparkSession, seen: Observed, table: str | None) -> Iterator[
                     index_bytes=status.index_bytes,
                     built=status.built,
                 )
-
-
-def _lines(advice: Advice) -> Iterator[str]:
-    if advice.queries:
-        yield f"{advice.queries:,} scans seen since {time_of(advice.since)}"
-    for one in advice.candidates:
-        yield (
-            f"{one.table} ({', '.join(one.columns)}): would have saved {one.queries:,} queries {size(one.bytes_saved)} "
-            f"and {seconds(one.seconds_saved)}; takes {size(one.index_bytes)}, built in {seconds(one.build_seconds)}"
-        )
-        yield f"  {one.statement};"
-    if advice.queries and not advice.candidates:
-        yield "no further index would have saved time"
-    for index in advice.unused:
-        yield (
-            f"{index.table}: no query used index {index.index} ({', '.join(index.columns)}), of "
-            f"{size(index.index_bytes)}, last built {time_of(index.built)}"
-        )
-    yield from advice.notes
-
-
-def time_of(at: float | None) -> str:
-    """Return a time, in seconds since 1970, as text in UTC; a dash if there is none."""
-    return "-" if at is None else moment(at)

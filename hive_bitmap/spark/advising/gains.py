@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from hive_bitmap.core.answering.answer_size import ROW_BYTES
-from hive_bitmap.core.answering.count_budget import COUNT_PRICES, budget_seconds
+from hive_bitmap.core.answering.answer_size import driver_bytes
+from hive_bitmap.core.answering.count_budget import COUNT_PRICES, is_counted_by_index
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.planning.plan import BLOCKS_SCHEMA, FILES_SCHEMA
 from hive_bitmap.core.planning.planner import EngineSkips, PlanInputs, strategy_costs
@@ -71,7 +71,8 @@ def gain_by_answers(tally: Tally, table: TableFigures, columns: int) -> Gain:
     rows, keys = table.rows, 1 / table.key.of_rows
     waits = waiting_seconds(table.files, table.cores, table.store)
     took = table.index_bytes * COUNT_PRICES.key_byte
-    if took > budget_seconds(rows, columns, table.cores, COUNT_PRICES, waits) or keys * ROW_BYTES > ANSWER_BYTES:
+    counted = is_counted_by_index(table.index_bytes, rows, columns, table.cores, waits)
+    if not counted or driver_bytes(keys, 0) > ANSWER_BYTES:
         return Gain()
     took += COUNT_PRICES.answer_start + keys * COUNT_PRICES.key
     found = gain(tally, table, None)

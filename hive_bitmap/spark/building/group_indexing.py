@@ -20,6 +20,7 @@ from hive_bitmap.core import stores
 from hive_bitmap.core.bitmaps import ENCODINGS
 from hive_bitmap.core.bitmaps.keybytes import KeyBytes, key_bytes
 from hive_bitmap.core.formats.blocks import Blocks
+from hive_bitmap.core.formats.key_values import KeyColumn
 from hive_bitmap.core.index import fingerprint, packed_rows, shard
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.index.fingerprint import Fingerprint
@@ -173,17 +174,17 @@ def _matching_nothing(path: str) -> Fingerprint:
 
 
 def _index_blocks(group: Group, found: Fingerprint) -> IndexedFile:
-    if found.path in group.fatal:
-        return _unindexed(group, found, group.fatal[found.path])
     format, schema = group.read_options.file_format(), group.read_options.schema
     columns = group.read_options.key_columns(schema)
+    if found.path in group.fatal:
+        return _unindexed(group, found, group.fatal[found.path], columns)
     try:
         handle = format.open_file(found.path)
         format.rehearse(handle, columns)
         blocks = format.blocks(handle)
         spark_only = set(format.spark_only_columns(handle, columns))
     except Undecodable as e:
-        return _unindexed(group, found, str(e))
+        return _unindexed(group, found, str(e), columns)
     rows = tuple(_rows_or_reason(group, definition, found.path, handle, blocks) for definition in group.definitions)
     for definition, of_index in zip(group.definitions, rows, strict=True):
         if isinstance(of_index, str):  # nor is it read for the queries that another index serves
@@ -218,8 +219,10 @@ def _empty(definition: Definition) -> pa.Table:
     return packed_rows.packed(built_schema(making).empty_table(), making)
 
 
-def _unindexed(group: Group, found: Fingerprint, reason: str) -> IndexedFile:
-    return IndexedFile(found, Blocks.of([], [], []), (), (reason,) * len(group.definitions))
+def _unindexed(group: Group, found: Fingerprint, reason: str, columns: Sequence[KeyColumn] = ()) -> IndexedFile:
+    """Return a file that is not indexed, of which only Spark may read these columns."""
+    spark_only = tuple(sorted(column.name for column in columns))
+    return IndexedFile(found, Blocks.of([], [], []), spark_only, (reason,) * len(group.definitions))
 
 
 def _write_shards(group: Group, indexed: Sequence[IndexedFile]) -> list[ShardReport]:

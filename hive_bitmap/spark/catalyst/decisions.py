@@ -59,7 +59,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 # Reasons that hold as long as files, indexes, settings and the query stay as they are.
-LASTING = (Reason.NOT_SELECTIVE, Reason.NOT_TESTED, Reason.NOT_UNDERSTOOD, Reason.NOT_COUNTED, Reason.TOO_LARGE)
+LASTING = (
+    Reason.NOT_SELECTIVE,
+    Reason.NOT_TESTED,
+    Reason.NOT_UNDERSTOOD,
+    Reason.NOT_COUNTED,
+    Reason.TOO_LARGE,
+    Reason.LIMIT,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,8 +196,9 @@ class _Case:
         except HiveBitmapError as e:
             return self.unanswered(str(e)), None
         plan = prepared.plan
-        if plan.code == Reason.STORE:
-            return LeaveAlone(report=self._report(LEFT_ALONE, plan, Reason.STORE)), None
+        if plan.code in (Reason.STORE, Reason.LIMIT):
+            left = self._report(LEFT_ALONE, plan, plan.code)
+            return LeaveAlone(report=left, lasting=self._lasting(plan, plan.code)), None
         if plan.strategy != Strategy.INDEX_ONLY:
             code = Reason.TOO_LARGE if plan.code == Reason.TOO_LARGE else None
             return self.unanswered(plan.reason, code), prepared.snapshot
@@ -209,7 +217,7 @@ class _Case:
         ordered = frozenset(column.name.lower() for column in self.table.base.columns if has_order(column))
         extremes = self.scan.extremes & ordered
         rows = Request(table=name, predicate=text, columns=columns, grouping_sets=key_sets, extremes=extremes)
-        return rows.counted(keys)
+        return replace(rows, limit=self._limit).counted(keys)
 
     def _counts(self, request: Request, prepared: Prepared) -> Counts:
         plan, listing = prepared.plan, None if self.listing is None else ref(self.listing)
@@ -228,7 +236,7 @@ class _Case:
     def narrowed(self, snapshot: Snapshot | None, unanswered: Unanswered) -> Outcome:
         """The outcome for the scan itself."""
         name, text, must_pay = self.table.base.spark_name, self.scan.condition or None, self._is_by_cost
-        request = Request(table=name, predicate=text, columns=self.scan.columns, must_pay=must_pay)
+        request = Request(table=name, predicate=text, columns=self.scan.columns, must_pay=must_pay, limit=self._limit)
         prepared = self.ask.prepare(request, self.resolved, snapshot)
         plan = prepared.plan
         if prepared.reading is None or not plan.strategy.reads_selected:
@@ -248,11 +256,17 @@ class _Case:
     def _is_by_cost(self) -> bool:
         return self.scan.must_pay and self.table.settings.strategy is None
 
+    @property
+    def _limit(self) -> int | None:
+        """The limit of the scan; None if its strategy was chosen, so that the limit does not matter."""
+        return self.scan.limit if self._is_by_cost else None
+
     def _lasting(self, plan: Plan, code: Reason) -> Lasting:
         """How long the scan would be left alone: not for long, where files are unindexed that may be indexed soon."""
         is_known = not plan.looked_up or not any(plan.files["scanned"].to_pylist())
         lasts = code in LASTING and is_known and self._is_by_cost and not self.scan.runtime_filters
-        lasts = lasts and self.resolved.split_bytes is not None  # another query may see no order
+        if code != Reason.LIMIT:
+            lasts = lasts and self.resolved.split_bytes is not None  # another query may see no order
         return Lasting.FOR_CONDITION if lasts else Lasting.NO
 
     def _why_left(self, unanswered: Unanswered, code: Reason, reason: str) -> tuple[Reason, str]:
@@ -261,7 +275,7 @@ class _Case:
         if not unanswered.reason or (unanswered.code != Reason.TOO_LARGE and not untested):
             return code, reason
         both = f"{unanswered.reason}; {reason}" if self.scan.condition else unanswered.reason
-        return unanswered.code or code, both
+        return unanswered.code or code, "; ".join(dict.fromkeys(both.split("; ")))  # each reason once
 
     def _read_rows(self, request: Request, prepared: Prepared) -> Outcome:
         plan = prepared.plan

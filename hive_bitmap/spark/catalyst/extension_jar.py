@@ -13,7 +13,7 @@ from hive_bitmap.spark.packages import file_of
 
 JAR = file_of("hive_bitmap.spark.catalyst", "hive-bitmap.jar")
 EXTENSION = "hive_bitmap.catalyst.BitmapExtension"
-PROTOCOL = 10  # as in PythonRequest.java, which says when to raise it
+PROTOCOL = 11  # as in PythonRequest.java, which says when to raise it
 
 
 def protocol_mismatch(question: Mapping[str, Any]) -> str | None:

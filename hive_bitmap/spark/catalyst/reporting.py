@@ -68,10 +68,15 @@ class Report:
 
 
 def read_figures(plan: Plan) -> ReadFigures:
-    """Count the blocks and files that a plan reads. A file that is read whole counts as one that is read."""
+    """Count the blocks and files that a plan reads, each file that is read whole as one block.
+
+    An answer from the index reads no other files.
+    """
+    whole = sum(plan.files["scanned"].to_pylist())
+    if plan.strategy == Strategy.INDEX_ONLY:
+        return ReadFigures(whole, plan.blocks_total or 0, whole, plan.files.num_rows)
     selected = {*plan.blocks.filter(pc.greater(plan.blocks["selected"], 0))["file"].to_pylist()}
-    files = len(selected) + sum(plan.files["scanned"].to_pylist())
-    return ReadFigures(plan.blocks_selected or 0, plan.blocks_total or 0, files, plan.files.num_rows)
+    return ReadFigures(plan.blocks_selected or 0, plan.blocks_total or 0, len(selected) + whole, plan.files.num_rows)
 
 
 def bytes_saved(plan: Plan) -> int:

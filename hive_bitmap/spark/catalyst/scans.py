@@ -55,7 +55,8 @@ class Scan:
     `listed` is None if the question does not tell it, since Spark has not listed the files yet, or does not tell them.
     `options` are those that the query gives to the reader, past those of the table. `strategy` is the one that was
     chosen for this scan, whatever the session's is; None if none was. Unless it `must_pay`, the indexes are asked
-    however small the table is.
+    however small the table is. `limit` is after how many rows of the condition Spark stops reading; None if it reads
+    all of them.
     """
 
     number: int
@@ -77,6 +78,7 @@ class Scan:
     strategy: str | None
     must_pay: bool = True
     extremes: frozenset[str] = frozenset()
+    limit: int | None = None
 
     @classmethod
     def of(cls, number: int, fields: Mapping[str, Any], cores: int) -> Scan:
@@ -102,6 +104,7 @@ class Scan:
             options=tuple(fields["options"]),
             strategy=fields.get("strategy"),
             must_pay=fields.get("must_pay", True),
+            limit=fields.get("limit"),
         )
 
 

@@ -15,10 +15,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from hive_bitmap.core import stores
 from hive_bitmap.core.explaining.measures import seconds, size
 from hive_bitmap.core.explaining.reports import Report, Reports
 from hive_bitmap.core.index.definition import Definition, define
 from hive_bitmap.core.index.key_columns import require_keys
+from hive_bitmap.core.planning import settings
+from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import InvalidProperty
 from hive_bitmap.spark.building import staging
 from hive_bitmap.spark.building.file_groups import GROUP_BYTES, count_shards
@@ -33,8 +36,8 @@ from hive_bitmap.spark.estimating.extrapolate import (
     usefulness,
 )
 from hive_bitmap.spark.estimating.sampling import FooterItem, Sample, SampleItem, choose_blocks
-from hive_bitmap.spark.estimating.verdict import verdict
-from hive_bitmap.spark.metastore import metastore, permission
+from hive_bitmap.spark.estimating.verdict import Candidate, Queries, verdict
+from hive_bitmap.spark.metastore import metastore, permission, session_settings
 from hive_bitmap.spark.metastore.base_files import Source, sources
 from hive_bitmap.spark.metastore.file_listing import format_of, require_plain_options
 from hive_bitmap.spark.tasks.distribution import parallelism
@@ -156,7 +159,8 @@ def estimate(
     permission.require_reading(spark, base, keys, "an estimate")
     found = sources(spark, base)
     with staging.in_scratch(spark, base, found, definitions) as staged:
-        return _estimates(spark, found, definitions, replace(read_options, staging=staged), sample, values or {})
+        options = replace(read_options, staging=staged)
+        return _estimates(spark, found, definitions, options, sample, values or {}, _queries(spark, base))
 
 
 def _estimates(
@@ -166,10 +170,10 @@ def _estimates(
     options: ReadOptions,
     sample: float,
     values: Mapping[str, Collection[str]],
+    queries: Queries,
 ) -> list[Estimate]:
     footers = _read_footers(spark, found, definitions, options)
-    cores = parallelism(spark)
-    blocks_of = [_chosen(footers, number, sample, cores) for number in range(len(definitions))]
+    blocks_of = [_chosen(footers, number, sample, queries.cores) for number in range(len(definitions))]
     work = [
         [
             replace(_item(footers, options, definition, number, blocks), values=_values_of(definition, values))
@@ -179,7 +183,7 @@ def _estimates(
     ]
     measured = iter(task_reads.samples(spark, [item for items in work for item in items]))
     samples = [[next(measured) for _ in items] for items in work]
-    return Reports(_estimate(d, number, footers, samples[number], cores) for number, d in enumerate(definitions))
+    return Reports(_estimate(d, number, footers, samples[number], queries) for number, d in enumerate(definitions))
 
 
 def _read_footers(
@@ -234,8 +238,22 @@ def _item(footers: _Footers, options: ReadOptions, definition: Definition, index
     )
 
 
-def _estimate(definition: Definition, index: int, footers: _Footers, samples: Sequence[Sample], cores: int) -> Estimate:
-    workers = max(1, min(footers.shards, cores))
+def _queries(spark: SparkSession, base: Table) -> Queries:
+    ours = settings.read(session_settings.settings(spark))
+    return Queries(
+        format=format_of(base),
+        width=len(base.columns),
+        store=stores.estimated_speed_of(base.location),
+        cores=parallelism(spark),
+        answer_bytes=ours.answer_bytes,
+        driver_read_bytes=ours.driver_read_bytes,
+    )
+
+
+def _estimate(
+    definition: Definition, index: int, footers: _Footers, samples: Sequence[Sample], queries: Queries
+) -> Estimate:
+    workers = max(1, min(footers.shards, queries.cores))
     base = BaseTable(len(footers.rows), int(footers.size[index].sum()), footers.shards, workers)
     found, of_values = spread(base, samples), spread_of_values(samples)
     rows, bytes_of_index = int(footers.rows.sum()), index_bytes(base, samples)
@@ -263,11 +281,18 @@ def _estimate(definition: Definition, index: int, footers: _Footers, samples: Se
         rare_blocks=rare_blocks,
         rare_rows=rare_rows,
         verdict=verdict(
-            rows=rows,
-            keys=1.0 if found is None else 1 / found.of_rows,
-            size=bytes_of_index / max(footers.bytes, 1),
-            rare_rows=rare_rows,
-            rare_blocks=rare_blocks,
-            has_bitmaps=definition.has_bitmaps,
+            Candidate(
+                rows=rows,
+                keys=1.0 if found is None else 1 / found.of_rows,
+                index_bytes=bytes_of_index,
+                base_bytes=footers.bytes,
+                rare_rows=rare_rows,
+                rare_blocks=rare_blocks,
+                blocks=base.blocks,
+                files=len(footers.paths),
+                key_bytes=max((sample.key_bytes for sample in good), default=0.0),
+                has_bitmaps=definition.has_bitmaps,
+                queries=queries,
+            )
         ),
     )

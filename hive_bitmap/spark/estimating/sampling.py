@@ -83,7 +83,7 @@ class Sample:
     a block that holds it, `recurrences` the number of triples (key, block, other block) of which both blocks hold the
     key, `keys` the number of distinct keys. A build would take `seconds` for these blocks. Of their `rows`, an average
     one of the values that were asked for has `value_rows`, in `value_blocks` blocks. A rare key, rarer than nine of ten
-    others, has `rare_rows` rows in `rare_blocks` blocks.
+    others, has `rare_rows` rows in `rare_blocks` blocks. An average key takes `key_bytes` in memory.
     """
 
     blocks: int
@@ -99,6 +99,7 @@ class Sample:
     value_blocks: float = 0.0
     rare_rows: float = 0.0
     rare_blocks: float = 0.0
+    key_bytes: float = 0.0
 
 
 def read_footer(item: FooterItem) -> tuple[Longs, Longs]:
@@ -156,7 +157,9 @@ def measure(item: SampleItem) -> Sample:
     seconds = time.perf_counter() - started
     with tempfile.TemporaryDirectory() as folder:
         cost = _cost(f"file:{folder}/part.parquet", rows, item)
-    blocks, key_rows = _blocks_and_rows_of_keys(rows, item.definition)
+    counted = _counted_keys(rows, item.definition)
+    blocks, key_rows = counted["count_all"].to_numpy(), counted[f"{shard.CARDINALITY.name}_sum"].to_numpy()
+    keys = counted.select(list(item.definition.column_names))
     recurrences = int((blocks * (blocks - 1)).sum())
     return Sample(
         blocks=len(parts),
@@ -171,6 +174,7 @@ def measure(item: SampleItem) -> Sample:
         value_blocks=sum(one.value_blocks for one in found),
         rare_rows=float(np.quantile(key_rows, RARE, method="lower")),
         rare_blocks=float(np.quantile(blocks, RARE, method="lower")),
+        key_bytes=keys.nbytes / max(keys.num_rows, 1),
     )
 
 
@@ -246,11 +250,10 @@ def _written(path: str, rows: pa.Table, smallest: pa.Table, definition: Definiti
     )
 
 
-def _blocks_and_rows_of_keys(rows: pa.Table, definition: Definition) -> tuple[Longs, Longs]:
-    """Return for each distinct key the number of sampled blocks in which it occurs, and of their rows that have it."""
+def _counted_keys(rows: pa.Table, definition: Definition) -> pa.Table:
+    """Return each distinct key with the number of sampled blocks that hold it, and that of their rows that have it."""
     names, many = list(definition.column_names), shard.CARDINALITY.name
-    counts = rows.select([*names, many]).group_by(names).aggregate([([], "count_all"), (many, "sum")])
-    return counts["count_all"].to_numpy(), counts[f"{many}_sum"].to_numpy()
+    return rows.select([*names, many]).group_by(names).aggregate([([], "count_all"), (many, "sum")])
 
 
 def _row_groups(path: str) -> int:

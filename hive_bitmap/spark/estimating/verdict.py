@@ -2,38 +2,133 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from math import ceil
+
+from hive_bitmap.core.answering.answer_size import driver_bytes
+from hive_bitmap.core.answering.count_budget import is_counted_by_index
+from hive_bitmap.core.planning.planner import EngineSkips, PlanInputs, is_read_by_driver, strategy_costs
+from hive_bitmap.core.planning.prices import Prices
+from hive_bitmap.core.planning.reads import Reads
+from hive_bitmap.core.planning.settings import ANSWER_BYTES, DRIVER_READ_BYTES
+from hive_bitmap.core.planning.strategy import Strategy
+from hive_bitmap.core.stores.speed import LOCAL, Speed
+
 LARGE = 0.5  # of the size of the table: an index of more is not worth its space
 ROWS_OF_A_KEY = 2.0  # with fewer, about each row has a key of its own
 FEW_ROWS, FEW_BLOCKS = 0.01, 0.5  # shares that a rare key has of the rows and blocks, if it is worth looking it up
-MANY_KEYS = 100_000  # more than these, counts by them are Spark's
+LITTLE = 1.2  # a look-up that is less than so many times as fast as a scan gains little
+DOUBT = 1.5  # there may be so many times the keys that a sample shows
 
 
-def verdict(
-    *, rows: int, keys: float, size: float, rare_rows: float | None, rare_blocks: float | None, has_bitmaps: bool = True
-) -> str:
+@dataclass(frozen=True, kw_only=True)
+class Queries:
+    """What the prices of queries depend on: the table's format, its number of columns and its store, the session."""
+
+    format: str = "parquet"  # a key of FORMATS
+    width: int = 0
+    store: Speed = LOCAL
+    cores: int = 2
+    answer_bytes: int = ANSWER_BYTES
+    driver_read_bytes: int = DRIVER_READ_BYTES
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """An estimated index and its table: `keys` of `key_bytes` bytes each, `rows` in `blocks` of `files`.
+
+    A rare key has the shares `rare_rows` and `rare_blocks`; None if no block was looked at.
+    """
+
+    rows: int
+    keys: float
+    index_bytes: int
+    base_bytes: int
+    rare_rows: float | None
+    rare_blocks: float | None
+    blocks: int
+    files: int
+    key_bytes: float = 8.0
+    has_bitmaps: bool = True
+    queries: Queries = Queries()
+
+    @property
+    def counts(self) -> bool:
+        """Whether counts by the keys come from the index, by the planner's rules."""
+        is_small = driver_bytes(DOUBT * self.keys, self.key_bytes) <= self.queries.answer_bytes
+        return self.has_bitmaps and is_small and is_counted_by_index(self.index_bytes, self.rows, 1, self.queries.cores)
+
+
+def verdict(index: Candidate) -> str:
     """Return the verdict in a sentence.
 
-    The table has so many `rows`, the index `keys`; `size` is that of the index divided by that of the table. A rare key
-    has the shares `rare_rows` and `rare_blocks`; None if no block was looked at.
-
-    >>> verdict(rows=3_000_000, keys=4, size=0.01, rare_rows=0.001, rare_blocks=1.0)
+    >>> verdict(Candidate(rows=3_000_000, keys=4, index_bytes=10**6, base_bytes=10**8, rare_rows=0.001,
+    ...     rare_blocks=1.0, blocks=64, files=8))
     'worth it: a rare key selects 0.1 % of the rows, and counts and groups come from the index'
-    >>> verdict(rows=200_000, keys=200_000, size=0.9, rare_rows=5e-6, rare_blocks=0.01)
+    >>> verdict(Candidate(rows=200_000, keys=200_000, index_bytes=9 * 10**6, base_bytes=10**7, rare_rows=5e-6,
+    ...     rare_blocks=0.01, blocks=64, files=8))
     'not worth it: the index takes 90 % of the size of the table'
     """
-    if rare_rows is None or rare_blocks is None:
+    if index.rare_rows is None or index.rare_blocks is None:
         return "not known: no block could be indexed"
+    size = index.index_bytes / max(index.base_bytes, 1)
     if size > LARGE:
         return f"not worth it: the index takes {size:.0%} of the size of the table".replace("%", " %")
-    few = rare_rows <= FEW_ROWS or rare_blocks <= FEW_BLOCKS
-    counts = has_bitmaps and keys <= MANY_KEYS
-    selects = f"a rare key selects {100 * rare_rows:.2g} % of the rows"
-    if few and counts:
+    few = index.rare_rows <= FEW_ROWS or index.rare_blocks <= FEW_BLOCKS
+    everywhere = f"even a rare key is in {index.rare_blocks:.0%} of the blocks".replace("%", " %")
+    selects = f"a rare key selects {100 * index.rare_rows:.2g} % of the rows"
+    if few and _is_one_block_a_file(index) and _gains_little(index, index.rare_rows, index.rare_blocks):
+        lone = f"your files are one block each, and {everywhere}"
+        if index.counts:
+            return f"only for counts and groups; look-ups gain little: {lone}"
+        return f"not worth it: look-ups gain little, for {lone}, and counts and groups by it are left to Spark"
+    if few and index.counts:
         return f"worth it: {selects}, and counts and groups come from the index"
-    if few and rows <= ROWS_OF_A_KEY * keys:
+    if few and index.rows <= ROWS_OF_A_KEY * index.keys:
         return f"worth it to look up single rows, not for counts and groups: about each row has its own key ({selects})"
     if few:
         return f"worth it to look up rare keys, not for counts and groups by them: {selects}"
-    if counts:
-        return f"only for counts and groups: even a rare key is in {rare_blocks:.0%} of the blocks".replace("%", " %")
-    return f"not worth it: even a rare key is in {rare_blocks:.0%} of the blocks".replace("%", " %")
+    if index.counts:
+        return f"only for counts and groups: {everywhere}"
+    return f"not worth it: {everywhere}"
+
+
+def _is_one_block_a_file(index: Candidate) -> bool:
+    return 1 < index.blocks <= index.files
+
+
+def _gains_little(index: Candidate, rare_rows: float, rare_blocks: float) -> bool:
+    """Whether the rows of a rare key are read hardly faster than all rows, at the planner's prices.
+
+    A table that Spark reads at once says nothing of a larger one of this layout.
+    """
+    if rare_blocks <= FEW_BLOCKS or Prices(index.queries.format, index.queries.cores).is_too_small(
+        index.base_bytes, native=True
+    ):
+        return False
+    blocks, size = max(ceil(rare_blocks * index.blocks), 1), round(rare_blocks * index.base_bytes)
+    read = Reads(
+        total=index.base_bytes,
+        whole=0,
+        decoded=size,
+        needed=size,
+        rows=ceil(rare_rows * index.rows),
+        rows_of_blocks=ceil(rare_blocks * index.rows),
+        blocks=size,
+        ranges=blocks,
+        files=index.files,
+        opened=blocks,
+        values=index.rows * index.queries.width,
+        stored=index.base_bytes,
+    )
+    inputs = PlanInputs(
+        table="",
+        predicate=None,
+        format=index.queries.format,
+        cores=index.queries.cores,
+        engine_skips=EngineSkips.BLOCKS if index.queries.format in ("parquet", "orc") else EngineSkips.SPLITS,
+        store=index.queries.store,
+        driver_read_bytes=index.queries.driver_read_bytes,
+    )
+    costs, _ = strategy_costs(inputs, read, exact=True, in_driver=is_read_by_driver(inputs, read))
+    return costs[Strategy.FULL_SCAN] < LITTLE * min(costs.values())

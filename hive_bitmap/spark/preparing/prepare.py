@@ -27,6 +27,7 @@ from hive_bitmap.core.planning.reads import share_of_bytes
 from hive_bitmap.core.planning.reasons import Reason
 from hive_bitmap.core.planning.settings import Settings
 from hive_bitmap.core.planning.strategy import Strategy
+from hive_bitmap.core.predicates.nodes import IsNull, Unknown, columns_of, leaves_of
 from hive_bitmap.core.selecting.candidates import LookupResults
 from hive_bitmap.core.selecting.split_order import Piece, WholePiece, pieces_in_order, runs
 from hive_bitmap.core.stores.options import memory_bytes
@@ -44,6 +45,7 @@ from hive_bitmap.spark.preparing.task_probe import require_readable
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+UNKNOWN_TEST = 3  # of so many rows, one satisfies a test of which no index knows
 MOST_PARTS = 16  # in which a scan is read by turns, by tasks of ours and by Spark
 _PLAIN_TYPE = re.compile(
     r"boolean|tinyint|smallint|int|bigint|float|double|string|binary|date|timestamp|timestamp_ntz|decimal\(\d+,\d+\)"
@@ -166,7 +168,13 @@ def _why_unserved(case: _Case) -> Unserved | None:
 
 
 def _snapshot(spark: SparkSession, case: _Case, known: Snapshot | None) -> Snapshot:
+    """Take what the indexes know that serve the request, and those that know which of its columns can be decoded."""
     served = {definition.name for definition in case.choice.by_column.values()}
+    if case.resolved.base.lake is None:
+        needed = {column.name.lower() for column in case.needed}
+        for one in case.resolved.indexes:
+            if not one.problem and needed.intersection(name.lower() for name in one.definition.column_names):
+                served.add(one.definition.name)
     if known is not None and known.resolved is case.resolved and served <= known.indexes:
         return known
     return snapshots.take(spark, case.resolved, [one for one in case.resolved.indexes if one.definition.name in served])
@@ -175,10 +183,11 @@ def _snapshot(spark: SparkSession, case: _Case, known: Snapshot | None) -> Snaps
 def _by_cost(spark: SparkSession, case: _Case, snapshot: Snapshot) -> Prepared:
     """The cheapest plan.
 
-    Where the lookup must pay, a small table is not looked up, and of many partitions a sample is looked up first.
+    Where the lookup must pay, a small table is not looked up. Of many partitions a sample is looked up first, also
+    where Spark stops after some rows.
     """
     must_pay = case.request.must_pay and case.settings.strategy is None
-    if must_pay and (why_not := _why_all_is_read(spark, case, snapshot)) is not None:
+    if (must_pay or _limit(case) is not None) and (why_not := _why_all_is_read(spark, case, snapshot)) is not None:
         return _full_scan(case, why_not, case.choice.uses, snapshot)
     looked_up = look_up_snapshot(spark, snapshot, case.choice.by_column, case.counting)
     results, extremes = looked_up.results, case.counting.extremes
@@ -196,19 +205,23 @@ def _by_cost(spark: SparkSession, case: _Case, snapshot: Snapshot) -> Prepared:
 def _why_all_is_read(spark: SparkSession, case: _Case, snapshot: Snapshot) -> Unserved | None:
     """Why a lookup in all partitions would not pay: the table is small, or a sample of its partitions tells."""
     size, prices = snapshot.files.bytes, Prices(case.format, case.resolved.cores, snapshot.store)
-    if prices.is_too_small(int(size * case.share), len(snapshot.files.files), native=case.resolved.native):
+    read, must_pay = int(size * case.share), case.request.must_pay
+    if must_pay and prices.is_too_small(read, len(snapshot.files.files), native=case.resolved.native):
         why = f"all of its {size:,} bytes are read in less time than reading through an index takes to start"
         return Unserved(Reason.TOO_SMALL, why)
     sample = snapshot.sample()
     if sample is None:
         return None
-    looked_up = look_up_snapshot(spark, sample, case.choice.by_column, case.counting)
+    counting = Counting(key_sets=()) if case.request.count else case.counting
+    looked_up = look_up_snapshot(spark, sample, case.choice.by_column, counting)
     reading = _reading(case, sample, looked_up.results)
     inputs = replace(_inputs(case, sample, reading), scale=size / max(sample.files.bytes, 1))
     plan = make_plan(inputs, case.choice.uses, looked_up.results)
-    if plan.strategy != Strategy.FULL_SCAN:
+    if plan.strategy != Strategy.FULL_SCAN or (plan.code != Reason.LIMIT and not must_pay):
         return None
     told = plan.without_figures if case.settings.engine_reads_only else plan
+    if plan.code == Reason.LIMIT:
+        return Unserved(Reason.LIMIT, told.reason)
     some = f"in {len(sample.files.partitions)} of {len(snapshot.files.partitions)} partitions"
     return Unserved(Reason.NOT_SELECTIVE, f"{some} {told.reason}")
 
@@ -250,8 +263,23 @@ def _inputs(case: _Case, snapshot: Snapshot, reading: Reading) -> PlanInputs:
         share=case.share,
         width=len(case.resolved.base.columns),
         store=snapshot.store,
+        limit=_limit(case),
         driver_read_bytes=case.settings.driver_read_bytes if _is_read_here(case) else 0,
     )
+
+
+def _limit(case: _Case) -> int | None:
+    """After about how many of the rows that the index selects Spark stops reading; None if it reads all.
+
+    Each test that the index does not know is taken to leave a third of the rows.
+    """
+    if case.request.limit is None:
+        return None
+    known = {*case.choice.by_column, *(column.name.lower() for column in case.resolved.base.partition_columns)}
+    tests = [leaf for leaf in leaves_of(case.resolved.predicate) if not isinstance(leaf, IsNull)]
+    unknown = sum(not {column.lower() for column in columns_of(leaf)} <= known for leaf in tests)
+    unknown += sum(isinstance(leaf, Unknown) for leaf in tests)
+    return case.request.limit * UNKNOWN_TEST**unknown
 
 
 def _unreadable(case: _Case, reading: Reading) -> dict[str, str]:

@@ -27,6 +27,7 @@ class Request:
     must_pay: bool = False  # skip the lookup where even its best outcome is no quicker than Spark alone
     keys: tuple[str, ...] = ()  # grouping columns of a count
     grouping_sets: tuple[tuple[str, ...], ...] = ()  # GROUPING SETS of a count: rows are counted by each of them
+    limit: int | None = None  # after how many of the rows Spark stops reading; None: it reads all
     extremes: frozenset[str] = frozenset()  # grouping sets of one column, in lower case, whose MIN and MAX are enough
 
     def counted(self, keys: Sequence[str] = ()) -> Request:

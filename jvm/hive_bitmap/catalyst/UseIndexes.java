@@ -13,11 +13,13 @@ import hive_bitmap.catalyst.queries.Existence;
 import hive_bitmap.catalyst.queries.Inference;
 import hive_bitmap.catalyst.queries.Joins;
 import hive_bitmap.catalyst.queries.LeftAlone;
+import hive_bitmap.catalyst.queries.NarrowedRelations;
 import hive_bitmap.catalyst.queries.Question;
 import hive_bitmap.catalyst.queries.Repeated;
 import hive_bitmap.catalyst.queries.Scan;
 import hive_bitmap.catalyst.reading.WrittenFolders;
 import hive_bitmap.catalyst.spark.Conditions;
+import hive_bitmap.catalyst.spark.Expressions;
 import hive_bitmap.catalyst.spark.RowOrder;
 import hive_bitmap.catalyst.spark.Scala;
 import hive_bitmap.catalyst.spark.SideQuery;
@@ -28,6 +30,7 @@ import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.expressions.AttributeSet;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
+import org.apache.spark.sql.catalyst.plans.logical.LocalLimit;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.Subquery;
@@ -66,7 +69,7 @@ public final class UseIndexes extends Rule<LogicalPlan> {
         List<Scan> scans = new ArrayList<>();
         try {
             plan = RowOrder.restored(plan);
-            collect(plan, null, !isCorrelated(plan), RowOrder.of(plan), scans);
+            collect(plan, null, !isCorrelated(plan), RowOrder.of(plan), null, scans);
             if (chosenOnly) scans.removeIf(scan -> ChosenStrategy.of(scan) == null);
             if (!Reports.areOfRepeatedPlan()) observe(scans);
             leaveAlone(scans, "no_index", scan -> !Reports.areWanted() && IndexedColumns.areNone(scan.table));
@@ -139,8 +142,8 @@ public final class UseIndexes extends Rule<LogicalPlan> {
 
     /** Whether a query depends on which rows of a scan stand where; reports it. */
     private static boolean areRowsPlaced(Scan scan) {
-        if (scan.order != RowOrder.PLACES) return false;
-        String why = "a sample, rand() or a function like it above the scan depends on which rows stand where";
+        if (!NarrowedRelations.losesPlaces(scan)) return false;
+        String why = "a sample, rand() or a function like it above the scan, or of what is cached, depends on which rows stand where";
         Reports.add(List.of(Reports.leftAlone(scan.table.identifier().unquotedString(), "positions", why)));
         return true;
     }
@@ -161,22 +164,27 @@ public final class UseIndexes extends Rule<LogicalPlan> {
 
     /**
      * Adds the scans below {@code plan}. {@code required} are the columns that are needed of it (null: all). Aggregations are
-     * looked at if they may be replaced by their {@code answers}. {@code seen} is what is seen of the order of the plan's rows.
+     * looked at if they may be replaced by their {@code answers}. {@code seen} is what is seen of the order of the plan's rows,
+     * {@code limit} after how many of its rows Spark stops reading (null: it does not).
      */
-    private static void collect(LogicalPlan plan, AttributeSet required, boolean answers, RowOrder seen, List<Scan> scans) {
+    private static void collect(
+            LogicalPlan plan, AttributeSet required, boolean answers, RowOrder seen, Integer limit, List<Scan> scans) {
         Existence existence = answers ? Existence.of(plan) : null;
         Scan scan = existence != null ? Scan.below(existence.count())
-                : answers && plan instanceof Aggregate aggregate ? Scan.below(aggregate) : Scan.of(plan, required);
+                : answers && plan instanceof Aggregate aggregate && seen.lets(aggregate) ? Scan.below(aggregate) : Scan.of(plan, required);
         if (scan != null) {
             scan.existence = existence;
+            scan.limit = existence != null ? Integer.valueOf(1) : scan.aggregate != null ? null : limit;
             scan.order = seen.at(scan.relation, plan);
             scans.add(scan);
         } else if (plan instanceof Filter filter) {
-            collect(filter.child(), required == null ? null : required.$plus$plus(filter.references()), answers, seen.below(plan), scans);
+            collect(filter.child(), required == null ? null : required.$plus$plus(filter.references()), answers, seen.below(plan), null, scans);
         } else if (plan instanceof Project || plan instanceof Aggregate) {
-            collect(Scala.list(plan.children()).get(0), plan.references(), answers, seen.below(plan), scans);
+            Integer wanted = plan instanceof Project ? limit : null;
+            collect(Scala.list(plan.children()).get(0), plan.references(), answers, seen.below(plan), wanted, scans);
         } else {
-            for (LogicalPlan child : Scala.list(plan.children())) collect(child, null, answers, seen.below(plan), scans);
+            Integer wanted = plan instanceof LocalLimit local ? Expressions.integer(local.limitExpr()) : null;
+            for (LogicalPlan child : Scala.list(plan.children())) collect(child, null, answers, seen.below(plan), wanted, scans);
         }
     }
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hive_bitmap.core.explaining import measures
+from hive_bitmap.core.planning.strategy import Strategy
 from tests.core.explaining.test_explain import EMPTY, NOT_LOOKED_UP, THREE
 
 FACTORS = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "PB": 10**15}
@@ -87,6 +89,12 @@ def test_how_much_a_plan_reads() -> None:
         ("blocks", "4", "7", "57 %"),
         ("bytes", "400 B", "700 B", "57 %"),
         ("rows", "1,251", "5,020", "25 %"),
+    ]
+    assert measures.measures(dataclasses.replace(THREE, strategy=Strategy.INDEX_ONLY)) == [
+        ("files", "1", "3", "33 %"),  # the one that the index does not know as it is
+        ("blocks", "1", "7", "14 %"),
+        ("bytes", "4 B", "700 B", "0.6 %"),
+        ("rows counted", "1,251", "5,020", "25 %"),
     ]
     assert measures.measures(EMPTY) == [
         ("files", "0", "0", "-"),

@@ -77,6 +77,12 @@ def test_a_stripe_at_a_place_of_more_than_64_bits(tmp_path: Path) -> None:
         format.blocks(format.open_file(path))
 
 
+def test_a_stripe_of_more_rows_than_python_counts(tmp_path: Path) -> None:
+    path, format = changed(tmp_path, "uncompressed", stripe=Node(5, 0, 2**63 + 5)), FORMATS["orc"]
+    with pytest.raises(Undecodable, match=r"^its list of stripes cannot be decoded: "):
+        format.blocks(format.open_file(path))
+
+
 def _zstd(data: bytes) -> bytes:
     with pa.BufferOutputStream() as sink:
         with pa.CompressedOutputStream(sink, "zstd") as stream:

@@ -43,8 +43,13 @@ def test_an_encrypted_file_is_not_opened(tmp_path: Path, kind: str, reason: str)
         assert str(raised.value) == reason
 
 
-def footer_with(tmp_path: Path, *, column: Node | None = None, file: Node | None = None, leave_out: int = 0) -> str:
-    """Write a plain file whose footer, or its first column, has one more field, or one less; return its path."""
+def footer_with(
+    tmp_path: Path, *, column: Node | None = None, file: Node | None = None, leave_out: int = 0, chunks: int = 2
+) -> str:
+    """Write a plain file whose footer, or its first column, has one more field, or one less; return its path.
+
+    Its row group has so many column chunks.
+    """
     path = tmp_path / "a.parquet"
     pq.write_table(TABLE, path)
     data = path.read_bytes()
@@ -53,6 +58,8 @@ def footer_with(tmp_path: Path, *, column: Node | None = None, file: Node | None
     [groups] = [node for node in root.children if node.number == 4]
     chunk = groups.children[0].children[0].children[0]
     chunk.children = [node for node in chunk.children if node.number != leave_out] + ([column] if column else [])
+    columns = groups.children[0].children[0].children
+    del columns[chunks:]
     root.children += [file] if file else []
     footer = thrift_bytes(root)
     path.write_bytes(data[: -8 - size] + footer + len(footer).to_bytes(4, "little") + b"PAR1")
@@ -128,3 +135,11 @@ def test_what_is_no_footer(content: bytes, reason: str) -> None:
     with pytest.raises(Undecodable) as raised:
         require_plain_parquet(pa.BufferReader(content))
     assert str(raised.value) == reason
+
+
+def test_a_row_group_of_fewer_columns_than_the_schema(tmp_path: Path) -> None:
+    format = FORMATS["parquet"]
+    handle = format.open_file(footer_with(tmp_path, chunks=1))
+    for use in (lambda: format.rehearse(handle, COLUMNS), lambda: format.column_bytes(handle, COLUMNS)):
+        with pytest.raises(Undecodable, match="cannot be decoded: 1 out of bounds"):
+            use()

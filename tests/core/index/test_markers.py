@@ -48,6 +48,16 @@ def test_a_process_that_has_ended_is_not_at_work_even_if_its_parent_has_not_noti
     assert not Author(HOST, ended.pid, time.time()).is_at_work(False)
 
 
+def test_a_process_of_another_container_on_this_host_is_taken_to_be_at_work_for_a_day() -> None:
+    """Containers that share the host's name number their processes by themselves."""
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    other = Author(HOST, ended.pid, time.time(), pid_namespace="pid:[1]")
+    assert other.is_at_work(False) and not replace(other, pid_namespace="").is_at_work(False)
+    assert not replace(other, started=time.time() - GRACE_SECONDS - 1).is_at_work(False)
+    assert Author.of(asdict(other), "m") == other
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows in /proc when a process began")
 def test_a_process_knows_where_its_own_builds_are_at_work() -> None:
     this, folder = Author.this_process(), "file:/nowhere/of/this/test"

@@ -11,6 +11,8 @@ import pytest
 from hive_bitmap.core.index.fingerprint import Fingerprint
 from hive_bitmap.core.index.manifest import Freshness
 from hive_bitmap.core.planning.planner import EngineSkips, PlanInputs, make_plan
+from hive_bitmap.core.planning.reads import reads
+from hive_bitmap.core.planning.reasons import Reason
 from hive_bitmap.core.planning.strategy import Strategy
 from hive_bitmap.core.predicates.nodes import Compare
 from hive_bitmap.core.selecting.candidates import Lookup, LookupResults, WholeFile
@@ -87,6 +89,9 @@ HALF_OF_THE_FILES = [[ROWS] * BLOCKS, [0] * BLOCKS] * 4
         (INPUTS, looked_up(*HALF_OF_THE_FILES), Strategy.FILES),
         (INPUTS, looked_up(*[[ROWS // 2, 0] * (BLOCKS // 2)] * 4), Strategy.BLOCKS),
         (INPUTS, with_new_file(looked_up(*FEW), blocks=800), Strategy.FULL_SCAN),  # what is new outweighs the rest
+        (replace(INPUTS, limit=5), looked_up(*ALL), Strategy.FULL_SCAN),
+        (replace(INPUTS, limit=5), looked_up(*FEW), Strategy.BLOCKS),
+        (replace(INPUTS, limit=5, count=True), looked_up(*ALL), Strategy.FULL_SCAN),
         (replace(INPUTS, format="orc"), looked_up(*FEW), Strategy.ROWS),
         (replace(INPUTS, count=True), looked_up(*FEW), Strategy.INDEX_ONLY),
         (replace(INPUTS, count=True), looked_up(*ALL), Strategy.INDEX_ONLY),
@@ -105,6 +110,35 @@ def test_the_cheapest_strategy_is_taken(inputs: PlanInputs, work: LookupResults,
     plan = make_plan(inputs, (), work)
     assert plan.strategy is strategy, plan.costs
     assert strategy is min(plan.costs, key=lambda one: plan.costs[one]) or strategy is Strategy.FULL_SCAN
+
+
+@pytest.mark.parametrize(
+    ("files", "limit", "total"),
+    [
+        (ALL, None, 32),  # blocks
+        (ALL, 8 * ROWS, 8),
+        (ALL, 1, 0),
+        (ALL, 99 * ROWS, 32),
+        ([[0, 0, ROWS]], ROWS // 2, 2.5),  # the gap before them, half of it on average, and half of all
+        ([[0, 0, ROWS, 0, 0]], ROWS // 10, 2.5),
+        ([[0, 0, 0]], 1, 3),
+    ],
+)
+def test_what_is_read_until_a_limit(files: list[list[int]], limit: int | None, total: float) -> None:
+    plan = make_plan(INPUTS, (), looked_up(*files))
+    all_of_it = reads("parquet", plan.files, plan.blocks, splits=False)
+    found = all_of_it.until(limit)
+    assert found.total == pytest.approx(total * BYTES, abs=BYTES // 100)
+    assert found.files >= 1 and found.total <= all_of_it.total
+    narrowed = all_of_it.until(limit, narrowed=True)
+    assert narrowed.blocks <= all_of_it.blocks and narrowed.total <= found.total
+
+
+def test_a_limit_is_the_reason() -> None:
+    plan = make_plan(replace(INPUTS, limit=ROWS), (), looked_up(*ALL))
+    assert (plan.strategy, plan.code) == (Strategy.FULL_SCAN, Reason.LIMIT)
+    assert plan.reason == "Spark stops once it has the first rows, after reading about 3.1% of the table"
+    assert make_plan(replace(INPUTS, limit=99 * ROWS), (), looked_up(*ALL)).code is None
 
 
 @pytest.mark.parametrize(

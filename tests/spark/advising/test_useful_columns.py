@@ -7,7 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hive_bitmap.spark.advising.observed import ColumnTest, Kind, Shape
-from hive_bitmap.spark.advising.useful_columns import MOST_COLUMNS, answers, candidates_of, narrowing
+from hive_bitmap.spark.advising.useful_columns import (
+    MOST_COLUMNS,
+    MOST_TOGETHER,
+    IndexSet,
+    answers,
+    narrowing,
+    parts,
+    useful_sets,
+)
 
 
 def shape(tests: str, *key_sets: str, aggregated: bool = False) -> Shape:
@@ -17,8 +25,13 @@ def shape(tests: str, *key_sets: str, aggregated: bool = False) -> Shape:
     return Shape("d", "t", found, tuple(map(tuple, key_sets)) if key_sets or aggregated else None)
 
 
+def written(indexes: IndexSet) -> str:
+    """Return a set of indexes as text: "a gh" are one of `a` and one of `g` and `h`."""
+    return " ".join(sorted("".join(sorted(columns)) for columns in indexes))
+
+
 @pytest.mark.parametrize(
-    ("asked", "indexed", "columns"),
+    ("asked", "indexed", "sets"),
     [
         (shape("a"), [], ["a"]),
         (shape("aB"), [], ["a", "b"]),
@@ -29,29 +42,37 @@ def shape(tests: str, *key_sets: str, aggregated: bool = False) -> Shape:
         (shape("", "g"), [], ["g"]),
         (shape("a", "g"), ["a"], ["g"]),
         (shape("a", "g"), ["g"], ["a"]),
-        (shape("a", "g"), [], ["a", "ag"]),
+        (shape("a", "g"), [], ["a", "a g", "ag"]),
+        (shape("o", "g"), [], ["g o", "go"]),
         (shape("o", "g"), ["o"], ["g"]),
         (shape("", "gh"), ["g", "h"], ["gh"]),
         (shape("", "g", "h"), ["g"], ["h"]),
+        (shape("", "g", "h"), [], ["g h", "gh"]),
         (shape("", ""), [], []),  # Spark counts all rows without values
+        (shape("ab", "g"), [], ["a", "a b g", "abg", "b"]),
         (shape("abcd", "e"), [], ["a", "b", "c", "d"]),
     ],
 )
-def test_candidates(asked: Shape, indexed: list[str], columns: list[str]) -> None:
-    found = candidates_of(asked, [frozenset(one) for one in indexed])
-    assert sorted("".join(sorted(one)) for one in found) == columns
+def test_sets(asked: Shape, indexed: list[str], sets: list[str]) -> None:
+    found = useful_sets(asked, [frozenset(one) for one in indexed])
+    assert sorted(map(written, found)) == sets
 
 
 names = st.sets(st.sampled_from("abcdo"), max_size=3)
 
 
 @given(names, st.lists(names, max_size=2), st.lists(names, max_size=3))
-def test_each_candidate_serves_and_is_new(tests: set[str], sets: list[set[str]], indexed: list[set[str]]) -> None:
+def test_each_set_serves_and_is_new(tests: set[str], sets: list[set[str]], indexed: list[set[str]]) -> None:
     asked = shape("".join(sorted(tests)), *("".join(sorted(one)) for one in sets))
     known = [frozenset(one) for one in indexed]
-    for columns in candidates_of(asked, known):
-        assert 0 < len(columns) <= MOST_COLUMNS and not any(columns <= index for index in known)
-        assert narrowing(asked, columns) or answers(asked, columns, known)
-        if answers(asked, columns, known):
-            all_columns = frozenset[str]().union(columns, *known)
-            assert tests <= all_columns and all(any(one <= index for index in [*known, columns]) for one in sets)
+    for found in useful_sets(asked, known):
+        assert 0 < len(found) <= MOST_TOGETHER
+        for columns in found:
+            assert 0 < len(columns) <= MOST_COLUMNS and not any(columns <= index for index in known)
+        narrows = len(found) == 1 and all(narrowing(asked, columns) for columns in found)
+        assert narrows or answers(asked, [*known, *found])
+        if answers(asked, [*known, *found]):
+            all_columns = frozenset[str]().union(*found, *known)
+            assert tests <= all_columns and all(any(one <= index for index in [*known, *found]) for one in sets)
+            for part in parts(asked):
+                assert any(part <= index for index in [*known, *found])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,8 @@ import hive_bitmap
 from hive_bitmap.core.formats import FORMATS
 from hive_bitmap.core.formats.key_values import KeyColumn
 from hive_bitmap.errors import Unsupported
-from tests.asking import FORCED, by_index
+from hive_bitmap.spark.catalyst.explanation import Relation, relations_of
+from tests.asking import FORCED, by_index, frame, indexed
 from tests.campaigns.footers import thrift, thrift_bytes
 from tests.campaigns.test_footers import in_child
 from tests.spark.reading.test_faults import generations, python_workers
@@ -56,9 +58,14 @@ def folder(spark: SparkSession, database: str, tmp_path: Path) -> Path:
     return tmp_path / "t"
 
 
+def rehearse(say: Callable[[str], None], path: str) -> None:
+    FORMATS["parquet"].rehearse(FORMATS["parquet"].open_file(path), COLUMNS)
+    say("rehearsed")
+
+
 def test_such_a_file_ends_its_process(tmp_path: Path) -> None:
     path = write_fatal(tmp_path / "a.parquet")
-    said = in_child(lambda say: FORMATS["parquet"].rehearse(FORMATS["parquet"].open_file(path), COLUMNS))
+    said = in_child(rehearse, path)
     assert said == "SIGABRT"
 
 
@@ -101,3 +108,34 @@ def test_it_comes_later(spark: SparkSession, folder: Path, tmp_path: Path) -> No
     [again] = hive_bitmap.rebuild(spark, "t")
     assert again.unindexed == ((path, REASON),) and again.files_read == 0
     assert set(before) <= set(python_workers(spark))
+
+
+def write_half_damaged(path: Path) -> str:
+    """Write a file whose column `s` is damaged where its values are, behind a sound footer."""
+    pq.write_table(rows(0), path, compression="none", use_dictionary=False)
+    chunk = pq.read_metadata(path).row_group(0).column(1)
+    with path.open("r+b") as file:
+        file.seek(chunk.data_page_offset)
+        file.write(b"\xff" * chunk.total_compressed_size)
+    return f"file:{path}"
+
+
+@pytest.mark.parametrize("names", [["k", "s"], ["s", "k"]])
+def test_a_column_that_another_index_could_not_decode(spark: SparkSession, folder: Path, names: list[str]) -> None:
+    """Whichever index serves the query, only Spark reads that column of that file, until the file changes."""
+    path = write_half_damaged(folder / "9.parquet")
+    for name in names:
+        [report] = hive_bitmap.build(spark, "t", [name])
+        assert [file for file, _ in report.unindexed] == ([path] if name == "s" else [])
+
+    def scan(query: str) -> Relation:
+        with indexed(spark, "rows", strict="false"):
+            [one] = relations_of(frame(spark, query))
+            return one
+
+    assert scan("SELECT k FROM t WHERE k = 3").strategy == "rows"
+    assert "rows" not in scan("SELECT s FROM t WHERE k = 3").costs
+    pq.write_table(rows(0), path[5:])
+    spark.catalog.refreshTable("t")
+    hive_bitmap.rebuild(spark, "t")
+    assert scan("SELECT s FROM t WHERE k = 3").strategy == "rows"

@@ -40,6 +40,8 @@ def planned(strategy: Strategy, *files: list[int], new: int = 0, inputs: PlanInp
         (planned(Strategy.BLOCKS, [5, 0], [0, 1], new=3), ReadFigures(3, 5, 3, 3)),  # a new file is read
         (planned(Strategy.BLOCKS, [0], [0]), ReadFigures(0, 2, 0, 2)),
         (planned(Strategy.BLOCKS), ReadFigures(0, 0, 0, 0)),
+        (planned(Strategy.INDEX_ONLY, [5, 0], [0, 1]), ReadFigures(0, 4, 0, 2)),  # an answer reads no file
+        (planned(Strategy.INDEX_ONLY, [5, 0], [0, 1], new=3), ReadFigures(1, 5, 1, 3)),
         (Plan(table="t", predicate=None, strategy=Strategy.FULL_SCAN, reason=""), ReadFigures(0, 0, 0, 0)),
     ],
 )

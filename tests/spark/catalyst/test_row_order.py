@@ -186,3 +186,58 @@ def test_a_condition_that_the_metastore_refuses_is_sparks_error(spark: SparkSess
         with indexed(spark, strategy), pytest.raises(AnalysisException) as found:
             spark.sql(query).collect()
         assert found.value.getCondition() == plain.value.getCondition()
+
+
+CACHED = {
+    "filtered": "SELECT * FROM t WHERE k = 3",
+    "projected": "SELECT id + 1 AS id, k FROM t WHERE k IN (3, 5) AND s <> '4'",
+    "exchanged": "SELECT /*+ REPARTITION(5) */ * FROM t WHERE k IN (3, 5)",
+    "united": "SELECT * FROM t WHERE k = 99 UNION ALL SELECT * FROM t WHERE k = 3",
+    "joined": "SELECT t.* FROM t JOIN (SELECT 3 AS k, id % 2 = 1 AS odd FROM t WHERE k = 99) USING (k)",
+    "grouped": "SELECT k AS id, count(*) n FROM t WHERE k < 30 GROUP BY k",
+    "distinct": "SELECT DISTINCT k AS id FROM t",
+    "counted": "SELECT count(*) AS id FROM t WHERE k = 3",
+    "of a subquery": "SELECT * FROM t WHERE id % 2 = 0 AND k IN (SELECT k FROM t WHERE s = '3' AND k < 2)",
+}
+
+
+@pytest.mark.turn(3)
+@pytest.mark.parametrize("name", CACHED)
+def test_samples_of_what_is_cached(spark: SparkSession, table: SplitTable, name: str) -> None:
+    """A seed draws by partitions, of the cached rows as well."""
+
+    def drawn() -> tuple[int, list[list[Any]]]:
+        kept = spark.sql(CACHED[name]).cache()
+        try:
+            samples = [kept.sample(fraction=0.5, seed=5), *kept.randomSplit([0.7, 0.3], seed=9)]
+            ids = [[row.id for row in sample.collect()] for sample in samples]
+            return kept.rdd.getNumPartitions(), [*ids, kept.rdd.sample(False, 0.5, 7).map(lambda row: row.id).collect()]
+        finally:
+            kept.unpersist(blocking=True)
+
+    with under(spark, OFF):
+        wanted = drawn()
+    for strategy in ("", *FORCED):
+        with indexed(spark, strategy):
+            assert drawn() == wanted, strategy
+
+
+def test_what_is_cached_is_narrowed(spark: SparkSession, table: SplitTable) -> None:
+    with indexed(spark, "blocks"):
+        kept = spark.sql("SELECT * FROM t WHERE k = 3").cache()
+        plan = str(kept._jdf.queryExecution().executedPlan())
+        kept.unpersist(blocking=True)
+    assert plan.index("InMemoryRelation") < plan.index("NarrowedScan")
+
+
+def test_what_is_cached_has_the_size_of_its_table(spark: SparkSession, table: SplitTable) -> None:
+    """Until it is computed, Spark joins it by that size."""
+
+    def size(strategy: str | None) -> str:
+        with under(spark, OFF) if strategy is None else indexed(spark, strategy):
+            kept = spark.sql("SELECT id, pad FROM t WHERE k = 3").cache()
+            found = str(kept._jdf.queryExecution().withCachedData().stats().sizeInBytes())
+            kept.unpersist(blocking=True)
+            return found
+
+    assert size(None) == size("blocks") == size("files")

@@ -44,7 +44,7 @@ def table(made: SparkSession, monkeypatch: pytest.MonkeyPatch) -> SparkSession:
         ("half = 1", "left alone", f"in 8 of {PARTITIONS} partitions"),
         ("rare = 3", "narrowed", ""),
         ("one = 0", "narrowed", ""),
-        ("half = 1 AND p = 5", "left alone", "of the indexed rows"),
+        ("half = 1 AND p = 5", "left alone", "rows are selected, which lie in 2 of 2 blocks"),
     ],
 )
 def test_what_does_not_pay_is_told_from_a_sample(table: SparkSession, condition: str, action: str, detail: str) -> None:

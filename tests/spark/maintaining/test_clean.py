@@ -158,7 +158,7 @@ def test_replaced_generations_go_after_the_grace_period(memory: SparkSession, tm
     assert {(one.due, one.bytes > 0, one.why) for one in shown} == {(True, True, "another generation took its place")}
     assert generations(memory, "db") == before
     assert hive_bitmap.clean(memory, parted, grace_seconds=0) == shown
-    assert generations(memory, "db") == kept and not (Path(local_path(old[1])).parent).exists()
+    assert generations(memory, "db") == kept and not Path(local_path(old[0])).exists()
     require_verified(memory, parted)
     assert hive_bitmap.clean(memory, grace_seconds=0) == []
 

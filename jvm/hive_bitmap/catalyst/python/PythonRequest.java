@@ -30,7 +30,7 @@ public abstract class PythonRequest {
      * Raise both with each change that the other side does not understand. In a {@code Question} of any version, Python looks
      * for {@code protocol} and for the {@code database} and {@code table} of each of {@code scans}, and replies "leave alone".
      */
-    public static final int PROTOCOL = 10;
+    public static final int PROTOCOL = 11;
 
     /** Hadoop's settings that decide what readers see, which a program or a site file may set past the session; as in jvm_settings.py. */
     private static final List<String> OF_READERS = List.of(

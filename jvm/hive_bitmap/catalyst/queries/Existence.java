@@ -28,17 +28,13 @@ import org.apache.spark.sql.types.DataTypes;
 public record Existence(LogicalPlan plan, Project constants, LogicalPlan rows, Aggregate count) {
     /** Returns the parts of such a query; null if {@code plan} is another one. */
     public static Existence of(LogicalPlan plan) {
-        if (!(plan instanceof GlobalLimit global) || !isOne(global.limitExpr())) return null;
+        if (!(plan instanceof GlobalLimit global) || !Integer.valueOf(1).equals(Expressions.integer(global.limitExpr()))) return null;
         LogicalPlan below = global.child() instanceof LocalLimit local ? local.child() : global.child();
         if (!(below instanceof Project constants)) return null;
         for (NamedExpression one : Scala.list(constants.projectList())) {
             if (!(one instanceof Alias alias) || !alias.child().foldable()) return null;
         }
         return new Existence(plan, constants, constants.child(), Expressions.countOf(constants.child()));
-    }
-
-    private static boolean isOne(Expression limit) {
-        return limit instanceof Literal literal && Integer.valueOf(1).equals(literal.value());
     }
 
     /** Returns the plan for the constants, given a plan whose only column is the count. */

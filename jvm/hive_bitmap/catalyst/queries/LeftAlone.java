@@ -12,7 +12,8 @@ import org.apache.spark.sql.catalyst.expressions.Attribute;
 
 /**
  * A cache of scans that Python has left to Spark and would leave again, so that it is not asked about them: those of tables that
- * are too small, as long as files and settings stay, and those whose condition selects too much, for half a minute at most.
+ * are too small, as long as files and settings stay, and those whose condition selects too much, or of which a limit takes the
+ * first rows, for half a minute at most.
  */
 public final class LeftAlone {
     private static final int MAX_TABLES = 1_000;
@@ -28,16 +29,16 @@ public final class LeftAlone {
     private LeftAlone() {}
 
     /** All that the decision depends on, by name or as a hash; two scans of one hash are left alone, which is never wrong. */
-    private record Key(List<String> columns, int aggregate, int condition, String settings) {
+    private record Key(List<String> columns, int aggregate, int condition, Integer limit, String settings) {
         static Key underAnyCondition(Scan scan) {
             return new Key(
                     scan.columns.stream().map(Attribute::name).toList(),
-                    scan.aggregate == null ? 0 : scan.aggregate.canonicalized().hashCode(), ANY_CONDITION,
+                    scan.aggregate == null ? 0 : scan.aggregate.canonicalized().hashCode(), ANY_CONDITION, null,
                     PythonRequest.settingsVersion());
         }
 
         Key underThatOf(Scan scan) {
-            return new Key(columns, aggregate, textOf(scan).hashCode(), settings);
+            return new Key(columns, aggregate, textOf(scan).hashCode(), scan.limit, settings);
         }
     }
 

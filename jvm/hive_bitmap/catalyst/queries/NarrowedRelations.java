@@ -8,6 +8,7 @@ import hive_bitmap.catalyst.reading.Narrowing;
 import hive_bitmap.catalyst.reading.SelectedFiles;
 import hive_bitmap.catalyst.reading.SelectedOrc;
 import hive_bitmap.catalyst.reading.SelectedParquet;
+import hive_bitmap.catalyst.spark.RowOrder;
 import hive_bitmap.catalyst.spark.Scala;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -37,6 +38,12 @@ public final class NarrowedRelations {
         return format == ParquetFileFormat.class || format == OrcFileFormat.class;
     }
 
+    /** Whether the query sees more of where the rows of a scan stand than a narrowed scan can keep. */
+    public static boolean losesPlaces(Scan scan) {
+        boolean keepsPartitions = reads(scan) && scan.iceberg() == null && !scan.isOfDelta();
+        return scan.order == RowOrder.PLACES || scan.order == RowOrder.PARTITIONS && !keepsPartitions;
+    }
+
     /** Returns the relation, with the same expression ids, restricted to the {@link #choices} of files and blocks. */
     static LogicalPlan narrowed(Scan scan, String choices, Narrowing narrowing) {
         if (scan.iceberg() != null) return scan.iceberg().narrowed(scan.columns, choices(choices), narrowing);
@@ -59,10 +66,13 @@ public final class NarrowedRelations {
                 files.sparkSession()));
     }
 
-    /** Copies the relation of a scan with other files, and with their size in its statistics, if it has any: Spark prefers these. */
+    /**
+     * Copies the relation of a scan with other files, and with their size in its statistics, if it has any: Spark prefers these. What
+     * is cached keeps its size, by which Spark joins it with others.
+     */
     private static LogicalRelation withFiles(Scan scan, HadoopFsRelation narrowed) {
-        long bytes = narrowed.location().sizeInBytes();
-        CatalogTable table = scan.table.stats().isEmpty() ? scan.table : FileRelations.sized(scan.table, bytes);
+        boolean keepsSize = scan.table.stats().isEmpty() || scan.order == RowOrder.PARTITIONS;
+        CatalogTable table = keepsSize ? scan.table : FileRelations.sized(scan.table, narrowed.location().sizeInBytes());
         return FileRelations.copied((LogicalRelation) scan.relation, narrowed, Option.apply(table));
     }
 

@@ -258,7 +258,7 @@ public final class Question extends PythonRequest {
             ArrayNode columns = one.putArray("columns");
             for (Attribute column : scan.columns) columns.add(column.name());
             one.put("indexed_known", IndexedColumns.areKnown(scan.table));
-            one.put("native", NarrowedRelations.reads(scan)).put("ordered", scan.order == RowOrder.SEEN);
+            one.put("native", NarrowedRelations.reads(scan)).put("ordered", scan.order != RowOrder.UNSEEN);
             ArrayNode options = one.putArray("options");
             for (String option : scan.optionsOfQuery()) options.add(option);
             if (scan.isListedBySpark()) one.put("listing_summary", listingSummary(scans.indexOf(scan)));
@@ -268,6 +268,7 @@ public final class Question extends PythonRequest {
             ChosenStrategy chosen = ChosenStrategy.of(scan);
             if (chosen != null && !chosen.strategy().isEmpty()) one.put("strategy", chosen.strategy());
             if (!ChosenStrategy.mustPay(scan)) one.put("must_pay", false);
+            if (scan.limit != null) one.put("limit", scan.limit);
         }
         return question;
     }

@@ -65,6 +65,8 @@ public final class Scan {
     final Map<LogicalPlan, List<InternalRow>> readFirst = new IdentityHashMap<>();
     /** The query for any row that {@code aggregate}, a count, stands for; null if the query has the aggregation itself. */
     public Existence existence;
+    /** After how many rows of the scan that satisfy the filter Spark stops reading; null if it reads all. */
+    public Integer limit;
     /** What the query sees of the order of the rows. */
     public RowOrder order = RowOrder.SEEN;
     Observation observation = Observation.NONE;
@@ -316,10 +318,10 @@ public final class Scan {
 
     /**
      * Returns the size of the largest splits of Spark's own scan, by which it orders its rows; 0 if it orders them otherwise, or reads
-     * files of other partitions than those of the listing.
+     * files of other partitions than those of the listing, or if its partitions are seen, too: only Spark's reader has these.
      */
     long splitBytes() {
-        if (listing() == null || files() == null || isOfDelta()) return 0;
+        if (order == RowOrder.PARTITIONS || listing() == null || files() == null || isOfDelta()) return 0;
         if (files().bucketSpec().isDefined() && SQLConf.get().bucketingEnabled()) return 0;
         if (!canonical(partitionFiltersOfSpark()).equals(canonical(partitionFilters()))) return 0;
         return listing.splitBytes(files().sparkSession().sparkContext());

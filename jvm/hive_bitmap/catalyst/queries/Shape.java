@@ -14,10 +14,11 @@ import org.apache.spark.sql.catalyst.expressions.Literal;
  * @param table the name of the table
  * @param version a hash of its definition
  * @param text a hash of its conditions, and of the aggregation above it
+ * @param limited whether a limit takes the first rows
  * @param filters how many runtime filters there may be
  * @param settings the version of the session's settings
  */
-record Shape(String table, int version, int text, int filters, String settings) {
+record Shape(String table, int version, int text, boolean limited, int filters, String settings) {
     static Shape of(Scan scan) {
         StringBuilder text = new StringBuilder();
         for (Expression one : scan.conjuncts) write(one, text);
@@ -25,7 +26,7 @@ record Shape(String table, int version, int text, int filters, String settings) 
             for (Expression one : Scala.list(scan.aggregate.expressions())) write(one, text.append(';'));
         }
         return new Shape(
-                scan.table.qualifiedName(), scan.table.hashCode(), text.toString().hashCode(), scan.runtimeFilters.size(),
+                scan.table.qualifiedName(), scan.table.hashCode(), text.toString().hashCode(), scan.limit != null, scan.runtimeFilters.size(),
                 PythonRequest.settingsVersion());
     }
 

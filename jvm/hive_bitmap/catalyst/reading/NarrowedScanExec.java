@@ -1,5 +1,6 @@
 package hive_bitmap.catalyst.reading;
 
+import hive_bitmap.catalyst.spark.RowOrder;
 import hive_bitmap.catalyst.spark.Scala;
 import hive_bitmap.catalyst.spark.SideQuery;
 import java.util.ArrayList;
@@ -32,13 +33,19 @@ import scala.collection.immutable.Seq;
 public final class NarrowedScanExec extends SparkPlan {
     private final SparkPlan child;
     private final Narrowing narrowing;
+    private final boolean keepsPartitions;
     private transient Supplier<SparkPlan> instead;
     private final transient Map<String, SQLMetric> metrics = new LinkedHashMap<>();
     private transient volatile boolean isReading;
 
     public NarrowedScanExec(SparkPlan child, Narrowing narrowing) {
+        this(child, narrowing, RowOrder.isToBeCached());
+    }
+
+    private NarrowedScanExec(SparkPlan child, Narrowing narrowing, boolean keepsPartitions) {
         this.child = child;
         this.narrowing = narrowing;
+        this.keepsPartitions = keepsPartitions;
         for (String name : List.of("blocks read", "blocks of all", "files read", "files of all")) {
             metrics.put(name.replace(' ', '_'), SQLMetrics.createMetric(sparkContext(), name));
         }
@@ -88,9 +95,12 @@ public final class NarrowedScanExec extends SparkPlan {
         return joined(child.executeColumnar());
     }
 
-    /** Joins the partitions of a scan of files, of which little is read; those of buckets stay, since a join relies on them. */
+    /**
+     * Joins the partitions of a scan of files, of which little is read. Those of buckets stay, since a join relies on them, and
+     * those of what is cached, since samples of it do.
+     */
     private <T> RDD<T> joined(RDD<T> rows) {
-        if (!(child instanceof FileSourceScanExec scan) || scan.bucketedScan()) return rows;
+        if (keepsPartitions || !(child instanceof FileSourceScanExec scan) || scan.bucketedScan()) return rows;
         return scan.inputRDD() instanceof FileScanRDD files ? Splits.joined(rows, Scala.list(files.filePartitions())) : rows;
     }
 
@@ -136,7 +146,8 @@ public final class NarrowedScanExec extends SparkPlan {
     }
 
     private NarrowedScanExec copy(SparkPlan changed) {
-        NarrowedScanExec copy = unless(instead, changed, narrowing);
+        NarrowedScanExec copy = new NarrowedScanExec(changed, narrowing, keepsPartitions);
+        copy.instead = instead;
         copy.copyTagsFrom(this);
         return copy;
     }

@@ -1,5 +1,6 @@
 package hive_bitmap.catalyst.reading;
 
+import hive_bitmap.catalyst.spark.RowOrder;
 import hive_bitmap.catalyst.spark.Scala;
 import java.util.ArrayList;
 import java.util.List;
@@ -46,12 +47,16 @@ public final class SelectedFiles extends FilesOf {
         this.others = others;
         this.choices = choices;
         this.only = only;
+        this.bytes = RowOrder.isToBeCached() ? listing.bytes() : bytesRead();
+    }
+
+    private long bytesRead() {
         long sum = 0;
         for (int number = 0; number < listing.files.size(); number++) {
             FileChoice choice = choice(number);
             if (isRead(number)) sum += choice == null ? listing.files.get(number).getLen() : choice.bytes();
         }
-        this.bytes = sum;
+        return sum;
     }
 
     private FileChoice choice(Integer number) {

@@ -46,6 +46,11 @@ public final class Expressions {
         return new Alias(expression, like.name(), like.exprId(), like.qualifier(), Option.apply(like.metadata()), noNames());
     }
 
+    /** Returns the value of a literal of type int; null for any other expression. */
+    public static Integer integer(Expression expression) {
+        return expression instanceof Literal literal && literal.value() instanceof Integer value ? value : null;
+    }
+
     /** Returns a value as one of another type. */
     public static Expression cast(Expression value, DataType type) {
         return value.dataType().equals(type) ? value : new Cast(value, type, Option.empty());

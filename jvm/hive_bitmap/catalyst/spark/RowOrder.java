@@ -20,6 +20,7 @@ import org.apache.spark.sql.catalyst.plans.logical.Sort;
 import org.apache.spark.sql.catalyst.plans.logical.Union;
 import org.apache.spark.sql.catalyst.plans.logical.WithCTE;
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag;
+import org.apache.spark.sql.internal.SQLConf;
 import scala.Option;
 
 /** What the operators above a scan see of where its rows stand. */
@@ -28,6 +29,8 @@ public enum RowOrder {
     UNSEEN,
     /** The order of the rows, but not how they are parted. */
     SEEN,
+    /** The order of the rows, and in which partition each stands: the rows are kept, and other plans may sample them. */
+    PARTITIONS,
     /** Which rows stand where in which partition. */
     PLACES;
 
@@ -36,16 +39,27 @@ public enum RowOrder {
     /** Returns what is seen of the rows of a query. */
     public static RowOrder of(LogicalPlan query) {
         boolean apart = query.exists(Scala.predicate(node -> node instanceof WithCTE)); // what refers to a CTE does not stand above it
-        return apart && query.exists(Scala.predicate(RowOrder::dependsOnPlaces)) ? PLACES : SEEN;
+        if (apart && query.exists(Scala.predicate(RowOrder::dependsOnPlaces))) return PLACES;
+        return isToBeCached() ? PARTITIONS : SEEN;
+    }
+
+    /** Whether the active session plans what it caches. Spark's CacheManager clones a session with this setting for that. */
+    public static boolean isToBeCached() {
+        return !SQLConf.get().autoBucketedScanEnabled();
     }
 
     /**
-     * Returns a query without what has replaced scans in its subqueries, if it depends on places: Spark optimizes subqueries first,
-     * and how it joins them, by their sizes, decides where rows stand.
+     * Returns a query without what has replaced scans in its subqueries, if it depends on places, or is cached: Spark optimizes
+     * subqueries first, and how it joins them, by their sizes, decides where rows stand.
      */
     public static LogicalPlan restored(LogicalPlan query) {
-        if (!query.exists(Scala.predicate(RowOrder::dependsOnPlaces))) return query;
+        if (!isToBeCached() && !query.exists(Scala.predicate(RowOrder::dependsOnPlaces))) return query;
         return (LogicalPlan) query.transformDownWithSubqueries(Scala.replacing(RowOrder::replaced));
+    }
+
+    /** Whether rows of an aggregation may come from elsewhere than its tasks: groups of what is cached may not, a single row may. */
+    public boolean lets(Aggregate aggregate) {
+        return this != PARTITIONS || Scala.list(aggregate.groupingExpressions()).isEmpty();
     }
 
     /** Keeps which plan another one replaces in a query. */
@@ -73,8 +87,16 @@ public enum RowOrder {
     public RowOrder below(LogicalPlan operator) {
         if (this == PLACES || dependsOnPlaces(operator)) return PLACES;
         if (operator instanceof Sort sort && !sort.global()) return this == UNSEEN ? UNSEEN : PLACES; // within each partition
+        if (this == PARTITIONS) return belowKept(operator);
         if (hidesOrder(operator)) return UNSEEN;
         return operator instanceof Filter || operator instanceof Project || operator instanceof Union ? this : SEEN;
+    }
+
+    /** Returns what is seen below an operator of a plan that is cached. How Spark joins depends on sizes, so joins are not listed. */
+    private static RowOrder belowKept(LogicalPlan operator) {
+        boolean passes = operator instanceof Filter || operator instanceof Project || operator instanceof Sort
+                || operator instanceof Aggregate || operator instanceof Distinct || operator instanceof RepartitionOperation;
+        return passes ? PARTITIONS : PLACES;
     }
 
     private static boolean hidesOrder(LogicalPlan operator) {

@@ -1,0 +1,175 @@
+"""Advice as a value, and how it is shown: as text, and as HTML in a notebook. All of them say the same."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+
+from hive_bitmap.core.explaining.explain_html import fragment
+from hive_bitmap.core.explaining.measures import counted, moment, seconds, size
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proposal:
+    """A step of the proposed set: an index to create, or several that only together answer queries.
+
+    `columns` and `statements` have an entry for each index. Beside the indexes that exist and those of the steps
+    before, `queries` of those seen would have gained, `bytes_saved` of base files would not have been read, and
+    `seconds_saved` is the difference at the planner's prices. `index_bytes` and `build_seconds` are estimates.
+    """
+
+    table: str
+    columns: tuple[tuple[str, ...], ...]
+    queries: int
+    bytes_saved: int
+    seconds_saved: float
+    index_bytes: int
+    build_seconds: float
+    statements: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeftOut:
+    """Indexes of a table that queries seem to ask for and that are not proposed, and why not, in a sentence.
+
+    `columns` has an entry for each index.
+    """
+
+    table: str
+    columns: tuple[tuple[str, ...], ...]
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnusedIndex:
+    """An index that none of the queries used, its size, and when its last build began, in seconds since 1970."""
+
+    table: str
+    index: str
+    columns: tuple[str, ...]
+    index_bytes: int
+    built: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Advice:
+    """Advice for `queries` scans that were seen `since` a time, in seconds since 1970.
+
+    `proposals` are a set of indexes to create, in the order in which they were chosen: each gains what the queries gain
+    more with it. `left_out` are the other indexes that were considered, by reason. `notes` are sentences on what was
+    not judged.
+    """
+
+    queries: int
+    since: float | None
+    proposals: tuple[Proposal, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
+    unused: tuple[UnusedIndex, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def summary(self) -> str:
+        """What was seen, and what all proposals save and cost together, in a sentence; "" if nothing was seen."""
+        if not self.queries:
+            return ""
+        seen = f"{counted(self.queries, 'scan')} seen since {time_of(self.since)}"
+        if not self.proposals:
+            return f"{seen}; no further index is worth its build"
+        saved = math.fsum(one.seconds_saved for one in self.proposals)
+        cost = math.fsum(one.build_seconds for one in self.proposals)
+        number = sum(len(one.columns) for one in self.proposals)
+        return (
+            f"{seen}; {'1 index' if number == 1 else f'{number} indexes'} would have saved "
+            f"{seconds(saved)}, at {size(sum(one.index_bytes for one in self.proposals))} and {seconds(cost)} of builds"
+        )
+
+    def __str__(self) -> str:
+        return "\n".join(_lines(self))
+
+    def _repr_html_(self) -> str:
+        rows = len(self.proposals) + len(self.left_out) + len(self.unused) + len(self.notes)
+        statements = sum(len(one.statements) for one in self.proposals)
+        return fragment(_html(self), min(12 + 3 * rows + 2 * statements, 60))
+
+
+def time_of(at: float | None) -> str:
+    """Return a time, in seconds since 1970, as text in UTC; a dash if there is none."""
+    return "-" if at is None else moment(at)
+
+
+def named(columns: Sequence[Sequence[str]]) -> str:
+    """Name indexes by their columns.
+
+    >>> named([("day",), ("shop", "product")])
+    '(day), (shop, product)'
+    """
+    return ", ".join(f"({', '.join(one)})" for one in columns)
+
+
+def _lines(advice: Advice) -> Iterator[str]:
+    if advice.queries:
+        yield advice.summary
+    for number, one in enumerate(advice.proposals, 1):
+        queries, more = "1 query" if one.queries == 1 else f"{one.queries:,} queries", " more" if number > 1 else ""
+        yield (
+            f"{number}. {one.table} {named(one.columns)}: saves {queries} {size(one.bytes_saved)} and "
+            f"{seconds(one.seconds_saved)}{more}; takes {size(one.index_bytes)}, built in {seconds(one.build_seconds)}"
+        )
+        yield from (f"   {statement};" for statement in one.statements)
+    for left in advice.left_out:
+        yield f"left out: {left.table} {named(left.columns)}: {left.why}"
+    for unused in advice.unused:
+        yield (
+            f"{unused.table}: no query used index {unused.index} {named([unused.columns])}, of "
+            f"{size(unused.index_bytes)}, last built {time_of(unused.built)}"
+        )
+    yield from advice.notes
+
+
+def _html(advice: Advice) -> Iterator[str]:
+    if advice.queries:
+        yield f"<h1>{escape(advice.summary)}</h1>"
+    if advice.proposals:
+        yield "<h2>Indexes to create</h2>"
+        yield from _table(
+            ("", "table", "index", "queries", "bytes saved", "time saved", "size", "build"),
+            [
+                (
+                    f"{number}.",
+                    one.table,
+                    named(one.columns),
+                    f"{one.queries:,}",
+                    size(one.bytes_saved),
+                    seconds(one.seconds_saved),
+                    size(one.index_bytes),
+                    seconds(one.build_seconds),
+                )
+                for number, one in enumerate(advice.proposals, 1)
+            ],
+        )
+        statements = "\n".join(f"{statement};" for one in advice.proposals for statement in one.statements)
+        yield f"<pre>{escape(statements)}</pre>"
+    if advice.left_out:
+        yield "<h2>Left out</h2>"
+        yield from _table(
+            ("table", "index", "why"), [(one.table, named(one.columns), one.why) for one in advice.left_out]
+        )
+    if advice.unused:
+        yield "<h2>Indexes that no query used</h2>"
+        yield from _table(
+            ("table", "index", "columns", "size", "last build"),
+            [
+                (one.table, one.index, named([one.columns]), size(one.index_bytes), time_of(one.built))
+                for one in advice.unused
+            ],
+        )
+    yield from (f'<p class="soft">{escape(note)}</p>' for note in advice.notes)
+
+
+def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    heads = "".join(f"<th>{escape(heading)}</th>" for heading in headings)
+    yield f'<div class="card wide"><table><tr>{heads}</tr>'
+    yield from (f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    yield "</table></div>"
