@@ -142,10 +142,10 @@ except BuildFailed as e:
 (folder / "failed").touch()
 while not (folder / "back").exists():
     time.sleep(0.01)
-assert live() == before and len(generations()) == 4
+assert live() == before and len(generations()) == 2
 right(9, 1)
 left = hive_bitmap.clean(spark, "t", grace_seconds=0)
-assert len(left) == 2, left
+assert len(left) == 1, left
 assert generations() == before
 right(9, 1)
 """
