@@ -31,8 +31,8 @@ def test_a_rebuild_does_what_its_dry_run_says(spark: SparkSession, by_month: str
     spark.sql("ALTER TABLE by_month DROP PARTITION (month=2, region='a')")
     status, out, err = run("rebuild", by_month, "k", "--dry-run", "--partitions", "--format", "json")
     assert (status, err) == (0, "")
-    told = [(r["index"], r["partition"], r["what"], r["files_read"], r["shards_kept"]) for r in json.loads(out)]
-    assert told == [("k", "month=1/region=NULL", "refresh", 1, 1), ("k", "month=2/region=a", "drop", 0, 0)]
+    told = [(r["index"], r["partition"], r["what"], r["files_read"]) for r in json.loads(out)]
+    assert told == [("k", "month=1/region=NULL", "refresh", 1), ("k", "month=2/region=a", "drop", 0)]
     listed = run("rebuild", by_month, "--dry-run", "--partitions")[1].splitlines()[2:]
     assert [line.split()[0] for line in listed] == ["id"] * 2 + ["k"] * 2
     summed = run("rebuild", by_month, "--dry-run")[1].splitlines()[2:]
@@ -43,7 +43,7 @@ def test_a_rebuild_does_what_its_dry_run_says(spark: SparkSession, by_month: str
     status, out, err = run("rebuild", by_month, "k", "--format", "json", "--partition", "month=1")
     [built] = json.loads(out)
     assert (status, err) == (0, "")
-    assert (built["files_read"], built["shards_kept"], built["base_rows"], built["changed_meanwhile"]) == (1, 2, 21, 0)
+    assert (built["files_read"], built["changed_meanwhile"]) == (1, 0)
     assert [
         partition["what"]
         for record in json.loads(run("rebuild", by_month, "k", "--dry-run", "--format", "json")[1])

@@ -219,17 +219,6 @@ def definition_of(folder: str) -> Definition | None:
     return known.definition if known else None
 
 
-def of_index(root: str, partition_columns: int) -> list[str]:
-    """Return all generations of an index, referenced or not; `partition_columns` is the number of partition columns.
-
-    Links are no generations, and those in folders behind links are not found.
-    """
-    parents = [root]
-    for _ in range(partition_columns):
-        parents = [path for found in map_parallel(_partitions, parents) for path in found]
-    return in_folders(parents)
-
-
 def in_folders(parents: Iterable[str]) -> list[str]:
     """Return the generations directly in these folders."""
     return [folder for found in map_parallel(_generations, parents) for folder in found]

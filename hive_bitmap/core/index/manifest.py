@@ -11,7 +11,7 @@ import gzip
 import json
 import zlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property, partial
 from typing import Any
@@ -26,10 +26,8 @@ from hive_bitmap.core import stores
 from hive_bitmap.core.index import checksums, unreadable
 from hive_bitmap.core.index.checksums import FOLDER
 from hive_bitmap.core.index.definition import BY_NAME
-from hive_bitmap.core.index.fingerprint import Fingerprint
 from hive_bitmap.core.memory_budget import cached
 from hive_bitmap.core.parallel import map_parallel
-from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.errors import CorruptIndex
 
 LONGS = pa.list_(pa.field("element", pa.int64(), nullable=False))
@@ -76,8 +74,6 @@ LINES_NAME = "manifest.json.gz"  # the copy as lines of JSON
 NEW, CHANGED, COLUMNS_CHANGED = "new", "changed", "indexed under other columns"
 DAMAGED, ALL, UNBUILT = "damaged in the index", "all are asked for", "not indexed yet"
 
-FILE_BYTES = 1000  # memory of the Python values of a file that `Manifest` derives, besides its row of `files`
-
 
 class Freshness(Enum):
     """Whether a manifest describes a base file as it is now."""
@@ -96,55 +92,9 @@ class Manifest:
     shards: pa.Table
 
     @cached_property
-    def row_of(self) -> dict[str, int]:
-        """The row number in `files` of each path."""
-        return {path: row for row, path in enumerate(self.files["path"].to_pylist())}
-
-    @cached_property
-    def fingerprints(self) -> list[Fingerprint]:
-        """The fingerprint of each row of `files`."""
-        columns = self.files.select([field.name for field in fields(Fingerprint)])
-        return [Fingerprint.of(row) for row in columns.to_pylist()]
-
-    @cached_property
-    def shard_of(self) -> list[str | None]:
-        """The shard of each row of `files`; None for a file that is not indexed."""
-        shards: list[str | None] = self.files["shard"].to_pylist()
-        return shards
-
-    @cached_property
-    def spark_only(self) -> list[list[str]]:
-        """The columns of each row of `files` that only Spark may read."""
-        columns: list[list[str]] = self.files["indirect"].to_pylist()
-        return columns
-
-    @cached_property
-    def schema_crcs(self) -> list[int]:
-        """The `definition.schema_crc` under which each row of `files` was indexed."""
-        crcs: list[int] = self.files["schema_crc"].to_pylist()
-        return crcs
-
-    @cached_property
-    def by_name(self) -> list[bool | None]:
-        """Whether the columns of each row of `files` are found by name (`Format.by_name`); None if it is not known."""
-        found: list[bool | None] = self.files["by_name"].to_pylist()
-        return found
-
-    @cached_property
-    def starts_of(self) -> list[npt.NDArray[np.int64] | None]:
-        """The first bytes of the blocks of each row of `files`; None if an older build did not record them."""
-        found = self.files["starts"].to_pylist()
-        return [None if starts is None else np.array(starts, np.int64) for starts in found]
-
-    @cached_property
     def sizes(self) -> dict[str, int]:
         """The size of each shard in bytes, by name."""
         return dict(zip(self.shards["shard"].to_pylist(), self.shards["size"].to_pylist(), strict=True))
-
-    @cached_property
-    def entries(self) -> dict[str, int]:
-        """The number of rows of each shard, by name."""
-        return dict(zip(self.shards["shard"].to_pylist(), self.shards["rows"].to_pylist(), strict=True))
 
     def shard_path(self, shard: str) -> str:
         return f"{self.folder}/{shard}" if self.folder else shard
@@ -169,49 +119,11 @@ class Manifest:
 
         return Manifest("", paths(self.files), paths(self.shards)) if self.folder else self
 
-    def freshness(self, file: FileStatus, schemas: Collection[int] | None) -> Freshness:
-        """Compare a base file, as it is listed now, with the manifest.
-
-        A file that was indexed under none of the `definition.valid_schemas` is stale too.
-        """
-        row = self.row_of.get(file.path)
-        if row is None or self.shard_of[row] is None:
-            return Freshness.UNINDEXED
-        same = self.fingerprints[row].matches(file) and self._is_valid(row, schemas)
-        return Freshness.FRESH if same else Freshness.STALE
-
-    def why_read(self, file: FileStatus, schemas: Collection[int] | None, schema_crc: int) -> str:
-        """Return why the next build reads a base file, as it is listed now; "" if it keeps what it has of it.
-
-        `schemas` are as in `freshness`, `schema_crc` is that of the table now: a file that could not be indexed is
-        tried again under other columns.
-        """
-        row = self.row_of.get(file.path)
-        if row is None:
-            return NEW
-        if not self.fingerprints[row].matches(file):
-            return CHANGED
-        crc, indexed = self.schema_crcs[row], self.shard_of[row] is not None
-        valid = crc == schema_crc or (indexed and self._is_valid(row, schemas))
-        return "" if valid else COLUMNS_CHANGED
-
-    def _is_valid(self, row: int, schemas: Collection[int] | None) -> bool:
-        """Whether a row of `files` was indexed under one of the `definition.valid_schemas`."""
-        if schemas is None or self.schema_crcs[row] in schemas:
-            return True
-        return BY_NAME in schemas and bool(self.by_name[row])
-
-    def has_seen(self, file: FileStatus) -> bool:
-        """Return whether a build has read a base file as it is listed now, also if it could not be indexed."""
-        row = self.row_of.get(file.path)
-        return row is not None and self.fingerprints[row].matches(file)
-
     def valid_under(self, schemas: Collection[int] | None) -> Manifest:
         """Return the manifest with files unindexed that were indexed under none of the `definition.valid_schemas`."""
-        validity = [self._is_valid(row, schemas) for row in range(self.files.num_rows)]
-        if all(validity):
+        valid = pa.array(valid_rows(self.files, schemas))
+        if pc.all(valid).as_py() is not False:
             return self
-        valid = pa.array(validity, pa.bool_())
         why = "the table's columns, or how they are read, changed since it was indexed"
         changed = {
             "shard": pc.if_else(valid, self.files["shard"], pa.scalar(None, pa.string())),
@@ -222,22 +134,16 @@ class Manifest:
             files = files.set_column(files.schema.get_field_index(name), name, values)
         return Manifest(self.folder, files, self.shards)
 
-    def at(self, folder: str) -> Manifest:
-        """Return the manifest of the same base files in another folder, to which the folder of all of them was moved.
 
-        If they lie in several folders, or in this one already, it is this manifest.
-        """
-        paths = [path.rpartition("/") for path in self.row_of]
-        if not paths or {parent for parent, _, _ in paths} != {paths[0][0]} or paths[0][0] == folder:
-            return self
-        moved = pa.array([f"{folder}/{name}" for _, _, name in paths], pa.string())
-        files = self.files.set_column(self.files.schema.get_field_index("path"), FILES.field("path"), moved)
-        return Manifest(self.folder, files, self.shards)
-
-    def gone(self, files: Iterable[FileStatus]) -> int:
-        """Return how many base files of the manifest are not among `files`, those listed now."""
-        listed = {file.path for file in files}
-        return sum(path not in listed for path in self.row_of)
+def valid_rows(files: pa.Table, schemas: Collection[int] | None) -> npt.NDArray[np.bool_]:
+    """Return for each row, of schema FILES, whether it was indexed under one of the `definition.valid_schemas`."""
+    if schemas is None:
+        return np.ones(files.num_rows, bool)
+    known = np.isin(files["schema_crc"].to_numpy(), np.array(sorted(schemas), np.int64))
+    if BY_NAME not in schemas:
+        return known
+    by_name = pc.fill_null(files["by_name"], False).to_numpy(zero_copy_only=False)
+    return known | by_name.astype(bool)
 
 
 def write(folder: str, files: Sequence[pa.Table], shards: pa.Table, sums: Mapping[str, Sequence[int]]) -> None:
@@ -272,7 +178,7 @@ def write(folder: str, files: Sequence[pa.Table], shards: pa.Table, sums: Mappin
 
 
 def _bytes(found: Manifest) -> int:
-    return found.files.nbytes + found.shards.nbytes + FILE_BYTES * found.files.num_rows
+    return found.files.nbytes + found.shards.nbytes
 
 
 @cached("manifests", _bytes)

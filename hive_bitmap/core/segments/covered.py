@@ -15,8 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hive_bitmap.core.index.definition import BY_NAME
-from hive_bitmap.core.index.manifest import FILES, SHARDS, Manifest
+from hive_bitmap.core.index.manifest import FILES, SHARDS, Manifest, valid_rows
 from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.core.table_info import Values
 
@@ -140,13 +139,7 @@ class Covered:
 
     def valid(self, schemas: Collection[int] | None) -> Flags:
         """Return for each row of `files` whether it was indexed under one of the `definition.valid_schemas`."""
-        if schemas is None:
-            return np.ones(self.files.num_rows, bool)
-        known = np.isin(self.files["schema_crc"].to_numpy(), np.array(sorted(schemas), np.int64))
-        if BY_NAME not in schemas:
-            return known
-        by_name: Flags = pc.fill_null(self.files["by_name"], False).to_numpy(zero_copy_only=False).astype(bool)
-        return known | by_name
+        return valid_rows(self.files, schemas)
 
     def candidates(self, listing: Listing, numbers: Longs) -> list[Longs]:
         """Return rows of `files` that have the path and partition of each listed file, the oldest segment's first.

@@ -388,7 +388,7 @@ def test_the_columns_behind_the_keys_are_those_of_the_encoding() -> None:
 
 def test_the_next_encoding_is_that_of_the_renewed_definition() -> None:
     assert SMALL.renewed(TABLE) == SMALL
-    renewed = replace(SMALL, next_encoding="roaring").renewed()
+    renewed = replace(SMALL, next_encoding="roaring").renewed(TABLE)
     assert renewed == replace(SMALL, encoding="roaring") and renewed.renewed(TABLE) == renewed
 
 

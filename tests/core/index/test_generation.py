@@ -372,13 +372,6 @@ class TestFound:
         (tmp_path / "root" / "link").symlink_to(tmp_path / "away")
         return f"file:{tmp_path}/root"
 
-    def test_by_the_number_of_partition_columns(self, root: str) -> None:
-        assert generation.of_index(root, 0) == [f"{root}/{OLD}"]
-        assert generation.of_index(root, 1) == [f"{root}/p=1/{OLD}", f"{root}/p=2/{OLD}"]
-        assert generation.of_index(root, 2) == [f"{root}/p=1/q=2/{OLD}"]
-        assert generation.of_index(root, 3) == []
-        assert generation.of_index(f"{root}/none", 1) == []
-
     def test_at_any_depth(self, root: str) -> None:
         above = [root, f"{root}/p=1", f"{root}/p=2", f"{root}/p=1/q=2"]
         assert generation.with_partitions(root) == above

@@ -21,8 +21,7 @@ from hypothesis import strategies as st
 from hive_bitmap.core.index import checksums, manifest
 from hive_bitmap.core.index.checksums import FOLDER
 from hive_bitmap.core.index.definition import BY_NAME
-from hive_bitmap.core.index.manifest import FILES, FILES_NAME, LINES_NAME, SHARDS, SHARDS_NAME, Freshness, Manifest
-from hive_bitmap.core.stores import FileStatus
+from hive_bitmap.core.index.manifest import FILES, FILES_NAME, LINES_NAME, SHARDS, SHARDS_NAME, Manifest, valid_rows
 from hive_bitmap.errors import CorruptIndex, DroppedIndex
 
 KNOWN = {"size": 9, "mtime_ms": 5, "etag": "e", "tail_crc32": 0, "schema_crc": 7}
@@ -35,49 +34,21 @@ MANIFEST = Manifest(
 )
 
 
-@pytest.mark.parametrize(
-    ("file", "schemas", "state"),
-    [
-        (FileStatus("/a", 9, 5, "e"), [6, 7], Freshness.FRESH),
-        (FileStatus("/a", 9, 5, ""), None, Freshness.FRESH),
-        (FileStatus("/a", 9, 5, "e"), [8], Freshness.STALE),
-        (FileStatus("/a", 9, 5, "e"), [], Freshness.STALE),
-        (FileStatus("/a", 9, 6, "e"), None, Freshness.STALE),
-        (FileStatus("/b", 9, 5, "e"), [7], Freshness.UNINDEXED),
-        (FileStatus("/c", 9, 5, "e"), None, Freshness.UNINDEXED),
-    ],
-)
-def test_each_state(file: FileStatus, schemas: list[int] | None, state: Freshness) -> None:
-    assert MANIFEST.freshness(file, schemas) is state
-
-
 def test_files_of_other_schemas_are_unindexed() -> None:
     assert MANIFEST.valid_under(None) is MANIFEST.valid_under([7, 8]) is MANIFEST
     others = MANIFEST.valid_under([8])
-    assert others.shard_of == [None, None] and others.files.schema == FILES
+    assert others.files["shard"].to_pylist() == [None, None] and others.files.schema == FILES
     assert "changed since" in others.files["reason"][0].as_py()
-    assert others.freshness(FileStatus("/a", 9, 5, "e"), None) is Freshness.UNINDEXED
 
 
 @pytest.mark.parametrize("by_name", [True, False, None])
 def test_files_found_by_name_are_valid_where_names_are_enough(by_name: bool | None) -> None:
     rows = [{"path": "/a", "shard": "s", "by_name": by_name, **KNOWN}, {"path": "/b", "by_name": by_name, **KNOWN}]
-    found, status = replace(MANIFEST, files=pa.Table.from_pylist(rows, FILES)), FileStatus("/a", 9, 5, "e")
-    assert found.freshness(status, [8, BY_NAME]) is (Freshness.FRESH if by_name else Freshness.STALE)
-    assert found.valid_under([8, BY_NAME]).shard_of[0] == ("s" if by_name else None)
-    assert (found.why_read(status, [8, BY_NAME], 8) == "") is bool(by_name)
-    assert found.freshness(status, [8]) is Freshness.STALE and found.why_read(status, [8], 8)
-    assert found.why_read(FileStatus("/b", 9, 5, "e"), [8, BY_NAME], 8)  # could not be indexed: tried again
-
-
-def test_files_that_are_gone_are_counted() -> None:
-    assert MANIFEST.gone([FileStatus("/b", 1, 1, ""), FileStatus("/c", 1, 1, "")]) == 1
-
-
-def test_a_build_has_seen_a_file_also_if_it_could_not_index_it() -> None:
-    seen = [MANIFEST.has_seen(FileStatus(path, 9, 5, "e")) for path in ("/a", "/b", "/c")]
-    assert seen == [True, True, False]
-    assert not any(MANIFEST.has_seen(FileStatus("/b", *changed)) for changed in ((8, 5, "e"), (9, 6, "e"), (9, 5, "f")))
+    files = pa.Table.from_pylist(rows, FILES)
+    assert valid_rows(files, [8, BY_NAME]).tolist() == [by_name is True] * 2
+    assert not valid_rows(files, [8]).any() and valid_rows(files, [7]).all()
+    found = replace(MANIFEST, files=files)
+    assert found.valid_under([8, BY_NAME]).files["shard"][0].as_py() == ("s" if by_name else None)
 
 
 def write(folder: Path, files: Sequence[dict[str, Any]] = (), shards: Sequence[dict[str, Any]] = ()) -> Manifest:
@@ -127,18 +98,10 @@ class TestStored:
         assert found == written and found.files.schema == FILES and found.shards.schema == SHARDS
         with gzip.open(folder / FOLDER / LINES_NAME, "rt", encoding="utf-8") as lines:
             assert manifest.from_lines(f"file:{folder}", lines) == written
-        rows = written.files.to_pylist()
-        assert found.row_of == {path: number for number, path in enumerate(sorted(paths))}
-        assert found.shard_of == [row["shard"] for row in rows]
-        assert found.schema_crcs == [row["schema_crc"] for row in rows]
-        assert [None if one is None else one.tolist() for one in found.starts_of] == [row["starts"] for row in rows]
-        assert [one.tail_crc32 for one in found.fingerprints] == [row["tail_crc32"] for row in rows]
-        assert all(found.has_seen(one.status) for one in found.fingerprints)
 
     def test_shards_are_known_by_name(self, tmp_path: Path) -> None:
         found = write(tmp_path / "g", shards=HELD)
         assert found.sizes == {"part-1.parquet": 100, "part-2.parquet": 200}
-        assert found.entries == {"part-1.parquet": 1, "part-2.parquet": 2}
         assert found.shard_path("part-1.parquet") == f"file:{tmp_path}/g/part-1.parquet"
 
     def test_it_is_read_once(self, tmp_path: Path) -> None:
@@ -213,7 +176,7 @@ class TestUnreadable:
         manifest.read.forget(written.folder)
         checksums.of_generation.forget(written.folder)
         found = manifest.read(written.folder)
-        assert found.starts_of == [None] and found.files.schema == FILES
+        assert found.files["starts"].to_pylist() == [None] and found.files.schema == FILES
         pq.write_table(written.files.drop_columns(["shard"]), file)
         assert f"{FILES_NAME} cannot be read: " in str(self.refused(written.folder))
 
@@ -232,19 +195,15 @@ class TestUnreadable:
     st.lists(st.tuples(st.sampled_from(["s", None]), st.integers(1, 3)), min_size=1, max_size=4),
     st.one_of(st.none(), st.frozensets(st.integers(1, 3))),
 )
-def test_what_is_valid_under_schemas_is_what_is_fresh_under_them(
+def test_what_is_valid_under_schemas_is_what_was_indexed_under_them(
     files: list[tuple[str | None, int]], schemas: frozenset[int] | None
 ) -> None:
     rows = [{**KNOWN, "path": f"/{n}", "shard": shard, "schema_crc": crc} for n, (shard, crc) in enumerate(files)]
     found = replace(MANIFEST, files=pa.Table.from_pylist(rows, FILES))
     valid = found.valid_under(schemas)
     for number, (shard, crc) in enumerate(files):
-        status = FileStatus(f"/{number}", 9, 5, "e")
-        fresh = shard is not None and (schemas is None or crc in schemas)
-        assert (valid.freshness(status, None) is Freshness.FRESH) == fresh
-        assert (found.freshness(status, schemas) is Freshness.FRESH) == fresh
+        known = schemas is None or crc in schemas
+        assert valid.files["shard"][number].as_py() == (shard if known else None)
         assert valid.files["reason"][number].as_py() == (
-            None
-            if schemas is None or crc in schemas
-            else "the table's columns, or how they are read, changed since it was indexed"
+            None if known else "the table's columns, or how they are read, changed since it was indexed"
         )

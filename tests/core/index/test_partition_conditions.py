@@ -111,10 +111,10 @@ def attacked(spark: SparkSession, database: str) -> str:
     spark.sql("CREATE TABLE pt (k INT, p INT) USING parquet PARTITIONED BY (p)")
     spark.sql("INSERT INTO pt SELECT CAST(id % 5 AS INT), CAST(id % 2 AS INT) FROM range(100)")
     hive_bitmap.build(spark, "pt", ["k"])
-    base, [index] = catalog.table_and_indexes(spark, "pt")
+    _, [index] = catalog.table_and_indexes(spark, "pt")
     made = replace(index.definition, name="bbb", index_table=f"{database}__pt_bbb__", where=ATTACK)
     made = replace(made, root=f"{made.root}_bbb")
-    alter_table.create(spark, index_table(base, made, made.root))
+    alter_table.create(spark, index_table(made))
     catalog.clear_caches()
     return "pt"
 
