@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import hive_bitmap
-from hive_bitmap.core.index.generation import definition_of, partition_folder
+from hive_bitmap.core.index.generation import definition_of
 from hive_bitmap.core.table_info import index_table_name
 from hive_bitmap.hive.hiveserver.connection import Server
 from hive_bitmap.hive.hiveserver.register import create_table, register
@@ -88,16 +88,12 @@ class Lake:
 
     def _create(self, server: Server, root: str) -> None:
         """What `register` does, for a server that shows no folders."""
-        values: list[tuple[object, ...]] = [*PARTITIONS] if "__p_" in root else [()]
-        generation_folders = {}
-        for one in values:
-            folder = partition_folder(root, ("m", "r")[: len(one)], map(str, one))
-            [generation] = Path(folder.removeprefix("file:")).glob("generation-*")
-            generation_folders[tuple(map(str, one))] = f"{folder}/{generation.name}"
-        said = definition_of(f"{folder}/{generation.name}")
+        [segment] = Path(root.removeprefix("file:")).glob("generation-*")
+        folder = f"{root}/{segment.name}"
+        said = definition_of(folder)
         assert said is not None
         definition = replace(said, index_table=index_table_name(said.database, said.table, said.name))
-        create_table(server, describe(server, definition.full_table), definition, generation_folders)
+        create_table(server, describe(server, definition.full_table), definition, [folder])
 
 
 @contextlib.contextmanager

@@ -108,13 +108,14 @@ def test_an_index_that_another_user_made_is_not_believed_unless_a_setting_names_
     """Spark's Thrift Server tells who made a table; of these servers of Hive all tables are their own."""
     base = describe(server, f"{made.database}.t")
     [(table, definition)] = [(one, found) for one, found, _ in indexes(server, base) if found.name == "k"]
+    [segment] = Path(table.location.removeprefix("file:")).glob("generation-*")
     forged = replace(definition, name="m", index_table=index_table_name(made.database, "t", "m"))
 
     def why() -> dict[str, str]:
         return {found.name: reason for _, found, reason in indexes(server, base)}
 
     with contextlib.closing(running.connect(username="mallory")) as connection:
-        create_table(Server(connection), base, forged, {(): table.location})
+        create_table(Server(connection), base, forged, [f"{table.location}/{segment.name}"])
     try:
         told = why()
         assert describe(server, forged.sql_name).owner == ("mallory" if server.is_spark else base.owner) != ""
@@ -167,7 +168,7 @@ def test_errors_are_told(server: Server, running: HiveServer, made: Lake, tmp_pa
         [root] = [root for root in made.roots if "__t_k__" in root]
         [generation] = Path(root.removeprefix("file:")).glob("generation-*")
         newer = replace(register(server, root), compression="zstd")
-        create_table(server, describe(server, table), newer, {(): f"{root}/{generation.name}"})
+        create_table(server, describe(server, table), newer, [f"{root}/{generation.name}"])
         with pytest.raises(
             Unsupported, match=r"k is compressed with zstd, which Hive 2.3.10 cannot read: set its prop"
         ):

@@ -109,7 +109,7 @@ def test_the_columns_of_a_task(columns: tuple[Column, ...], constants: pa.Table,
 
 def test_a_task_has_the_values_of_its_partitions() -> None:
     work = results(1, 1)
-    work = replace(work, lookups=(work.lookups[0], replace(work.lookups[1], partition=2)))
+    work = replace(work, lookups=(work.lookups[0], replace(work.lookups[1], partitions=(2,))))
     [both] = tasks_of(reading(work), pieces(work), 1)
     assert both.constants.to_pydict() == {"p": [10, 30]}
     assert [one.constants.to_pydict() for one in tasks_of(reading(work), pieces(work), 2)] == [{"p": [10]}, {"p": [30]}]
