@@ -118,10 +118,10 @@ def question(draw: random.Random) -> tuple[str, str, list[Any]]:
 
 
 def live(server: HiveServer, folder: Path, seconds: float, seed: int) -> Life:
-    """Rebuild, drop and make the indexes of a server that is asked, and kill its helper twice."""
+    """Rebuild, drop and make the indexes of a server that is asked, and kill its helper twice, in any time."""
     draw, life, begin = random.Random(seed), Life(), time.monotonic()
     with contextlib.closing(server.connect()) as connection:
-        while (passed := time.monotonic() - begin) < seconds:
+        while (passed := time.monotonic() - begin) < seconds or life.killed < 2:
             name = draw.choice([*INDEXES])
             _until_done(connection, f"ALTER INDEX {name} ON c REBUILD")
             life.rebuilt += 1

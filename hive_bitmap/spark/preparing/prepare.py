@@ -192,12 +192,12 @@ def _by_cost(spark: SparkSession, case: _Case, snapshot: Snapshot) -> Prepared:
     looked_up = look_up_snapshot(spark, snapshot, case.choice.by_column, case.counting)
     results, extremes = looked_up.results, case.counting.extremes
     counted = [keys for keys in case.counting.key_sets if not are_enough(results.lookups, keys, extremes)]
-    keys = require_small(results, counted, case.settings.answer_bytes) * COUNT_PRICES.key
+    keys = require_small(results, counted, case.settings.answer_bytes)
     reading = _reading(case, snapshot, results)
     inputs = replace(
         _inputs(case, snapshot, reading),
-        answer_seconds=looked_up.answer_seconds + keys,
-        spark_count_seconds=looked_up.spark_count_seconds + keys,
+        answer_seconds=looked_up.answer_seconds + keys * COUNT_PRICES.key,
+        spark_count_seconds=looked_up.spark_count_seconds + keys * COUNT_PRICES.spark_key,
     )
     return Prepared(make_plan(inputs, case.choice.uses, results), reading, snapshot)
 
