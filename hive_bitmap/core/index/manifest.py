@@ -112,10 +112,11 @@ class Manifest:
         return shards
 
     @cached_property
-    def spark_only(self) -> list[list[str]]:
-        """The columns of each row of `files` that only Spark may read."""
-        columns: list[list[str]] = self.files["indirect"].to_pylist()
-        return columns
+    def spark_only(self) -> dict[str, frozenset[str]]:
+        """The columns that only Spark may read, in lower case, by path of the files that have some."""
+        some = self.files.filter(pc.greater(pc.list_value_length(self.files["indirect"]), 0))
+        columns = zip(some["path"].to_pylist(), some["indirect"].to_pylist(), strict=True)
+        return {path: frozenset(name.lower() for name in names) for path, names in columns}
 
     @cached_property
     def schema_crcs(self) -> list[int]:

@@ -314,12 +314,12 @@ def _lookup(
 
 def _spark_only(manifests: Mapping[str, Manifest], file: Fingerprint) -> frozenset[str]:
     """Return the columns that only Spark may read of a file, in lower case, by all manifests that know it as it is."""
-    found: set[str] = set()
+    columns: frozenset[str] = frozenset()
     for manifest in manifests.values():
-        row = manifest.row_of.get(file.path)
-        if row is not None and manifest.fingerprints[row] == file:
-            found.update(name.lower() for name in manifest.spark_only[row])
-    return frozenset(found)
+        some = manifest.spark_only.get(file.path)
+        if some and manifest.fingerprints[manifest.row_of[file.path]] == file:
+            columns |= some
+    return columns
 
 
 def _part(
