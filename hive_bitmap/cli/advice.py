@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.text import Text
@@ -13,30 +15,9 @@ from hive_bitmap.cli.invocation import Endpoint, messages
 from hive_bitmap.cli.output import Field, format_option, print_records
 from hive_bitmap.cli.records import thousands
 from hive_bitmap.core.explaining.measures import seconds, size
-from hive_bitmap.spark.advising.proposals import named, time_of
 
-PROPOSAL_FIELDS = (
-    Field("step", "step", right=True),
-    Field("table", "table"),
-    Field("columns", "index", named),
-    Field("queries", "queries", thousands, right=True),
-    Field("bytes_saved", "bytes saved", size, right=True),
-    Field("seconds_saved", "time saved", seconds, right=True),
-    Field("index_bytes", "size", size, right=True),
-    Field("build_seconds", "build", seconds, right=True),
-)
-LEFT_OUT_FIELDS = (
-    Field("table", "table"),
-    Field("columns", "left out", named),
-    Field("why", "why"),
-)
-UNUSED_FIELDS = (
-    Field("table", "table"),
-    Field("index", "unused index"),
-    Field("columns", "columns", lambda columns: named([columns])),
-    Field("index_bytes", "size", size, right=True),
-    Field("built", "last build", time_of),
-)
+if TYPE_CHECKING:
+    from hive_bitmap.spark.advising.proposals import Advice
 
 
 @click.command()
@@ -76,15 +57,11 @@ def advise(endpoint: Endpoint, table: str | None, file: str | None, limit: int, 
     if format_ == "json":
         sys.stdout.write(json.dumps(asdict(found), ensure_ascii=False, indent=2) + "\n")
         return
-    steps = [{"step": number, **asdict(one)} for number, one in enumerate(found.proposals, 1)]
+    tables = _tables(found)
+    steps, fields_of_steps = tables[0]
     if format_ == "csv":
-        print_records("csv", steps, PROPOSAL_FIELDS, "")
+        print_records("csv", steps, fields_of_steps, "")
         return
-    tables = [
-        (steps, PROPOSAL_FIELDS),
-        ([asdict(one) for one in found.left_out], LEFT_OUT_FIELDS),
-        ([asdict(one) for one in found.unused], UNUSED_FIELDS),
-    ]
     for number, (records, fields) in enumerate((records, fields) for records, fields in tables if records):
         sys.stdout.write("\n" if number else "")
         print_records("table", records, fields, "")
@@ -92,3 +69,32 @@ def advise(endpoint: Endpoint, table: str | None, file: str | None, limit: int, 
             sys.stdout.write("\n" + "".join(f"{one};\n" for step in found.proposals for one in step.statements))
     for said in (*found.notes, *filter(None, [found.summary])):
         messages().print(Text(said), soft_wrap=True)
+
+
+def _tables(advice: Advice) -> list[tuple[list[dict[str, Any]], Sequence[Field]]]:
+    """Return the records and fields of three tables: the steps, what is left out, and the unused indexes."""
+    from hive_bitmap.spark.advising.proposals import named, time_of
+
+    steps = (
+        Field("step", "step", right=True),
+        Field("table", "table"),
+        Field("columns", "index", named),
+        Field("queries", "queries", thousands, right=True),
+        Field("bytes_saved", "bytes saved", size, right=True),
+        Field("seconds_saved", "time saved", seconds, right=True),
+        Field("index_bytes", "size", size, right=True),
+        Field("build_seconds", "build", seconds, right=True),
+    )
+    left_out = (Field("table", "table"), Field("columns", "left out", named), Field("why", "why"))
+    unused = (
+        Field("table", "table"),
+        Field("index", "unused index"),
+        Field("columns", "columns", lambda columns: named([columns])),
+        Field("index_bytes", "size", size, right=True),
+        Field("built", "last build", time_of),
+    )
+    return [
+        ([{"step": number, **asdict(one)} for number, one in enumerate(advice.proposals, 1)], steps),
+        ([asdict(one) for one in advice.left_out], left_out),
+        ([asdict(one) for one in advice.unused], unused),
+    ]

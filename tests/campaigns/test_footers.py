@@ -138,7 +138,7 @@ def use(say: Callable[[str], None], name: str, path: str, sound: str) -> None:
 
 
 def in_child(act: Callable[..., None], *values: str) -> str:
-    """Run a function of a module in a child process; return what it said, and the signal that ended it.
+    """Run a function of a module in a child process; return what it said, and how it ended unless it did by itself.
 
     The child is a fork of a server that runs no threads: in a fork of this process, the threads of Arrow and DuckDB
     that other tests have started would be missing, and reads would wait for them for ever.
@@ -153,8 +153,9 @@ def in_child(act: Callable[..., None], *values: str) -> str:
             said.append(ours.recv())
     child.join()
     assert child.exitcode is not None
-    ended = [signal.Signals(-child.exitcode).name] if child.exitcode < 0 else []
-    return " ".join(said + ended)
+    if child.exitcode > 0:
+        said.append(f"unexpected exit status {child.exitcode}")
+    return " ".join(said + ([signal.Signals(-child.exitcode).name] if child.exitcode < 0 else []))
 
 
 def _child(told: Connection, act: Callable[..., None], *values: str) -> None:

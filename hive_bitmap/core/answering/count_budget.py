@@ -123,9 +123,12 @@ def budget_seconds(rows: int, columns: int, cores: int, prices: CountPrices, wai
     return CLEARLY_CHEAPER * spark_seconds(rows, columns, cores, prices, waits)
 
 
-def is_counted_by_index(index_bytes: float, rows: int, columns: int, cores: int, waits: float = 0.0) -> bool:
-    """Whether reading a whole index of so many bytes to count rows takes clearly less time than Spark takes."""
-    return index_bytes * COUNT_PRICES.key_byte <= budget_seconds(rows, columns, cores, COUNT_PRICES, waits)
+def is_counted_by_index(
+    index_bytes: float, rows: int, columns: int, cores: int, waits: float = 0.0, keys: float = 0.0
+) -> bool:
+    """Whether counting by a whole index, and handing on so many keys, takes clearly less time than Spark takes."""
+    by_spark = spark_seconds(rows, columns, cores, COUNT_PRICES, waits) + keys * COUNT_PRICES.spark_key
+    return index_bytes * COUNT_PRICES.key_byte + keys * COUNT_PRICES.key <= CLEARLY_CHEAPER * by_spark
 
 
 def index_bytes(lookups: Sequence[Lookup], keys: Sequence[str] = ()) -> int:

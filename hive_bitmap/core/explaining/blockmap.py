@@ -82,6 +82,11 @@ def files_kept(plan: Plan) -> npt.NDArray[np.bool_]:
     return kept
 
 
+def blocks_kept(plan: Plan) -> int | None:
+    """Return how many blocks are kept, each file that is read whole as one; None if no index was looked up."""
+    return int(scanned(plan).sum()) if plan.strategy == Strategy.INDEX_ONLY else plan.blocks_selected
+
+
 def block_map(plan: Plan, max_files: int, max_cells: int) -> BlockMap:
     """The map of at most `max_files` files, with at most `max_cells` cells for each; both are at least 1."""
     kept = files_kept(plan)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime, timezone
 
-from hive_bitmap.core.explaining.blockmap import files_kept, scanned
+from hive_bitmap.core.explaining.blockmap import blocks_kept, files_kept, scanned
 from hive_bitmap.core.planning.plan import Plan
 from hive_bitmap.core.planning.strategy import Strategy
 
@@ -18,11 +18,11 @@ def measures(plan: Plan) -> list[tuple[str, str, str, str]]:
     """
     if not plan.looked_up:
         return [(word, "-", "-", "-") for word in ("files", "blocks", "bytes", "rows")]
-    answered, whole = plan.strategy == Strategy.INDEX_ONLY, scanned(plan)
-    bytes_kept = int(plan.files["size"].to_numpy()[whole].sum()) if answered else plan.bytes_selected
+    answered = plan.strategy == Strategy.INDEX_ONLY
+    bytes_kept = int(plan.files["size"].to_numpy()[scanned(plan)].sum()) if answered else plan.bytes_selected
     counts = [
         ("files", int(files_kept(plan).sum()), len(plan.files)),
-        ("blocks", int(whole.sum()) if answered else plan.blocks_selected, plan.blocks_total),
+        ("blocks", blocks_kept(plan), plan.blocks_total),
         ("rows counted" if answered else "rows", plan.rows_selected, plan.rows_total),
     ]
     lines = [(word, _count(kept), _count(total), percent(kept, total)) for word, kept, total in counts]

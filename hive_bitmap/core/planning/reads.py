@@ -51,9 +51,13 @@ class Reads:
             return self
         gap = 0 if narrowed else max(self.stored - self.blocks, 0) / (self.ranges + 1)
         share = min(gap / max(self.stored, 1) + limit / max(self.rows, 1), 1.0)
-        least = {"files": min(self.files, 1), "opened": min(self.opened, 1), "ranges": min(self.ranges, 1)}
         part = self.times(share)
-        return replace(part, **{name: max(getattr(part, name), some) for name, some in least.items()})
+        return replace(
+            part,
+            files=max(part.files, min(self.files, 1)),
+            opened=max(part.opened, min(self.opened, 1)),
+            ranges=max(part.ranges, min(self.ranges, 1)),
+        )
 
     def times(self, factor: float) -> Reads:
         """What is read of a table of which this is a sample."""

@@ -133,6 +133,12 @@ class Covered:
         return numbers
 
     @cached_property
+    def has_spark_only(self) -> Flags:
+        """Whether only Spark may read some columns of the file of each row of `files`."""
+        some: Flags = pc.greater(pc.list_value_length(self.files["indirect"]), 0).fill_null(False).to_numpy()
+        return some.astype(bool)
+
+    @cached_property
     def rows(self) -> Longs:
         """The number of base rows of each row of `files`."""
         return sums(self.files["rows"])

@@ -288,19 +288,18 @@ def _spark_only(table: TableFiles, files: Longs, described: pa.Table) -> tuple[f
 
     `described` has the rows of a manifest for the files.
     """
-    found: list[set[str]] = [set() for _ in files]
+    columns: list[frozenset[str]] = [frozenset()] * len(files)
     for known in table.known.values():
         rows = known.row[files]
-        own = known.covered.files.take(pa.array(np.maximum(rows, 0))) if known.covered.files.num_rows else None
-        if own is None:
+        some = np.flatnonzero(np.append(known.covered.has_spark_only, False)[rows])
+        if not len(some):
             continue
-        same = rows >= 0
-        for name in FINGERPRINT:
-            same &= pc.equal(own[name], described[name]).to_numpy().astype(bool)
-        same &= pc.fill_null(pc.greater(pc.list_value_length(own["indirect"]), 0), False).to_numpy().astype(bool)
-        for number in np.flatnonzero(same).tolist():
-            found[number].update(name.lower() for name in own["indirect"][number].as_py())
-    return tuple(map(frozenset, found))
+        own, main = known.covered.files.take(pa.array(rows[some])), described.take(pa.array(some))
+        same = reduce(pc.and_, (pc.equal(own[name], main[name]) for name in FINGERPRINT)).to_pylist()
+        for file, known_so, names in zip(some.tolist(), same, own["indirect"].to_pylist(), strict=True):
+            if known_so:
+                columns[file] |= frozenset(name.lower() for name in names)
+    return tuple(columns)
 
 
 def _part(definition: Definition, column: str, known: KnownFiles, files: Longs) -> IndexPart:

@@ -48,10 +48,10 @@ from hive_bitmap.spark.catalyst.ranges import file_choices, split_choices
 from hive_bitmap.spark.catalyst.reporting import ANSWERED, LEFT_ALONE, NARROWED, NOTHING_READ, Report, read_figures
 from hive_bitmap.spark.catalyst.scans import ListingSummary, Scan, why_too_small, worthwhile_runtime_filters
 from hive_bitmap.spark.metastore import file_listing
-from hive_bitmap.spark.preparing.planned_files import PlannedFiles
 from hive_bitmap.spark.preparing.prepare import Prepared
 from hive_bitmap.spark.preparing.request import Request, ResolvedTable
 from hive_bitmap.spark.preparing.snapshot import Snapshot
+from hive_bitmap.spark.reading.planned_files import OpenedFiles, PlannedFiles
 from hive_bitmap.spark.registry.catalog import Index
 
 if TYPE_CHECKING:
@@ -227,7 +227,7 @@ class _Case:
             condition=self.condition,
             listing=listing,
             cores=self.scan.cores,
-            prepared=None if self.scan.must_pay else prepared,
+            prepared=prepared.without_scan(),
         )
         used = [use.name for use in plan.indexes if use.used] or ["its indexes"]
         source = f"{self.table.base.full_name} by {', '.join(used)}"
@@ -281,7 +281,6 @@ class _Case:
         plan = prepared.plan
         share = (plan.rows_selected or 0) / max(plan.rows_total or 0, 1)
         size = int((plan.bytes_total or 0) * share) or plan.bytes_selected or 0
-        files = PlannedFiles.of(prepared.snapshot) if self.listing is None and prepared.snapshot is not None else None
         try:
             parts = self._parts(request, prepared)
         except Unsupported as e:
@@ -290,7 +289,18 @@ class _Case:
             return LeaveAlone(report=self._report(LEFT_ALONE, plan, Reason.NOT_SELECTIVE))
         if not parts:
             return Empty(report=self._report(NARROWED, plan))
+        files = self._compared(prepared, parts)
         return ReadRows(report=self._report(NARROWED, plan), parts=tuple(parts), size=size, files=files)
+
+    def _compared(
+        self, prepared: Prepared, parts: Sequence[FramePart | FetchPart | SparkPart]
+    ) -> PlannedFiles | OpenedFiles | None:
+        """What to compare when the plan is executed: the listing, if it is ours, or the files that tasks open."""
+        if self.listing is None and prepared.snapshot is not None:
+            return PlannedFiles.of(prepared.snapshot)
+        if prepared.reading is None or not any(isinstance(part, FramePart) for part in parts):
+            return None
+        return OpenedFiles.of(prepared.reading)
 
     def _parts(self, request: Request, prepared: Prepared) -> list[FramePart | FetchPart | SparkPart] | None:
         """Who reads which rows, in the order of Spark's own scan; None if Spark reads all."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from hive_bitmap.spark.catalyst.driver_reads import Fetch
     from hive_bitmap.spark.catalyst.index_answers import Answer
-    from hive_bitmap.spark.preparing.planned_files import PlannedFiles
+    from hive_bitmap.spark.reading.planned_files import OpenedFiles, PlannedFiles
 
 
 class Lasting(str, Enum):
@@ -73,13 +73,13 @@ class SparkPart:
 class ReadRows:
     """The selected rows are read, roughly `size` bytes: those of all `parts`, one after the other.
 
-    `files` are to be compared when the plan is executed; None if Spark has listed them.
+    `files` are to be compared when the plan is executed; None if Spark alone knows whether they are current.
     """
 
     report: Report
     parts: tuple[FramePart | FetchPart | SparkPart, ...]
     size: int
-    files: PlannedFiles | None = None
+    files: PlannedFiles | OpenedFiles | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

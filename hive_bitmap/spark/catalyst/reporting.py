@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hive_bitmap.core.explaining.blockmap import blocks_kept, files_kept
 from hive_bitmap.core.planning.plan import Plan
 from hive_bitmap.core.planning.reasons import Reason
 from hive_bitmap.core.planning.strategy import Strategy
@@ -68,15 +69,9 @@ class Report:
 
 
 def read_figures(plan: Plan) -> ReadFigures:
-    """Count the blocks and files that a plan reads, each file that is read whole as one block.
-
-    An answer from the index reads no other files.
-    """
-    whole = sum(plan.files["scanned"].to_pylist())
-    if plan.strategy == Strategy.INDEX_ONLY:
-        return ReadFigures(whole, plan.blocks_total or 0, whole, plan.files.num_rows)
-    selected = {*plan.blocks.filter(pc.greater(plan.blocks["selected"], 0))["file"].to_pylist()}
-    return ReadFigures(plan.blocks_selected or 0, plan.blocks_total or 0, len(selected) + whole, plan.files.num_rows)
+    """Count the blocks and files that a plan reads."""
+    files = int(files_kept(plan).sum())
+    return ReadFigures(blocks_kept(plan) or 0, plan.blocks_total or 0, files, plan.files.num_rows)
 
 
 def bytes_saved(plan: Plan) -> int:

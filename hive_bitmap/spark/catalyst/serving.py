@@ -33,10 +33,10 @@ from hive_bitmap.spark.catalyst.reporting import LEFT_ALONE, Report
 from hive_bitmap.spark.catalyst.scans import ListingSummary, Scan
 from hive_bitmap.spark.following.refresher import Refresher
 from hive_bitmap.spark.metastore import jvm_reader, jvm_settings, metastore
-from hive_bitmap.spark.preparing.planned_files import PlannedFiles
 from hive_bitmap.spark.preparing.prepare import Prepared, prepare
 from hive_bitmap.spark.preparing.request import Request
 from hive_bitmap.spark.preparing.spark_fallback import fallback_reason
+from hive_bitmap.spark.reading.planned_files import OpenedFiles, PlannedFiles
 from hive_bitmap.spark.reading.superset import piece_rows, split_rows
 from hive_bitmap.spark.registry import catalog
 
@@ -64,7 +64,7 @@ class Serving:
         self._settings: Cache[tuple[str, str], Mapping[str, str]] = Cache("settings", weights.of_settings)
         self.answers: Cache[str, Answer] = Cache("answers", weights.of_answer)
         self._fetches: Cache[str, Fetch] = Cache("fetches", weights.of_fetch)
-        self._files: Cache[str, PlannedFiles] = Cache("planned files", weights.of_planned_files)
+        self._files: Cache[str, PlannedFiles | OpenedFiles] = Cache("planned files", weights.of_planned_files)
         self._process, self._numbers = uuid4().hex, count()
         self._mismatch_logged = False
         self._warned: set[str] = set()
@@ -205,7 +205,7 @@ class Serving:
         return ""
 
     def compared(self, spark: SparkSession, comparing: Any) -> str | None:
-        """Return "" if the files that a plan listed itself are as they were; None if Spark has to read the scan."""
+        """Return "" if the files of a plan are as they were; None if Spark has to read the scan."""
         planned = self._files.get(json.loads(comparing.text())["files"])
         return "" if planned is not None and planned.are_current(spark) else None
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from hive_bitmap.core.planning.plan import Plan
 from hive_bitmap.core.table_info import Table
+from hive_bitmap.spark.reading.planned_files import OpenedFiles, PlannedFiles
 
 if TYPE_CHECKING:
     from hive_bitmap.spark.catalyst.driver_reads import Fetch
     from hive_bitmap.spark.catalyst.index_answers import Answer
     from hive_bitmap.spark.catalyst.listing import ScanListing
-    from hive_bitmap.spark.preparing.planned_files import PlannedFiles
 
 FILE_BYTES = 300  # of a FileStatus and its places, besides its path
 PARTITION_BYTES = 400
@@ -57,8 +57,10 @@ def of_fetch(fetch: Fetch) -> int:
     return PREPARED_SHARE * of_plan(fetch.plan)
 
 
-def of_planned_files(planned: PlannedFiles) -> int:
-    """Return the bytes of what a plan has listed itself."""
+def of_planned_files(planned: PlannedFiles | OpenedFiles) -> int:
+    """Return the bytes of what a plan has listed itself, or opens."""
+    if isinstance(planned, OpenedFiles):
+        return sum(FILE_BYTES + len(file.path) for file in planned.files)
     files = [file for source in planned.read for file in source.files]
     texts = sum(len(file.path) for file in files) + sum(len(partition.location) for partition in planned.partitions)
     properties = sum(of_texts(dict(partition.properties)) for partition in planned.partitions)

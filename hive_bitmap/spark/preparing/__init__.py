@@ -1,13 +1,12 @@
 """From a scan of Spark's to what the indexes say of it, and to its plan.
 
 `prepare` takes a `request` through all steps; `snapshot` reads the current state of the table and its indexes,
-`index_lookup` what the indexes say of each file, and `planned_files` whether the files are still those of a snapshot.
+`index_lookup` what the indexes say of each file.
 No row of the base table is read here.
 """
 
 __all__ = [
     "index_lookup",
-    "planned_files",
     "prepare",
     "request",
     "snapshot",

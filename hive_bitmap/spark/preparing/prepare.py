@@ -81,6 +81,13 @@ class Prepared:
     reading: Reading | None = None
     snapshot: Snapshot | None = None
 
+    def without_scan(self) -> Prepared:
+        """Return the same without what refers to the scan and its listing, to be kept after planning."""
+        if self.reading is None:
+            return replace(self, snapshot=None)
+        resolved = self.reading.resolved.without_scan()
+        return replace(self, reading=replace(self.reading, resolved=resolved), snapshot=None)
+
 
 @dataclass(frozen=True, kw_only=True)
 class _Case:
@@ -124,6 +131,20 @@ class _Case:
         base = self.resolved.base
         columns = (*base.columns, *base.partition_columns)
         return 1.0 if serde.read_properties(base) else share_of_bytes(self.needed, columns)
+
+    @cached_property
+    def limit(self) -> int | None:
+        """After about how many of the rows that the index selects Spark stops reading; None if it reads all.
+
+        Each test that the index does not know is taken to leave a third of the rows.
+        """
+        if self.request.limit is None:
+            return None
+        known = {*self.choice.by_column, *(column.name.lower() for column in self.resolved.base.partition_columns)}
+        tests = [leaf for leaf in leaves_of(self.resolved.predicate) if not isinstance(leaf, IsNull)]
+        unknown = sum(not {column.lower() for column in columns_of(leaf)} <= known for leaf in tests)
+        unknown += sum(isinstance(leaf, Unknown) for leaf in tests)
+        return self.request.limit * UNKNOWN_TEST**unknown
 
 
 def prepare(spark: SparkSession, request: Request, resolved: ResolvedTable, known: Snapshot | None = None) -> Prepared:
@@ -187,7 +208,7 @@ def _by_cost(spark: SparkSession, case: _Case, snapshot: Snapshot) -> Prepared:
     where Spark stops after some rows.
     """
     must_pay = case.request.must_pay and case.settings.strategy is None
-    if (must_pay or _limit(case) is not None) and (why_not := _why_all_is_read(spark, case, snapshot)) is not None:
+    if (must_pay or case.limit is not None) and (why_not := _why_all_is_read(spark, case, snapshot)) is not None:
         return _full_scan(case, why_not, case.choice.uses, snapshot)
     looked_up = look_up_snapshot(spark, snapshot, case.choice.by_column, case.counting)
     results, extremes = looked_up.results, case.counting.extremes
@@ -263,23 +284,9 @@ def _inputs(case: _Case, snapshot: Snapshot, reading: Reading) -> PlanInputs:
         share=case.share,
         width=len(case.resolved.base.columns),
         store=snapshot.store,
-        limit=_limit(case),
+        limit=case.limit,
         driver_read_bytes=case.settings.driver_read_bytes if _is_read_here(case) else 0,
     )
-
-
-def _limit(case: _Case) -> int | None:
-    """After about how many of the rows that the index selects Spark stops reading; None if it reads all.
-
-    Each test that the index does not know is taken to leave a third of the rows.
-    """
-    if case.request.limit is None:
-        return None
-    known = {*case.choice.by_column, *(column.name.lower() for column in case.resolved.base.partition_columns)}
-    tests = [leaf for leaf in leaves_of(case.resolved.predicate) if not isinstance(leaf, IsNull)]
-    unknown = sum(not {column.lower() for column in columns_of(leaf)} <= known for leaf in tests)
-    unknown += sum(isinstance(leaf, Unknown) for leaf in tests)
-    return case.request.limit * UNKNOWN_TEST**unknown
 
 
 def _unreadable(case: _Case, reading: Reading) -> dict[str, str]:

@@ -229,14 +229,24 @@ def _require_unchanged(fingerprint: Fingerprint) -> None:
 def _listed(fingerprints: Sequence[Fingerprint]) -> dict[str, FileStatus]:
     """List the folders with several files that have a tag: one request a folder, in place of one for each file."""
     folders = Counter(one.path.rpartition("/")[0] for one in fingerprints if one.tagged)
-    found = (stores.listing(folder).files for folder, files in folders.items() if files > 1)
-    return {file.path: file for files in found for file in files}
+    found = map_parallel(stores.listing, [folder for folder, files in folders.items() if files > 1])
+    return {file.path: file for listing in found for file in listing.files}
+
+
+def are_unchanged(fingerprints: Sequence[Fingerprint]) -> bool:
+    """Return whether all files are still those that were planned. Raise StoreError."""
+    listed = _listed(fingerprints)
+    return all(map_parallel(lambda one: _matches(one, listed), fingerprints))
+
+
+def _matches(fingerprint: Fingerprint, listed: Mapping[str, FileStatus]) -> bool:
+    known = listed.get(fingerprint.path)
+    return fingerprint.confirmed() if known is None else fingerprint.matches(known)
 
 
 def _unchanged(fingerprint: Fingerprint, listed: Mapping[str, FileStatus]) -> bool:
     """Return whether a file is still the one that was planned; raises FileChanged if it no longer exists."""
-    known = listed.get(fingerprint.path)
-    if fingerprint.matches(known) if known is not None else fingerprint.confirmed():
+    if _matches(fingerprint, listed):
         return True
     if not stores.exists(fingerprint.path):
         raise FileChanged(f"{fingerprint.path} was deleted after the query was planned: run it again")

@@ -171,7 +171,7 @@ public final class UseIndexes extends Rule<LogicalPlan> {
             LogicalPlan plan, AttributeSet required, boolean answers, RowOrder seen, Integer limit, List<Scan> scans) {
         Existence existence = answers ? Existence.of(plan) : null;
         Scan scan = existence != null ? Scan.below(existence.count())
-                : answers && plan instanceof Aggregate aggregate && seen.lets(aggregate) ? Scan.below(aggregate) : Scan.of(plan, required);
+                : answers && plan instanceof Aggregate aggregate && seen.allowsAnswer(aggregate) ? Scan.below(aggregate) : Scan.of(plan, required);
         if (scan != null) {
             scan.existence = existence;
             scan.limit = existence != null ? Integer.valueOf(1) : scan.aggregate != null ? null : limit;

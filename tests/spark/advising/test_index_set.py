@@ -17,18 +17,9 @@ from hive_bitmap.spark.advising.index_set import LITTLE, PossibleIndex, Step, Un
 from hive_bitmap.spark.advising.observed import ColumnTest, Kind, Shape, Tally
 from hive_bitmap.spark.advising.useful_columns import Columns, useful_sets
 from hive_bitmap.spark.estimating.extrapolate import Spread
+from tests.spark.advising.test_gains import TABLE as OF_TWO_COLUMNS
 
-TABLE = TableFigures(
-    format="parquet",
-    cores=2,
-    columns=[Column(name, "bigint") for name in "abcg"],
-    bytes=10**9,
-    files=10,
-    blocks=80,
-    rows=10**7,
-    index_bytes=10**6,
-    key=Spread(0.1, 1e-4),
-)
+TABLE = replace(OF_TWO_COLUMNS, columns=[Column(name, "bigint") for name in "abcg"], key=Spread(0.1, 1e-4))
 COUNT_BY_A, COUNT_BY_G = Shape("d", "t", (), (("a",),)), Shape("d", "t", (), (("g",),))
 COUNT_G_WHERE_A = Shape("d", "t", (ColumnTest("a", Kind.EQUALITY, 1),), (("g",),))
 ROWS_OF_A, ROWS_OF_B = (Shape("d", "t", (ColumnTest(name, Kind.EQUALITY, 1),), None) for name in "ab")

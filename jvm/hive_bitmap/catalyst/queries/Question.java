@@ -367,14 +367,13 @@ public final class Question extends PythonRequest {
 
     /**
      * Returns what says later whether Spark would read other files of a scan by then. If Spark has not listed the files, Python
-     * has, and lists them again.
+     * has, and lists them again. Python also looks again at files that its tasks open, which Spark may have listed long ago.
      */
     private BooleanSupplier isOutdated(Scan scan, Outcome outcome) {
         Listing listing = scan.listing();
-        if (listing != null) return listing::isOutdated;
         SparkSession asked = session; // a plan must not keep the question
-        String files = outcome.text("files");
-        return () -> !new Comparing(asked, files).areCurrent();
+        String files = outcome.fields().path("files").asText(null);
+        return () -> (listing != null && listing.isOutdated()) || (files != null && !new Comparing(asked, files).areCurrent());
     }
 
     private static void observe(Observation scan, Outcome outcome) {

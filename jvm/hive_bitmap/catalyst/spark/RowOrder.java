@@ -57,8 +57,8 @@ public enum RowOrder {
         return (LogicalPlan) query.transformDownWithSubqueries(Scala.replacing(RowOrder::replaced));
     }
 
-    /** Whether rows of an aggregation may come from elsewhere than its tasks: groups of what is cached may not, a single row may. */
-    public boolean lets(Aggregate aggregate) {
+    /** Whether an answer may replace an aggregation. Groups of what is cached stay in the partitions of its tasks; a single row has none. */
+    public boolean allowsAnswer(Aggregate aggregate) {
         return this != PARTITIONS || Scala.list(aggregate.groupingExpressions()).isEmpty();
     }
 
