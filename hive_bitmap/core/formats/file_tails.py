@@ -189,7 +189,8 @@ def require_plain_orc(source: pa.NativeFile) -> None:
 
 
 def _require_plain_orc_footer(footer: bytes) -> None:
-    types, statistics = [], []
+    types: list[bytes] = []
+    statistics: list[bytes] = []
     for number, value in _proto_fields(footer):
         if number == _ENCRYPTION or (number == _STRIPES and isinstance(value, bytes) and _is_encrypted(value)):
             raise Undecodable(ORC_ENCRYPTED)
