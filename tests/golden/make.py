@@ -2,7 +2,8 @@
 
 The archive has the files of some tables and of an index of every type and encoding, and the statements that tell a
 metastore of them. Shards hold absolute paths, so all of it lies in a folder of a fixed name, where `restore` puts it
-again. An archive of a version that was released is never made anew.
+again. An archive of a released version is never made again. `before-0.1.0` has indexes of a format that was never
+released: in the same folder as those of 0.1.0, which has another format.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 FOLDER = Path(__file__).parent
+EARLY = "before-0.1.0"  # the archive of a format that was never released
 TABLES = "tables.json"  # in the archive: the statements, in their order
 VALUES = """
     IF(id % 7 = 0, NULL, concat('key ', id % 11)) AS k, CAST(id % 5 AS int) AS n,
@@ -38,11 +40,11 @@ INDEXES = {
 
 def root(version: str) -> Path:
     """The folder in which the tables of a version lie, here and wherever they are restored."""
-    return Path(f"/tmp/hive_bitmap-golden-{version}")
+    return Path(f"/tmp/hive_bitmap-golden-{version.removeprefix('before-')}")
 
 
 def database(version: str) -> str:
-    return f"golden_{version.replace('.', '_')}"
+    return f"golden_{version.removeprefix('before-').replace('.', '_')}"
 
 
 def make(version: str) -> Path:
@@ -58,7 +60,7 @@ def make(version: str) -> Path:
         for columns, options in indexes:
             hive_bitmap.build(spark, table, columns, **options)
     _append(spark)
-    hive_bitmap.rebuild(spark, "parts")  # a generation with shards of two builds; `flat` stays with a file unindexed
+    hive_bitmap.rebuild(spark, "parts")  # segments of two builds; `flat` stays with a file unindexed
     statements = [found for table in _tables(spark) for found in _statements(spark, table)]
     spark.stop()
     (home / TABLES).write_text(json.dumps(statements, indent=1))

@@ -26,7 +26,7 @@ from tests.golden import make
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-VERSIONS = sorted(path.name.removesuffix(".tar.gz") for path in make.FOLDER.glob("*.tar.gz"))
+VERSIONS = sorted(path.name.removesuffix(".tar.gz") for path in make.FOLDER.glob("[0-9]*.tar.gz"))
 
 
 @contextlib.contextmanager

@@ -13,7 +13,7 @@ import hive_bitmap
 from hive_bitmap.core.bitmaps import ENCODINGS
 from hive_bitmap.core.index.definition import TYPES
 from tests.asking import indexed
-from tests.golden.make import INDEXES
+from tests.golden.make import EARLY, INDEXES
 from tests.golden.restore import VERSIONS, restored
 
 if TYPE_CHECKING:
@@ -36,11 +36,29 @@ CONDITIONS = {
 @pytest.fixture(params=VERSIONS)
 def of_version(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[Path]:
     """The folder of the tables of a version, whose database is current; the zone is that in which they were built."""
+    yield from _restored(spark, request.param)
+
+
+@pytest.fixture
+def early(spark: SparkSession) -> Iterator[Path]:
+    """The folder of tables with indexes of the format before the first release."""
+    yield from _restored(spark, EARLY)
+
+
+def _restored(spark: SparkSession, version: str) -> Iterator[Path]:
     zone = spark.conf.get("spark.sql.session.timeZone")
     spark.conf.set("spark.sql.session.timeZone", "UTC")
-    with restored(spark, request.param) as folder:
+    with restored(spark, version) as folder:
         yield folder
     spark.conf.set("spark.sql.session.timeZone", zone)
+
+
+def base_files(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.rglob("*") if path.is_file() and "__" not in str(path))
+
+
+def index_files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file() and "__" in str(path))
 
 
 def rows(spark: SparkSession, table: str, where: str) -> list[str]:
@@ -85,7 +103,7 @@ def test_answers_from_an_index_of_an_earlier_version(spark: SparkSession, of_ver
 def test_a_rebuild_and_a_drop_of_an_earlier_version(spark: SparkSession, of_version: Path) -> None:
     wanted = {(table, where): rows(spark, table, where) for table in CONDITIONS for where in CONDITIONS[table]}
     spark.sql("INSERT INTO parts SELECT k, n, price, day, at, v, p FROM parts WHERE v < 20")
-    base = sorted(path.name for path in of_version.rglob("*") if path.is_file() and "__" not in str(path))
+    base = base_files(of_version)
     for table, new in (("parts", 2), ("flat", 1)):
         found = hive_bitmap.rebuild(spark, table)
         assert [report.files_read for report in found] == [new] * len(INDEXES[table]), found
@@ -99,7 +117,46 @@ def test_a_rebuild_and_a_drop_of_an_earlier_version(spark: SparkSession, of_vers
             assert root.is_dir()
             assert hive_bitmap.drop(spark, table, status.definition.name)
             assert not root.exists()
-    assert sorted(path.name for path in of_version.rglob("*") if path.is_file() and "__" not in str(path)) == base
+    assert base_files(of_version) == base
+
+
+def test_indexes_of_the_format_before_the_first_release_are_replaced_by_a_rebuild(
+    spark: SparkSession, early: Path
+) -> None:
+    before, base = index_files(early), base_files(early)
+    for table, conditions in CONDITIONS.items():
+        shown = hive_bitmap.show(spark, table)
+        assert len(shown) == len(INDEXES[table])
+        assert all("which is no longer read: rebuild it" in status.problem for status in shown), shown
+        for where in conditions:
+            assert not any(use.used for use in hive_bitmap.plan(spark, table, where).indexes)
+            assert hive_bitmap.count(spark, table, where) == len(rows(spark, table, where)) > 0
+        files = len(spark.table(table).inputFiles())
+        assert [report.files_read for report in hive_bitmap.rebuild(spark, table)] == [files] * len(INDEXES[table])
+        for status in hive_bitmap.show(spark, table):
+            assert (status.problem, status.fresh, status.stale, status.unindexed) == ("", files, 0, 0), status
+        assert [found.problem_count for found in hive_bitmap.verify(spark, table)] == [0] * len(INDEXES[table])
+        for where in conditions:
+            wanted = rows(spark, table, where)
+            assert any(use.used for use in hive_bitmap.plan(spark, table, where).indexes)
+            with indexed(spark):
+                assert rows(spark, table, where) == wanted
+    hive_bitmap.clean(spark, grace_seconds=0)
+    assert not [path for path in before if path.exists() and path.name != "_index.json"]
+    for table in INDEXES:
+        for status in hive_bitmap.show(spark, table):
+            assert hive_bitmap.drop(spark, table, status.definition.name)
+    assert (index_files(early), base_files(early)) == ([], base)
+
+
+def test_indexes_of_the_format_before_the_first_release_are_dropped_with_all_their_files(
+    spark: SparkSession, early: Path
+) -> None:
+    base = base_files(early)
+    for table in INDEXES:
+        for status in hive_bitmap.show(spark, table):
+            assert hive_bitmap.drop(spark, table, status.definition.name)
+    assert (index_files(early), base_files(early)) == ([], base)
 
 
 def test_an_index_of_a_later_format_is_left_alone(spark: SparkSession, of_version: Path) -> None:

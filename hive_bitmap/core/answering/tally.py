@@ -34,6 +34,7 @@ from hive_bitmap.core.selecting.select import Selection, select
 from hive_bitmap.errors import CorruptIndex
 
 COUNT = "count"  # the last column of a tally; the columns of the keys have lower-case names
+GROUP = ""  # the column of the numbers of groups of files, which no column of a table is named
 MOST_PARTS = 16  # keys that the index by which a selection is split may have
 Bits = npt.NDArray[np.uint8]
 _NO_KEY = pa.table({"": [0]}).select([])
@@ -89,36 +90,46 @@ def require_small(counts: pa.Table, limit: int) -> pa.Table:
 
 
 def tally(
-    unit: LookupUnit, predicate: Predicate, matching_keys: MatchingKeys, keys: Sequence[str], limit: int = ANSWER_BYTES
+    unit: LookupUnit,
+    predicate: Predicate,
+    matching_keys: MatchingKeys,
+    keys: Sequence[str],
+    limit: int = ANSWER_BYTES,
+    groups: Sequence[int] | None = None,
 ) -> pa.Table | None:
     """Count the rows of the unit for which the predicate is TRUE, by key; only keys that occur are in the result.
 
-    The columns of the result are `keys` (lower-case names), in the Arrow types of the index, and COUNT (int64). The
-    indexes of the keys must know every file of the unit, and the predicate must be exact in every file. Returns None if
-    the keys are in more than two indexes, or in two that both have more than MOST_PARTS keys. Raises TooLarge for more
-    keys than fit in `limit` bytes, and CorruptIndex or CorruptBitmap if an index is damaged.
+    The columns of the result are `keys` (lower-case names), in the Arrow types of the index, and COUNT (int64). With
+    `groups`, a number for each file, each group of files is counted for itself, and GROUP (int64) comes before COUNT.
+    The indexes of the keys must know every file of the unit, and the predicate must be exact in every file. Returns
+    None if the keys are in more than two indexes, or in two that both have more than MOST_PARTS keys. Raises TooLarge
+    for more keys than fit in `limit` bytes, and CorruptIndex or CorruptBitmap if an index is damaged.
     """
     columns = (*keys, *(column.lower() for column in columns_of(predicate)))
-    nothing = pa.schema([*(unit.parts[key].key.with_name(key) for key in keys), (COUNT, pa.int64())]).empty_table()
+    grouped = [] if groups is None else [(GROUP, pa.int64())]
+    fields = [*(unit.parts[key].key.with_name(key) for key in keys), *grouped, (COUNT, pa.int64())]
+    nothing = pa.schema(fields).empty_table()
+    group = None if groups is None else np.array(groups, np.int64)[unit.file]
     if len({unit.parts[column].index for column in columns}) == 1:
-        sums = partial(_sums, unit, predicate, matching_keys, nothing.schema, limit)
+        sums = partial(_sums, unit, predicate, matching_keys, keys, nothing, limit, group)
         shards = unit.parts[keys[0]].shards
         if predicate != TRUE:
             return sums()
         deletes = tuple((path, deleted.id) for path, deleted in unit.deleted.items())
-        return require_small(lookup.cached((shards, unit.paths, tuple(nothing.schema), deletes), sums), limit)
-    groups = _by_index(unit, keys)
-    if len(groups) == 2:
-        groups.sort(key=lambda group: not _has_few_keys(unit, group))
-    if len(groups) > 2 or (len(groups) == 2 and not _has_few_keys(unit, groups[0])):
+        known = (shards, unit.paths, tuple(nothing.schema), deletes, None if groups is None else tuple(groups))
+        return require_small(lookup.cached(known, sums), limit)
+    by_index = _by_index(unit, keys)
+    if len(by_index) == 2:
+        by_index.sort(key=lambda of_one: not _has_few_keys(unit, of_one))
+    if len(by_index) > 2 or (len(by_index) == 2 and not _has_few_keys(unit, by_index[0])):
         return None
     selected = select(unit, predicate, matching_keys)
     if selected.damaged:
         raise next(iter(selected.damaged.values()))
     bits = selection.everything(selected.layout) if selected.bits is None else selected.bits
-    parts = [_Part(_NO_KEY, bits)] if len(groups) == 1 else _parts(selected, bits, groups[0])
+    parts = [_Part(_NO_KEY, bits)] if len(by_index) == 1 else _parts(selected, bits, by_index[0])
     counts = Counts(nothing, limit)
-    for some in _by_overlap(selected, parts, groups[-1]):
+    for some in _by_overlap(selected, parts, by_index[-1], group):
         counts.add(some)
     return counts.total()
 
@@ -176,15 +187,21 @@ def merge_counts(tables: Sequence[pa.Table]) -> pa.Table:
 
 
 def _sums(
-    unit: LookupUnit, predicate: Predicate, matching_keys: MatchingKeys, schema: pa.Schema, limit: int
+    unit: LookupUnit,
+    predicate: Predicate,
+    matching_keys: MatchingKeys,
+    keys: Sequence[str],
+    nothing: pa.Table,
+    limit: int,
+    group: Longs | None,
 ) -> pa.Table:
-    """Count by cardinalities, less the deleted rows of each key; the result has this schema."""
-    counts, in_blocks = Counts(schema.empty_table(), limit), np.zeros(len(unit.rows), np.int64)
-    deleted = _Deleted(unit, unit.parts[schema.names[0]].encoding) if unit.deleted else None
-    for rows in _rows(unit, schema.names[:-1], predicate, matching_keys):
+    """Count by cardinalities, less the deleted rows of each key; `nothing` is the empty result."""
+    counts, in_blocks = Counts(nothing, limit), np.zeros(len(unit.rows), np.int64)
+    deleted = _Deleted(unit, unit.parts[keys[0]].encoding) if unit.deleted else None
+    for rows in _rows(unit, keys, predicate, matching_keys):
         in_blocks += np.bincount(rows.block, rows.cardinality, len(in_blocks)).astype(np.int64)
         live = rows.cardinality if deleted is None else rows.cardinality - deleted.of(rows)
-        counts.add(_summed(rows, np.where(rows.true, live, 0)))
+        counts.add(_summed(rows, np.where(rows.true, live, 0), group))
     if (in_blocks > unit.rows).any() or (predicate == TRUE and (in_blocks != unit.rows).any()):
         raise CorruptIndex(_INCONSISTENT)
     if deleted is not None:
@@ -220,7 +237,9 @@ class _Deleted:
             raise CorruptIndex(_INCONSISTENT)
 
 
-def _by_overlap(selected: Selection, parts: Sequence[_Part], keys: Sequence[str]) -> Iterator[pa.Table]:
+def _by_overlap(
+    selected: Selection, parts: Sequence[_Part], keys: Sequence[str], group: Longs | None
+) -> Iterator[pa.Table]:
     """Count the keys of one index in each part of a selection, by the bits that bitmaps share with the part."""
     layout, encoding = selected.layout, selected.unit.parts[keys[0]].encoding
     wanted = np.array([selection.counts(part.bits, layout) for part in parts], np.int64).reshape(
@@ -240,7 +259,7 @@ def _by_overlap(selected: Selection, parts: Sequence[_Part], keys: Sequence[str]
             in_blocks[number] += np.bincount(blocks, shared[number], in_blocks.shape[1]).astype(np.int64)
             counts = np.zeros(len(rows.block), np.int64)
             counts[chosen] = shared[number]
-            summed = _summed(rows, counts)
+            summed = _summed(rows, counts, group)
             for name in part.key.column_names:
                 summed = summed.append_column(name, pa.repeat(part.key[name][0], summed.num_rows))
             yield summed
@@ -334,8 +353,19 @@ def _true(node: Predicate, columns: Mapping[str, pa.DictionaryArray], matching_k
     return key_matches(node, column.dictionary, matching_keys)[column.indices.to_numpy(zero_copy_only=False)]
 
 
-def _summed(rows: _Rows, counts: Longs) -> pa.Table:
-    """Return each key with the sum of the counts of its rows, without those whose sum is 0."""
-    sums = np.bincount(rows.run, counts, rows.keys.num_rows).astype(np.int64)
+def _summed(rows: _Rows, counts: Longs, group: Longs | None) -> pa.Table:
+    """Return each key with the sum of the counts of its rows, without those whose sum is 0.
+
+    `group` is the number of the group of each block, if groups are counted for themselves.
+    """
+    if group is None:
+        sums = np.bincount(rows.run, counts, rows.keys.num_rows).astype(np.int64)
+        kept = np.flatnonzero(sums)
+        return rows.keys.take(pa.array(kept)).append_column(COUNT, pa.array(sums[kept]))
+    width = int(group.max(initial=0)) + 1
+    pairs, of_row = np.unique(rows.run * width + group[rows.block], return_inverse=True)
+    sums = np.bincount(of_row, counts, len(pairs)).astype(np.int64)
     kept = np.flatnonzero(sums)
-    return rows.keys.take(pa.array(kept)).append_column(COUNT, pa.array(sums[kept]))
+    run, numbers = np.divmod(pairs[kept], width)
+    found = rows.keys.take(pa.array(run)).append_column(GROUP, pa.array(numbers))
+    return found.append_column(COUNT, pa.array(sums[kept]))

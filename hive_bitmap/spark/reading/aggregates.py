@@ -20,7 +20,7 @@ from hive_bitmap.core import stores
 from hive_bitmap.core.answering.answer_size import TooLarge, nbytes, remember_too_large
 from hive_bitmap.core.answering.count_budget import index_bytes
 from hive_bitmap.core.answering.extremes import are_enough, extremes
-from hive_bitmap.core.answering.tally import COUNT, Counts, merge_counts, require_small, tally
+from hive_bitmap.core.answering.tally import COUNT, GROUP, Counts, merge_counts, require_small, tally
 from hive_bitmap.core.columns import find
 from hive_bitmap.core.formats.key_values import KeyColumn, arrow_type
 from hive_bitmap.core.index import unreadable
@@ -162,19 +162,21 @@ def _known_counts(spark: SparkSession, request: Request, plan: Plan, reading: Re
         uncounted += _restricted(lookup, ~known & (needed | ~confirmed))
         rows = np.bincount(lookup.unit.file, found.counts, len(lookup.unit.paths)).astype(np.int64) * known
         if data:
-            lookups += _apart(_restricted(lookup, known & needed), apart=len(data) + 1 < len(schema))
+            lookups += _restricted(lookup, known & needed)
             rows_known += int(rows.sum())
         elif rows.any():
             counts.add(_by_partition(lookup, rows, reading, schema))
-    if lookups and are_enough(lookups, data, request.extremes):
+    by_partition = len(data) + 1 < len(schema)
+    if lookups and not by_partition and are_enough(lookups, data, request.extremes):
         try:
             found_keys = extremes(lookups, data[0], reading.results.matching_keys, rows_known)
         except CorruptIndex as e:
             unreadable.log_whole(log, "an index", e)
             return None
-        counts.add(_complete(found_keys, reading, lookups[0], schema))
+        counts.add(_complete(found_keys, reading, schema))
         return _Counted(counts.total(), uncounted)
-    of_lookup = partial(_tally, matching_keys=reading.results.matching_keys, keys=data, limit=limit)
+    matching = reading.results.matching_keys
+    of_lookup = partial(_tally, matching_keys=matching, keys=data, limit=limit, by_partition=by_partition)
     tallied = _tally_all(spark, lookups, of_lookup, data)
     for lookup, counted in zip(lookups, tallied, strict=True):
         match counted:
@@ -185,7 +187,7 @@ def _known_counts(spark: SparkSession, request: Request, plan: Plan, reading: Re
             case _NotCounted.DAMAGED:
                 uncounted.append(lookup)
             case _:
-                counts.add(_complete(counted, reading, lookup, schema))
+                counts.add(_complete(counted, reading, schema))
     return _Counted(counts.total(), uncounted)
 
 
@@ -217,17 +219,6 @@ def _restricted(lookup: Lookup, files: Flags) -> list[Lookup]:
     return [restrict(lookup, np.flatnonzero(files).tolist())] if files.any() else []
 
 
-def _apart(lookups: Sequence[Lookup], *, apart: bool) -> list[Lookup]:
-    """Return lookups, each of files of one partition if they are to be `apart`: their counts get its values."""
-    if not apart:
-        return list(lookups)
-    return [
-        restrict(lookup, np.flatnonzero(np.array(lookup.partitions) == partition).tolist())
-        for lookup in lookups
-        for partition in dict.fromkeys(lookup.partitions)
-    ]
-
-
 def _by_partition(lookup: Lookup, rows: Longs, reading: Reading, schema: pa.Schema) -> pa.Table:
     """Return the number of rows of each partition of a lookup, in the schema of the answer, which has no other keys."""
     if len(schema) == 1:
@@ -239,16 +230,15 @@ def _by_partition(lookup: Lookup, rows: Longs, reading: Reading, schema: pa.Sche
     return merge_counts([pa.table(columns, schema.names).cast(schema)])
 
 
-def _complete(keys: pa.Table, reading: Reading, lookup: Lookup, schema: pa.Schema) -> pa.Table:
-    """Return the counts of a lookup with its partition's values added, in the schema of the answer."""
+def _complete(keys: pa.Table, reading: Reading, schema: pa.Schema) -> pa.Table:
+    """Return the counts of a lookup in the schema of the answer, with the values of the partitions in GROUP."""
     found = keys.rename_columns([name.lower() for name in keys.column_names])
-    values = [
-        found[field.name.lower()]
-        if field.name.lower() in found.column_names
-        else pa.chunked_array([pa.repeat(reading.constants[field.name][lookup.partitions[0]], found.num_rows)])
+    values = reading.constants.take(found[GROUP].combine_chunks()) if GROUP in found.column_names else found
+    columns = [
+        found[field.name.lower()] if field.name.lower() in found.column_names else values[field.name]
         for field in schema
     ]
-    return pa.table(values, schema.names).cast(schema)
+    return merge_counts([pa.table(columns, schema.names).cast(schema)])
 
 
 def _tally_all(
@@ -265,14 +255,18 @@ def _tally_all(
         yield from in_tasks(spark, lookups[first : first + TASKS_TOGETHER], count)
 
 
-def _tally(lookup: Lookup, matching_keys: MatchingKeys, keys: Sequence[str], limit: int) -> pa.Table | _NotCounted:
-    unit = lookup.unit
+def _tally(
+    lookup: Lookup, matching_keys: MatchingKeys, keys: Sequence[str], limit: int, by_partition: bool
+) -> pa.Table | _NotCounted:
+    """Count the keys of a lookup, those of each partition for itself if they are counted `by_partition`."""
+    unit, partitions = lookup.unit, np.array(lookup.partitions, np.int64)
     rows = np.bincount(unit.file, unit.rows, len(unit.paths))
     piece = np.cumsum(rows) // PIECE_ROWS
     tables: list[pa.Table] = []
     try:
         for files in (np.flatnonzero(piece == number).tolist() for number in np.unique(piece)):
-            found = tally(restrict(lookup, files).unit, lookup.predicate, matching_keys, keys, limit)
+            groups = partitions[files].tolist() if by_partition else None
+            found = tally(restrict(lookup, files).unit, lookup.predicate, matching_keys, keys, limit, groups)
             if found is None:
                 return _NotCounted.TOO_MANY_KEYS
             tables = [require_small(merge_counts([*tables, found]), limit) if tables else found]

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hive_bitmap.core.answering import tally as counting
-from hive_bitmap.core.answering.tally import COUNT, tally
+from hive_bitmap.core.answering.tally import COUNT, GROUP, tally
 from hive_bitmap.core.bitmaps import ENCODINGS
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index import lookup
@@ -63,6 +63,35 @@ def test_keys_of_one_composite_index_need_no_bitmaps(
     with pytest.MonkeyPatch.context() as patch:
         patch.delattr(lookup, "bitmaps")
         assert counted(unit, predicate, keys) == expected(files, predicate, keys)
+
+
+@given(FILES, PREDICATES, ENCODED, KEYS, st.lists(st.integers(0, 3), min_size=9, max_size=9), st.booleans())
+@settings(max_examples=60)
+def test_groups_of_files_are_counted_for_themselves(
+    tmp_path: Path,
+    files: list[list[Row]],
+    predicate: Predicate,
+    encoding: str,
+    keys: tuple[str, ...],
+    numbers: list[int],
+    is_composite: bool,
+) -> None:
+    everywhere = list(range(len(files)))
+    if is_composite:
+        unit = composite(tmp_path, files, encoding)
+    else:
+        unit = unit_of(tmp_path, files, {"k": encoding, "s": encoding}, {"k": everywhere, "s": everywhere})
+    predicate = predicate if is_understood(predicate, unit.parts, {}) else TRUE
+    groups = numbers[: len(files)]
+    found = tally(unit, predicate, {}, keys, groups=groups)
+    assert found is not None and found.column_names == [*keys, GROUP, COUNT]
+    rows = [tuple(row.values()) for row in found.to_pylist()]
+    assert all(row[-1] > 0 for row in rows) and len({row[:-1] for row in rows}) == len(rows)
+    wanted = Counter[tuple[object, ...]]()
+    for number in set(groups):
+        own = expected([some for some, group in zip(files, groups, strict=True) if group == number], predicate, keys)
+        wanted.update({(*key, number): count for key, count in own.items()})
+    assert Counter({row[:-1]: row[-1] for row in rows}) == wanted
 
 
 def test_many_sparse_keys_within_a_selection(tmp_path: Path) -> None:
