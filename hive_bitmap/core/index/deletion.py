@@ -118,7 +118,7 @@ def _delete(definition: Definition, folder: str) -> Remains | None:
         known, problem = None, str(e)
     else:
         problem = f"it has no marker {generation.MARKER}"
-    if known is not None and not roots.is_of(known.definition, definition):
+    if known is not None and not roots.has_built(definition, known.definition):
         return Remains(
             folder, f"it is left alone, as it is of index {known.definition.name} in {known.definition.root}"
         )

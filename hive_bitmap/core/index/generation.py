@@ -153,7 +153,7 @@ def retire(folder: str, definition: Definition) -> None:
         log.warning("folder %s was replaced, and stays: it is a link", folder)
         return
     written = definition_of(folder) if is_generation(folder) else None
-    if written is None or not roots.is_of(written, definition):
+    if written is None or not roots.has_built(definition, written):
         return
     try:
         markers.write(folder, RETIRED, {"retired": time.time()})
@@ -267,7 +267,7 @@ def superseded(
     usages = [
         (folder, found)
         for folder, found in zip(unused, map_parallel(usage, unused), strict=True)
-        if found.definition is None or roots.is_of(found.definition, definition)
+        if found.definition is None or roots.has_built(definition, found.definition)
     ]
     begun = [folder for folder, found in usages if found.state is State.COMPLETE]
     map_parallel(lambda folder: retire(folder, definition), begun)

@@ -5,6 +5,9 @@ the index, which no other has, so that neither a root in the properties of anoth
 folder is mistaken for this one. Indexes of early versions have no id until their next rebuild: until then database,
 table and root in the markers of their generations tell them.
 
+If the table of an index is renamed and its files stay, the index keeps its root: the marker then gets the new name, and
+generations, whose markers have the former one, are told by the id.
+
 A copy of a metastore has the same tables with the same ids, so the marker names the metastore, too. Only sessions of
 that metastore write or delete in the root. In a copy, the next rebuild gives the index another root.
 """
@@ -101,6 +104,19 @@ def take_over(definition: Definition, metastore: str) -> None:
     """Mark the root of an index, which another metastore has marked, as one of this metastore."""
     if metastore and is_elsewhere(definition, metastore):
         _mark(definition, metastore)
+
+
+def rename(definition: Definition, former: Definition, metastore: str) -> None:
+    """Mark the root of an index with the new name of its table. Raise Unsupported if it is not marked as this index's.
+
+    A former call may have marked it.
+    """
+    if is_marked(definition, metastore):
+        return
+    if not is_marked(former, metastore):
+        problem = refusal(former, metastore) or f"folder {former.root} has no marker {MARKER}"
+        raise Unsupported(f"{problem}: drop index {former.name}, and create it anew")
+    _mark(definition, metastore)
 
 
 def _mark(definition: Definition, metastore: str) -> None:
@@ -215,6 +231,22 @@ def is_of(written: Definition, definition: Definition) -> bool:
     if written.id and definition.id:
         return written.id == definition.id
     return written.root == definition.root
+
+
+def has_built(definition: Definition, written: Definition) -> bool:
+    """Return whether a generation in the root of an index, by the definition in its marker, was built for this index.
+
+    The table may have had another name then. So the marker of the root must name the table and the id.
+    """
+    if is_of(written, definition):
+        return True
+    if not definition.id or (written.id, written.root) != (definition.id, definition.root):
+        return False
+    try:
+        known = owner(definition.root)
+    except Unreadable:
+        return False
+    return known is not None and known.id == definition.id and _is_home(known, definition)
 
 
 def _is_home(known: Owner, definition: Definition) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hive_bitmap.core.columns import Column
-from hive_bitmap.core.index import generation
+from hive_bitmap.core.index import generation, roots
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.index.partition_conditions import parse
 from hive_bitmap.core.table_info import Table
@@ -52,12 +52,18 @@ def _problem_of_where(base: Table, definition: Definition) -> str:
 
 
 def written_definition(table: Table) -> Definition | None:
-    """Return the definition recorded in the newest generation of an index table; None if there is none."""
+    """Return the definition recorded in the newest generation of an index table; None if there is none.
+
+    The base table has the name in the marker of the root: it may have been renamed since.
+    """
     if not table.location:
         return None
     folders = [table.location] if generation.is_generation(table.location) else generation.all_below(table.location)
     newest = max(folders, key=generation.build_time, default="")
     written = generation.definition_of(newest) if newest else None
+    known = roots.owner(table.location) if written else None
+    if written is not None and known is not None and known.id == written.id:
+        written = replace(written, database=known.database, table=known.table)
     if written is None or written.database != table.database:
         return None
     return replace(written, index_table=table.name)

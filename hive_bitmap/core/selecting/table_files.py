@@ -65,6 +65,16 @@ class KnownFiles:
         return self.same & self.valid
 
     @cached_property
+    def indexed(self) -> Flags:
+        """Whether the index has rows of the file, be they of the file as it was, or under other columns."""
+        return np.append(self.covered.shard_of >= 0, False)[self.row]
+
+    @cached_property
+    def stale(self) -> Flags:
+        """Whether the file, or how it is read, has changed since it was indexed."""
+        return self.indexed & ~self.fresh
+
+    @cached_property
     def shard(self) -> Longs:
         """The row of `covered.shards` of the shard of each fresh file; -1 for others."""
         return np.where(self.fresh, np.append(self.covered.shard_of, -1)[self.row], -1)
@@ -81,13 +91,14 @@ class KnownFiles:
         row = int(self.row[number])
         if row < 0:
             return None
-        freshness = Freshness.STALE if self.valid[number] else Freshness.UNINDEXED
+        freshness = Freshness.STALE if self.indexed[number] else Freshness.UNINDEXED
         if file.etag == WITH_DELETES:
             return freshness, ROWS_DELETED
         if self.valid[number]:
             return freshness, "changed since it was indexed"
-        indexed = bool(self.covered.shard_of[row] >= 0)
-        return freshness, OTHER_COLUMNS if indexed else str(self.covered.files["reason"][row].as_py() or "")
+        return freshness, OTHER_COLUMNS if self.indexed[number] else str(
+            self.covered.files["reason"][row].as_py() or ""
+        )
 
     def only(self, files: Longs, partitions: Sequence[int]) -> KnownFiles:
         """Return the same for some of the files, which are those of these partitions."""

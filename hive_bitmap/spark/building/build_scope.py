@@ -10,6 +10,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from hive_bitmap.core import stores, table_info
 from hive_bitmap.core.bitmaps import ENCODINGS
@@ -192,7 +194,25 @@ def plan_removal(spark: SparkSession, table: str, name: str, partitions: Collect
 
 def covered_partitions(spark: SparkSession, index: Index) -> tuple[Values, ...]:
     """Return the values of the partitions of which an index covers files."""
-    return _read(catalog.segments(spark, index), index.definition, fresh=False)[0].partitions
+    return covered_by(spark, index).partitions
+
+
+def covered_by(spark: SparkSession, index: Index) -> Covered:
+    """Return what an index covers."""
+    return _read(catalog.segments(spark, index), index.definition, fresh=False)[0]
+
+
+def has_stayed(spark: SparkSession, base: Table, index: Index) -> bool:
+    """Return whether files that an index covers are where a table has files now, under equal partition values.
+
+    None of them may lie elsewhere. So it is of an index that a table had before it was renamed, if the files stayed.
+    """
+    known, partitions = covered_by(spark, index), base_files.partitions(spark, base)
+    if base.lake is not None:
+        listed = [file.path for one in partitions for file in base_files.list_partition(base, one).files]
+        return bool(pc.any(pc.is_in(known.files["path"], value_set=pa.array(listed, pa.string()))).as_py())
+    folders = {one.values: one.location for one in partitions}
+    return any(values in folders for values in known.partitions) and not known.moved_to(folders)
 
 
 def plan_mending(spark: SparkSession, planned: BuildPlan) -> BuildPlan:

@@ -297,8 +297,13 @@ def drop_remains(spark: SparkSession, definition: Definition, *, of_others: bool
     for table in metastore.describe_many(spark, definition.database, [roots.next_table(definition)]):
         if _is_replacement(table, definition):
             folders = [] if of_others else filter(generation.is_generation, catalog.places(spark, table))
-            if not any(generation.usage(folder).state is State.BUILDING for folder in folders):
+            if not any(_may_be_building(folder) for folder in folders):
                 alter_table.drop(spark, table)
+
+
+def _may_be_building(folder: str) -> bool:
+    """Return whether the build of a generation may still be at work; not of one that has been deleted."""
+    return bool(generation.entries(folder).names) and generation.usage(folder).state is State.BUILDING
 
 
 def _is_replacement(table: Table, definition: Definition) -> bool:

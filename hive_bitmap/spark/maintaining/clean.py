@@ -312,7 +312,7 @@ def _candidates(root: _Root) -> list[_Candidate]:
 def _why_kept(path: str, usage: Usage, definition: Definition) -> str:
     if usage.state is State.UNKNOWN:
         return f"folder {path} is left alone, as {usage.problem}: if no build uses it, {roots.BY_HAND}"
-    if usage.definition is not None and not roots.is_of(usage.definition, definition):
+    if usage.definition is not None and not roots.has_built(definition, usage.definition):
         return f"folder {path} is left alone, as its marker says that it is of index {_named(usage.definition)}"
     return ""
 

@@ -312,8 +312,8 @@ def _partitions(
     for at, source in enumerate(sources):
         files = range(edges[at], edges[at + 1])
         own = np.flatnonzero(covered.partition == numbers[at]) if numbers[at] >= 0 else np.zeros(0, np.int64)
-        stale = [n for n in files if known.valid[n] and not known.same[n]]
-        unindexed = [n for n in files if not known.valid[n]]
+        stale = [n for n in files if known.stale[n]]
+        unindexed = [n for n in files if not known.indexed[n]]
         unseen = [listing.files[n] for n in (*stale, *unindexed) if known.row[n] < 0 or not known.same[n]]
         to_read = [n for n in files if why[n]]
         made.append(

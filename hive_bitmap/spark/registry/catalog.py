@@ -350,6 +350,19 @@ def alter(spark: SparkSession, index: Index, changed: Definition) -> None:
             raise
 
 
+def move(spark: SparkSession, index: Index, changed: Definition) -> None:
+    """Rename an index table if need be, then write the definition of the index under the new name of its base table.
+
+    In this order, an index that is moved half is still found under the former name of its base table.
+    """
+    with changing():
+        if changed.index_table != index.table.name:
+            alter_table.rename(spark, index.table, changed.index_table)
+        renamed = replace(index.table, name=changed.index_table)
+        properties = to_properties(changed)
+        alter_table.set_properties(spark, renamed, properties, _OPTIONAL - set(properties))
+
+
 def on_change(listener: Callable[[], None]) -> None:
     """Register a function that is called whenever this process creates, alters or drops an index."""
     _listeners[listener] = None

@@ -101,7 +101,7 @@ def _default_root(spark: SparkSession, definition: Definition) -> str:
 def _has_generations(definition: Definition) -> bool:
     """Return whether a build of this index has left a generation in its root."""
     written = (generation.definition_of(folder) for folder in generation.all_below(definition.root))
-    return any(found is not None and roots.is_of(found, definition) for found in written)
+    return any(found is not None and roots.has_built(definition, found) for found in written)
 
 
 def has_default_root(spark: SparkSession, definition: Definition) -> bool:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import hive_bitmap
 from hive_bitmap.core.columns import Column
+from hive_bitmap.core.index import generation, roots
 from hive_bitmap.core.stores import local_path
 from hive_bitmap.errors import NotFound, Unsupported
+from hive_bitmap.spark.building import publish
+from hive_bitmap.spark.metastore import alter_table
 from hive_bitmap.spark.registry import catalog
 from tests import asking
 from tests.spark.maintaining.life import (
@@ -99,16 +103,18 @@ def test_attach_reads_no_file_of_a_table_that_others_renamed(spark: SparkSession
         hive_bitmap.attach(spark, "new", "old")
 
 
-def test_shards_of_a_table_that_stays_in_its_folder_are_linked(
+@pytest.mark.contract
+def test_an_index_of_a_table_that_stays_in_its_folder_stays_too(
     spark: SparkSession, database: str, tmp_path: Path
 ) -> None:
     parted_table(spark, tmp_path / "t", 3)
     hive_bitmap.build(spark, "parted", ["k"], where="p < 3", index_table="mine", properties={"team": "ops"})
-    before = status(spark, "parted")
+    before, shards = status(spark, "parted"), generations(spark, database)
     spark.sql("ALTER TABLE parted RENAME TO new")
     [report] = hive_bitmap.attach(spark, "new", f"{database}.parted")
-    assert (report.files_read, report.shards_kept) == (0, 2)
+    assert (report.files_read, report.shards_kept) == (0, 1)
     after = status(spark, "new")
+    assert (after.definition.root, generations(spark, database)) == (before.definition.root, shards)
     assert (after.definition.index_table, after.definition.where) == ("mine", before.definition.where)
     assert (after.fresh, after.definition.properties) == (4, (("team", "ops"),))
     require_right(spark, "new")
@@ -149,16 +155,72 @@ def test_what_is_refused(memory: SparkSession, tmp_path: Path) -> None:
 
 
 def test_an_attachment_that_was_killed_is_finished_by_the_next(
-    spark: SparkSession, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    parted_table(spark, tmp_path / "t", 2)
-    hive_bitmap.build(spark, "parted", ["k"])
-    spark.sql("ALTER TABLE parted RENAME TO new")
+    managed(spark, "parquet")
+    hive_bitmap.build(spark, "old", ["k"])
+    spark.sql("ALTER TABLE old RENAME TO new")
     with monkeypatch.context() as killed:
         killed.setattr("hive_bitmap.spark.building.publish.drop", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
-            hive_bitmap.attach(spark, "new", "parted")
-    require_right(spark, "new")
-    assert hive_bitmap.attach(spark, "new", "parted") == []
-    require_right(spark, "new")
-    assert len(generations(spark, database)) == 2
+            hive_bitmap.attach(spark, "new", "old")
+    assert hive_bitmap.attach(spark, "new", "old") == []
+    require_attached(spark, 2)
+
+
+@pytest.mark.parametrize("killed_in", ["set_properties", "rename", "drop_remains"])
+@pytest.mark.parametrize("after", [False, True])
+def test_an_attachment_in_place_that_was_killed_is_finished_by_the_next(
+    memory: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed_in: str, after: bool
+) -> None:
+    parted_table(memory, tmp_path / "t", 2)
+    hive_bitmap.build(memory, "parted", ["k"])
+    shards = generations(memory, "db")
+    rename_table(memory, "parted", "new")
+    module = publish if killed_in == "drop_remains" else alter_table
+    done = getattr(module, killed_in)
+
+    def kill(*given: Any, **named: Any) -> None:
+        if after:
+            done(*given, **named)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as killed, pytest.raises(KeyboardInterrupt):
+        killed.setattr(module, killed_in, kill)
+        hive_bitmap.attach(memory, "new", "parted")
+    if killed_in == "set_properties" and after:  # all is done but the report
+        assert status(memory, "new").problem == ""
+    else:
+        assert hive_bitmap.attach(memory, "new", "parted")[0].files_read == 0
+    require_verified(memory, "new")
+    assert (status(memory, "new").problem, generations(memory, "db")) == ("", shards)
+
+
+def test_generations_of_the_former_name_are_deleted_by_those_of_the_new_name(
+    memory: SparkSession, tmp_path: Path
+) -> None:
+    parted_table(memory, tmp_path / "t", 2)
+    hive_bitmap.build(memory, "parted", ["k"])
+    rename_table(memory, "parted", "new")
+    hive_bitmap.attach(memory, "new", "parted")
+    former = set(generations(memory, "db"))
+    hive_bitmap.rebuild(memory, "new", full=True)
+    assert len(hive_bitmap.clean(memory, grace_seconds=0)) == 1
+    assert former.isdisjoint(generations(memory, "db"))
+    require_verified(memory, "new")
+    root = Path(local_path(status(memory, "new").definition.root))
+    hive_bitmap.drop(memory, "new", "k")
+    assert not root.exists()
+
+
+def test_a_root_that_names_another_table_is_not_taken_over(memory: SparkSession, tmp_path: Path) -> None:
+    """The properties of an index are copied; the marker in its folder is not."""
+    parted_table(memory, tmp_path / "t", 2)
+    hive_bitmap.build(memory, "parted", ["k"])
+    definition = status(memory, "parted").definition
+    written = generation.definition_of(next(iter(generation.all_below(definition.root))))
+    copied = replace(definition, table="mine")
+    assert written is not None and roots.has_built(definition, written)
+    assert not roots.has_built(copied, written)
+    with pytest.raises(Unsupported, match="says that it is of index"):
+        roots.rename(replace(definition, table="other"), copied, "")

@@ -151,7 +151,8 @@ def test_a_folder_of_any_name_keeps_its_tables_and_indexes(
     assert asking.told(spark, "SELECT count(*) FROM t WHERE a = 3", "index only") == [("t", "answered")]
     spark.sql(f"INSERT INTO t {ROWS}")
     assert hive_bitmap.rebuild(spark, "t")[0].files_read >= 1 and hive_bitmap.verify(spark, "t")[0].problems == ()
-    assert [left.kept for left in hive_bitmap.clean(spark, grace_seconds=0)] == [""]
+    hive_bitmap.rebuild(spark, "t", full=True)
+    assert {left.kept for left in hive_bitmap.clean(spark, grace_seconds=0)} == {""}
     hive_bitmap.drop(spark, "t", "a")
     assert [path.name for path in (tmp_path / name).iterdir()] == ["t"]
 

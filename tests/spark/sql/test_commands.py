@@ -107,7 +107,7 @@ def test_every_clause_of_hive_does_what_it_says(spark: SparkSession, database: s
     assert (found.index_table, found.comment, status.fresh) == ("elsewhere", "c", 1)
     assert found.root == f"file:{tmp_path}/i"
     assert metastore.describe(spark, "elsewhere").properties["owner of it"] == "o'ps"
-    assert spark.table("elsewhere").columns == ["k", "_bucketname", "_offset", "_bitmaps"]
+    assert spark.table("elsewhere").columns == ["k", "_bucketname", "_offset", "_bitmaps", "hive_bitmap_segment"]
     run(spark, "ALTER INDEX i ON sales SET IDXPROPERTIES ('enabled'='true', 'encoding'='plain', 'comment'='d')")
     append(spark, sales)
     run(spark, "ALTER INDEX i ON sales REBUILD")
