@@ -117,7 +117,7 @@ def rehearse(handle: OrcHandle, schema: Sequence[KeyColumn]) -> None:
     A task of a build does so before any other process opens the file.
     """
     with decoding("the footers of its stripes"):
-        file_tails.require_sound_stripes(handle.source)
+        file_tails.require_sound_stripes(handle.source, handle.tail)
     only_spark = spark_only_columns(handle, schema)
     columns = [column for column in schema if column.name not in only_spark]
     _bytes_at_once(handle, columns)

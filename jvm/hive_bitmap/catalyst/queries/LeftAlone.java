@@ -12,8 +12,8 @@ import org.apache.spark.sql.catalyst.expressions.Attribute;
 
 /**
  * A cache of scans that Python has left to Spark and would leave again, so that it is not asked about them: those of tables that
- * are too small, as long as files and settings stay, and those whose condition selects too much, or of which a limit takes the
- * first rows, for half a minute at most.
+ * are too small, as long as files and settings stay, and, for half a minute at most, those of partitions that are, whose condition
+ * selects too much, or of which a limit takes the first rows.
  */
 public final class LeftAlone {
     private static final int MAX_TABLES = 1_000;
