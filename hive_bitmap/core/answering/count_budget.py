@@ -118,11 +118,6 @@ def spark_seconds(rows: int, columns: int, cores: int, prices: CountPrices, wait
     return prices.spark_start + waits + rows * columns * prices.spark_value / cores
 
 
-def budget_seconds(rows: int, columns: int, cores: int, prices: CountPrices, waits: float = 0.0) -> float:
-    """Return how many seconds counting through the index may take: clearly less than Spark takes for these columns."""
-    return CLEARLY_CHEAPER * spark_seconds(rows, columns, cores, prices, waits)
-
-
 def is_counted_by_index(
     index_bytes: float, rows: int, columns: int, cores: int, waits: float = 0.0, keys: float = 0.0
 ) -> bool:

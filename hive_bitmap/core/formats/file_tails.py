@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -178,39 +179,61 @@ _TYPED_STATISTICS = frozenset(_STATISTICS_OF_KIND.values())
 MOST_FOOTER_BYTES = 16 << 20  # of an ORC file, decompressed
 
 
-def require_plain_orc(source: pa.NativeFile) -> None:
-    """Raise Undecodable unless the file is an ORC file of a known version with a plain and sound footer."""
+@dataclass(frozen=True)
+class OrcTail:
+    """What the footer of an ORC file says of its streams.
+
+    `codec` is the number of their compression, `kinds` has the kind of type of each column, `stripes` the numbers in
+    the fields of each StripeInformation.
+    """
+
+    codec: int
+    kinds: tuple[int, ...]
+    stripes: tuple[Mapping[int, int], ...]
+
+
+@contextmanager
+def _damaged_if_undecodable() -> Iterator[None]:
+    """Turn errors about the content of a file into Undecodable. Errors of the store, which have an errno, pass."""
     try:
-        _require_plain_orc_footer(_orc_footer(source))
+        yield
     except (IndexError, zlib.error, pa.ArrowException, OSError) as error:
-        if isinstance(error, OSError) and error.errno is not None:  # of the store
+        if isinstance(error, OSError) and error.errno is not None:
             raise
         raise Undecodable(_DAMAGED) from error
 
 
-def _require_plain_orc_footer(footer: bytes) -> None:
-    types: list[bytes] = []
-    statistics: list[bytes] = []
+def require_plain_orc(source: pa.NativeFile) -> OrcTail:
+    """Return the tail of an ORC file; raise Undecodable unless its version is known and its footer plain and sound."""
+    with _damaged_if_undecodable():
+        footer, codec = _orc_footer(source)
+        return _tail_of(footer, codec)
+
+
+def _tail_of(footer: bytes, codec: int) -> OrcTail:
+    kinds, stripes, statistics = list[int](), list[Mapping[int, int]](), list[int | bytes]()
     for number, value in _proto_fields(footer):
         if number == _ENCRYPTION or (number == _STRIPES and isinstance(value, bytes) and _is_encrypted(value)):
             raise Undecodable(ORC_ENCRYPTED)
-        if number in (_TYPES, _STATISTICS):
-            if not isinstance(value, bytes):
-                raise Undecodable(_DAMAGED)
-            (types if number == _TYPES else statistics).append(value)
-    _require_statistics_of_types(types, statistics)
+        if number == _TYPES:
+            kinds.append(_numbers_of(value).get(_KIND, 0))
+        elif number == _STRIPES:
+            stripes.append(_numbers_of(value))
+        elif number == _STATISTICS:
+            statistics.append(value)
+    _require_statistics_of(kinds, statistics)
+    return OrcTail(codec, tuple(kinds), tuple(stripes))
 
 
-def _require_statistics_of_types(types: Sequence[bytes], statistics: Sequence[bytes]) -> None:
+def _require_statistics_of(kinds: Sequence[int], statistics: Sequence[int | bytes]) -> None:
     """Raise Undecodable unless each column has the statistics of its type, or all have none."""
     if not statistics:
         return
-    if len(types) != len(statistics):
-        raise Undecodable(f"its footer has statistics of {len(statistics)} columns, not of {len(types)}")
-    for column, (kind, values) in enumerate(zip(types, statistics, strict=True)):
-        number = dict(_proto_fields(kind)).get(_KIND, 0)
-        own = _STATISTICS_OF_KIND.get(number) if isinstance(number, int) else None
-        if any(field in _TYPED_STATISTICS and field != own for field, _ in _proto_fields(values)):
+    if len(kinds) != len(statistics):
+        raise Undecodable(f"its footer has statistics of {len(statistics)} columns, not of {len(kinds)}")
+    for column, (kind, values) in enumerate(zip(kinds, statistics, strict=True)):
+        typed = {number for number, _ in _message(values)} & _TYPED_STATISTICS
+        if not typed <= {_STATISTICS_OF_KIND.get(kind)}:
             raise Undecodable(f"its footer has statistics of another type for column {column}")
 
 
@@ -219,8 +242,8 @@ def _is_encrypted(stripe: bytes) -> bool:
     return any(field in (_ENCRYPT_STRIPE, _STRIPE_KEYS) for field, _ in _proto_fields(stripe))
 
 
-def _orc_footer(source: pa.NativeFile) -> bytes:
-    """Return the footer, decompressed."""
+def _orc_footer(source: pa.NativeFile) -> tuple[bytes, int]:
+    """Return the footer, decompressed, and the number of the codec of the file's streams."""
     size = source.size()
     length = source.read_at(1, size - 1)[0] if size > len(_ORC_MAGIC) else size
     if length >= size:
@@ -235,7 +258,7 @@ def _orc_footer(source: pa.NativeFile) -> bytes:
     stored, codec = said.get(_FOOTER_LENGTH, 0), said.get(_COMPRESSION, 0)
     if isinstance(stored, bytes) or isinstance(codec, bytes) or stored > size - 1 - length:
         raise Undecodable(_DAMAGED)
-    return _decompressed(source.read_at(stored, size - 1 - length - stored), codec)
+    return _decompressed(source.read_at(stored, size - 1 - length - stored), codec), codec
 
 
 def _proto_fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
@@ -351,3 +374,67 @@ def _lz4_length(chunk: bytes, at: int, length: int) -> tuple[int, int]:
 
 
 _CODECS = {1: _deflated, 2: _snappy, 4: _lz4, 5: _zstd}  # by the numbers of CompressionKind; 3 is LZO
+
+
+# Kinds of streams: PRESENT, DATA, LENGTH, DICTIONARY_DATA, SECONDARY; ROW_INDEX, BLOOM_FILTER, BLOOM_FILTER_UTF8.
+_PRESENT, _DATA, _LENGTH, _DICTIONARY, _SECONDARY = 0, 1, 2, 3, 5
+_INDEX_STREAMS = (6, 7, 8)
+_STREAMS_OF_KIND = {  # of types; PRESENT may be there, too
+    **dict.fromkeys((0, 1, 2, 3, 4, 5, 6, 15), (_DATA,)),  # BOOLEAN .. DOUBLE, DATE
+    **dict.fromkeys((7, 16, 17), (_DATA, _LENGTH, _DICTIONARY)),  # STRING, VARCHAR, CHAR
+    8: (_DATA, _LENGTH),  # BINARY
+    **dict.fromkeys((9, 14, 18), (_DATA, _SECONDARY)),  # TIMESTAMP, DECIMAL, TIMESTAMP_INSTANT
+    **dict.fromkeys((10, 11), (_LENGTH,)),  # LIST, MAP
+    12: (),  # STRUCT
+    13: (_DATA,),  # UNION
+}
+_OFFSET, _INDEX_LENGTH, _DATA_LENGTH, _STRIPE_FOOTER_LENGTH = 1, 2, 3, 4  # fields of StripeInformation
+_STREAMS, _ENCODINGS = 1, 2  # of StripeFooter
+_STREAM_KIND, _STREAM_COLUMN, _STREAM_LENGTH = 1, 2, 3  # of Stream
+
+
+def require_sound_stripes(source: pa.NativeFile, tail: OrcTail) -> None:
+    """Raise Undecodable unless each stripe of an ORC file has streams that its columns may have.
+
+    Readers differ in what they make of other streams, and in where they look for those behind them.
+    """
+    with _damaged_if_undecodable():
+        for number, stripe in enumerate(tail.stripes):
+            _require_sound_stripe(source, tail, number, stripe)
+
+
+def _require_sound_stripe(source: pa.NativeFile, tail: OrcTail, number: int, stripe: Mapping[int, int]) -> None:
+    """Raise Undecodable unless the footer of a stripe lists streams that the file's columns may have."""
+    wrong = Undecodable(f"the footer of stripe {number} lists streams that its columns cannot have")
+    lengths = stripe.get(_INDEX_LENGTH, 0), stripe.get(_DATA_LENGTH, 0)
+    size, at = stripe.get(_STRIPE_FOOTER_LENGTH, 0), stripe.get(_OFFSET, 0) + sum(lengths)
+    if size > MOST_FOOTER_BYTES or at + size > source.size():
+        raise Undecodable(_DAMAGED)
+    fields = list(_proto_fields(_decompressed(source.read_at(size, at), tail.codec)))
+    if sum(of == _ENCODINGS for of, _ in fields) != len(tail.kinds):
+        raise wrong
+    seen: set[tuple[int, int]] = set()
+    bytes_of = [0, 0]  # of indexes, of data
+    for stream in [_numbers_of(message) for of, message in fields if of == _STREAMS]:
+        kind, column = stream.get(_STREAM_KIND, 0), stream.get(_STREAM_COLUMN, 0)
+        is_index = kind in _INDEX_STREAMS
+        if (kind, column) in seen or column >= len(tail.kinds) or (is_index and bytes_of[1]):
+            raise wrong
+        if not is_index and kind not in (_PRESENT, *_STREAMS_OF_KIND.get(tail.kinds[column], ())):
+            raise wrong
+        seen.add((kind, column))
+        bytes_of[not is_index] += stream.get(_STREAM_LENGTH, 0)
+    if tuple(bytes_of) != lengths:
+        raise wrong
+
+
+def _message(value: int | bytes) -> Iterator[tuple[int, int | bytes]]:
+    """Yield the fields of a message in a field; raise Undecodable if a number is there instead."""
+    if isinstance(value, int):
+        raise Undecodable(_DAMAGED)
+    return _proto_fields(value)
+
+
+def _numbers_of(value: int | bytes) -> dict[int, int]:
+    """Return the fields of a message that are numbers, the last of each; raise Undecodable for a damaged message."""
+    return {field: number for field, number in _message(value) if isinstance(number, int)}

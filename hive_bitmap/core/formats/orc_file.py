@@ -20,6 +20,7 @@ from pyarrow import orc
 
 from hive_bitmap.core import stores
 from hive_bitmap.core.formats import file_tails
+from hive_bitmap.core.formats.file_tails import OrcTail
 from hive_bitmap.core.formats.key_values import KeyColumn, decoding, has_plain_name
 from hive_bitmap.core.formats.orc_types import Conversion, conversion_for
 from hive_bitmap.errors import Undecodable
@@ -31,7 +32,7 @@ _ICEBERG_ID = "iceberg.id"  # attribute in which Iceberg keeps the id of a colum
 
 @dataclass(frozen=True)
 class OrcHandle:
-    """An open file: its path, content and reader, and its top-level columns.
+    """An open file: its path, content and reader, its top-level columns, and the tail that was read.
 
     The types of `columns` are Spark types if Spark wrote them to the file, else ORC types. Columns that Iceberg wrote
     have ids.
@@ -41,6 +42,7 @@ class OrcHandle:
     source: pa.NativeFile
     file: orc.ORCFile
     columns: tuple[KeyColumn, ...]
+    tail: OrcTail
 
     @cached_property
     def by_name(self) -> dict[str, list[KeyColumn]]:
@@ -60,7 +62,7 @@ def open_file(path: str) -> OrcHandle:
     """Open a file and read its footer; raise FileNotFoundError, or Undecodable for a damaged or encrypted file."""
     source = stores.open_input(path)
     with decoding("its footer"):
-        file_tails.require_plain_orc(source)
+        tail = file_tails.require_plain_orc(source)
         file = orc.ORCFile(source)
         schema = root(footer(source))
         _require_plain_names(schema)
@@ -68,7 +70,7 @@ def open_file(path: str) -> OrcHandle:
             KeyColumn(name, kind.attributes.get(_CATALYST_TYPE, str(kind)), field_id=_id(kind.attributes))
             for name, kind in schema.fields.items()
         )
-        return OrcHandle(path, source, file, columns)
+        return OrcHandle(path, source, file, columns, tail)
 
 
 def footer(source: pa.NativeFile) -> pyorc.Reader:

@@ -20,7 +20,7 @@ NOBODY: Any = None  # in place of the readers of a file, which finding a column 
 
 
 def handle(*columns: KeyColumn) -> OrcHandle:
-    return OrcHandle("file:/w/f", NOBODY, NOBODY, columns)
+    return OrcHandle("file:/w/f", NOBODY, NOBODY, columns, NOBODY)
 
 
 def named(*names: str) -> OrcHandle:
