@@ -53,7 +53,7 @@ def nbytes(keys: pa.Table) -> int:
 
 
 def driver_bytes(keys: float, width: float) -> float:
-    """Estimate the bytes that the keys of an answer take in the driver.
+    """Estimate the memory of an answer's keys in the driver.
 
     Each of them has `width` bytes.
     """

@@ -89,7 +89,10 @@ class _Shard:
 
 
 class _Search:
-    """The search for one extreme of a key over the shards of all lookups."""
+    """A search for one extreme of a key.
+
+    It covers the shards of all lookups.
+    """
 
     def __init__(self, key: str, type: pa.DataType, matching_keys: MatchingKeys, *, largest: bool) -> None:
         self._key, self._type, self._matching_keys, self._largest = key, type, matching_keys, largest
@@ -136,7 +139,7 @@ class _Search:
         return pa.scalar(None, self._type) if promised.null_count else self._best(promised)
 
     def _better(self, shard: _Shard, so_far: pa.Scalar) -> pa.Scalar:
-        """Return the better of a key and the best key of a shard."""
+        """Return the better of a key and a shard's best key."""
         for group, promise in shard.groups:
             if so_far.is_valid and promise.is_valid and self._of(so_far, promise).equals(so_far):
                 continue

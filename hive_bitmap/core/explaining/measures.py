@@ -29,7 +29,7 @@ def measures(plan: Plan) -> list[tuple[str, str, str, str]]:
         ("blocks", blocks_kept(plan), plan.blocks_total),
         ("rows counted" if answered else "rows", plan.rows_selected, plan.rows_total),
     ]
-    lines = [(word, _count(kept), _count(total), percent(kept, total)) for word, kept, total in counts]
+    lines = [(word, _count(part), _count(total), percent(part, total)) for word, part, total in counts]
     byte_line = (
         "bytes",
         size(bytes_kept or 0),

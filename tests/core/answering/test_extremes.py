@@ -104,7 +104,7 @@ def test_an_index_of_other_columns_does_not_know(tmp_path: Path) -> None:
 
 def test_more_keys_than_rows_is_damage(tmp_path: Path) -> None:
     unit = unit_of(tmp_path, [[{"k": n, "s": "a", "f": 0.0} for n in range(7)]], {"k": "gap"}, {"k": [0]})
-    with pytest.raises(CorruptIndex, match="other rows than the 1"):
+    with pytest.raises(CorruptIndex, match="do not fit the 1 rows"):
         extremes([lookup_of(unit)], "k", {}, 1)
 
 
