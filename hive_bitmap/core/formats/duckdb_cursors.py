@@ -1,6 +1,7 @@
-"""Cursors of the DuckDB database of this process, which is closed before the process ends.
+"""Cursors of the DuckDB database of this process.
 
-A Python that ends while another thread is inside DuckDB aborts, or prints what DuckDB has not freed.
+The database is closed before the process ends. A Python that ends while another thread is inside DuckDB aborts, or
+prints what DuckDB has not freed.
 """
 
 from __future__ import annotations
@@ -13,11 +14,14 @@ from threading import Condition
 
 import duckdb
 
-LONGEST_WAIT = 10.0  # seconds, at the end of the process, for queries at work
+LONGEST_WAIT = 10.0  # seconds that the end of the process waits for running queries
 
 
 class _Gate:
-    """Counts the threads that are inside DuckDB; once closed, nobody enters any more."""
+    """A counter of the threads inside DuckDB.
+
+    Once it is closed, no thread can enter.
+    """
 
     def __init__(self) -> None:
         self._changed = Condition()
@@ -26,7 +30,10 @@ class _Gate:
 
     @contextlib.contextmanager
     def entered(self) -> Iterator[None]:
-        """Enter for the length of the block. Raise duckdb.Error once the gate is closed."""
+        """Enter for the length of the block.
+
+        Raises duckdb.Error once the gate is closed.
+        """
         with self._changed:
             if self._closed:
                 raise duckdb.Error("this process is ending")
@@ -39,7 +46,10 @@ class _Gate:
                 self._changed.notify_all()
 
     def close(self) -> None:
-        """Close the gate, and wait until all have left, for LONGEST_WAIT at most."""
+        """Close the gate, and wait until all threads have left.
+
+        It waits at most LONGEST_WAIT.
+        """
         with self._changed:
             self._closed = True
             self._changed.wait_for(lambda: self._inside == 0, LONGEST_WAIT)
@@ -50,14 +60,20 @@ _gate = _Gate()
 
 @contextlib.contextmanager
 def cursor() -> Iterator[duckdb.DuckDBPyConnection]:
-    """Return a cursor of the process's database for the length of the block. Raise duckdb.Error if the process ends."""
+    """Return a cursor of the process's database.
+
+    It is open for the length of the block. Raises duckdb.Error if the process is ending.
+    """
     with _gate.entered(), _database().cursor() as connection:
         yield connection
 
 
 @functools.cache
 def _database() -> duckdb.DuckDBPyConnection:
-    """Return the DuckDB database of this process, since opening one takes 12 ms. It caches no files."""
+    """Return the DuckDB database of this process.
+
+    It is opened once, since that takes 12 ms. It caches no files.
+    """
     options: dict[str, str | bool | int | float | list[str]] = {"threads": 1, "enable_external_file_cache": False}
     database = duckdb.connect(":memory:", config=options)
     database.execute("SET GLOBAL TimeZone = 'UTC'")

@@ -179,7 +179,7 @@ ODD = {
 @pytest.mark.parametrize("of", ODD)
 def test_a_file_with_a_name_that_spark_does_not_find_is_left_to_spark(tmp_path: Path, of: str) -> None:
     orc.write_table(ODD[of], tmp_path / "a.orc")
-    with pytest.raises(Undecodable, match="only Spark's own reader knows what it reads of a column named 'a`b'"):
+    with pytest.raises(Undecodable, match="only Spark's own reader can tell what it reads for a column named 'a`b'"):
         open_file(f"file:{tmp_path}/a.orc")
 
 
