@@ -1,4 +1,4 @@
-"""One budget in bytes for the memory of all caches of this process.
+"""One memory budget, in bytes, for all caches of this process.
 
 The entry that was least recently used is evicted first. A `Cache` holds one kind of entries. Each entry is weighed
 once, when it is added. What is evicted is read or computed again at its next use; where the entry of an answer from the

@@ -40,14 +40,14 @@ def are_enough(lookups: Sequence[Lookup], keys: Sequence[str], extremes: Collect
     `keys` (in lower case) are then a single column of `extremes`, and one index has all that is tested. Its extremes
     are found without any bitmap.
     """
-    return len(keys) == 1 and keys[0] in extremes and all(one_index_knows(lookup, keys[0]) for lookup in lookups)
+    return len(keys) == 1 and keys[0] in extremes and all(index_covers(lookup, keys[0]) for lookup in lookups)
 
 
-def one_index_knows(lookup: Lookup, key: str) -> bool:
-    """Return whether the index of this key has all tested columns.
+def index_covers(lookup: Lookup, key: str) -> bool:
+    """Return whether the index of this key covers the predicate.
 
-    The key is in lower case; the columns are those that the predicate tests. If rows are deleted, the index is not
-    enough: all rows with the smallest key may be deleted.
+    The key is in lower case, and its index must have all columns that the predicate tests. If rows are deleted, the
+    index is not enough: all rows with the smallest key may be deleted.
     """
     if any(lookup.deletes):
         return False
@@ -60,7 +60,7 @@ def extremes(lookups: Sequence[Lookup], key: str, matching_keys: MatchingKeys, r
     """Return the smallest and the largest key of the matching rows.
 
     A key is NULL if there is no other key. One index must have the key and the predicate of each lookup
-    (`one_index_knows`), and the predicate must be exact in every file. `rows` is the number of these rows. The columns
+    (`index_covers`), and the predicate must be exact in every file. `rows` is the number of these rows. The columns
     of the result are the key (in lower case, in the Arrow type of the index) and COUNT (int64), whose sum is `rows`, so
     that they are counted too. Raises CorruptIndex.
     """

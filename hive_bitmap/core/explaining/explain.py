@@ -1,4 +1,7 @@
-"""Show a plan: as text and HTML for people, as JSON for programs."""
+"""Show a plan as text, HTML or JSON.
+
+Text and HTML are for people, JSON is for programs.
+"""
 
 from __future__ import annotations
 

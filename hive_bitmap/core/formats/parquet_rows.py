@@ -88,7 +88,7 @@ def read_rows(path: str, columns: Sequence[KeyColumn], selection: Sequence[Block
     """
     handle = open_file(path)
     with handle.source:
-        output, direct = _output(handle, columns), _duckdb_can(handle)
+        output, direct = _output(handle, columns), _is_safe_for_duckdb(handle)
         sparse = [direct and _is_sparse(handle, *block_rows) for block_rows in selection]
         for is_sparse, part in itertools.groupby(zip(selection, sparse, strict=True), key=lambda pair: pair[1]):
             pairs = [pair[0] for pair in part]
@@ -110,7 +110,7 @@ def read_together(
         for handle in handles:
             opened.enter_context(handle.source)
         outputs = [_output(handle, columns) for handle in handles]
-        if not all(map(_duckdb_can, handles)) or len({*map(_stored_types, handles, outputs)}) > 1:
+        if not all(map(_is_safe_for_duckdb, handles)) or len({*map(_stored_types, handles, outputs)}) > 1:
             return None
         selections = [selection for _, selection in files]
         if not all(
@@ -192,12 +192,12 @@ def rehearse(handle: ParquetHandle, columns: Sequence[KeyColumn]) -> None:
         for name in output.names:
             handle.is_delta(name, blocks)
         handle.reader()
-    if _duckdb_can(handle):
+    if _is_safe_for_duckdb(handle):
         with contextlib.suppress(duckdb.Error):  # then pyarrow reads the file
             _by_numbers([stores.local_path(handle.path)], output.names, [np.array([-1])])
 
 
-def _duckdb_can(handle: ParquetHandle) -> bool:
+def _is_safe_for_duckdb(handle: ParquetHandle) -> bool:
     """Return whether DuckDB reads exactly this file.
 
     It must read the columns under their names and in their stored types. DuckDB takes paths as glob patterns, renames

@@ -43,7 +43,7 @@ def write(folder: str, sums: Mapping[str, Sequence[int]]) -> None:
 def read(folder: str) -> Mapping[str, Sequence[int]]:
     """Return the checksums of a generation by file name.
 
-    There are none if the generation has none. Raises OSError if they are unreadable.
+    The mapping is empty if the generation has no checksums. Raises OSError if they are unreadable.
     """
     try:
         return of_generation(folder)

@@ -108,7 +108,7 @@ class Plan:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        # What shows a plan stands below it, and is loaded when a notebook asks.
+        # The modules that show plans import this one, so they are loaded on demand.
         html: str = import_module("hive_bitmap.core.explaining.explain_html").shown(self)
         return html
 

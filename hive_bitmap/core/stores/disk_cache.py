@@ -25,7 +25,7 @@ from threading import Lock
 from hive_bitmap.core.stores.options import Options
 
 SUFFIX = ".piece"
-LEFT = 0.9  # fraction of `cache_size` to which a larger cache is shrunk
+SHRUNK_SHARE = 0.9  # share of `cache_size` to which a larger cache is shrunk
 ABANDONED_SECONDS = 3600  # an unfinished file of this age is left from a killed writer
 _OWN_NAME = re.compile(r"[0-9a-f]{64}\.(piece|[0-9a-f]{8}\.begun)")
 _LENGTH_BYTES, _CRC_BYTES = 8, 4  # precede the content
@@ -166,7 +166,7 @@ def _shrink(folder: int, bound: int) -> None:
     if total <= bound:
         return
     for _, size, name in sorted(entries):
-        if total <= LEFT * bound:
+        if total <= SHRUNK_SHARE * bound:
             return
         with contextlib.suppress(FileNotFoundError):
             os.unlink(name, dir_fd=folder)
@@ -184,7 +184,7 @@ def _is_check_due(folder: str, size: int, bound: int) -> bool:
     """
     with _lock:
         written = _written.get(folder)
-        due = written is None or written + size > (1 - LEFT) * bound
+        due = written is None or written + size > (1 - SHRUNK_SHARE) * bound
         _written[folder] = 0 if due else (written or 0) + size
         return due
 

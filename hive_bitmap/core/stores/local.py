@@ -20,10 +20,7 @@ from hive_bitmap.core.stores.store import BEGUN, FileStatus, Listing, made_by_an
 # Errors for folders that stay: not empty, a mount, or in a folder that this user must not change.
 _STAYS = (errno.ENOTEMPTY, errno.EEXIST, errno.EBUSY, errno.EACCES, errno.EPERM, errno.EROFS)
 
-_ACL, _DEFAULT_ACL = (
-    "system.posix_acl_access",
-    "system.posix_acl_default",
-)  # attributes of Linux; the second only of folders
+_ACL, _DEFAULT_ACL = "system.posix_acl_access", "system.posix_acl_default"  # on Linux; the second only of folders
 
 
 class Local:

@@ -12,7 +12,7 @@ from threading import Lock
 
 AHEAD = 1 << 20  # least size of a request: sending so many bytes takes about as long as the latency of a request
 TAIL = 1 << 18  # bytes at the end of a file that the first request reads, since they hold the footer
-KEPT = 64 << 20  # most bytes to buffer of each open file
+MOST_BUFFERED = 64 << 20  # most bytes to buffer of each open file
 
 Read = Callable[[int, int], bytes]
 
@@ -93,6 +93,6 @@ class Ranged(io.RawIOBase):
         stop = min(max(end, start + self._ahead), self._size - len(self._tail))
         content = self._read(start, stop - start)
         self._pieces[start] = content
-        while len(self._pieces) > 1 and sum(map(len, self._pieces.values())) > KEPT:
+        while len(self._pieces) > 1 and sum(map(len, self._pieces.values())) > MOST_BUFFERED:
             del self._pieces[next(iter(self._pieces))]
         return content

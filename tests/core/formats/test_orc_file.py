@@ -187,5 +187,5 @@ def test_so_is_a_column_of_such_a_name_that_the_file_lacks(tmp_path: Path) -> No
     orc.write_table(pa.table({"größe (cm), in %.#": [1]}), tmp_path / "a.orc")
     opened = open_file(f"file:{tmp_path}/a.orc")
     assert found(opened, KeyColumn("GRÖßE (cm), in %.#", "bigint")) == "größe (cm), in %.#"
-    with pytest.raises(Undecodable, match="of a column named 'a`b'"):
+    with pytest.raises(Undecodable, match="for a column named 'a`b'"):
         find(opened, KeyColumn("a`b", "bigint"))
