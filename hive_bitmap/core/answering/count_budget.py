@@ -1,6 +1,6 @@
 """Estimate whether Spark counts in less time than the index.
 
-Spark then reads the columns. Sizes and statistics decide if the index is small, or if most of its row groups are
+Spark would read the columns. Sizes and statistics decide if the index is small, or if most of its row groups are
 skipped. Otherwise the matching keys are looked up, without their bitmaps, to learn how many bytes of bitmaps would be
 decoded. Prices are seconds, measured on one core of a small machine. The index that is compared with Spark is not in
 memory yet; the time that a plan expects for an answer depends on the part in memory (`share_in_memory`).

@@ -59,10 +59,10 @@ def index_covers(lookup: Lookup, key: str) -> bool:
 def extremes(lookups: Sequence[Lookup], key: str, matching_keys: MatchingKeys, rows: int) -> pa.Table:
     """Return the smallest and the largest key of the matching rows.
 
-    A key is NULL if there is no other key. One index must have the key and the predicate of each lookup
-    (`index_covers`), and the predicate must be exact in every file. `rows` is the number of these rows. The columns
-    of the result are the key (in lower case, in the Arrow type of the index) and COUNT (int64), whose sum is `rows`, so
-    that they are counted too. Raises CorruptIndex.
+    They are NULL if all keys are NULL. One index must have the key and the predicate of each lookup (`index_covers`),
+    and the predicate must be exact in every file. `rows` is the number of these rows. The columns of the result are the
+    key (in lower case, in the Arrow type of the index) and COUNT (int64), whose sum is `rows`, so that the rows are
+    counted too. Raises CorruptIndex.
     """
     field = lookups[0].unit.parts[key].key.with_name(key)
     searches = [_Search(key, field.type, matching_keys, largest=largest) for largest in (False, True)]

@@ -369,7 +369,7 @@ def _values(column: pa.DictionaryArray, rows: Longs) -> pa.Array:
 def _true(node: Predicate, columns: Mapping[str, pa.DictionaryArray], matching_keys: MatchingKeys) -> Flags:
     """Return for each index row whether the predicate is TRUE.
 
-    The index has these columns.
+    `columns` are the key columns of the index, by name in lower case.
     """
     match node:
         case Constant(value):

@@ -18,7 +18,7 @@ def measures(plan: Plan) -> list[tuple[str, str, str, str]]:
     """Return how much a plan reads.
 
     The rows are (what, kept, of all, share); a dash stands for what is not known. An answer from the index keeps only
-    the files that the index has not indexed in their current state, and counts rows.
+    the files that are not indexed in their current state, and counts rows.
     """
     if not plan.looked_up:
         return [(word, "-", "-", "-") for word in ("files", "blocks", "bytes", "rows")]

@@ -61,7 +61,7 @@ class Fingerprint:
         """Return whether a listing shows the same file.
 
         Size and time decide if the listing has no etags. A fingerprint without an etag matches no file that has one: it
-        was taken of another file.
+        is not the fingerprint of that file.
         """
         same_tag = self.etag == status.etag or not status.etag
         return self.size == status.size and self.mtime_ms == status.mtime_ms and same_tag
@@ -91,7 +91,7 @@ def immutable(listed: FileStatus) -> Fingerprint:
 
 
 def take(path: str) -> Fingerprint:
-    """Take the fingerprint of a file that any later change alters.
+    """Take a fingerprint that any later change of the file alters.
 
     Waits, if need be, until the store's resolution has passed since the last change. Raises FileNotFoundError, and
     Undecodable for a file whose last change lies in the future by this machine's clock.

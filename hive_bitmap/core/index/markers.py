@@ -122,7 +122,7 @@ def begin_work(folder: str) -> None:
 def end_work(folders: Iterable[str]) -> None:
     """Record that a build of this process has left these folders.
 
-    It may not have begun to work there.
+    It makes no difference if the build had not begun to work there.
     """
     with _lock:
         _in_work.subtract(folders)

@@ -28,7 +28,7 @@ def is_packed(definition: Definition) -> bool:
 def packing(definition: Definition) -> Definition:
     """Return the definition to use while rows are held in memory.
 
-    Its encoding is `gap` instead of `plain`.
+    The encoding `plain` is replaced by `gap`.
     """
     return replace(definition, encoding=gap.NAME) if is_packed(definition) else definition
 

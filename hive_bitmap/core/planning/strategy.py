@@ -33,10 +33,7 @@ class Strategy(str, Enum):
 
     @property
     def reads_selected(self) -> bool:
-        """Whether only the selected part of the table is read.
-
-        The index has selected it.
-        """
+        """Whether only what the index selected is read of the table."""
         return self in (Strategy.ROWS, Strategy.BLOCKS, Strategy.FILES)
 
     @property

@@ -96,7 +96,7 @@ class Objects:
     def open_input(self, path: str, listed: FileStatus | None) -> pa.NativeFile:
         """Open an object.
 
-        The first request reads its end, and returns its size and tag if its status is not `listed`.
+        The first request reads its end, and returns its size and tag unless `listed` has them.
         """
         tail, status = self._end(path, listed)
         return pa.PythonFile(

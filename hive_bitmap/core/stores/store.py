@@ -102,7 +102,8 @@ class Store(Protocol):
     def open_output(self, path: str, *, private: bool = False) -> pa.NativeFile | IO[bytes]:
         """Open a file for writing, which replaces one of the same name.
 
-        It is complete when it is closed. Only its owner can ever read a `private` file, if the store has permissions.
+        It is complete when it is closed. From the beginning, only its owner can read a `private` file, if the store has
+        permissions.
         """
 
     def make_folder(self, path: str) -> None:
