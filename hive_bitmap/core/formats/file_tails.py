@@ -14,7 +14,7 @@ Readers of ORC take the encryption of a file from its footer, and ignore that of
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -185,16 +185,32 @@ _ORC_MAGIC = b"ORC"
 _KNOWN_VERSIONS = ((), (0, 11), (0, 12))  # for others Arrow's C++ prints a warning each time it opens the file
 # Fields of PostScript, Footer and StripeInformation.
 _FOOTER_LENGTH, _COMPRESSION, _VERSION, _MAGIC_FIELD = 1, 2, 4, 8000
-_STRIPES, _ENCRYPTION = 3, 10
+_STRIPES, _TYPES, _STATISTICS, _ENCRYPTION = 3, 4, 7, 10
+_KIND = 1  # of Type
 _ENCRYPT_STRIPE, _STRIPE_KEYS = 6, 7
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5  # wire types of protobuf
+# The field of ColumnStatistics for each kind of type. C++ reads any field that is set, and ends the process if it is the
+# field of another type.
+_STATISTICS_OF_KIND = {
+    **dict.fromkeys((1, 2, 3, 4), 2),  # BYTE, SHORT, INT, LONG: IntegerStatistics
+    **dict.fromkeys((5, 6), 3),  # FLOAT, DOUBLE: DoubleStatistics
+    **dict.fromkeys((7, 16, 17), 4),  # STRING, VARCHAR, CHAR: StringStatistics
+    0: 5,  # BOOLEAN: BucketStatistics
+    14: 6,  # DECIMAL: DecimalStatistics
+    15: 7,  # DATE: DateStatistics
+    8: 8,  # BINARY: BinaryStatistics
+    **dict.fromkeys((9, 18), 9),  # TIMESTAMP, TIMESTAMP_INSTANT: TimestampStatistics
+    **dict.fromkeys((10, 11), 12),  # LIST, MAP: CollectionStatistics
+}
+_TYPED_STATISTICS = frozenset(_STATISTICS_OF_KIND.values())
 MOST_FOOTER_BYTES = 16 << 20  # limit for ORC files, decompressed
 
 
 def require_plain_orc(source: pa.NativeFile) -> None:
-    """Require an ORC file without encryption.
+    """Require an ORC file with a plain and sound footer.
 
-    Raises Undecodable unless the file is an ORC file of a known version, and its footer shows no encryption.
+    Raises Undecodable unless the file is an ORC file of a known version, its footer shows no encryption, and its
+    statistics are those of the types of its columns.
     """
     try:
         _require_plain_orc_footer(_orc_footer(source))
@@ -205,9 +221,31 @@ def require_plain_orc(source: pa.NativeFile) -> None:
 
 
 def _require_plain_orc_footer(footer: bytes) -> None:
+    types, statistics = list[bytes](), list[bytes]()
     for number, value in _proto_fields(footer):
         if number == _ENCRYPTION or (number == _STRIPES and isinstance(value, bytes) and _is_encrypted(value)):
             raise Undecodable(ORC_ENCRYPTED)
+        if number in (_TYPES, _STATISTICS):
+            if not isinstance(value, bytes):
+                raise Undecodable(_DAMAGED)
+            (types if number == _TYPES else statistics).append(value)
+    _require_statistics_of_types(types, statistics)
+
+
+def _require_statistics_of_types(types: Sequence[bytes], statistics: Sequence[bytes]) -> None:
+    """Require that each column has the statistics of its type.
+
+    A footer may also have no statistics at all. Raises Undecodable.
+    """
+    if not statistics:
+        return
+    if len(types) != len(statistics):
+        raise Undecodable(f"its footer has statistics of {len(statistics)} columns, not of {len(types)}")
+    for column, (kind, values) in enumerate(zip(types, statistics, strict=True)):
+        number = dict(_proto_fields(kind)).get(_KIND, 0)
+        expected = _STATISTICS_OF_KIND.get(number) if isinstance(number, int) else None
+        if any(field in _TYPED_STATISTICS and field != expected for field, _ in _proto_fields(values)):
+            raise Undecodable(f"its footer has statistics of another type for column {column}")
 
 
 def _is_encrypted(stripe: bytes) -> bool:

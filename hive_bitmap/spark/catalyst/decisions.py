@@ -227,7 +227,7 @@ class _Case:
             condition=self.condition,
             listing=listing,
             cores=self.scan.cores,
-            prepared=None if self.scan.must_pay else prepared,
+            prepared=prepared.without_scan(),
         )
         used = [use.name for use in plan.indexes if use.used] or ["its indexes"]
         source = f"{self.table.base.full_name} by {', '.join(used)}"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import ReferenceType
@@ -23,6 +24,7 @@ from hive_bitmap.spark.preparing.request import Request, ResolvedTable
 from hive_bitmap.spark.preparing.spark_fallback import fallback_reason
 from hive_bitmap.spark.reading.aggregates import KnownCounts, known_counts
 from hive_bitmap.spark.registry import catalog
+from hive_bitmap.spark.registry.catalog import Index
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,8 +35,8 @@ class Answer:
     """An aggregation that the index answers, with all that is needed to count its keys when the plan is executed.
 
     `listing` is None if Spark does not tell the files of the scan. It refers to what the cache of listings keeps: many
-    answers share one, and if it was evicted, Spark aggregates the table. `prepared` is kept for a function that asks,
-    and counts at once.
+    answers share one, and if it was evicted, Spark aggregates the table. `prepared` is what was looked up to plan the
+    query, at `planned_at` by `time.monotonic`; it is counted if nothing has changed since, and else looked up again.
     """
 
     request: Request
@@ -43,6 +45,7 @@ class Answer:
     listing: ReferenceType[ScanListing] | None
     cores: int
     prepared: Prepared | None = None
+    planned_at: float = field(default_factory=time.monotonic)
 
     def number_of_rows(self, spark: SparkSession) -> int | None:
         """Count the rows by what was prepared, if no key is asked for; None if Spark has to execute the aggregation.
@@ -83,9 +86,13 @@ class Answer:
         listing = None if planned is None else as_now(planned)
         if planned is not None and listing is None:
             return None
+        indexes = tuple(catalog.indexes_on(spark, self.base, catalog.INDEX_CACHE_SECONDS))
+        prepared = self._current(indexes, settings, planned, listing)
+        if prepared is not None:
+            return known_counts(spark, self.request, prepared)
         resolved = ResolvedTable(
             base=self.base if listing is None else listing.table(self.base),
-            indexes=tuple(catalog.indexes_on(spark, self.base, catalog.INDEX_CACHE_SECONDS)),
+            indexes=indexes,
             settings=settings,
             predicate=self.condition.predicate,
             evaluate=partial(satisfying_keys, spark, counting, 0, self.condition),
@@ -96,6 +103,31 @@ class Answer:
         if listing is not None and listing.deletes:
             resolved = replace(resolved, deleted=partial(deleted_rows, partial(counting.deleted, 0), listing))
         return known_counts(spark, self.request, prepare(spark, self.request, resolved))
+
+    def _current(
+        self,
+        indexes: tuple[Index, ...],
+        settings: Mapping[str, str],
+        planned: ScanListing | None,
+        listing: ScanListing | None,
+    ) -> Prepared | None:
+        """Return what was prepared to plan the query; None if it has to be prepared again.
+
+        It holds for as long as the metastore is cached, under the same indexes and settings, and if `listing`, the
+        files of now, shows the `planned` ones and those that the indexes know.
+        """
+        if self.prepared is None or self.prepared.reading is None or planned is None or listing is None:
+            return None
+        resolved, results = self.prepared.reading.resolved, self.prepared.reading.results
+        if time.monotonic() - self.planned_at > catalog.INDEX_CACHE_SECONDS:
+            return None
+        if (resolved.indexes, resolved.settings) != (indexes, settings):
+            return None
+        if [(file.size, file.mtime_ms) for file in planned.files] != [(f.size, f.mtime_ms) for f in listing.files]:
+            return None
+        files = {file.path: file for file in listing.files}
+        indexed = (fingerprint for lookup in results.lookups for fingerprint in lookup.fingerprints)
+        return self.prepared if all(one.matches(files[one.path]) for one in indexed) else None
 
 
 def is_countable_together(prepared: Prepared, key_sets: Sequence[Sequence[str]]) -> bool:

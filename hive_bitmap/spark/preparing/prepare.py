@@ -81,6 +81,13 @@ class Prepared:
     reading: Reading | None = None
     snapshot: Snapshot | None = None
 
+    def without_scan(self) -> Prepared:
+        """Return the same without what refers to the scan and its listing, to be kept after planning."""
+        if self.reading is None:
+            return replace(self, snapshot=None)
+        resolved = self.reading.resolved.without_scan()
+        return replace(self, reading=replace(self.reading, resolved=resolved), snapshot=None)
+
 
 @dataclass(frozen=True, kw_only=True)
 class _Case:

@@ -42,6 +42,10 @@ def _none_known(wanted: Mapping[str, str]) -> Mapping[str, DeletedRows]:
     return {}
 
 
+def _not_evaluated(leaf: SparkLeaf, column: Column, keys: pa.Array) -> None:
+    return None
+
+
 @dataclass(frozen=True, kw_only=True)
 class ResolvedTable:
     """The table of a scan in a plan of Spark's, with its indexes, the settings of the session, and the predicate.
@@ -64,6 +68,10 @@ class ResolvedTable:
     native: bool = False
     deleted: ReadDeleted = _none_known
     split_bytes: int | None = 0
+
+    def without_scan(self) -> ResolvedTable:
+        """Return the same without the listing of the scan, and without the functions that ask Spark about it."""
+        return replace(self, partitions=None, evaluate=_not_evaluated, deleted=_none_known)
 
     @property
     def narrows(self) -> bool:

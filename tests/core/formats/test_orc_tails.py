@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import zlib
+from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -23,9 +25,15 @@ ENCRYPTION = Node(10, 2, b"\x0a\x02\x08\x01")
 
 
 def changed(
-    tmp_path: Path, compression: str, *, footer: Node | None = None, stripe: Node | None = None, **said: Node
+    tmp_path: Path,
+    compression: str,
+    *,
+    footer: Node | None = None,
+    stripe: Node | None = None,
+    statistics: Node | None = None,
+    **said: Node,
 ) -> str:
-    """Write a file with one more field in its footer, its first stripe or its postscript; return its path."""
+    """Write a file with one more field in its footer, stripe, statistics of `k` or postscript; return its path."""
     path = tmp_path / "a.orc"
     orc.write_table(TABLE, path, compression=compression)
     data = path.read_bytes()
@@ -37,6 +45,8 @@ def changed(
     root.children += [footer] if footer else []
     if stripe:
         next(node for node in root.children if node.number == 3).children.append(stripe)
+    if statistics:
+        [node for node in root.children if node.number == 7][1].children.append(statistics)
     content = protobuf_bytes(root)
     content = content if compression == "uncompressed" else (len(content) << 1 | 1).to_bytes(3, "little") + content
     for node in postscript.children:
@@ -81,6 +91,42 @@ def test_a_stripe_of_more_rows_than_python_counts(tmp_path: Path) -> None:
     path, format = changed(tmp_path, "uncompressed", stripe=Node(5, 0, 2**63 + 5)), FORMATS["orc"]
     with pytest.raises(Undecodable, match=r"^its list of stripes cannot be decoded: "):
         format.blocks(format.open_file(path))
+
+
+@pytest.mark.parametrize("field", [3, 4, 5, 6, 7, 8, 9, 12])
+def test_statistics_of_another_type_are_not_read(tmp_path: Path, field: int) -> None:
+    """C++ would take them for those of the column's type, and end the process."""
+    path = changed(tmp_path, "zlib", statistics=Node(field, 2, b""))
+    with pytest.raises(Undecodable, match=r"^its footer has statistics of another type for column 1$"):
+        FORMATS["orc"].open_file(path)
+
+
+def test_statistics_of_more_columns_than_there_are(tmp_path: Path) -> None:
+    with pytest.raises(Undecodable, match=r"^its footer has statistics of 4 columns, not of 3$"):
+        FORMATS["orc"].open_file(changed(tmp_path, "zlib", footer=Node(7, 2, b"")))
+
+
+def test_statistics_of_all_types_are_those_that_writers_write(tmp_path: Path) -> None:
+    when = datetime(2020, 5, 1, 3)
+    columns = {
+        "boolean": pa.array([True, None]),
+        "int8": pa.array([1, None], pa.int8()),
+        "int64": pa.array([1, None], pa.int64()),
+        "float": pa.array([1.5, None], pa.float32()),
+        "double": pa.array([1.5, None]),
+        "text": pa.array(["a", None]),
+        "bytes": pa.array([b"a", None]),
+        "decimal": pa.array([Decimal("1.50"), None], pa.decimal128(9, 2)),
+        "date": pa.array([when.date(), None]),
+        "time": pa.array([when, None], pa.timestamp("us")),
+        "instant": pa.array([when, None], pa.timestamp("us", "UTC")),
+        "list": pa.array([[1], None], pa.list_(pa.int32())),
+        "map": pa.array([[("a", 1)], None], pa.map_(pa.string(), pa.int32())),
+        "struct": pa.array([{"a": 1, "b": [when]}, None]),
+    }
+    orc.write_table(pa.table(columns), tmp_path / "a")
+    with pa.OSFile(str(tmp_path / "a")) as source:
+        require_plain_orc(source)
 
 
 def _zstd(data: bytes) -> bytes:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import os
+import time
 import weakref
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from hive_bitmap.core import stores
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index.manifest import Freshness
 from hive_bitmap.core.planning.plan import Plan
@@ -21,11 +24,13 @@ from hive_bitmap.core.selecting.candidates import LookupResults, WholeFile, look
 from hive_bitmap.core.selecting.lookup_units import IndexPart
 from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.core.table_info import Table
+from hive_bitmap.spark.catalyst import index_answers
 from hive_bitmap.spark.catalyst.conditions import Condition
 from hive_bitmap.spark.catalyst.index_answers import Answer, is_countable_together
 from hive_bitmap.spark.catalyst.listing import ScanListing
 from hive_bitmap.spark.preparing.prepare import Prepared, Reading
 from hive_bitmap.spark.preparing.request import Request, ResolvedTable
+from hive_bitmap.spark.registry.catalog import INDEX_CACHE_SECONDS
 from tests.core.planning.test_planner import looked_up
 from tests.core.selecting.test_select import unit_of
 from tests.spark.reading.test_read_task import lookup_of, rows
@@ -142,6 +147,51 @@ def test_files_of_a_store_are_listed_again_with_their_tags(tmp_path: Path) -> No
     remote = replace(work, lookups=(replace(lookup, unit=replace(lookup.unit, paths=("s3a://b/0", "s3a://b/1"))),))
     assert answer(work, weakref.ref(listing)).number_of_rows(NOBODY) == 2
     assert answer(remote, weakref.ref(listing)).number_of_rows(NOBODY) is None
+
+
+class PreparedAgain(Exception):
+    """What was looked up to plan a query is looked up again."""
+
+
+@pytest.fixture
+def no_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let answers find no index in the metastore, and raise PreparedAgain if they prepare again."""
+
+    def prepared_again(*given: Any) -> None:
+        raise PreparedAgain
+
+    monkeypatch.setattr(index_answers, "prepare", prepared_again)
+    monkeypatch.setattr(index_answers.catalog, "indexes_on", lambda *given: [])
+
+
+def listed(folder: Path) -> ScanListing:
+    files = [stores.status(f"file:{folder}/{number}.parquet") for number in range(2)]
+    return ScanListing((((), tuple(replace(file, etag="") for file in files)),))  # as Spark lists them
+
+
+@pytest.mark.parametrize("changed", ["", "file", "settings", "indexes", "age"])
+@pytest.mark.usefixtures("no_session")
+def test_what_was_planned_is_counted_if_nothing_has_changed_since(
+    tmp_path: Path, changed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = real(tmp_path)
+    listing = listed(tmp_path)
+    asked = answer(work, weakref.ref(listing))
+    settings = {"hive_bitmap.strategy": "rows"} if changed == "settings" else {}
+    if changed == "file":
+        os.utime(tmp_path / "0.parquet", (1, 1))
+    if changed == "indexes":
+        monkeypatch.setattr(index_answers.catalog, "indexes_on", lambda *given: ["another"])
+    if changed == "age":
+        asked = replace(asked, planned_at=time.monotonic() - 2 * INDEX_CACHE_SECONDS)
+    if changed:
+        with pytest.raises(PreparedAgain):
+            asked.counts(NOBODY, NOBODY, settings)
+        return
+    found = asked.counts(NOBODY, NOBODY, settings)
+    assert found is not None
+    [table], unknown = found
+    assert table["count"].to_pylist() == [2] and not unknown
 
 
 def test_an_answer_whose_listing_was_evicted_is_sparks() -> None:
