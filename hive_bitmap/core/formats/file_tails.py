@@ -189,8 +189,8 @@ _STRIPES, _TYPES, _STATISTICS, _ENCRYPTION = 3, 4, 7, 10
 _KIND = 1  # of Type
 _ENCRYPT_STRIPE, _STRIPE_KEYS = 6, 7
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5  # wire types of protobuf
-# The field of ColumnStatistics for each kind of type. C++ reads any field that is set, and ends the process if it is the
-# field of another type.
+# The field of ColumnStatistics for each kind of type. C++ reads any field that is set, and ends the process if it is
+# that of another type.
 _STATISTICS_OF_KIND = {
     **dict.fromkeys((1, 2, 3, 4), 2),  # BYTE, SHORT, INT, LONG: IntegerStatistics
     **dict.fromkeys((5, 6), 3),  # FLOAT, DOUBLE: DoubleStatistics
