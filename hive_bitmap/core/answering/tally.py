@@ -208,7 +208,7 @@ def _sums(
     The result has this schema.
     """
     counts, in_blocks = Counts(schema.empty_table(), limit), np.zeros(len(unit.rows), np.int64)
-    deleted = _Deleted(unit, unit.parts[schema.names[0]].encoding) if unit.deleted else None
+    deleted = _DeletedRows(unit, unit.parts[schema.names[0]].encoding) if unit.deleted else None
     for rows in _rows(unit, schema.names[:-1], predicate, matching_keys):
         in_blocks += np.bincount(rows.block, rows.cardinality, len(in_blocks)).astype(np.int64)
         live = rows.cardinality if deleted is None else rows.cardinality - deleted.of(rows)
@@ -220,7 +220,7 @@ def _sums(
     return counts.total()
 
 
-class _Deleted:
+class _DeletedRows:
     """The deleted rows of a unit.
 
     It counts how many of them the index rows of one index have.

@@ -149,7 +149,7 @@ class SparseBitmaps:
                 counts[number] += segment_sums(before[begin + placed.run] - before[begin + 1], runs)
         return counts
 
-    def _placed(self, which: Longs, starts: Longs, rows: Longs) -> _Placed:
+    def _placed(self, which: Longs, starts: Longs, rows: Longs) -> _PlacedBytes:
         require(self.lengths[which] == byte_lengths(rows), "its decoded bytes are not ceil(rows / 8)")
         require((self.last[which] & ~tail_bits(rows)) == 0, "it has bits behind the last row")
         begin = self.first[which]
@@ -167,11 +167,13 @@ class SparseBitmaps:
         at = self.position[chosen].astype(np.int64)
         at += np.repeat(starts, lengths)
         apart = first[np.concatenate(([0], np.flatnonzero(starts[1:] <= starts[:-1]) + 1, [len(starts)]))]
-        return _Placed(at=at, value=self.value[chosen], first=first, apart=apart, full=full, run=run.astype(np.int64))
+        return _PlacedBytes(
+            at=at, value=self.value[chosen], first=first, apart=apart, full=full, run=run.astype(np.int64)
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Placed:
+class _PlacedBytes:
     """The non-zero bytes of bitmaps, and their positions in a selection."""
 
     at: Longs

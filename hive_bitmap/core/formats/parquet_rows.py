@@ -50,7 +50,7 @@ _BY_NUMBERS = f"({_FROM_FILE} WHERE file.{_ROW_NUMBER} IN ({{numbers}}) ORDER BY
 
 
 @dataclass(frozen=True)
-class _Output:
+class _OutputColumns:
     """The columns to return, and their names in the file.
 
     The name is "" if the file lacks the column.
@@ -119,7 +119,7 @@ def read_together(
             return None
         numbers = [_numbers(handle, selection) for handle, selection in zip(handles, selections, strict=True)]
         rows = sum(map(len, numbers))
-        if rows > min(_together_of(handle, outputs[0].names).rows for handle in handles):
+        if rows > min(_batch_size_of(handle, outputs[0].names).rows for handle in handles):
             return None
         try:
             read = _by_numbers([stores.local_path(handle.path) for handle in handles], outputs[0].names, numbers)
@@ -138,12 +138,12 @@ def _selected(selection: Sequence[BlockRows]) -> float:
     return sum(math.inf if rows is None else len(rows) for _, rows in selection)
 
 
-def _output(handle: ParquetHandle, columns: Sequence[KeyColumn]) -> _Output:
+def _output(handle: ParquetHandle, columns: Sequence[KeyColumn]) -> _OutputColumns:
     places = [find(handle, column) for column in columns]
-    return _Output(tuple(columns), tuple(at[0] if at else "" for at in places))
+    return _OutputColumns(tuple(columns), tuple(at[0] if at else "" for at in places))
 
 
-def _stored_types(handle: ParquetHandle, output: _Output) -> tuple[Any, ...]:
+def _stored_types(handle: ParquetHandle, output: _OutputColumns) -> tuple[Any, ...]:
     """Return the columns to read, and what decides their types in DuckDB."""
     leaves = [handle.metadata.schema.column(handle.leaves[name]) for name in output.names]
     types = [
@@ -212,16 +212,18 @@ def _is_safe_for_duckdb(handle: ParquetHandle) -> bool:
     )
 
 
-def _by_duckdb(handle: ParquetHandle, output: _Output, selection: Sequence[BlockRows]) -> Iterator[pa.RecordBatch]:
+def _by_duckdb(
+    handle: ParquetHandle, output: _OutputColumns, selection: Sequence[BlockRows]
+) -> Iterator[pa.RecordBatch]:
     """Yield the rows as DuckDB reads them.
 
     If DuckDB raises an error, for example for strings that are not UTF-8, pyarrow reads the rows as Spark does, or
     raises an error that says what is wrong.
     """
     first, numbers = _first_rows(handle), _numbers(handle, selection)
-    together = _together_of(handle, output.names)
+    size = _batch_size_of(handle, output.names)
     while len(numbers):
-        batch_numbers, numbers = np.split(numbers, [together.rows])
+        batch_numbers, numbers = np.split(numbers, [size.rows])
         try:
             read = _read_numbers(stores.local_path(handle.path), output.names, batch_numbers)
         except duckdb.Error:
@@ -229,7 +231,7 @@ def _by_duckdb(handle: ParquetHandle, output: _Output, selection: Sequence[Block
             continue
         if len(read) != len(batch_numbers):
             raise FileChanged(f"{handle.path} has lost rows while it was read")
-        together.read(len(read), read.nbytes)
+        size.read(len(read), read.nbytes)
         yield output.batch(read, len(read))
 
 
@@ -242,7 +244,7 @@ def _of_blocks(numbers: Rows, first: Rows) -> list[BlockRows]:
     return [(int(block), numbers[blocks == block] - first[block]) for block in np.unique(blocks)]
 
 
-class _Together:
+class _BatchSize:
     """The number of rows of a file that are read together.
 
     Values of a few bytes in the file may take megabytes in memory. The number is cached for the next query, which need
@@ -263,13 +265,13 @@ class _Together:
         self.rows = max(min(by_size, _GROWTH * self.rows, _BATCH_ROWS), self._sure)
 
 
-_together: Cache[tuple[str, int, tuple[str, ...]], _Together] = Cache("rows read together", lambda together: 0)
+_batch_sizes: Cache[tuple[str, int, tuple[str, ...]], _BatchSize] = Cache("rows read together", lambda size: 0)
 
 
-def _together_of(handle: ParquetHandle, names: Sequence[str]) -> _Together:
+def _batch_size_of(handle: ParquetHandle, names: Sequence[str]) -> _BatchSize:
     blocks = range(handle.metadata.num_row_groups)
     key = handle.path, handle.source.size(), tuple(names)
-    return _together.of(key, lambda: _Together(_largest_row(handle, names, blocks)))
+    return _batch_sizes.of(key, lambda: _BatchSize(_largest_row(handle, names, blocks)))
 
 
 def _largest_row(handle: ParquetHandle, names: Sequence[str], blocks: Sequence[int]) -> int:
@@ -308,13 +310,15 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(f"file.{_quoted(name)}" for name in names) or "1"
 
 
-def _by_arrow(handle: ParquetHandle, output: _Output, selection: Sequence[BlockRows]) -> Iterator[pa.RecordBatch]:
+def _by_arrow(
+    handle: ParquetHandle, output: _OutputColumns, selection: Sequence[BlockRows]
+) -> Iterator[pa.RecordBatch]:
     file = handle.reader()
     for block, rows in selection:
         start = 0
         with decoding(f"block {block}"):
-            together = _rows_together(handle, file, output.names, block)
-            for batch in file.iter_batches(together, row_groups=[block], columns=output.names, use_threads=False):
+            size = _rows_at_once(handle, file, output.names, block)
+            for batch in file.iter_batches(size, row_groups=[block], columns=output.names, use_threads=False):
                 end = start + batch.num_rows
                 taken = batch if rows is None else _taken(batch, _between(rows, start, end))
                 if taken.num_rows:
@@ -322,14 +326,14 @@ def _by_arrow(handle: ParquetHandle, output: _Output, selection: Sequence[BlockR
                 start = end
 
 
-def _rows_together(handle: ParquetHandle, file: pq.ParquetFile, names: list[str], block: int) -> int:
+def _rows_at_once(handle: ParquetHandle, file: pq.ParquetFile, names: list[str], block: int) -> int:
     """Return how many rows of a block to decode together.
 
     If values may be large, the first rows of the block decide.
     """
     largest, rows = _largest_row(handle, names, [block]), handle.metadata.row_group(block).num_rows
-    together = _Together(largest)
-    if together.rows >= min(rows, _BATCH_ROWS):
+    size = _BatchSize(largest)
+    if size.rows >= min(rows, _BATCH_ROWS):
         return _BATCH_ROWS
     [first] = itertools.islice(file.iter_batches(_FIRST_ROWS, row_groups=[block], columns=names, use_threads=False), 1)
     width = max(first.nbytes // first.num_rows, largest // rows)

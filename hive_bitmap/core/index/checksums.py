@@ -100,10 +100,10 @@ def chunks_of(source: pa.NativeFile, metadata: pq.FileMetaData, sums: Sequence[i
     """
     if sums is None:
         return source
-    return pa.PythonFile(_Checked(source, dict(zip(_chunks(metadata), sums[1:], strict=True))), mode="r")
+    return pa.PythonFile(_CheckedFile(source, dict(zip(_chunks(metadata), sums[1:], strict=True))), mode="r")
 
 
-class _Checked:
+class _CheckedFile:
     """A Python file object whose reads are checked.
 
     They must cover whole ranges; `sums` holds the checksum of each (start, size).

@@ -127,7 +127,7 @@ class Grammar:
         return values
 
 
-class _Text:
+class _TextTokens:
     """The tokens of a whole text."""
 
     def __init__(self, text: str) -> None:
@@ -153,7 +153,7 @@ class _Text:
         return InvalidPredicate.at(self._text, offset, reason)
 
 
-class _Spark(Grammar):
+class _SparkGrammar(Grammar):
     """Spark's dialect, without what its settings may change.
 
     These are quotes in strings, and strings in double quotes.
@@ -222,7 +222,7 @@ def parse(text: str, columns: Sequence[Column]) -> list[str]:
     ['`p` = 1', '(`P` IN (2, 3) AND NOT `p` IS NULL)']
     """
     require_characters(text)
-    grammar = _Spark(_Text(text), most_depth=MOST_STORED_DEPTH)
+    grammar = _SparkGrammar(_TextTokens(text), most_depth=MOST_STORED_DEPTH)
     parts = grammar.conditions()
     grammar.require_end()
     known_columns = {column.name.lower() for column in columns}

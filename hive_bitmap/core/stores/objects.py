@@ -174,7 +174,7 @@ class Objects:
                 speed.note(path, time.monotonic() - started, len(content))
             requests.count_bytes(len(content))
             return content, status
-        except _Beyond:
+        except _BeyondEnd:
             return self._end(path, self.status(path))
 
     def _range(self, path: str, start: int, size: int, etag: str) -> bytes:
@@ -186,7 +186,7 @@ class Objects:
         try:
             with self._request(requests.READ, path), speed.noted(path, size):
                 content: bytes = obstore.get(self._client, _key(path), options=options).bytes().to_bytes()
-        except _Beyond:
+        except _BeyondEnd:
             content = b""
         requests.count_bytes(len(content))
         if len(content) != size:  # the client itself reports a response that was cut off
@@ -218,11 +218,11 @@ class Objects:
             raise FileChanged(f"{path} was replaced while it was read: run the query again") from error
         except (BaseError, OSError, ValueError) as error:
             if kind == requests.READ and any(part in str(error) for part in _BEYOND):
-                raise _Beyond from error
+                raise _BeyondEnd from error
             raise failed(f"the store of {path} fails", error, self._advice) from error
 
 
-class _Beyond(Exception):
+class _BeyondEnd(Exception):
     """The requested range is beyond the end of the object.
 
     The object is empty or has become shorter.

@@ -137,7 +137,7 @@ Source = Callable[[], Options]
 
 
 @dataclass
-class _Latest:
+class _LatestSource:
     """The latest source of options of this process.
 
     It is for threads without their own source. `needed` says whether options were ever needed.
@@ -147,7 +147,7 @@ class _Latest:
     needed: bool = False
 
 
-_latest = _Latest(Options)
+_latest = _LatestSource(Options)
 _source: ContextVar[Source | None] = ContextVar("hive_bitmap_stores", default=None)
 
 

@@ -42,7 +42,7 @@ def test_the_selected_rows_come_once_in_order(
     selection: list[BlockRows] = [
         (block, None if block in whole else np.array(sorted(rows), np.int64)) for block, rows in enumerate(chosen)
     ]
-    parquet_rows._together.clear()
+    parquet_rows._batch_sizes.clear()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parquet_rows, "_FIRST_ROWS", first)
         patch.setattr(parquet_rows, "_GROWTH", growth)
@@ -60,7 +60,7 @@ def test_the_selected_rows_come_once_in_order(
 def test_large_values_come_in_small_batches(tmp_path: Path, rows: np.ndarray | None) -> None:
     """Texts of a megabyte of which a dictionary has five."""
     path = file_of(tmp_path, [str(number % 5) * (1 << 20) for number in range(BLOCK)])
-    parquet_rows._together.clear()
+    parquet_rows._batch_sizes.clear()
     batches = list(read_rows(path, COLUMNS[:2], [(0, rows)]))
     assert sum(batch.num_rows for batch in batches) == (BLOCK if rows is None else len(rows))
     assert max(batch.nbytes for batch in batches) <= 65 << 20
@@ -115,7 +115,7 @@ def test_what_one_query_cannot_read_is_read_one_by_one(tmp_path: Path) -> None:
     assert read_together([(path, three), (f"file:{other}", three)], COLUMNS) is None
     large = tmp_path / "large.parquet"
     pq.write_table(pa.table({"number": range(BLOCK), "text": ["x" * (1 << 20)] * BLOCK}), large)
-    parquet_rows._together.clear()
+    parquet_rows._batch_sizes.clear()
     [_] = read_rows(f"file:{large}", COLUMNS, [(0, np.arange(60))])  # which tells how large rows are
     many: list[BlockRows] = [(0, np.arange(50))]
     assert read_together([(f"file:{large}", many), (path, three)], COLUMNS) is None
