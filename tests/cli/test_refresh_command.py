@@ -85,7 +85,7 @@ def test_again_and_again(two_tables: str, spark: SparkSession, run: Run, monkeyp
     [
         (["a", "--all"], "and not two of them"),
         (["--all", "--database", "d"], "and not two of them"),
-        (["--every", "soon"], "'soon' is no length of time: it is a number and a unit, such as 30 seconds or 5m"),
+        (["--every", "soon"], "'soon' is not a length of time: write a number and a unit, such as 30 seconds or 5m"),
     ],
 )
 def test_wrong_usage(run: Run, arguments: list[str], message: str) -> None:

@@ -1,14 +1,14 @@
-"""The ends of Parquet and ORC files as bytes: whether a file is encrypted, and in which version ORC was written.
+"""Check the ends of Parquet and ORC files, as bytes.
 
-Arrow does not show that a file is encrypted. Of an encrypted column of ORC, it reads the masked values that stand
-beside it. Some calls about one of Parquet end the process: an exception of C++ escapes. So the bytes are read here,
-before anything else opens the file.
+The checks find encryption and unknown versions of ORC. Arrow does not show that a file is encrypted. For an encrypted
+column of ORC, it reads the masked values that are stored beside it. For one of Parquet, some calls end the process: an
+exception of C++ escapes. So the bytes are read here, before anything else opens the file.
 
 The structures of Parquet are `FileMetaData` and `ColumnChunk` of
 https://github.com/apache/parquet-format/blob/apache-parquet-format-2.10.0/src/main/thrift/parquet.thrift, in Thrift's
 compact protocol, https://github.com/apache/thrift/blob/v0.20.0/doc/specs/thrift-compact-protocol.md. Those of ORC are
 `PostScript` and `Footer` of https://github.com/apache/orc-format/blob/v1.0.0/src/main/proto/orc/proto/orc_proto.proto.
-Readers of ORC take the encryption of a file from its footer; what a stripe says of it counts for nothing without that.
+Readers of ORC take the encryption of a file from its footer, and ignore that of a stripe without it.
 """
 
 from __future__ import annotations
@@ -30,14 +30,18 @@ _DAMAGED = "its footer is damaged"
 
 _PARQUET_END = 8  # bytes of the footer's length and the magic, the last ones of a file
 _PARQUET_MAGIC, _ENCRYPTED_MAGIC = b"PAR1", b"PARE"
-# Types of the compact protocol. A boolean field has no bytes beside its type.
+# Types of the compact protocol. A boolean field has no bytes besides its type.
 _BOOLEANS, _VARINTS, _LISTS = (1, 2), (4, 5, 6), (9, 10)
 _BYTE, _DOUBLE, _BINARY, _MAP, _STRUCT, _UUID = 3, 7, 8, 11, 12, 13
 
 
 @dataclass(frozen=True)
 class _Struct:
-    """What is checked of a struct: the structs in lists of it by field, and fields that it must not or must have."""
+    """The checks of a struct.
+
+    `inner` has the structs in its lists, by field; `encrypted` are fields that it must not have, `required` fields that
+    it must have.
+    """
 
     inner: Mapping[int, _Struct] = field(default_factory=dict)
     encrypted: frozenset[int] = frozenset()
@@ -50,20 +54,26 @@ _FILE = _Struct(inner={4: _ROW_GROUP}, encrypted=frozenset((8, 9)))  # encryptio
 
 
 def parquet_footer_length(source: pa.NativeFile) -> int:
-    """Return the number of bytes of the footer; raise Undecodable for an encrypted one and for another format."""
+    """Return the number of bytes of the footer.
+
+    Raises Undecodable for an encrypted footer and for another format.
+    """
     end = source.read_at(_PARQUET_END, max(source.size() - _PARQUET_END, 0))
     if end[-4:] == _ENCRYPTED_MAGIC:
         raise Undecodable(PARQUET_FOOTER_ENCRYPTED)
     if len(end) < _PARQUET_END or end[-4:] != _PARQUET_MAGIC:
         raise Undecodable("it does not end as a Parquet file does")
-    found = int.from_bytes(end[:4], "little")
-    if found > source.size() - _PARQUET_END:
-        raise Undecodable(f"its footer has {found:,} bytes, more than the file")
-    return found
+    length = int.from_bytes(end[:4], "little")
+    if length > source.size() - _PARQUET_END:
+        raise Undecodable(f"its footer has {length:,} bytes, more than the file")
+    return length
 
 
 def require_plain_parquet(source: pa.NativeFile) -> None:
-    """Raise Undecodable unless the footer shows that neither it nor any column is encrypted."""
+    """Require a Parquet file without encryption.
+
+    Raises Undecodable unless the footer shows that neither it nor any column is encrypted.
+    """
     size = parquet_footer_length(source)
     footer = source.read_at(size, source.size() - _PARQUET_END - size)
     try:
@@ -73,7 +83,10 @@ def require_plain_parquet(source: pa.NativeFile) -> None:
 
 
 def _after_struct(data: bytes, at: int, struct: _Struct) -> int:
-    """Return the place behind a struct, which is checked; raise Undecodable."""
+    """Check a struct, and return the place behind it.
+
+    Raises Undecodable.
+    """
     number, present = 0, set()
     while head := data[at]:
         number, at = _field(data, at, number)
@@ -88,7 +101,10 @@ def _after_struct(data: bytes, at: int, struct: _Struct) -> int:
 
 
 def _after_structs(data: bytes, at: int, kind: int, struct: _Struct) -> int:
-    """Return the place behind a list of such structs; raise Undecodable for another value."""
+    """Check a list of such structs, and return the place behind it.
+
+    Raises Undecodable for another value.
+    """
     count, inner, at = _list_head(data, at) if kind in _LISTS else (1, 0, at)
     if count and inner != _STRUCT:
         raise Undecodable(_DAMAGED)
@@ -98,7 +114,10 @@ def _after_structs(data: bytes, at: int, kind: int, struct: _Struct) -> int:
 
 
 def _field(data: bytes, at: int, before: int) -> tuple[int, int]:
-    """Return the id of the field whose head is at this place, and the place behind that; `before` is the last id."""
+    """Return the id of a field, and the place behind its head.
+
+    The head is at `at`, and `before` is the last id.
+    """
     if near := data[at] >> 4:
         return before + near, at + 1
     zigzag, at = unsigned(data, at + 1)
@@ -106,7 +125,10 @@ def _field(data: bytes, at: int, before: int) -> tuple[int, int]:
 
 
 def _after(data: bytes, at: int, kind: int) -> int:
-    """Return the place behind a value of this type."""
+    """Return the place behind a value of this type.
+
+    Raises Undecodable for an unknown type.
+    """
     if kind in _BOOLEANS:
         return at
     if kind in _VARINTS:
@@ -135,7 +157,10 @@ def _after(data: bytes, at: int, kind: int) -> int:
 
 
 def _after_all(data: bytes, at: int, count: int, first: int, second: int, *, both: bool = False) -> int:
-    """Return the place behind so many values of a list, or pairs of a map, in which a boolean takes a byte."""
+    """Return the place behind the values of a list or map.
+
+    There are `count` values of a list, or pairs of a map, in which a boolean takes a byte.
+    """
     for _ in range(count):
         for kind in (first, second) if both else (first,):
             at = at + 1 if kind in _BOOLEANS else _after(data, at, kind)
@@ -145,7 +170,10 @@ def _after_all(data: bytes, at: int, count: int, first: int, second: int, *, bot
 
 
 def _list_head(data: bytes, at: int) -> tuple[int, int, int]:
-    """Return the count and the type of the elements of a list, and the place of the first."""
+    """Return the count, the type and the place of a list's elements.
+
+    The place is that of the first element.
+    """
     head = data[at]
     at += 1
     count = head >> 4
@@ -155,15 +183,15 @@ def _list_head(data: bytes, at: int) -> tuple[int, int, int]:
 
 
 _ORC_MAGIC = b"ORC"
-_KNOWN_VERSIONS = ((), (0, 11), (0, 12))  # of others Arrow's C++ prints a warning each time that it opens the file
+_KNOWN_VERSIONS = ((), (0, 11), (0, 12))  # for others Arrow's C++ prints a warning each time it opens the file
 # Fields of PostScript, Footer and StripeInformation.
 _FOOTER_LENGTH, _COMPRESSION, _VERSION, _MAGIC_FIELD = 1, 2, 4, 8000
 _STRIPES, _TYPES, _STATISTICS, _ENCRYPTION = 3, 4, 7, 10
 _KIND = 1  # of Type
 _ENCRYPT_STRIPE, _STRIPE_KEYS = 6, 7
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5  # wire types of protobuf
-# The field of ColumnStatistics for each kind of type. C++ takes whichever field is there, and ends the process where it
-# is another type's.
+# The field of ColumnStatistics for each kind of type. C++ reads any field that is set, and ends the process if it is
+# that of another type.
 _STATISTICS_OF_KIND = {
     **dict.fromkeys((1, 2, 3, 4), 2),  # BYTE, SHORT, INT, LONG: IntegerStatistics
     **dict.fromkeys((5, 6), 3),  # FLOAT, DOUBLE: DoubleStatistics
@@ -176,12 +204,12 @@ _STATISTICS_OF_KIND = {
     **dict.fromkeys((10, 11), 12),  # LIST, MAP: CollectionStatistics
 }
 _TYPED_STATISTICS = frozenset(_STATISTICS_OF_KIND.values())
-MOST_FOOTER_BYTES = 16 << 20  # of an ORC file, decompressed
+MOST_FOOTER_BYTES = 16 << 20  # limit for ORC files, decompressed
 
 
 @dataclass(frozen=True)
 class OrcTail:
-    """What the footer of an ORC file says of its streams.
+    """The parts of an ORC footer that describe streams.
 
     `codec` is the number of their compression, `kinds` has the kind of type of each column, `stripes` the numbers in
     the fields of each StripeInformation.
@@ -204,7 +232,11 @@ def _damaged_if_undecodable() -> Iterator[None]:
 
 
 def require_plain_orc(source: pa.NativeFile) -> OrcTail:
-    """Return the tail of an ORC file; raise Undecodable unless its version is known and its footer plain and sound."""
+    """Return the tail of an ORC file with a plain and sound footer.
+
+    Raises Undecodable unless the file is an ORC file of a known version, its footer shows no encryption, and its
+    statistics are those of the types of its columns.
+    """
     with _damaged_if_undecodable():
         footer, codec = _orc_footer(source)
         return _tail_of(footer, codec)
@@ -226,7 +258,10 @@ def _tail_of(footer: bytes, codec: int) -> OrcTail:
 
 
 def _require_statistics_of(kinds: Sequence[int], statistics: Sequence[int | bytes]) -> None:
-    """Raise Undecodable unless each column has the statistics of its type, or all have none."""
+    """Require that each column has the statistics of its type.
+
+    A footer may also have no statistics at all. Raises Undecodable.
+    """
     if not statistics:
         return
     if len(kinds) != len(statistics):
@@ -249,20 +284,23 @@ def _orc_footer(source: pa.NativeFile) -> tuple[bytes, int]:
     if length >= size:
         raise Undecodable("it does not end as an ORC file does")
     postscript = list(_proto_fields(source.read_at(length, size - 1 - length)))
-    said = dict(postscript)
-    if said.get(_MAGIC_FIELD, _ORC_MAGIC) != _ORC_MAGIC:
+    fields = dict(postscript)
+    if fields.get(_MAGIC_FIELD, _ORC_MAGIC) != _ORC_MAGIC:
         raise Undecodable("it does not end as an ORC file does")
     version = tuple(number for field, value in postscript if field == _VERSION for number in _numbers(value))
     if version not in _KNOWN_VERSIONS:
         raise Undecodable(f"it has version {'.'.join(map(str, version))} of the ORC format, which Arrow does not know")
-    stored, codec = said.get(_FOOTER_LENGTH, 0), said.get(_COMPRESSION, 0)
+    stored, codec = fields.get(_FOOTER_LENGTH, 0), fields.get(_COMPRESSION, 0)
     if isinstance(stored, bytes) or isinstance(codec, bytes) or stored > size - 1 - length:
         raise Undecodable(_DAMAGED)
     return _decompressed(source.read_at(stored, size - 1 - length - stored), codec), codec
 
 
 def _proto_fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Yield the number and the value of each field of a message; raise Undecodable for a damaged one."""
+    """Yield the number and the value of each field of a message.
+
+    Raises Undecodable for a damaged message.
+    """
     at = 0
     while at < len(data):
         key, at = unsigned(data, at)
@@ -294,36 +332,40 @@ def _numbers(value: int | bytes) -> Iterator[int]:
 
 
 def _decompressed(data: bytes, codec: int) -> bytes:
-    """Return the bytes of a stream of ORC, whose chunks have a header of three bytes: their length and a flag.
+    """Return the bytes of a stream of ORC.
 
-    Raise Undecodable if they are more than MOST_FOOTER_BYTES, so that no small file fills the memory.
+    Its chunks have a header of three bytes: their length and a flag. Raises Undecodable if they are more than
+    MOST_FOOTER_BYTES, so that no small file fills the memory.
     """
     if codec == 0:
         return data
     if codec not in _CODECS:
-        raise Undecodable(f"its footer is compressed by codec {codec} of ORC, which is not read here")
-    found, at, left = [], 0, MOST_FOOTER_BYTES
+        raise Undecodable(f"its footer is compressed by codec {codec} of ORC, which is not supported")
+    chunks, at, remaining = [], 0, MOST_FOOTER_BYTES
     while at < len(data):
         head = int.from_bytes(data[at : at + 3], "little")
         at += 3
         chunk = data[at : at + (head >> 1)]
         if len(chunk) < head >> 1:
             raise Undecodable(_DAMAGED)
-        found.append(chunk if head & 1 else _CODECS[codec](chunk, left + 1))
-        left -= len(found[-1])
-        if left < 0:
+        chunks.append(chunk if head & 1 else _CODECS[codec](chunk, remaining + 1))
+        remaining -= len(chunks[-1])
+        if remaining < 0:
             raise Undecodable(f"its footer takes more than {MOST_FOOTER_BYTES:,} bytes, which only Spark reads")
         at += head >> 1
-    return b"".join(found)
+    return b"".join(chunks)
 
 
 def _deflated(chunk: bytes, most: int) -> bytes:
-    """Return what a chunk was, but at most `most` bytes of it, as the other codecs do."""
+    """Return the decompressed chunk, but at most `most` bytes.
+
+    The other codecs have the same limit.
+    """
     inflating = zlib.decompressobj(wbits=-15)
-    found = inflating.decompress(chunk, most)
-    if len(found) < most and not inflating.eof:
+    content = inflating.decompress(chunk, most)
+    if len(content) < most and not inflating.eof:
         raise Undecodable(_DAMAGED)
-    return found
+    return content
 
 
 def _snappy(chunk: bytes, most: int) -> bytes:
@@ -332,37 +374,43 @@ def _snappy(chunk: bytes, most: int) -> bytes:
         raise Undecodable(_DAMAGED)
     if size > most:
         return bytes(most)
-    found: bytes = pa.decompress(chunk, size, codec="snappy", asbytes=True)
-    return found
+    content: bytes = pa.decompress(chunk, size, codec="snappy", asbytes=True)
+    return content
 
 
 def _zstd(chunk: bytes, most: int) -> bytes:
     with pa.CompressedInputStream(pa.BufferReader(chunk), "zstd") as stream:
-        found: bytes = stream.read(most)
-    return found
+        content: bytes = stream.read(most)
+    return content
 
 
 def _lz4(chunk: bytes, most: int) -> bytes:
-    """Return a block of LZ4: https://github.com/lz4/lz4/blob/v1.9.4/doc/lz4_Block_format.md."""
-    found, at = bytearray(), 0
+    """Decompress a block of LZ4.
+
+    The format: https://github.com/lz4/lz4/blob/v1.9.4/doc/lz4_Block_format.md.
+    """
+    content, at = bytearray(), 0
     while True:
         token = chunk[at]
         literals, at = _lz4_length(chunk, at + 1, token >> 4)
-        found += chunk[at : at + literals]
+        content += chunk[at : at + literals]
         at += literals
-        if at >= len(chunk) or len(found) > most:
-            return bytes(found[:most])
-        start = len(found) - int.from_bytes(chunk[at : at + 2], "little")
+        if at >= len(chunk) or len(content) > most:
+            return bytes(content[:most])
+        start = len(content) - int.from_bytes(chunk[at : at + 2], "little")
         match, at = _lz4_length(chunk, at + 2, token & 15)
-        if not 0 <= start < len(found):
+        if not 0 <= start < len(content):
             raise Undecodable(_DAMAGED)
         match = min(match, most)
-        for place in range(start, start + match + 4):  # it may overlap what it adds
-            found.append(found[place])
+        for place in range(start, start + match + 4):  # the match may overlap the bytes that it adds
+            content.append(content[place])
 
 
 def _lz4_length(chunk: bytes, at: int, length: int) -> tuple[int, int]:
-    """Return a length, whose first four bits are `length`, and the place behind its bytes."""
+    """Return a length, and the place behind its bytes.
+
+    `length` is its first four bits.
+    """
     if length < 15:
         return length, at
     while True:

@@ -73,7 +73,7 @@ def require_own(spark: SparkSession, base: Table, definition: Definition) -> Non
     A root that is gone is made again, if a new index may have it.
     """
     root = definition.root
-    anew = f"drop index {definition.name}, and create it anew"
+    anew = f"drop index {definition.name}, and create it again"
     if stores.exists(root):
         mine = metastore_id(spark)
         if not roots.is_marked(definition, mine) and not _has_generations(definition):

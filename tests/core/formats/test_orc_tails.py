@@ -88,7 +88,7 @@ def test_an_encrypted_file_is_not_opened(tmp_path: Path, compression: str, chang
 
 def test_a_stripe_at_a_place_of_more_than_64_bits(tmp_path: Path) -> None:
     path, format = changed(tmp_path, "uncompressed", stripe=Node(1, 0, 2**64 - 1)), FORMATS["orc"]
-    with pytest.raises(Undecodable, match=r"^the footer gives a block a place that no file has$"):
+    with pytest.raises(Undecodable, match=r"^the footer has an impossible position for a block$"):
         format.blocks(format.open_file(path))
 
 

@@ -140,11 +140,11 @@ class TestDefine:
                 InvalidProperty,
                 "index c is COMPACT: its readers expect it to change at a rebuild only; auto_refresh is for BITMAP",
             ),
-            ({"refresh_interval": "0.5s"}, InvalidProperty, "refresh_interval is '0.5s'; it is 1 second at least"),
+            ({"refresh_interval": "0.5s"}, InvalidProperty, "refresh_interval is '0.5s'; it must be at least 1 second"),
             (
                 {"refresh_interval": "soon"},
                 InvalidProperty,
-                "'soon' is no length of time: it is a number and a unit, such as 30 seconds or 5m",
+                "'soon' is not a length of time: write a number and a unit, such as 30 seconds or 5m",
             ),
         ],
     )

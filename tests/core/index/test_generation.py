@@ -152,7 +152,7 @@ class TestStart:
     def test_a_folder_that_is_there_is_not_begun(self, definition: Definition) -> None:
         folder = f"{definition.root}/{OLD}"
         local(folder).mkdir(parents=True)
-        with pytest.raises(FileExistsError, match="was there before it was made, so somebody else may write into it"):
+        with pytest.raises(FileExistsError, match="already existed, so somebody else may write into it"):
             generation.start(folder, None, definition)
         assert os.listdir(local(folder)) == []
 

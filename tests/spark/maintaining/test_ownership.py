@@ -249,7 +249,7 @@ def test_a_damaged_root_marker_that_is_deleted_is_written_anew(memory: SparkSess
     whole = roots.owner(f"file:{marker.parent}")
     marker.write_text("{")
     [shown] = hive_bitmap.show(memory, flat)
-    assert "delete the marker, and the next rebuild writes it anew" in shown.problem
+    assert "delete the marker, and the next rebuild writes it again" in shown.problem
     marker.unlink()
     write(tmp_path / "t", 1, 2)
     hive_bitmap.rebuild(memory, flat)
@@ -366,7 +366,7 @@ class TestLocation:
         hive_bitmap.clean(memory, flat, grace_seconds=0)
         hive_bitmap.drop(memory, flat, "k")
         assert live(memory, other) == theirs and hive_bitmap.show(memory, other)[0].fresh == 2
-        with pytest.raises(Unsupported, match=r"left alone, as its marker .*: drop index k, and create it anew"):
+        with pytest.raises(Unsupported, match=r"left alone, as its marker .*: drop index k, and create it again"):
             hive_bitmap.rebuild(memory, other)
         require_verified(memory, other)
 
@@ -613,7 +613,7 @@ class TestRebuild:
         before = content(tmp_path)
         for place, sentence in said.items():
             self.moved(memory, flat, tmp_path / place)
-            with pytest.raises(Unsupported, match=f"{sentence}.*: drop index k, and create it anew"):
+            with pytest.raises(Unsupported, match=f"{sentence}.*: drop index k, and create it again"):
                 hive_bitmap.rebuild(memory, flat, full=True)
             assert content(tmp_path) == before
 
