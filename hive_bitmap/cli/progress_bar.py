@@ -1,4 +1,7 @@
-"""The progress of a build: files, rows, bytes a second; as a bar where stderr is a terminal, else in the log."""
+"""Show the progress of a build: files, rows, bytes a second.
+
+It is a bar if stderr is a terminal, else lines in the log.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,10 @@ def build_bar(what: str) -> Iterator[Callable[[BuildProgress], None] | None]:
 
 
 def _logged(what: str) -> Callable[[BuildProgress], None]:
-    """Return a function that logs the progress of a build now and then, and its end."""
+    """Return a function that logs the progress of a build.
+
+    It logs at most every SECONDS_BETWEEN_LINES, and the end of the build.
+    """
     speed, before = _speed(), time.monotonic()
 
     def update(done: BuildProgress) -> None:
@@ -56,6 +62,6 @@ def _logged(what: str) -> Callable[[BuildProgress], None]:
 
 
 def _speed() -> Callable[[BuildProgress], str]:
-    """Return a function that tells how many bytes a second a build that begins now has read."""
+    """Return a function that formats the bytes a second read since now."""
     started = time.monotonic()
     return lambda done: f"{size(int(done.bytes / max(time.monotonic() - started, 1e-3)))}/s"

@@ -192,7 +192,7 @@ def test_what_cannot_be_told_is_refused(
         write_offsets(server, name, "k = 11", out)
     write_offsets(server, f"{database[0]}.gzip", "k = 11", out)
     assert cli.main(["offsets", name, "k = 11", out, "--min-split", "5"]) == 2
-    assert "--min-split goes with --hiveserver2 and OUT" in " ".join(capsys.readouterr().err.split())
+    assert "--min-split needs --hiveserver2 and OUT" in " ".join(capsys.readouterr().err.split())
     server.all("SET hive.lazysimple.extended_boolean_literal=true")
     try:
         with pytest.raises(Unsupported, match=r"read otherwise than it was indexed: hive.lazysimple.* is true"):
