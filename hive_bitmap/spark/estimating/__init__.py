@@ -1,6 +1,6 @@
-"""Estimating the size and usefulness of an index before it is built, from a sample of blocks.
+"""Estimate the size and usefulness of an index before a build, from a sample of blocks.
 
-`estimate` is the entry point. Tasks of Spark index the sampled blocks and measure the result.
+`estimate` is the entry point. Spark tasks index the sampled blocks and measure the result.
 """
 
 __all__ = ["estimate", "extrapolate"]

@@ -35,7 +35,7 @@ LONE: dict[str, Any] = {"rare_rows": 0.001, "blocks": 64, "files": 64}
         ({"has_bitmaps": False}, "not worth it: even"),
         # files of one block
         (LONE, "only for counts and groups; look-ups gain little: your files are one block each, and even a rare key"),
-        ({**LONE, "keys": 200_000}, "not worth it: look-ups gain little, for your files are one block each"),
+        ({**LONE, "keys": 200_000}, "not worth it: look-ups gain little, because your files are one block each"),
         ({**LONE, "rare_blocks": 0.2}, "worth it: "),
         ({**LONE, "blocks": 8, "files": 8}, "worth it: "),  # of so large files, rows are read
         ({**LONE, "base_bytes": 10**6, "index_bytes": 10**4}, "worth it: "),  # too small to tell
