@@ -44,7 +44,7 @@ def read() -> Config:
             raise click.UsageError(f"{VARIABLE} names {path}, which is not a file: correct or unset it")
         return Config()
     parser = configparser.ConfigParser(delimiters=("=",), interpolation=None)
-    parser.optionxform = str  # type: ignore[assignment,method-assign]  # type: ignore[assignment,method-assign]  # names of Spark settings have capital letters
+    parser.optionxform = str  # type: ignore[assignment,method-assign]  # names of Spark settings have capital letters
     try:
         parser.read_string(path.read_text(encoding="utf-8"), str(path))
     except (configparser.Error, UnicodeDecodeError) as e:
