@@ -1,6 +1,6 @@
-"""Read values of a classic session's JVM through py4j.
+"""Read values from a classic session's JVM through py4j.
 
-They are transferred as one JSON text, written by the Jackson library of Spark, so that a request needs few calls
+They are transferred as one JSON text, written by Spark's Jackson library, so that a request needs few calls
 however large its result is. All functions but `available` need a session that is `available`.
 """
 
@@ -29,7 +29,7 @@ def available(spark: SparkSession) -> bool:
 
 
 def cloned(spark: SparkSession) -> SparkSession:
-    """Return a new session with the settings of this one, of the same catalog."""
+    """Return a new session with the same settings and the same catalog."""
     from pyspark.sql import SparkSession
 
     return SparkSession(spark.sparkContext, cast(Any, spark)._jsparkSession.cloneSession())
@@ -56,7 +56,10 @@ def text_of(text: Any) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Bridge:
-    """Objects of the JVM that most requests need. They are cached, because reaching one takes a call for each step."""
+    """Objects of the JVM that most requests need.
+
+    They are cached, because reaching one takes a call for each step.
+    """
 
     catalog: Any
     session_catalog: Any
@@ -78,10 +81,10 @@ class Bridge:
 
 def bridge(spark: SparkSession) -> Bridge:
     """Return the objects of a session's JVM."""
-    known = _bridges.get(spark)
-    if known is None:
-        known = _bridges[spark] = _new_bridge(spark)
-    return known
+    cached = _bridges.get(spark)
+    if cached is None:
+        cached = _bridges[spark] = _new_bridge(spark)
+    return cached
 
 
 def _new_bridge(spark: SparkSession) -> Bridge:

@@ -109,7 +109,7 @@ def test_a_folder_that_is_gone_has_no_files(tmp_path: Path) -> None:
     table = replace(BASE, partition_columns=(Column("p", "int"), Column("q", "string")))
     found = state(server(), table, "parquet", ("1", None), f"file:{tmp_path}/gone", [])
     assert (found.name, found.files) == ("p=1/q=NULL", ())
-    with pytest.raises(Unsupported, match="does not exist, at which readers fail"):
+    with pytest.raises(Unsupported, match="is missing; Spark cannot read this table either"):
         state(server(), replace(table, input_format=TEXT, serde=SERDE), "text", (), f"file:{tmp_path}/gone", [])
 
 

@@ -31,7 +31,7 @@ LONE: dict[str, Any] = {"rare_rows": 0.001, "blocks": 64, "files": 64}
         ({"keys": 200_000, "rare_rows": 1e-6, "rare_blocks": 0.01}, "worth it to look up rare keys, not for counts"),
         ({"keys": 200_000, "rare_rows": 0.05}, "not worth it: even a rare key is in 100 %"),
         ({"rare_rows": 0.001, "index_bytes": 94 * 10**6}, "not worth it: the index takes 94 % of"),
-        ({"keys": 1, "rare_rows": None, "rare_blocks": None}, "not known"),
+        ({"keys": 1, "rare_rows": None, "rare_blocks": None}, "unknown: no block"),
         ({"has_bitmaps": False}, "not worth it: even"),
         # files of one block
         (LONE, "only for counts and groups; look-ups gain little: your files are one block each, and even a rare key"),
