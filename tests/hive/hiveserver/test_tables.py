@@ -197,7 +197,7 @@ def test_indexes_are_in_the_order_of_their_names() -> None:
         ({}, (), ""),
         ({"owner": "eve"}, (f"{TRUSTED_OWNERS}=bob, eve",), ""),
         ({"owner": "eve"}, (f"{TRUSTED_ROOTS}=file:/w",), ""),
-        ({"owner": "eve"}, (), "index i is not trusted, for index table db.db__t_i__ belongs to eve and "),
+        ({"owner": "eve"}, (), "index i is not trusted, because index table db.db__t_i__ belongs to eve and "),
         ({"owner": "eve"}, (f"{TRUSTED_OWNERS}=<undefined>",), "index i is not trusted, "),
         ({"owner": "eve"}, (f"{TRUSTED_OWNERS} is undefined",), "index i is not trusted, "),
     ],
