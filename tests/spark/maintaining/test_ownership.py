@@ -335,7 +335,7 @@ class TestLocation:
             f"{tmp_path}/shared/inside",
         ]
         for location in taken:
-            with pytest.raises(AlreadyExists, match=r"is that of index k on .*_b\.parted"):
+            with pytest.raises(AlreadyExists, match=r"belongs to index k on .*_b\.parted"):
                 hive_bitmap.build(memory, flat, ["k"], location=location)
         (tmp_path / "shared" / roots.MARKER).unlink()  # as if made by an early version
         for location in (*taken, str(tmp_path), "/"):
@@ -365,7 +365,7 @@ class TestLocation:
         hive_bitmap.clean(memory, flat, grace_seconds=0)
         hive_bitmap.drop(memory, flat, "k")
         assert live(memory, other) == theirs and hive_bitmap.show(memory, other)[0].fresh == 2
-        with pytest.raises(Unsupported, match=r"left alone, as its marker .*: drop index k, and create it anew"):
+        with pytest.raises(Unsupported, match=r"left alone, as its marker .*: drop index k, and create it again"):
             hive_bitmap.rebuild(memory, other)
         require_verified(memory, other)
 
@@ -602,14 +602,14 @@ class TestRebuild:
         (tmp_path / "payroll" / "year=2024").mkdir(parents=True)
         external_table(memory, "pay", tmp_path / "pay")
         said = {
-            "payroll": "has made folder",
-            "t/in": "is gone, and is not made again",
+            "payroll": "did not make folder",
+            "t/in": "is missing and cannot be made again",
             "pay/in": "of table .*pay: give",
         }
         before = content(tmp_path)
         for place, sentence in said.items():
             self.moved(memory, flat, tmp_path / place)
-            with pytest.raises(Unsupported, match=f"{sentence}.*: drop index k, and create it anew"):
+            with pytest.raises(Unsupported, match=f"{sentence}.*: drop index k, and create it again"):
                 hive_bitmap.rebuild(memory, flat, full=True)
             assert content(tmp_path) == before
 
