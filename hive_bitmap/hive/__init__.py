@@ -1,1 +1,1 @@
-"""What Hive adds, and nothing else needs: queries through a Hive server, and indexes of Hive 2's own kind."""
+"""What only Hive needs: queries through a Hive server, and native indexes of Hive 2."""

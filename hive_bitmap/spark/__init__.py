@@ -1,1 +1,1 @@
-"""The floor that needs Spark: tables in its metastore, builds as its jobs, and its queries answered with an index."""
+"""The part that needs Spark: tables in its metastore, builds as jobs, queries with indexes."""

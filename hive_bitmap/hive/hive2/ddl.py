@@ -23,7 +23,7 @@ PARTITIONS_AT_ONCE = 100  # partitions registered by one statement
 
 @dataclass(frozen=True, kw_only=True)
 class HivePartition:
-    """One exported partition; an unpartitioned table is one with the values ().
+    """One exported partition; an unpartitioned table is one partition with the values ().
 
     `base` is the folder of the base files, `newest_ms` the modification time of the newest of them (milliseconds since
     1970), `folder` the folder of the exported files, `rows` their number of rows.
@@ -38,9 +38,11 @@ class HivePartition:
 
 @dataclass(frozen=True, kw_only=True)
 class HiveIndex:
-    """An exported index: `name` is its name in Hive, `root` the folder that holds the folders of its `partitions`.
+    """An exported index.
 
-    `partition_columns` are those of the base table.
+    `name` is its name in Hive, `root` the folder that holds the folders of its `partitions`. `partition_columns` are
+    those
+    of the base table.
     """
 
     definition: Definition
@@ -65,7 +67,10 @@ class HiveIndex:
 
 
 def statements(index: HiveIndex) -> list[str]:
-    """Return the HiveQL statements that register an exported index; Hive must not have an index of its name."""
+    """Return the HiveQL statements that register an exported index.
+
+    Hive must not have an index of its name.
+    """
     definition = index.definition
     columns = ", ".join(quote(name) for name in definition.column_names)
     stamps = {} if index.partition_columns else {TABLE_STAMP: index.partitions[0].newest_ms}
@@ -84,7 +89,7 @@ def drop(index: HiveIndex) -> str:
 
 
 def script(index: HiveIndex) -> str:
-    """Return the statements as a commented script for beeline or any other Hive client."""
+    """Return the statements as a commented script for beeline or another Hive client."""
     folders = sorted({partition.base for partition in index.partitions})
     head = [
         f"-- Index {index.source}, for Hive 0.8 to 2.3. The base table must be the same there, its files in",
@@ -96,7 +101,7 @@ def script(index: HiveIndex) -> str:
 
 
 def stamp_name(columns: Sequence[Column], values: Sequence[str]) -> str:
-    """Return the name of the parameter that holds the time of a partition: its values as Java prints a map.
+    """Return the name of the parameter with a partition's time: its values as Java prints a map.
 
     >>> stamp_name([Column("p", "string"), Column("q", "int")], ["a b", "1"])
     '{p=a b, q=1}'
@@ -115,19 +120,21 @@ def _idxproperties(stamps: dict[str, int]) -> str:
 
 def _add_partitions(index: HiveIndex) -> list[str]:
     columns = index.partition_columns
-    found = []
+    generated = []
     for start in range(0, len(index.partitions) if columns else 0, PARTITIONS_AT_ONCE):
-        some = index.partitions[start : start + PARTITIONS_AT_ONCE]
+        chunk = index.partitions[start : start + PARTITIONS_AT_ONCE]
         specs = (
             ", ".join(
-                f"{quote(column.name)}={literal(value)}" for column, value in zip(columns, one.values, strict=True)
+                f"{quote(column.name)}={literal(value)}"
+                for column, value in zip(columns, partition.values, strict=True)
             )
-            for one in some
+            for partition in chunk
         )
         places = " ".join(
-            f"PARTITION ({spec}) LOCATION {literal(one.folder)}" for spec, one in zip(specs, some, strict=True)
+            f"PARTITION ({spec}) LOCATION {literal(partition.folder)}"
+            for spec, partition in zip(specs, chunk, strict=True)
         )
-        stamps = {stamp_name(columns, one.values): one.newest_ms for one in some}
-        found.append(f"ALTER TABLE {quote(index.definition.database)}.{quote(index.index_table)} ADD {places}")
-        found.append(f"ALTER INDEX {quote(index.name)} ON {_base(index)} SET{_idxproperties(stamps)}")
-    return found
+        stamps = {stamp_name(columns, partition.values): partition.newest_ms for partition in chunk}
+        generated.append(f"ALTER TABLE {quote(index.definition.database)}.{quote(index.index_table)} ADD {places}")
+        generated.append(f"ALTER INDEX {quote(index.name)} ON {_base(index)} SET{_idxproperties(stamps)}")
+    return generated
