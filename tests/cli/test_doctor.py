@@ -92,7 +92,7 @@ def test_without_a_session_the_rest_is_not_looked_at(run: Run, monkeypatch: pyte
 @pytest.mark.parametrize(
     ("says", "status", "detail"),
     [
-        (None, 0, "and JAVA_HOME={home} holds no bin/java; install Java 17 or newer"),
+        (None, 0, "but JAVA_HOME={home} holds no bin/java; install Java 17 or newer"),
         ('java version "1.8.0_402"', 0, "{home}/bin/java is Java 8; install Java 17 or newer"),
         ('openjdk version "16.0.2"', 0, "{home}/bin/java is Java 16; install Java 17 or newer"),
         ("Unable to locate a Java Runtime.", 1, "-version failed: Unable to locate a Java Runtime.; install Java 17"),

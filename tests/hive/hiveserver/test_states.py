@@ -137,7 +137,7 @@ def test_names_about_which_readers_differ(tmp_path: Path, name: str, folder: boo
         return
     with pytest.raises(Unsupported) as raised:
         stated(shop)
-    assert str(raised.value) == f"readers differ about file:{path}: move it away, for its rows could be missed"
+    assert str(raised.value) == f"not all readers read file:{path}: move it away, or its rows could be missed"
 
 
 def built(tmp_path: Path) -> tuple[Workshop, Manifest]:

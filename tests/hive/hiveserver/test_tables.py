@@ -141,7 +141,7 @@ def test_what_is_not_there(name: str, said: str) -> None:
 def test_a_table_that_is_there_and_cannot_be_described() -> None:
     answers = lake(BASE)
     del answers["DESCRIBE FORMATTED `db`.`t`"]
-    with pytest.raises(ServerError, match=r"^HS2 refuses: .*DESCRIBE FORMATTED `db`.`t`$"):
+    with pytest.raises(ServerError, match=r"^HS2 rejected: .*DESCRIBE FORMATTED `db`.`t`$"):
         describe(hive(answers), "db.t")
 
 
