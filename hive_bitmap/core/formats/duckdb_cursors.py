@@ -1,4 +1,4 @@
-"""Cursors of the DuckDB database of this process, which is closed before the process ends.
+"""Queries of the DuckDB database of this process, which is closed before the process ends.
 
 A Python that ends while another thread is inside DuckDB aborts, or prints what DuckDB has not freed.
 """
@@ -8,10 +8,11 @@ from __future__ import annotations
 import atexit
 import contextlib
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from threading import Condition
 
 import duckdb
+import pyarrow as pa
 
 LONGEST_WAIT = 10.0  # seconds, at the end of the process, for queries at work
 
@@ -48,11 +49,28 @@ class _Gate:
 _gate = _Gate()
 
 
-@contextlib.contextmanager
-def cursor() -> Iterator[duckdb.DuckDBPyConnection]:
-    """Return a cursor of the process's database for the length of the block. Raise duckdb.Error if the process ends."""
-    with _gate.entered(), _database().cursor() as connection:
-        yield connection
+def table(query: str, paths: Sequence[str], wanted: pa.Table | None = None) -> pa.Table:
+    """Return the result of a query, with `paths` for its parameters; `wanted` is a table of that name.
+
+    Raise duckdb.Error, also if the process ends.
+    """
+    with _gate.entered():
+        return _table(query, paths, wanted)
+
+
+def _table(query: str, paths: Sequence[str], wanted: pa.Table | None) -> pa.Table:
+    """Execute a query by a cursor of its own, of which nothing is left when this returns or raises.
+
+    Its destructor, too, leaves Python's lock for a moment, and must not meet the end of the process.
+    """
+    connection = _database().cursor()
+    try:
+        if wanted is not None:
+            connection.register("wanted", wanted)
+        return connection.sql(query, params=list(paths)).to_arrow_table()
+    finally:
+        connection.close()
+        del connection
 
 
 @functools.cache

@@ -220,6 +220,11 @@ def _is_encrypted(stripe: bytes) -> bool:
 
 def _orc_footer(source: pa.NativeFile) -> bytes:
     """Return the footer, decompressed."""
+    return _orc_footer_and_codec(source)[0]
+
+
+def _orc_footer_and_codec(source: pa.NativeFile) -> tuple[bytes, int]:
+    """Return the footer, decompressed, and the number of the codec of the file's streams."""
     size = source.size()
     length = source.read_at(1, size - 1)[0] if size > len(_ORC_MAGIC) else size
     if length >= size:
@@ -234,7 +239,7 @@ def _orc_footer(source: pa.NativeFile) -> bytes:
     stored, codec = said.get(_FOOTER_LENGTH, 0), said.get(_COMPRESSION, 0)
     if isinstance(stored, bytes) or isinstance(codec, bytes) or stored > size - 1 - length:
         raise Undecodable(_DAMAGED)
-    return _decompressed(source.read_at(stored, size - 1 - length - stored), codec)
+    return _decompressed(source.read_at(stored, size - 1 - length - stored), codec), codec
 
 
 def _proto_fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
@@ -350,3 +355,71 @@ def _lz4_length(chunk: bytes, at: int, length: int) -> tuple[int, int]:
 
 
 _CODECS = {1: _deflated, 2: _snappy, 4: _lz4, 5: _zstd}  # by the numbers of CompressionKind; 3 is LZO
+
+
+# Kinds of streams: PRESENT, DATA, LENGTH, DICTIONARY_DATA, SECONDARY; ROW_INDEX, BLOOM_FILTER, BLOOM_FILTER_UTF8.
+_PRESENT, _DATA, _LENGTH, _DICTIONARY, _SECONDARY = 0, 1, 2, 3, 5
+_INDEX_STREAMS = (6, 7, 8)
+_STREAMS_OF_KIND = {  # of types; PRESENT may be there, too
+    **dict.fromkeys((0, 1, 2, 3, 4, 5, 6, 15), (_DATA,)),  # BOOLEAN .. DOUBLE, DATE
+    **dict.fromkeys((7, 16, 17), (_DATA, _LENGTH, _DICTIONARY)),  # STRING, VARCHAR, CHAR
+    8: (_DATA, _LENGTH),  # BINARY
+    **dict.fromkeys((9, 14, 18), (_DATA, _SECONDARY)),  # TIMESTAMP, DECIMAL, TIMESTAMP_INSTANT
+    **dict.fromkeys((10, 11), (_LENGTH,)),  # LIST, MAP
+    12: (),  # STRUCT
+    13: (_DATA,),  # UNION
+}
+_OFFSET, _INDEX_LENGTH, _DATA_LENGTH, _STRIPE_FOOTER_LENGTH = 1, 2, 3, 4  # fields of StripeInformation
+_STREAMS, _ENCODINGS = 1, 2  # of StripeFooter
+_STREAM_KIND, _STREAM_COLUMN, _STREAM_LENGTH = 1, 2, 3  # of Stream
+
+
+def require_sound_stripes(source: pa.NativeFile) -> None:
+    """Raise Undecodable unless each stripe of an ORC file has streams that its columns may have.
+
+    Readers differ in what they make of other streams, and in where they look for those behind them.
+    """
+    try:
+        footer, codec = _orc_footer_and_codec(source)
+        fields = list(_proto_fields(footer))
+        kinds = [_ints(value).get(_KIND, 0) for number, value in fields if number == _TYPES]
+        for stripe, value in enumerate(value for number, value in fields if number == _STRIPES):
+            _require_sound_stripe(source, codec, kinds, stripe, _ints(value))
+    except (IndexError, zlib.error, pa.ArrowException, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:  # of the store
+            raise
+        raise Undecodable(_DAMAGED) from error
+
+
+def _require_sound_stripe(
+    source: pa.NativeFile, codec: int, kinds: Sequence[int], number: int, stripe: Mapping[int, int]
+) -> None:
+    """Raise Undecodable unless the footer of a stripe lists streams that columns of these kinds may have."""
+    wrong = Undecodable(f"the footer of stripe {number} lists streams that its columns cannot have")
+    lengths = stripe.get(_INDEX_LENGTH, 0), stripe.get(_DATA_LENGTH, 0)
+    size, at = stripe.get(_STRIPE_FOOTER_LENGTH, 0), stripe.get(_OFFSET, 0) + sum(lengths)
+    if size > MOST_FOOTER_BYTES or at + size > source.size():
+        raise Undecodable(_DAMAGED)
+    fields = list(_proto_fields(_decompressed(source.read_at(size, at), codec)))
+    if sum(of == _ENCODINGS for of, _ in fields) != len(kinds):
+        raise wrong
+    seen: set[tuple[int, int]] = set()
+    bytes_of = [0, 0]  # of indexes, of data
+    for stream in [_ints(message) for of, message in fields if of == _STREAMS]:
+        kind, column = stream.get(_STREAM_KIND, 0), stream.get(_STREAM_COLUMN, 0)
+        is_index = kind in _INDEX_STREAMS
+        if (kind, column) in seen or column >= len(kinds) or (is_index and bytes_of[1]):
+            raise wrong
+        if not is_index and kind not in (_PRESENT, *_STREAMS_OF_KIND.get(kinds[column], ())):
+            raise wrong
+        seen.add((kind, column))
+        bytes_of[not is_index] += stream.get(_STREAM_LENGTH, 0)
+    if tuple(bytes_of) != lengths:
+        raise wrong
+
+
+def _ints(message: int | bytes) -> dict[int, int]:
+    """Return the last number in each field of a message that is one; raise Undecodable for a damaged message."""
+    if isinstance(message, int):
+        raise Undecodable(_DAMAGED)
+    return {field: value for field, value in _proto_fields(message) if isinstance(value, int)}

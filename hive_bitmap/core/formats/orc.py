@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hive_bitmap.core.formats import file_tails
 from hive_bitmap.core.formats.blocks import Blocks
 from hive_bitmap.core.formats.calendar_checks import GREGORIAN, as_keys, require_from, require_whole_seconds_near_1970
 from hive_bitmap.core.formats.key_values import KeyColumn, Values, arrow_type, converted, decoding, is_simple, nulls
@@ -111,10 +112,12 @@ def _bytes_at_once(handle: OrcHandle, columns: Sequence[KeyColumn]) -> int:
 
 
 def rehearse(handle: OrcHandle, schema: Sequence[KeyColumn]) -> None:
-    """Read in the footer all that later readers of these columns read in it; raise Undecodable.
+    """Read in the footers all that later readers of these columns read in them; raise Undecodable.
 
     A task of a build does so before any other process opens the file.
     """
+    with decoding("the footers of its stripes"):
+        file_tails.require_sound_stripes(handle.source)
     only_spark = spark_only_columns(handle, schema)
     columns = [column for column in schema if column.name not in only_spark]
     _bytes_at_once(handle, columns)

@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hive_bitmap.core import stores
-from hive_bitmap.core.formats.duckdb_cursors import cursor
+from hive_bitmap.core.formats.duckdb_cursors import table
 from hive_bitmap.core.formats.key_values import KeyColumn, arrow_type, converted, decoding, nulls
 from hive_bitmap.core.formats.parquet_file import ParquetHandle, find, open_file
 from hive_bitmap.core.memory_budget import Cache
@@ -253,17 +253,14 @@ def _largest_row(handle: ParquetHandle, names: Sequence[str], blocks: Sequence[i
 def _read_numbers(path: str, names: Sequence[str], numbers: Rows) -> pa.Table:
     if len(numbers) <= FEW_ROWS:
         return _by_numbers([path], names, [numbers])
-    with cursor() as connection:
-        connection.register("wanted", pa.table({_ROW_NUMBER: numbers}))
-        return connection.sql(_SEMI_JOIN.format(columns=_listed(names)), params=[path]).to_arrow_table()
+    return table(_SEMI_JOIN.format(columns=_listed(names)), [path], pa.table({_ROW_NUMBER: numbers}))
 
 
 def _by_numbers(paths: Sequence[str], names: Sequence[str], numbers: Sequence[Rows]) -> pa.Table:
     """Read some rows of each file, whose columns have the same types in all of them."""
     columns = _listed(names)
     parts = [_BY_NUMBERS.format(columns=columns, numbers=", ".join(map(str, some.tolist()))) for some in numbers]
-    with cursor() as connection:
-        return connection.sql(" UNION ALL ".join(parts), params=list(paths)).to_arrow_table()
+    return table(" UNION ALL ".join(parts), paths)
 
 
 def _listed(names: Sequence[str]) -> str:

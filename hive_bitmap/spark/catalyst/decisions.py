@@ -123,11 +123,12 @@ def decide(scan: Scan, table: IndexedTable, ask: Ask) -> Outcome:
     too_small = why_too_small(scan, table.base, table.settings, listed)
     if too_small and not scan.key_sets:
         return _too_small(scan, too_small)
-    found = _condition(scan, table, listed, ask)
+    filters = worthwhile_runtime_filters(scan, table.base, table.indexes, table.settings, listed)
+    found = _condition(scan, table, filters, ask)
     if isinstance(found.predicate, Constant) and found.predicate.value is not True:
         return Empty(report=_report_of_nothing(scan))
     listing = None if listed is None else ask.listing(listed)
-    case = _Case(scan=scan, table=table, ask=ask, condition=found, listing=listing)
+    case = _Case(scan=scan, table=table, ask=ask, condition=found, listing=listing, is_filtered=bool(filters))
     unanswered, snapshot = Unanswered(), None
     if scan.unanswered is not None:
         unanswered = case.unanswered(scan.unanswered, Reason.NOT_COUNTED)
@@ -143,13 +144,17 @@ def decide(scan: Scan, table: IndexedTable, ask: Ask) -> Outcome:
 
 @dataclass(frozen=True, kw_only=True)
 class _Case:
-    """A scan of a table that has indexes, its condition, and its files (None if Spark does not tell them)."""
+    """A scan of a table that has indexes, its condition, and its files (None if Spark does not tell them).
+
+    `is_filtered` tells that the small sides of joins were run, whose keys may be other ones next time.
+    """
 
     scan: Scan
     table: IndexedTable
     ask: Ask
     condition: Condition
     listing: ScanListing | None
+    is_filtered: bool
 
     @cached_property
     def resolved(self) -> ResolvedTable:
@@ -264,7 +269,7 @@ class _Case:
     def _lasting(self, plan: Plan, code: Reason) -> Lasting:
         """How long the scan would be left alone: not for long, where files are unindexed that may be indexed soon."""
         is_known = not plan.looked_up or not any(plan.files["scanned"].to_pylist())
-        lasts = code in LASTING and is_known and self._is_by_cost and not self.scan.runtime_filters
+        lasts = code in LASTING and is_known and self._is_by_cost and not self.is_filtered
         if code != Reason.LIMIT:
             lasts = lasts and self.resolved.split_bytes is not None  # another query may see no order
         return Lasting.FOR_CONDITION if lasts else Lasting.NO
@@ -336,10 +341,10 @@ def _too_small(scan: Scan, why: str) -> LeaveAlone:
     return LeaveAlone(report=Report.of(scan, LEFT_ALONE, Reason.TOO_SMALL, why), lasting=Lasting.FOR_TABLE)
 
 
-def _condition(scan: Scan, table: IndexedTable, listed: ListingSummary | None, ask: Ask) -> Condition:
-    """Return the condition on the scan AND the runtime filters that are worth their job, which is run here."""
+def _condition(scan: Scan, table: IndexedTable, filters: Sequence[int], ask: Ask) -> Condition:
+    """Return the condition on the scan AND runtime filters, given by number, whose small sides are run here."""
     tree = scan.tree
-    for number in worthwhile_runtime_filters(scan, table.base, table.indexes, table.settings, listed):
+    for number in filters:
         keys = ask.small_side(number)
         tree = tree if keys is None else ["and", tree, keys]
     return condition(tree, (*table.base.columns, *table.base.partition_columns))

@@ -12,15 +12,14 @@ import pyarrow.parquet as pq
 PROGRAM = """
 import sys, threading
 import duckdb
-from hive_bitmap.core.formats.duckdb_cursors import cursor
+from hive_bitmap.core.formats.duckdb_cursors import table
 
 begun = threading.Semaphore(0)
 
 def read():
     while True:
         try:
-            with cursor() as connection:
-                connection.sql("SELECT * FROM read_parquet(?)", params=[sys.argv[1]]).to_arrow_table()
+            table("SELECT * FROM read_parquet(?)", [sys.argv[1]])
         except duckdb.Error as e:
             assert str(e) == "this process is ending", e
             return

@@ -14,10 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hive_bitmap.core.formats import FORMATS
-from hive_bitmap.core.formats.file_tails import MOST_FOOTER_BYTES, ORC_ENCRYPTED, require_plain_orc
+from hive_bitmap.core.formats.file_tails import (
+    MOST_FOOTER_BYTES,
+    ORC_ENCRYPTED,
+    require_plain_orc,
+    require_sound_stripes,
+)
 from hive_bitmap.core.formats.key_values import KeyColumn
 from hive_bitmap.errors import Undecodable
-from tests.campaigns.footers import ORC_FOOTER, ORC_POSTSCRIPT, Node, protobuf, protobuf_bytes
+from tests.campaigns.footers import ORC_FOOTER, ORC_POSTSCRIPT, ORC_STRIPE, Node, protobuf, protobuf_bytes
 
 TABLE = pa.table({"k": pa.array(range(20), pa.int32()), "s": [f"s{n % 3}" for n in range(20)]})
 COLUMNS = [KeyColumn("k", "int"), KeyColumn("s", "string")]
@@ -129,6 +134,55 @@ def test_statistics_of_all_types_are_those_that_writers_write(tmp_path: Path) ->
         require_plain_orc(source)
 
 
+def with_stream(tmp_path: Path, kind: int, column: int, /, **said: int) -> pa.BufferReader:
+    """Return a file in whose only stripe the footer says something else of a stream."""
+    orc.write_table(TABLE, tmp_path / "a.orc", compression="uncompressed")
+    data = (tmp_path / "a.orc").read_bytes()
+    postscript = {node.number: node.value for node in protobuf(data[-1 - data[-1] : -1], ORC_POSTSCRIPT).children}
+    end = len(data) - 1 - data[-1]
+    footer = protobuf(data[end - postscript[1] : end], ORC_FOOTER)
+    [stripe] = [node for node in footer.children if node.number == 3]
+    place = {node.number: node.value for node in stripe.children}
+    start = place[1] + place[2] + place[3]
+    root = protobuf(data[start : start + place[4]], ORC_STRIPE)
+    [stream] = [
+        node.children
+        for node in root.children
+        if node.number == 1 and [field.value for field in node.children[:2]] == [kind, column]
+    ]
+    for field, name in zip(stream, ("kind", "column", "length"), strict=True):
+        field.value = said.get(name, field.value)
+    content = protobuf_bytes(root)
+    assert len(content) == place[4]
+    return pa.BufferReader(data[:start] + content + data[start + place[4] :])
+
+
+@pytest.mark.parametrize(
+    ("stream", "said"),
+    [
+        ((1, 1), {"kind": 14}),  # which does not exist
+        ((6, 1), {"kind": 14}),
+        ((6, 1), {"kind": 0}),  # data among indexes
+        ((1, 1), {"kind": 6}),
+        ((1, 1), {"column": 0}),  # a struct has no data
+        ((1, 1), {"column": 7}),  # which does not exist
+        ((1, 1), {"kind": 5}),  # a part that an int has not
+        ((2, 2), {"kind": 1}),  # twice
+        ((2, 2), {"kind": 5}),
+        ((1, 1), {"length": 1}),
+        ((6, 2), {"length": 1}),
+    ],
+)
+def test_streams_that_columns_cannot_have_are_not_read(
+    tmp_path: Path, stream: tuple[int, int], said: dict[str, int]
+) -> None:
+    """Arrow and Spark differ in what they make of them, and in where they look for the streams behind them."""
+    require_sound_stripes(with_stream(tmp_path, *stream))
+    with pytest.raises(Undecodable) as raised:
+        require_sound_stripes(with_stream(tmp_path, *stream, **said))
+    assert str(raised.value) == "the footer of stripe 0 lists streams that its columns cannot have"
+
+
 def _zstd(data: bytes) -> bytes:
     with pa.BufferOutputStream() as sink:
         with pa.CompressedOutputStream(sink, "zstd") as stream:
@@ -178,6 +232,7 @@ def test_plain_files_are_plain(tmp_path: Path, compression: str, names: list[str
     orc.write_table(table, tmp_path / "a", compression=compression, file_version=version)
     with pa.OSFile(str(tmp_path / "a")) as source:
         require_plain_orc(source)
+        require_sound_stripes(source)
 
 
 @pytest.mark.parametrize(

@@ -94,3 +94,32 @@ def test_explain_tells_what_python_says_now(spark: SparkSession, table: str, que
         assert [asks(spark, questions) for _ in range(2)] == [True, False]
         [relation] = hive_bitmap.explain(frame(spark, HALF)).relations
         assert (relation.reason, relation.action) == ("not_selective", "left alone")
+
+
+@pytest.mark.parametrize("partitioned", [False, True])
+def test_a_table_that_is_too_small_is_asked_about_once(
+    spark: SparkSession, database: str, questions: list[Any], partitioned: bool
+) -> None:
+    by = "PARTITIONED BY (p)" if partitioned else ""
+    spark.sql(f"CREATE TABLE t USING parquet {by} AS SELECT id AS k, id % 3 AS p FROM range(0, 200000, 1, 1)")
+    hive_bitmap.build(spark, "t", ["k"])
+    query = "SELECT k, count(*) FROM t GROUP BY k"
+    with indexed(spark):
+        assert [asks(spark, questions, query) for _ in range(3)] == [True, False, False]
+        [relation] = hive_bitmap.explain(frame(spark, query)).relations
+        assert relation.reason == "too_small"
+        spark.sql("INSERT INTO t VALUES (7, 1)")
+        assert asks(spark, questions, query)
+    require_alike(spark, query)
+
+
+def test_a_join_whose_small_side_is_not_worth_a_job_is_asked_about_once(
+    spark: SparkSession, table: str, questions: list[Any]
+) -> None:
+    spark.sql("CREATE TABLE small USING parquet AS SELECT sha2(string(id), 512) AS note, id AS n FROM range(30)")
+    join = "SELECT count(*) FROM t JOIN small ON t.note = small.note WHERE small.n < 9"
+    other = "SELECT count(*) FROM t JOIN small ON t.k = small.n WHERE small.n < 9"
+    with indexed(spark):
+        assert [asks(spark, questions, join) for _ in range(3)] == [True, False, False]
+        assert asks(spark, questions, other), "filtered by another column"
+    require_alike(spark, join)

@@ -29,16 +29,17 @@ public final class LeftAlone {
     private LeftAlone() {}
 
     /** All that the decision depends on, by name or as a hash; two scans of one hash are left alone, which is never wrong. */
-    private record Key(List<String> columns, int aggregate, int condition, Integer limit, String settings) {
+    private record Key(List<String> columns, int aggregate, int condition, Integer limit, List<String> filtered, String settings) {
         static Key underAnyCondition(Scan scan) {
             return new Key(
                     scan.columns.stream().map(Attribute::name).toList(),
                     scan.aggregate == null ? 0 : scan.aggregate.canonicalized().hashCode(), ANY_CONDITION, null,
-                    PythonRequest.settingsVersion());
+                    List.of(), PythonRequest.settingsVersion());
         }
 
         Key underThatOf(Scan scan) {
-            return new Key(columns, aggregate, textOf(scan).hashCode(), scan.limit, settings);
+            List<String> filtered = scan.runtimeFilters.stream().map(filter -> filter.column().name()).toList();
+            return new Key(columns, aggregate, textOf(scan).hashCode(), scan.limit, filtered, settings);
         }
     }
 
@@ -62,8 +63,7 @@ public final class LeftAlone {
         if (known == null) return null;
         Key any = Key.underAnyCondition(scan);
         String reason = scan.isListedBySpark() ? reason(scan, known.get(any), true) : null;
-        if (reason != null || !scan.runtimeFilters.isEmpty()) return reason;
-        return reason(scan, known.get(any.underThatOf(scan)), false);
+        return reason != null ? reason : reason(scan, known.get(any.underThatOf(scan)), false);
     }
 
     private static String reason(Scan scan, Known found, boolean anyCondition) {
@@ -73,18 +73,16 @@ public final class LeftAlone {
 
     /**
      * Adds a scan that was left alone, under any condition or under its own; {@code indexes} is the version of the indexes when
-     * Python was asked. Nothing is added for any condition if Spark has not listed the files: they would have to be listed to
-     * look them up here.
+     * Python was asked. It is added under its own if Spark has not listed the files: those of its partitions are known then.
      */
     static void add(Scan scan, String reason, boolean anyCondition, long indexes) {
-        boolean isListed = scan.isListedBySpark() || !anyCondition && (scan.isListed() || scan.iceberg() != null);
-        if (!isListed || !anyCondition && !scan.runtimeFilters.isEmpty()) return;
+        if (!scan.isListedBySpark() && !scan.isListed() && scan.iceberg() == null) return;
         if (TABLES.size() >= MAX_TABLES) TABLES.clear();
         Map<Key, Known> known = TABLES.computeIfAbsent(scan.table.qualifiedName(), name -> new ConcurrentHashMap<>());
         if (known.size() >= MAX_SCANS_OF_TABLE) known.clear();
         String listing = scan.versionOfFiles();
         Key any = Key.underAnyCondition(scan);
         Known now = new Known(reason, listing, System.nanoTime() + TTL_NANOSECONDS, indexes);
-        known.put(anyCondition ? any : any.underThatOf(scan), now);
+        known.put(anyCondition && scan.isListedBySpark() ? any : any.underThatOf(scan), now);
     }
 }
