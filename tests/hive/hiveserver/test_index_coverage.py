@@ -137,7 +137,7 @@ def test_a_generation_that_is_not_whole(place: Place) -> None:
 
 def test_folders_about_which_readers_differ(place: Place) -> None:
     (place.shop.folder / "base" / "deeper").mkdir()
-    with pytest.raises(Unsupported, match=r"^not all readers read file:.*/base/deeper: "):
+    with pytest.raises(Unsupported, match=r"^readers differ about file:.*/base/deeper: "):
         place.shown()
 
 

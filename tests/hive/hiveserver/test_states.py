@@ -109,7 +109,7 @@ def test_a_folder_that_is_gone_has_no_files(tmp_path: Path) -> None:
     table = replace(BASE, partition_columns=(Column("p", "int"), Column("q", "string")))
     found = state(server(), table, "parquet", ("1", None), f"file:{tmp_path}/gone", [])
     assert (found.name, found.files) == ("p=1/q=NULL", ())
-    with pytest.raises(Unsupported, match="is missing; Spark cannot read this table either"):
+    with pytest.raises(Unsupported, match="does not exist, at which readers fail"):
         state(server(), replace(table, input_format=TEXT, serde=SERDE), "text", (), f"file:{tmp_path}/gone", [])
 
 
@@ -137,7 +137,7 @@ def test_names_about_which_readers_differ(tmp_path: Path, name: str, folder: boo
         return
     with pytest.raises(Unsupported) as raised:
         stated(shop)
-    assert str(raised.value) == f"not all readers read file:{path}: move it away, or its rows could be missed"
+    assert str(raised.value) == f"readers differ about file:{path}: move it away, for its rows could be missed"
 
 
 def built(tmp_path: Path) -> tuple[Workshop, Manifest]:
