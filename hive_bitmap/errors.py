@@ -22,7 +22,10 @@ def nearest(name: str, names: Iterable[str]) -> str:
 
 
 def suggestion(name: str, names: Iterable[str]) -> str:
-    """Return a "did you mean" question for an unknown name; "" if no name is similar."""
+    """Return a "did you mean" question for an unknown name.
+
+    Return "" if no name is similar.
+    """
     similar = nearest(name, names)
     return f"; did you mean {similar!r}?" if similar else ""
 
@@ -39,7 +42,10 @@ class HiveBitmapError(Exception):
 
 
 class NotFound(HiveBitmapError):
-    """A missing table, column, partition, index or file; the message lists the existing ones."""
+    """A missing table, column, partition, index or file.
+
+    The message lists the existing ones.
+    """
 
     condition = "INDEX_NOT_FOUND"
     sqlstate = "42704"
@@ -107,21 +113,30 @@ class AlreadyExists(HiveBitmapError):
 
 
 class Unsupported(HiveBitmapError):
-    """A table, type or property that cannot be indexed; the message says why."""
+    """A table, type or property that cannot be indexed.
+
+    The message says why.
+    """
 
     condition = "UNSUPPORTED_FEATURE"
     sqlstate = "0A000"
 
 
 class InvalidProperty(HiveBitmapError):
-    """An unknown property or an invalid value; the message lists the valid ones."""
+    """An unknown property or an invalid value.
+
+    The message lists the valid ones.
+    """
 
     condition = "INVALID_PROPERTY_VALUE"
     sqlstate = "42602"
 
 
 class InvalidPredicate(HiveBitmapError):
-    """A predicate that is not valid SQL; the message says where and why."""
+    """A predicate that is not valid SQL.
+
+    The message says where and why.
+    """
 
     condition = "PARSE_SYNTAX_ERROR"
     sqlstate = "42601"
@@ -192,4 +207,7 @@ class ServerError(HiveBitmapError):
 
 
 class NotPermitted(ServerError):
-    """A statement that the server does not permit this user to run; the message names it."""
+    """A statement that the server does not permit this user to run.
+
+    The message names it.
+    """

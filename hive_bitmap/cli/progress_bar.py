@@ -22,7 +22,10 @@ SECONDS_BETWEEN_LINES = 5.0  # in the log
 
 @contextmanager
 def build_bar(what: str) -> Iterator[Callable[[BuildProgress], None] | None]:
-    """Yield a function for a build to report its progress to; None if nobody would see it."""
+    """Yield a function for a build to report its progress to.
+
+    Yield None if nobody would see it.
+    """
     console = messages()
     if not console.is_terminal:
         yield _logged(what) if log.isEnabledFor(logging.INFO) else None

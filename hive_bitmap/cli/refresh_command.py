@@ -77,7 +77,10 @@ def refresh(
 
 
 def _round(spark: SparkSession, tables: Sequence[str], database: str | None, all_: bool, format_: str) -> int:
-    """Refresh all tables once and print a record for each; return how many failed."""
+    """Refresh all tables once and print a record for each.
+
+    Return how many failed.
+    """
     from hive_bitmap.spark.following.refresh_all import refresh_table
     from hive_bitmap.spark.registry.catalog import indexed_tables
 

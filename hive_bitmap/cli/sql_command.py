@@ -117,7 +117,10 @@ def _run_interactively(spark: SparkSession, format_: str, limit: int | None) -> 
 
 
 def _run(spark: SparkSession, part: Part, format_: str, limit: int | None) -> str | None:
-    """Run a statement and print its rows; return None, or the reason of a failure in one line."""
+    """Run a statement and print its rows.
+
+    Return None, or the reason of a failure in one line.
+    """
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 

@@ -140,7 +140,10 @@ def _named_metastores() -> Iterator[str]:
 
 
 def _hive_site(path: Path) -> dict[str, str]:
-    """Return the properties of a Hadoop configuration file; none if the file does not exist."""
+    """Return the properties of a Hadoop configuration file.
+
+    The result is empty if the file does not exist.
+    """
     if not path.is_file():
         return {}
     try:

@@ -48,8 +48,7 @@ class TtlCache(Generic[K, V]):
     """A cache of the `most` newest values of each session, or with `by_user` of each user, by key.
 
     `version` changes when the cache is cleared. A caller that computes a value reads the version first, and passes it
-    to
-    `put`: a value computed before the clearing is then not stored.
+    to `put`: a value computed before the clearing is then not stored.
     """
 
     def __init__(self, most: int = 4096, *, by_user: bool = False) -> None:
@@ -59,7 +58,10 @@ class TtlCache(Generic[K, V]):
         _caches.add(self)
 
     def get(self, spark: SparkSession, key: K, seconds: float) -> V | None:
-        """Return the value that was added in the last `seconds`; None if there is none."""
+        """Return the value that was added in the last `seconds`.
+
+        Return None if there is none.
+        """
         with _lock:
             entry = _values.get(self._owner(spark), {}).get(self, {}).get(key)
         return entry[1] if entry is not None and time.monotonic() - entry[0] < seconds else None

@@ -41,8 +41,7 @@ class HiveIndex:
     """An exported index.
 
     `name` is its name in Hive, `root` the folder that holds the folders of its `partitions`. `partition_columns` are
-    those
-    of the base table.
+    those of the base table.
     """
 
     definition: Definition

@@ -28,7 +28,10 @@ class Names:
         self._qualifiers = {(), () if table is None else (table.lower(),)}
 
     def column_at(self, tokens: Sequence[Token], at: int) -> tuple[Column, int] | None:
-        """Return the column named at a token, and the position after it; None if there is none."""
+        """Return the column named at a token, and the position after it.
+
+        Return None if there is none.
+        """
         parts, after = path_at(tokens, at)
         column = self.resolve(parts)
         bare = len(parts) == 1 and tokens[at].key in _NEVER_BARE

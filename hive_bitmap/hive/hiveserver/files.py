@@ -32,11 +32,10 @@ class Entry:
 
 
 def entries(server: Server, folder: str) -> list[Entry] | None:
-    """List a folder, without deeper folders, by name; None if it does not exist.
+    """List a folder, without deeper folders, by name.
 
-    Raises ServerError. Spark's Thrift Server shows only visible files; Unsupported is raised if it shows files of
-    deeper
-    folders.
+    Return None if it does not exist. Raises ServerError. Spark's Thrift Server shows only visible files; Unsupported is
+    raised if it shows files of deeper folders.
     """
     if server.is_spark:
         return _spark_entries(server, folder)
@@ -73,7 +72,10 @@ def glob(path: str) -> str:
 
 
 def _stat(server: Server, pattern: str) -> list[Entry] | ServerError:
-    """List the matches of a glob, by name; return the server's error, unless it is NotPermitted."""
+    """List the matches of a glob, by name.
+
+    Return the server's error, unless it is NotPermitted.
+    """
     try:
         listed = [_entry(str(row[0])) for row in server.rows(f"dfs -stat {_FORMAT} {pattern}")]
     except NotPermitted:

@@ -63,7 +63,10 @@ class _LeafReader:
         return "" if self.done else self.tokens[self.at].key
 
     def take(self, key: str) -> bool:
-        """Step over this word or symbol if it comes next; return whether it did."""
+        """Step over this word or symbol if it comes next.
+
+        Return whether it did.
+        """
         is_next = self.key() == key
         self.at += is_next
         return is_next
@@ -73,7 +76,10 @@ class _LeafReader:
         return key if key and key in keys and self.take(key) else None
 
     def operand(self) -> Column | Literal | None:
-        """Read a column or a literal, with or without parentheses; None if neither comes next."""
+        """Read a column or a literal, with or without parentheses.
+
+        Return None if neither comes next.
+        """
         opened = 0
         while self.take("("):
             opened += 1

@@ -106,8 +106,8 @@ def _integer(size: int, suffix: str, minus: bool) -> Literal | None:
     """Return an integer literal with the digits of its type: int, else bigint, else decimal.
 
     The decimal has the length of the literal. These are the digits of the decimal types that Spark widens int and
-    bigint
-    to: https://github.com/apache/spark/blob/v4.0.0/sql/api/src/main/scala/org/apache/spark/sql/types/DecimalType.scala
+    bigint to:
+    https://github.com/apache/spark/blob/v4.0.0/sql/api/src/main/scala/org/apache/spark/sql/types/DecimalType.scala
     """
     if suffix and size >= 1 << (_SUFFIX_BITS[suffix] - 1):
         return None  # Spark raises if the literal does not fit the type of its suffix
@@ -127,7 +127,10 @@ def _date(text: str) -> Literal | None:
 
 
 def _integer_in(value: int, bits: int) -> int | OutOfRange | None:
-    """Return an integer as a value of an integer type of this width; None if it does not fit bigint."""
+    """Return an integer as a value of an integer type of this width.
+
+    Return None if it does not fit bigint.
+    """
     if not -(1 << 63) <= value < 1 << 63:
         return None  # then the literal is a decimal, and Spark (to 4.3) has `big < 9223372036854775808` TRUE for NULL
     limit = 1 << (bits - 1)
@@ -135,9 +138,10 @@ def _integer_in(value: int, bits: int) -> int | OutOfRange | None:
 
 
 def _decimal(literal: Literal, column_type: str) -> Decimal | OutOfRange | None:
-    """Return a number as a value of a decimal type; None if a comparison may lose digits.
+    """Return a number as a value of a decimal type.
 
-    Spark compares them in a common decimal type, and rounds if its 38 digits do not suffice for both.
+    Return None if a comparison may lose digits. Spark compares them in a common decimal type, and rounds if its 38
+    digits do not suffice for both.
     """
     form = re.fullmatch(r"decimal\(([0-9]+), ?([0-9]+)\)", column_type)
     if form is None:

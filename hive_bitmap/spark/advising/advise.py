@@ -79,11 +79,9 @@ def advise(
     The queries are those of all sessions of this application, or those in a `file` that servers with the setting
     `spark.hive_bitmap.advice_file` append to. With `table`, only its queries and indexes count. The set has at most
     `limit` indexes, chosen in steps. Each step is the one that saves most in addition to the steps before it, as long
-    as
-    its builds take less time than it saves if each query comes `times` as often as it was seen. Twice as many indexes
-    are
-    considered, and estimated from a sample of the table's blocks. Raises NotFound for a file or table that does not
-    exist, and Unsupported on a Spark Connect client without a file.
+    as its builds take less time than it saves if each query comes `times` as often as it was seen. Twice as many
+    indexes are considered, and estimated from a sample of the table's blocks. Raises NotFound for a file or table that
+    does not exist, and Unsupported on a Spark Connect client without a file.
     """
     for name, number in {"indexes": limit, "times": times}.items():
         if number < 1:

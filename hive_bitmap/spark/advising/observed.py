@@ -39,7 +39,10 @@ class Kind(str, Enum):
 
 @dataclass(frozen=True)
 class ColumnTest:
-    """A test of a column against about `values` values; 0 if they are not counted."""
+    """A test of a column against about `values` values.
+
+    `values` is 0 if they are not counted.
+    """
 
     column: str
     kind: Kind

@@ -16,9 +16,8 @@ class Proposal:
     """A step of the proposed set: an index, or several that only together answer queries.
 
     `columns` and `statements` have an entry for each index. The other figures are in addition to the existing indexes
-    and
-    those of earlier steps: `queries` of the observed ones would have gained, `bytes_saved` of base files would not have
-    been read, and `seconds_saved` is the difference at the planner's prices. `index_bytes` and `build_seconds` are
+    and those of earlier steps: `queries` of the observed ones would have gained, `bytes_saved` of base files would not
+    have been read, and `seconds_saved` is the difference at the planner's prices. `index_bytes` and `build_seconds` are
     estimates.
     """
 
@@ -63,10 +62,8 @@ class Advice:
     """Advice for `queries` scans observed since a time.
 
     `since` is in seconds since 1970. `proposals` are a set of indexes to create, in the order in which they were
-    chosen;
-    the gain of each is in addition to the earlier ones. `left_out` are the other indexes that were considered, by
-    reason.
-    `notes` are sentences on what was not judged.
+    chosen; the gain of each is in addition to the earlier ones. `left_out` are the other indexes that were considered,
+    by reason. `notes` are sentences on what was not judged.
     """
 
     queries: int

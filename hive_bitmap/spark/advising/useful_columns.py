@@ -61,7 +61,10 @@ def answers(shape: Shape, indexes: Collection[Columns]) -> bool:
 
 
 def narrowing(shape: Shape, columns: Columns) -> ColumnTest | None:
-    """Return the test that an index of these columns evaluates to narrow a scan; None if there is none."""
+    """Return the test that an index of these columns evaluates to narrow a scan.
+
+    Return None if there is none.
+    """
     if len(columns) != 1:
         return None
     return next((test for test in shape.tests if test.column in columns and test.kind is not Kind.OTHER), None)

@@ -60,10 +60,9 @@ class Estimate(Report):
 
     An average key is in `share_of_blocks` of the blocks and has `share_of_rows` of the rows; both are 1 if no sampled
     block can be indexed. `blocks_of_values` and `rows_of_values` are the same shares for an average requested value;
-    None
-    if none occurs in the sample. A rare key, rarer than nine of ten others, is in `rare_blocks` of the blocks and has
-    `rare_rows` of the rows; None if no sampled block can be indexed. `verdict` says whether the index is worth it, and
-    why.
+    None if none occurs in the sample. A rare key, rarer than nine of ten others, is in `rare_blocks` of the blocks and
+    has `rare_rows` of the rows; None if no sampled block can be indexed. `verdict` says whether the index is worth it,
+    and why.
     """
 
     columns: tuple[str, ...]
@@ -147,12 +146,9 @@ def estimate(
 
     `columns` has an item for each index, as in `build`. At most the fraction `sample` of the blocks is indexed (but at
     least four blocks, if there are as many), and the footers of all files are read. Each index is estimated as if it
-    were
-    built alone; built together with large ones it may have more shards. `values` maps a column, its name in lower case,
-    to
-    some values, as text, with which queries compare it; for an index of this column alone the shares of these values
-    are
-    estimated too. Raise NotFound, Unsupported or InvalidProperty as `build` does.
+    were built alone; built together with large ones it may have more shards. `values` maps a column, its name in lower
+    case, to some values, as text, with which queries compare it; for an index of this column alone the shares of these
+    values are estimated too. Raise NotFound, Unsupported or InvalidProperty as `build` does.
     """
     if not 0 < sample <= 1:
         raise InvalidProperty(f"sample is {sample}, but must be a share of the blocks above 0 and at most 1")

@@ -61,7 +61,10 @@ def spread(base: BaseTable, samples: Sequence[Sample]) -> Spread | None:
 
 
 def spread_of_values(samples: Sequence[Sample]) -> Spread | None:
-    """Estimate the spread of an average requested value; None if no sampled block has one."""
+    """Estimate the spread of an average requested value.
+
+    Return None if no sampled block has one.
+    """
     blocks, rows = sum(sample.blocks for sample in samples), sum(sample.rows for sample in samples)
     of_blocks, of_rows = sum(sample.value_blocks for sample in samples), sum(sample.value_rows for sample in samples)
     return Spread(of_blocks / blocks, of_rows / rows) if of_rows else None

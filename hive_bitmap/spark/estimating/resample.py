@@ -35,8 +35,7 @@ def resampled(
     The shard has `blocks` blocks in `files` files. `rows` has the columns `keys`, `_bucketname` and `_offset`, and any
     others, and one row for each key and block. Return the number of blocks that were simulated, fewer than `blocks` if
     the result would be too large, and tables of these columns, without others, sorted like a shard. Each table comes
-    with
-    a weight: the factor to multiply its size by.
+    with a weight: the factor to multiply its size by.
     """
     counted = rows.select(keys).group_by(list(keys), use_threads=False).aggregate([([], "count_all")])
     counts: Longs = counted["count_all"].to_numpy()  # the number of sampled blocks that hold each key
@@ -68,8 +67,8 @@ def _spread(member: Flags, blocks: int) -> tuple[Longs, Longs]:
     """Return pairs of key and block for recurring keys.
 
     `member[key, block]` says whether a sampled block holds a key. As in the sample, some blocks hold nearly all keys,
-    and
-    others do not. In the blocks of either kind a key occurs at random, as often as in the sampled blocks of that kind.
+    and others do not. In the blocks of either kind a key occurs at random, as often as in the sampled blocks of that
+    kind.
     """
     full = member.mean(0) > NEARLY_ALL if len(member) else np.zeros(member.shape[1], bool)
     like_full = full[np.arange(blocks) * len(full) // blocks]
@@ -87,8 +86,7 @@ def _scattered(block: Longs, twice: int, sampled: int, blocks: int) -> tuple[Lon
     """Return pairs of key and block for keys that occur once, and their estimated number in the shard.
 
     `block` is the sampled block of each key, `twice` the number of keys that occur in two blocks. Each key keeps one
-    block
-    that corresponds to its sampled block, so that keys of one block stay together; its other blocks are random.
+    block that corresponds to its sampled block, so that keys of one block stay together; its other blocks are random.
     """
     once = len(block)
     pairs = once * blocks / sampled

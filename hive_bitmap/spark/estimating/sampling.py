@@ -46,9 +46,8 @@ class SampleItem:
     """Work item of a task: sampled blocks, as (path, number in the file).
 
     Their key columns take `size` bytes. The task indexes them together into one shard; a shard of a build would have
-    about
-    `shard_blocks` blocks in `shard_files` files. It counts the rows and the blocks that hold one of the `values`, which
-    are text; an index of several columns has none.
+    about `shard_blocks` blocks in `shard_files` files. It counts the rows and the blocks that hold one of the `values`,
+    which are text; an index of several columns has none.
     """
 
     definition: Definition
@@ -65,9 +64,8 @@ class Cost:
     """The cost of an index on the sampled blocks, as part of a whole shard.
 
     `data` and `cardinalities` are bytes that grow with the table. In addition, each row group takes `group_overhead`
-    bytes
-    and each file of cardinalities `cardinality_overhead`. `groups` is the number of row groups that the rows fill,
-    `seconds` the time to write them.
+    bytes and each file of cardinalities `cardinality_overhead`. `groups` is the number of row groups that the rows
+    fill, `seconds` the time to write them.
     """
 
     data: float = 0.0
@@ -136,8 +134,7 @@ def choose_blocks(rows: Longs, size: Longs, share: float) -> Longs:
     """Choose about the fraction `share` of b blocks.
 
     At least FEWEST_BLOCKS are chosen, if there are as many. `rows` (b, none of them 0) are the rows of each block,
-    `size`
-    (b) the bytes of its key columns. Return the numbers of the chosen blocks (int64), ascending.
+    `size` (b) the bytes of its key columns. Return the numbers of the chosen blocks (int64), ascending.
     """
     count = min(len(rows), max(FEWEST_BLOCKS, int(len(rows) * share)))
     density = size / rows

@@ -41,7 +41,10 @@ class TableFolders:
             self._tables[base.location] = (base.database, base.name)
 
     def at(self, path: str) -> TableFolder | None:
-        """Return the table of a folder or partition folder; None if no known table has it."""
+        """Return the table of a folder or partition folder.
+
+        Return None if no known table has it.
+        """
         folder = raw_hadoop_path(path).rstrip("/")
         values: dict[str, str | None] = {}
         with self._lock:

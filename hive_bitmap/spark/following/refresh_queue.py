@@ -69,14 +69,17 @@ class RefreshQueue:
             self._changed.notify_all()
 
     def longest_interval(self) -> float:
-        """Return the longest interval in seconds of pending and running refreshes; 0 if there are none."""
+        """Return the longest interval in seconds of pending and running refreshes.
+
+        Return 0 if there are none.
+        """
         with self._changed:
             return max((key.interval for key in self._states if self._is_wanted(key)), default=0.0)
 
     def wait(self, seconds: float) -> bool:
-        """Wait until nothing is pending or running, at most `seconds`; return whether that was reached.
+        """Wait until nothing is pending or running, at most `seconds`.
 
-        Failed refreshes that are tried again later are not waited for.
+        Return whether that was reached. Failed refreshes that are tried again later are not waited for.
         """
         end = self._clock() + seconds
         with self._changed:

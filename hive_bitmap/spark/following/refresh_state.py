@@ -56,10 +56,8 @@ class RefreshRequest:
     """A requested refresh of some partitions of a table, or of all (None).
 
     `session` runs it; it is the session of the last request. `by_query` says that no write was seen, only unindexed
-    files:
-    if a refresh changes nothing, for example because they cannot be indexed, the next one that only queries request
-    waits
-    twice as long.
+    files: if a refresh changes nothing, for example because they cannot be indexed, the next one that only queries
+    request waits twice as long.
     """
 
     key: Key

@@ -64,10 +64,10 @@ class Refresher:
         self.queue = RefreshQueue(self._refresh)
 
     def written(self, spark: SparkSession, text: str) -> str:
-        """Queue refreshes for a write, given as JSON of `Write.java`; return the table's indexed columns.
+        """Queue refreshes for a write, given as JSON of `Write.java`.
 
-        They are JSON, null if they are unknown. A write by path belongs to a followed table if a table in the session's
-        database, or one that this process has seen, lies in that folder.
+        Return the table's indexed columns. They are JSON, null if they are unknown. A write by path belongs to a
+        followed table if a table in the session's database, or one that this process has seen, lies in that folder.
         """
         fields = json.loads(text)
         if "path" in fields:
@@ -78,11 +78,10 @@ class Refresher:
         return self._written(spark, name, changed_partitions)
 
     def seen(self, spark: SparkSession, base: Table, indexes: Iterable[Index], results: LookupResults) -> str:
-        """Record the files that a query found unindexed; return a message about them, "" if there are none.
+        """Record the files that a query found unindexed.
 
-        A refresh of the following indexes is queued if the files are older than the interval; a recent write has a
-        refresh of
-        its own.
+        Return a message about them, "" if there are none. A refresh of the following indexes is queued if the files are
+        older than the interval; a recent write has a refresh of its own.
         """
         followers = following(indexes)
         whole_files = [file for file in results.whole_files if not _has_only_deletes(file)]
@@ -103,9 +102,9 @@ class Refresher:
         return f"{message}; a refresh is queued" if any(queued) else message
 
     def wait(self, seconds: float) -> bool:
-        """Wait until all refreshes have ended, at most `seconds`; return whether they have.
+        """Wait until all refreshes have ended, at most `seconds`.
 
-        Failed ones are not waited for.
+        Return whether they have. Failed ones are not waited for.
         """
         for waiting in self.queue.waiting():
             if not is_followed(waiting.session, waiting.key):
@@ -169,8 +168,7 @@ class Refresher:
         """Return a separate session for a refresh: its statements are not followed, its jobs are in POOL.
 
         A refresh is the application's work, done with its rights. So trust and Python settings come from the
-        application, not
-        from the session that wrote.
+        application, not from the session that wrote.
         """
         from pyspark.sql import SparkSession
 

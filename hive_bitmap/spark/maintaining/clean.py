@@ -89,11 +89,9 @@ def clean(
     `grace_seconds` after it was replaced; if that time was not recorded, the grace period begins now. With `dry_run`
     nothing is deleted or recorded. `location` is the folder of an index whose table was dropped by other means than
     hive_bitmap, and which is not found otherwise, or not known to belong to this metastore. With `take_over`, the
-    folders
-    of these indexes, and `location`, are marked as those of this metastore: for a metastore whose address changed,
-    never
-    for a copy of one that is still used. Raise NotFound for a folder that does not exist, and for a table that does not
-    exist and left nothing behind.
+    folders of these indexes, and `location`, are marked as those of this metastore: for a metastore whose address
+    changed, never for a copy of one that is still used. Raise NotFound for a folder that does not exist, and for a
+    table that does not exist and left nothing behind.
     """
     this_metastore = metastore_id(spark)
     if take_over and not this_metastore:
@@ -205,9 +203,9 @@ def _live(spark: SparkSession, tables: Sequence[Table], folders: Sequence[str]) 
 
 
 def _given_folder(location: str | None) -> str:
-    """Return the folder of an index that the caller names; "" if none is named.
+    """Return the folder of an index that the caller names.
 
-    Raise NotFound if it does not exist.
+    Return "" if none is named. Raise NotFound if it does not exist.
     """
     folder = "" if location is None else catalog.root_at(location)
     if folder and not stores.exists(folder):
@@ -370,7 +368,10 @@ def _leftover(candidate: _Candidate, grace_seconds: float) -> Leftover:
 
 
 def _deleted(candidates: Sequence[_Candidate], leftovers: Sequence[Leftover], this_metastore: str) -> list[Leftover]:
-    """Delete the generations that are due; return the reports, including what remains of them."""
+    """Delete the generations that are due.
+
+    Return the reports, including what remains of them.
+    """
     due = [
         (candidate.root, candidate.path)
         for candidate, leftover in zip(candidates, leftovers, strict=True)

@@ -43,8 +43,7 @@ def partitions(spark: SparkSession, base: Table) -> list[Partition]:
     """Return all partitions of a table.
 
     An unpartitioned table, or a lake table, is one partition with the values (). Raises Unsupported for a partition
-    whose
-    read properties differ from those of its table.
+    whose read properties differ from those of its table.
     """
     if base.lake is not None:
         live_files = iceberg_log.live_files if base.lake.kind == lake_tables.ICEBERG else delta_log.live_files

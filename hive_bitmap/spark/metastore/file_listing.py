@@ -119,7 +119,10 @@ def require_plain_options(table: Table) -> None:
 
 
 def why_unsupported(settings: Mapping[str, str], table: Table) -> str | None:
-    """Return why a reader with these settings might read the table differently; None if not."""
+    """Return why a reader with these settings might read the table differently.
+
+    Return None if not.
+    """
     for name, value in settings.items():
         if SETTINGS.get(name.removeprefix(OF_HADOOP), value).lower() != value.lower():
             return f"{name} is {value}"
@@ -131,14 +134,20 @@ def why_unsupported(settings: Mapping[str, str], table: Table) -> str | None:
 
 
 def why_option_unsupported(table: Table) -> str | None:
-    """Return why an option or property of the table may make readers see other rows; None if none does."""
+    """Return why an option or property of the table may make readers see other rows.
+
+    Return None if none does.
+    """
     options = {*table.options, *(key for key in table.properties if key.lower().startswith(OF_FORMATS))}
     odd = sorted(key for key in options if not HARMLESS_OPTIONS.fullmatch(key))
     return f"table option {odd[0]!r} may change what is read" if odd else None
 
 
 def why_query_unsupported(options: Iterable[str], table: Table) -> str | None:
-    """Return why a query with these reader options, by name, may see other rows; None if not."""
+    """Return why a query with these reader options, by name, may see other rows.
+
+    Return None if not.
+    """
     if table.lake is not None and table.lake.kind == lake_tables.ICEBERG:
         odd = sorted(name for name in options if not OF_ICEBERG.fullmatch(name))
     else:

@@ -25,10 +25,8 @@ def metastore_id(spark: SparkSession) -> str:
     """Return the id of the session's metastore; "" if it is unknown.
 
     Ids are compared by `roots.may_be_same`. An id consists of hashes of the addresses of the metastore servers or of
-    their
-    database, which may contain a password. A metastore in memory has no id, nor does that of a session that does not
-    show
-    its configuration.
+    their database, which may contain a password. A metastore in memory has no id, nor does that of a session that does
+    not show its configuration.
     """
     configuration = _configured(spark)
     addresses = _of_servers(configuration.get(URIS, "")) or _of_database(

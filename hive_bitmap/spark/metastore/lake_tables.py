@@ -63,8 +63,7 @@ class IcebergFacts:
     """A version of an Iceberg table: its schema and all its partition specs, as Iceberg's JSON.
 
     `format` is the format of new files, `version` that of the table's format. `past` says that this is an older
-    version,
-    or one of a branch other than the main one.
+    version, or one of a branch other than the main one.
     """
 
     schema: str
@@ -86,7 +85,10 @@ class IcebergFacts:
 
 
 def described(table: Table) -> Table:
-    """Apply the facts of a log in a table's description; return any other table unchanged."""
+    """Apply the facts of a log in a table's description.
+
+    Return any other table unchanged.
+    """
     if FACTS not in table.properties:
         return table
     properties = {key: value for key, value in table.properties.items() if key != FACTS}
@@ -165,7 +167,10 @@ def sentence(error: Exception) -> str:
 
 
 def _mapped(column: Column, metadata: Mapping[str, Any], mapping: str) -> Column | None:
-    """Return a column with its name in files; None if that is uncertain."""
+    """Return a column with its name in files.
+
+    Return None if that is uncertain.
+    """
     if mapping == "none":
         return column
     physical, id = metadata.get(_PHYSICAL_NAME), metadata.get(_ID)

@@ -57,7 +57,10 @@ def is_indexed_catalog(spark: SparkSession, name: str) -> bool:
 
 
 def hive_problem(spark: SparkSession) -> str:
-    """Return why the tables of this session end with it, and the remedy; "" if there is a Hive metastore."""
+    """Return why the tables of this session end with it, and the remedy.
+
+    Return "" if there is a Hive metastore.
+    """
     implementation = spark.conf.get(CATALOG_IMPLEMENTATION, "in-memory")
     if implementation == "hive":
         return ""
@@ -184,7 +187,10 @@ def describe_many(spark: SparkSession, database: str, names: Sequence[str]) -> l
 
 
 def _view(name: str) -> str:
-    """Return the name that a temporary view would need for Spark to read it; "" if no view is possible."""
+    """Return the name that a temporary view would need for Spark to read it.
+
+    Return "" if no view is possible.
+    """
     _, database, table = name_parts(name)
     return "" if database and database.lower() != SESSION_VIEWS else table
 
@@ -239,7 +245,10 @@ def is_cached(spark: SparkSession, spark_name: str) -> bool:
 
 
 def time_zone(spark: SparkSession) -> str:
-    """Return the JVM's default time zone, which Spark uses for ORC timestamps; "" if unknown."""
+    """Return the JVM's default time zone, which Spark uses for ORC timestamps.
+
+    Return "" if unknown.
+    """
     return of(spark).time_zone(spark)
 
 

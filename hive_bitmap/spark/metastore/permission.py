@@ -38,10 +38,10 @@ def only_spark_reads(spark: SparkSession) -> bool:
 
 
 def why_raw_values_hidden(spark: SparkSession, base: Table, columns: Sequence[str]) -> str:
-    """Return why Spark would hide raw values from this session; "" if it would not.
+    """Return why Spark would hide raw values from this session.
 
-    A row filter or a mask hides them. `columns` are the columns to read, or empty for all. Only rules that others added
-    to Spark can hide values, so without such rules Spark is not called.
+    Return "" if it would not. A row filter or a mask hides them. `columns` are the columns to read, or empty for all.
+    Only rules that others added to Spark can hide values, so without such rules Spark is not called.
     """
     from pyspark.errors import PySparkException
 
@@ -66,7 +66,10 @@ def _jvm_error_class() -> Any:
 
 
 def _node_above_scan(frame: DataFrame) -> str:
-    """Return the first plan node that is not a scan or a choice of columns; "" if there is none."""
+    """Return the first plan node that is not a scan or a choice of columns.
+
+    Return "" if there is none.
+    """
     plan: Any = frame._jdf.queryExecution().optimizedPlan()
     while plan.nodeName() == "Project":
         if any(not _is_column(expression) for expression in _items(plan.projectList())):
@@ -94,9 +97,9 @@ def _node_above_scan_by_text(frame: DataFrame) -> str:
 
 
 def added_in(plan: str) -> str:
-    r"""Return what an optimized plan has besides a scan and a choice of columns; "" if nothing.
+    r"""Return what an optimized plan has besides a scan and a choice of columns.
 
-    The plan is its text.
+    Return "" if nothing. The plan is its text.
 
     >>> added_in("Project [k#1]\n+- Relation spark_catalog.default.t[k#1,s#2] parquet")
     ''

@@ -31,8 +31,7 @@ def enforced(server: Mapping[str, str], session: Mapping[str, str]) -> dict[str,
     """Return a session's settings with those of its server in force: a session may only be stricter.
 
     The user that the process reads as, and the folder of its cache, are set by the server only, since all sessions
-    share
-    the process.
+    share the process.
 
     >>> enforced({"hive_bitmap.trusted_owners": "etl,ops"}, {"hive_bitmap.trusted_owners": "ops,me"})
     {'hive_bitmap.trusted_owners': 'ops'}

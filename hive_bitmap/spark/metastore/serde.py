@@ -2,8 +2,7 @@
 
 The values of such tables depend on properties of the table, and partitions may have properties of their own. An index
 is therefore built for certain properties (`reading`), which partitions must share. Hadoop lists the files, by rules
-that
-differ from Spark's.
+that differ from Spark's.
 """
 
 from __future__ import annotations
@@ -80,7 +79,10 @@ def require_same_properties(table: Table, partitions: Iterable[Partition]) -> No
 
 
 def why_unsupported(settings: Mapping[str, str]) -> str | None:
-    """Return why a session with these settings might read other files or values; None if not."""
+    """Return why a session with these settings might read other files or values.
+
+    Return None if not.
+    """
     for name, value in sorted(settings.items()):
         if DOUBTFUL_SETTINGS.fullmatch(name.removeprefix(OF_HADOOP)) and value.lower() != "false":
             return f"{name} is {value}"

@@ -37,8 +37,7 @@ def decision_on(frame: DataFrame, table: str, predicate: str | None, strategy: S
     """Return the rule's decision on the `table_rows` in a DataFrame that was not planned before.
 
     The scan need not pay (`must_pay` is False). Raises Unsupported if the requested strategy, which was set for the
-    rows,
-    cannot answer.
+    rows, cannot answer.
     """
     if why := why_spark_alone(frame.sparkSession):
         if strategy not in (None, Strategy.FULL_SCAN):

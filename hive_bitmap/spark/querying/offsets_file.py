@@ -40,10 +40,8 @@ def write_offsets(spark: SparkSession, table: str, predicate: str | None, path: 
     `path` is a local path or a Hadoop path. The file lists every block that may have a matching row, and all blocks of
     files that are not indexed in their current state. A base file without a line has no match. `utf8` allows paths that
     are not ASCII, for a Hive whose JVM has UTF-8 as its default charset. A warning is logged if the reader might stop
-    at
-    its limit of bytes. Raises the errors of `plan`, and Unsupported for a table whose blocks cannot be determined, a
-    path
-    that the reader would not find, or a folder that Hive may list differently from Spark; then nothing is written.
+    at its limit of bytes. Raises the errors of `plan`, and Unsupported for a table whose blocks cannot be determined, a
+    path that the reader would not find, or a folder that Hive may list differently from Spark; then nothing is written.
     """
     if not jvm_reader.available(spark):
         raise Unsupported(f"a Spark Connect client cannot compute offsets: use a classic session; {BY_SERVER}")
@@ -91,8 +89,7 @@ def all_offsets(spark: SparkSession, format: str, paths: Sequence[str]) -> dict[
     """Return the offsets of all blocks that have rows, by the path of the file.
 
     Raise Unsupported if the blocks of a file cannot be read. Tasks open the files, since a library may end the process
-    at
-    a damaged one.
+    at a damaged one.
     """
     results = in_surviving_tasks(spark, paths, partial(block_offsets, format))
     for path, result in zip(paths, results, strict=True):

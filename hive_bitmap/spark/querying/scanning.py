@@ -50,15 +50,11 @@ def plan(
     """Plan how `scan` would answer now, without reading rows of the table.
 
     With `count`, plan `hive_bitmap.count` instead. `predicate` is a condition in Spark SQL, None for all rows;
-    `columns`
-    are those to read, None for all. `strategy` overrides the choice by cost: `index only`, `rows`, `blocks`, `files` or
-    `full scan`. The indexes are consulted even for a small table, which a query would leave to Spark. `str()` of the
-    plan
-    sums it up. On a Spark Connect client, whose server plans, it is a full scan with this reason. Raises NotFound for
-    an
-    unknown table or column, InvalidPredicate for a predicate that is not SQL, and Unsupported for a strategy that
-    cannot
-    answer.
+    `columns` are those to read, None for all. `strategy` overrides the choice by cost: `index only`, `rows`, `blocks`,
+    `files` or `full scan`. The indexes are consulted even for a small table, which a query would leave to Spark.
+    `str()` of the plan sums it up. On a Spark Connect client, whose server plans, it is a full scan with this reason.
+    Raises NotFound for an unknown table or column, InvalidPredicate for a predicate that is not SQL, and Unsupported
+    for a strategy that cannot answer.
     """
     chosen_strategy = Strategy.chosen(strategy)
     rows = table_rows(spark, table, predicate, columns, strategy=chosen_strategy, must_pay=False)

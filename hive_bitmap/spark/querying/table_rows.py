@@ -45,11 +45,9 @@ def table_rows(
 
     Without a predicate, all rows are returned, without `columns`, all columns. The session need not be enabled.
     `strategy` overrides the choice by cost. Unless the scan `must_pay`, the indexes are consulted for a table of any
-    size,
-    without a time limit, and the files are the current ones, while a session sees the files that it listed last. On a
-    Spark Connect client the server plans, with its extension or alone. Raises NotFound for an unknown table or column,
-    and
-    InvalidPredicate, with Spark's text, for a predicate that Spark refuses.
+    size, without a time limit, and the files are the current ones, while a session sees the files that it listed last.
+    On a Spark Connect client the server plans, with its extension or alone. Raises NotFound for an unknown table or
+    column, and InvalidPredicate, with Spark's text, for a predicate that Spark refuses.
     """
     from pyspark.errors import AnalysisException
     from pyspark.sql import DataFrame as Frame
@@ -78,7 +76,10 @@ def table_rows(
 
 
 def why_spark_alone(spark: SparkSession) -> str:
-    """Return why the rule does not plan a session's functions; "" if it does."""
+    """Return why the rule does not plan a session's functions.
+
+    Return "" if it does.
+    """
     if not jvm_reader.available(spark):
         return BY_SERVER
     try:

@@ -27,8 +27,7 @@ def covered(spark: SparkSession, base: Table, where: str, values: Sequence[tuple
     """Return for each partition, given by its values, whether it satisfies `where`.
 
     An empty text is always true. Raise Unsupported if the table has no partition columns, and InvalidPredicate for a
-    text
-    that `parse` or Spark rejects. Spark evaluates only text that `parse` has written.
+    text that `parse` or Spark rejects. Spark evaluates only text that `parse` has written.
     """
     if not where:
         return [True] * len(values)

@@ -22,9 +22,9 @@ MOST_INDEXES = 1000  # of a database; more are not examined
 
 
 def of_former_name(spark: SparkSession, table: str) -> str:
-    """Describe indexes left by a missing table that fit this one; "" if there are none.
+    """Describe indexes left by a missing table that fit this one.
 
-    This table may be the missing one under a new name.
+    Return "" if there are none. This table may be the missing one under a new name.
     """
     try:
         base = metastore.describe(spark, table)

@@ -67,10 +67,11 @@ def _of_user(spark: SparkSession, table: Table, definition: Definition | None) -
 def why_untrusted(
     base: Table, table: Table, definition: Definition | None, settings: Callable[[], Mapping[str, str]]
 ) -> str:
-    """Return why an index, whose index table is `table`, is not trusted; "" if it is.
+    """Return why an index, whose index table is `table`, is not trusted.
 
-    Both the place of the table and the root in its definition, if it has one, must be in a trusted folder. `settings`
-    returns those of the session, with those of its server in force; it is called only if the owners differ.
+    Return "" if it is. Both the place of the table and the root in its definition, if it has one, must be in a trusted
+    folder. `settings` returns those of the session, with those of its server in force; it is called only if the owners
+    differ.
     """
     if table.owner == base.owner:
         return ""

@@ -65,8 +65,7 @@ def index_properties(cursor: Cursor) -> Pairs:
     """Parse IDXPROPERTIES.
 
     Names of hive_bitmap's own properties become lower case, others stay as they are written. Raises InvalidProperty for
-    a
-    name that looks like a misspelt property of hive_bitmap.
+    a name that looks like a misspelt property of hive_bitmap.
     """
     return tuple((own_property(key) or key, value) for key, value in properties(cursor))
 

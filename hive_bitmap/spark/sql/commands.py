@@ -147,7 +147,10 @@ def _rebuild(spark: SparkSession, statement: RebuildIndex) -> list[BuildReport]:
 
 
 def _refresh(spark: SparkSession, statement: RefreshIndex) -> list[Row]:
-    """Refresh an index; return what was read, and the total size of the index afterwards."""
+    """Refresh an index.
+
+    Return what was read, and the total size of the index afterwards.
+    """
     table = _table_of(spark, statement)
     if table is None:
         return []
@@ -169,9 +172,10 @@ def _canonical(base: Table, spec: Spec) -> dict[str, str | None]:
 
 
 def _drop(spark: SparkSession, statement: DropIndex) -> list[Row]:
-    """Drop an index or some of its partitions; return a row with the removed files, rows and bytes.
+    """Drop an index or some of its partitions.
 
-    The result is empty if there is no such index and the statement has IF EXISTS, or if another session dropped it.
+    Return a row with the removed files, rows and bytes. The result is empty if there is no such index and the statement
+    has IF EXISTS, or if another session dropped it.
     """
     started, table = time.monotonic(), _table_of(spark, statement)
     if table is None:
@@ -228,8 +232,7 @@ def _table_of(
     """Return the SQL name of the index's table.
 
     Return None if there is no such index and the statement has IF EXISTS. Otherwise raises NotFound, or
-    InvalidStatement
-    if the statement names no table and several tables have such an index.
+    InvalidStatement if the statement names no table and several tables have such an index.
     """
     name = statement.name
     if statement.table is not None:

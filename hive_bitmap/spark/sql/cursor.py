@@ -21,9 +21,8 @@ class Cursor:
     """A position in the tokens of one statement.
 
     Methods raise InvalidStatement for an unexpected token. A word or symbol matches a token if it equals the token's
-    `key`,
-    in which words are in upper case. `is_indexable` says whether a table may have indexes; by default, tables of the
-    session's own catalog may.
+    `key`, in which words are in upper case. `is_indexable` says whether a table may have indexes; by default, tables of
+    the session's own catalog may.
     """
 
     def __init__(self, text: str, is_indexable: Callable[[TableName], bool] = TableName.is_own) -> None:
@@ -49,7 +48,10 @@ class Cursor:
         return tuple(token.key for token in self._tokens[self._at : self._at + len(words)]) == words
 
     def accept(self, *words: str) -> bool:
-        """Consume these words or symbols if they come next; return whether they did."""
+        """Consume these words or symbols if they come next.
+
+        Return whether they did.
+        """
         if not self.next_is(*words):
             return False
         self._at += len(words)

@@ -116,9 +116,9 @@ def _pieces(text: str) -> Iterator[tuple[str, int, int]]:
 
 
 def _comment_end(text: str, at: int) -> int:
-    """Return the offset after the end of a comment; 0 if it is not closed.
+    """Return the offset after the end of a comment.
 
-    The comment begins before `at`; nested comments are part of it.
+    Return 0 if it is not closed. The comment begins before `at`; nested comments are part of it.
     """
     depth = 1
     for edge in _COMMENT_EDGE.finditer(text, at):

@@ -40,8 +40,7 @@ def results(run: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Any]:
     """Yield run(item) for each item, in order; Died for an item that ends its process.
 
     What is sent to and from the child is pickled. A child that ends is replaced by another one, for the remaining
-    items.
-    Raise the error that `run` raises, and HiveBitmapError if a child ends otherwise.
+    items. Raise the error that `run` raises, and HiveBitmapError if a child ends otherwise.
     """
     done = 0
     while done < len(items):

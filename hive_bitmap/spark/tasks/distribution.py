@@ -43,9 +43,10 @@ class Runner(Protocol):
     def run(
         self, spark: SparkSession, tasks: Sequence[pa.RecordBatch], body: Body, *, count_requests: bool
     ) -> list[bytes]:
-        """Run `body` once for each task; return the pickled results that it yields, in any order.
+        """Run `body` once for each task.
 
-        With `count_requests` the requests that it sends to stores are added to `task_requests`.
+        Return the pickled results that it yields, in any order. With `count_requests` the requests that it sends to
+        stores are added to `task_requests`.
         """
 
 
@@ -76,10 +77,10 @@ RUNNERS: Sequence[Runner] = (SparkRunner(),)  # the first that is available for 
 
 
 def run(spark: SparkSession, items: Sequence[Any], body: Body, *, count_requests: bool = True) -> list[Any]:
-    """Run `body` in tasks, each over some of the items; return the results in any order.
+    """Run `body` in tasks, each over some of the items.
 
-    `body` must be a function of a module, or another value that can be pickled. Raises the errors of tasks, and
-    Unsupported as `require_python`.
+    Return the results in any order. `body` must be a function of a module, or another value that can be pickled. Raises
+    the errors of tasks, and Unsupported as `require_python`.
     """
     runner = next(runner for runner in RUNNERS if runner.available(spark))
     tasks = _tasks(spark, items, None)
@@ -122,8 +123,7 @@ def with_store_settings(
     """Return `body` with these arguments as a function for `mapInArrow`.
 
     It uses the store settings of this process. The requests that it sends to stores are added to `task_requests`.
-    Raises
-    Unsupported as `require_python` does.
+    Raises Unsupported as `require_python` does.
     """
     require_python(spark)
     return _with_stores(partial(body, **arguments), task_requests.counter(spark))
@@ -137,8 +137,7 @@ def in_tasks(spark: SparkSession, items: Sequence[Any], function: Callable[[Any]
     """Compute function(item) in tasks for each item, and return the results in order.
 
     `function` is of a module, or another value that can be pickled. Raises StoreError, MissingPackage if the Python of
-    the
-    executors lacks what tasks need, and Unsupported as `require_python`.
+    the executors lacks what tasks need, and Unsupported as `require_python`.
     """
     return _in_tasks(spark, items, function, apart=False)
 
@@ -185,8 +184,7 @@ def require_python(spark: SparkSession) -> None:
     """Raise Unsupported if the session's tasks use another Python than its application.
 
     Spark starts that program as the application's user, for any Python task. Without hive_bitmap, clients of a server
-    run
-    no such tasks.
+    run no such tasks.
     """
     if jvm_reader.available(spark) and jvm_settings.has_own_python(spark):
         raise Unsupported(

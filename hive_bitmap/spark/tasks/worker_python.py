@@ -77,9 +77,10 @@ def _fields(value: Any) -> list[Any]:
 
 
 def lack(spark: SparkSession, error: Exception) -> str:
-    """Return which Python ran the failed tasks and what it lacks; "" if that is not the cause.
+    """Return which Python ran the failed tasks and what it lacks.
 
-    A small job without PySpark's workers queries the Python of the executors. Errors of our own already name both.
+    Return "" if that is not the cause. A small job without PySpark's workers queries the Python of the executors.
+    Errors of our own already name both.
     """
     text = str(error)
     if MissingPackage.__name__ in text or not _OF_PYTHON.search(text) or not jvm_reader.available(spark):

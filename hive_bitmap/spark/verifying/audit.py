@@ -46,8 +46,7 @@ class ShardAudit:
     """The result of comparing a shard.
 
     `files`, `blocks` and `rows` (of the base table) are the numbers that were compared. `stale` counts files that
-    changed
-    after they were listed. `index` is that of the ShardItem.
+    changed after they were listed. `index` is that of the ShardItem.
     """
 
     index: int
@@ -119,8 +118,7 @@ def _block_finder(bases: Sequence[BaseFile]) -> Callable[[pa.Table], Longs]:
     """Return a function that maps n index rows to the numbers of their blocks.
 
     The result of the function has n numbers (int64), -1 for an unknown block. The blocks with rows (`BaseFile.filled`)
-    are
-    numbered consecutively over all files.
+    are numbered consecutively over all files.
     """
     paths = pa.array([base.path for base in bases], pa.string())
     file = np.repeat(np.arange(len(bases)), [len(base.filled) for base in bases])

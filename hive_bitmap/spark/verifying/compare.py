@@ -53,7 +53,10 @@ def compare_block(definition: Definition, keys: pa.Table, stored: pa.Table) -> P
 def _numbers(
     base: Sequence[pa.ChunkedArray], stored: Sequence[pa.ChunkedArray], fields: Sequence[pa.Field]
 ) -> tuple[Longs, Longs]:
-    """Number the distinct keys of both tables; return the numbers of base and stored rows."""
+    """Number the distinct keys of both tables.
+
+    Return the numbers of base and stored rows.
+    """
     numbers: Longs | None = None
     for base_column, stored_column, field in zip(base, stored, fields, strict=True):
         kind = _LARGE.get(field.type, field.type)
@@ -155,7 +158,10 @@ def _bits(packed: Bytes, rows: int) -> npt.NDArray[np.bool_]:
 
 
 def _first(numbers: Longs, count: int) -> Longs:
-    """Return the position of the first occurrence of each number below `count`; -1 if there is none."""
+    """Return the position of the first occurrence of each number below `count`.
+
+    Return -1 if there is none.
+    """
     first = np.full(count, -1, np.int64)
     first[numbers[::-1]] = np.arange(len(numbers))[::-1]
     return first
