@@ -52,7 +52,9 @@ class NotFound(HiveBitmapError):
 
     @classmethod
     def of(cls, kind: str, name: str, existing: Iterable[str], where: str = "") -> NotFound:
-        """Create the error for `name`, in the class of its kind, listing the existing names.
+        """Create the error for `name`, listing the existing names.
+
+        Its class is that of the kind.
 
         >>> str(NotFound.of("column", "agee", ["age", "id"], "table db.t"))
         "no column 'agee' in table db.t; known: age, id; did you mean 'age'?"
@@ -143,7 +145,10 @@ class InvalidPredicate(HiveBitmapError):
 
     @classmethod
     def at(cls, text: str, offset: int, reason: str) -> InvalidPredicate:
-        """Create the error for an offset in the text, shown as line and column, counted from 1."""
+        """Create the error for an offset in the text.
+
+        It shows line and column, counted from 1.
+        """
         before = text[:offset]
         column = offset - (before.rfind("\n") + 1) + 1
         return cls(f"line {before.count(chr(10)) + 1}, column {column}: {reason}, in {text!r}")
@@ -160,7 +165,10 @@ class InvalidStatement(HiveBitmapError):
 
 
 class Undecodable(HiveBitmapError):
-    """A base file whose values might be read differently than by the engine; it stays unindexed."""
+    """A base file that might be read differently by the engine.
+
+    It stays unindexed.
+    """
 
 
 class CorruptBitmap(HiveBitmapError):

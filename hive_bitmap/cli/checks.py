@@ -1,4 +1,7 @@
-"""The commands `estimate` and `verify`: indexes before a build, and indexes compared with their table."""
+"""The commands `estimate` and `verify`.
+
+They judge indexes before a build, and compare built ones with their table.
+"""
 
 from __future__ import annotations
 

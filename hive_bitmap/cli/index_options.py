@@ -1,4 +1,7 @@
-"""Command line options shared by commands: how an index is stored, and which tables are meant."""
+"""Command line options shared by commands.
+
+They say how an index is stored, and which tables are meant.
+"""
 
 from __future__ import annotations
 

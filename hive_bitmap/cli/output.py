@@ -1,7 +1,8 @@
-"""Print records to stdout: as a table for people, as JSON or CSV for programs.
+"""Print records to stdout.
 
-JSON is an array with one record a line. CSV follows RFC 4180 and has a header line; NULL is an empty field, an empty
-string is `""`, and a value that is not a string, number or boolean is written as JSON.
+They are a table for people, JSON or CSV for programs. JSON is an array with one record a line. CSV follows RFC 4180 and
+has a header line; NULL is an empty field, an empty string is `""`, and a value that is not a string, number or boolean
+is written as JSON.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ format_option = click.option(
 
 @dataclass(frozen=True)
 class Field:
-    """A column of a table for people: a value of a record, formatted by `show`.
+    """A column of a table for people.
 
-    The value is the one under `name` in the record.
+    `show` formats a value of a record. The value is the one under `name` in the record.
     """
 
     name: str

@@ -1,7 +1,8 @@
-"""Print the rows of a DataFrame, a partition at a time, with exactly Spark's values.
+"""Print the rows of a DataFrame, a partition at a time.
 
-Spark's `to_json` converts each row: numbers with all digits, dates and timestamps in ISO 8601 with microseconds (in the
-session's time zone, with its offset), binary as Base64, NaN and infinities as strings.
+The values are exactly Spark's. Spark's `to_json` converts each row: numbers with all digits, dates and timestamps in
+ISO 8601 with microseconds (in the session's time zone, with its offset), binary as Base64, NaN and infinities as
+strings.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Filter stderr: drop lines that Java and PySpark print at every start, or for errors that are raised anyway.
+"""Filter stderr.
 
-With `--quiet`, Spark's warnings are dropped as well, in the format of its default log.
+It drops lines that Java and PySpark print at every start, or for errors that are raised anyway. With `--quiet`, Spark's
+warnings are dropped as well, in the format of its default log.
 
 The JVM writes its lines to the stderr that it inherits, and not through log4j. So a pipe takes the place of stderr, and
 a thread copies what passes the filter.
@@ -54,7 +55,10 @@ class StderrFilter:
             os.close(before)
 
     def _copy(self, read: int, write: int) -> None:
-        """Copy lines as soon as they are complete, until the last writer has closed the pipe."""
+        """Copy complete lines immediately.
+
+        It ends when the last writer has closed the pipe.
+        """
         with open(read, "rb") as source, open(write, "wb", buffering=0) as sink:
             for line in source:
                 dropped = line.startswith(NOISE) or (self._quiet and SPARKS_WARNING.match(line))

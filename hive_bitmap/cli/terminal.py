@@ -64,7 +64,10 @@ def state_folder() -> Path:
 
 
 def is_unfinished(text: str) -> bool:
-    """Return whether a statement has begun and not ended, so that Enter begins another line."""
+    """Return whether a statement has begun, but not ended.
+
+    Enter then begins another line.
+    """
     return bool(text.strip()) and not is_complete(text) and not _is_exit(text)
 
 

@@ -1,1 +1,4 @@
-"""The part that needs Spark: tables in its metastore, builds as jobs, queries with indexes."""
+"""The part that needs Spark.
+
+It reads tables in Spark's metastore, builds indexes in its jobs, and answers its queries with them.
+"""

@@ -71,7 +71,10 @@ def _begin(base: Path) -> bool:
 
 
 def make(base: Path) -> None:
-    """Make the archive at `base`, completely or not at all, and delete archives unused for a month."""
+    """Make the archive at `base`, completely or not at all.
+
+    Archives unused for a month are deleted.
+    """
     part = base.with_suffix(f".{os.getpid()}")
     try:
         with TemporaryDirectory() as folder:

@@ -54,7 +54,10 @@ def named(base: Path, size: int) -> Path:
 
 
 def find(base: Path) -> Path | None:
-    """Return the archive at `base`, if it is complete and only this user can have written it."""
+    """Return the archive at `base`, if it is trustworthy.
+
+    It must be complete, and only this user may have written it.
+    """
     for path in base.parent.glob(f"{base.name}-*.jsa"):
         if _is_ours(path) and path == named(base, path.stat().st_size):
             return path
@@ -82,7 +85,10 @@ def _spark_home() -> Path | None:
 
 
 def _identities(executable: Path, jars: Path) -> Iterator[str]:
-    """Yield the identity of a Java and of jars: the JVM also compares sizes and modification times."""
+    """Yield the identity of a Java and of jars.
+
+    The JVM also compares sizes and modification times.
+    """
     for file in (executable.resolve().parent.parent / "lib" / "modules", *sorted(jars.glob("*.jar"))):
         status = file.stat()
         yield f"{file} {status.st_size} {status.st_mtime_ns}"

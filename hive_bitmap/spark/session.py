@@ -1,7 +1,8 @@
-"""Create a Spark session, by default a local one with its Derby metastore in the warehouse folder.
+"""Create a Spark session.
 
-Such a warehouse can be used by one process at a time. An active session is returned unchanged. If the warehouse is
-None, the existing configuration of Spark or Hive is used.
+By default it is local, with its Derby metastore in the warehouse folder. Such a warehouse can be used by one process at
+a time. An active session is returned unchanged. If the warehouse is None, the existing configuration of Spark or Hive
+is used.
 """
 
 from __future__ import annotations

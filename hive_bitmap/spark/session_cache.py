@@ -45,10 +45,11 @@ def belongs_to(spark: SparkSession, user: str) -> None:
 
 
 class TtlCache(Generic[K, V]):
-    """A cache of the `most` newest values of each session, or with `by_user` of each user, by key.
+    """A cache of each session's `most` newest values, by key.
 
-    `version` changes when the cache is cleared. A caller that computes a value reads the version first, and passes it
-    to `put`: a value computed before the clearing is then not stored.
+    With `by_user`, values are cached for each user instead. `version` changes when the cache is cleared. A caller that
+    computes a value reads the version first, and passes it to `put`: a value computed before the clearing is then not
+    stored.
     """
 
     def __init__(self, most: int = 4096, *, by_user: bool = False) -> None:
@@ -86,7 +87,10 @@ class TtlCache(Generic[K, V]):
             _values.get(self._owner(spark), {}).get(self, {}).pop(key, None)
 
     def _owner(self, spark: SparkSession) -> SparkSession | _CacheOwner:
-        """Return the owner of a session's values: its user, or the session itself if that is unknown."""
+        """Return the owner of a session's values.
+
+        It is the session's user, or the session itself if that is unknown.
+        """
         return _user_of.get(spark, spark) if self._by_user else spark
 
 

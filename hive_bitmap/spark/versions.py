@@ -27,7 +27,10 @@ def pyspark_version() -> tuple[int, int]:
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """Return the Arrow schema of rows for Spark; timestamps with time zone are in UTC."""
+    """Return the Arrow schema of rows for Spark.
+
+    Timestamps with time zone are in UTC.
+    """
     from pyspark.sql.pandas import types
 
     convert: Any = types.to_arrow_schema

@@ -52,7 +52,10 @@ class HiveIndex:
 
     @property
     def index_table(self) -> str:
-        """The name of the index table in Hive; it is in the base table's database."""
+        """The name of the index table in Hive.
+
+        It is in the base table's database.
+        """
         return index_table_name(self.definition.database, self.definition.table, self.name)
 
     @property
@@ -100,7 +103,9 @@ def script(index: HiveIndex) -> str:
 
 
 def stamp_name(columns: Sequence[Column], values: Sequence[str]) -> str:
-    """Return the name of the parameter with a partition's time: its values as Java prints a map.
+    """Return the name of a partition's time parameter.
+
+    It has the values of the partition as Java prints a map.
 
     >>> stamp_name([Column("p", "string"), Column("q", "int")], ["a b", "1"])
     '{p=a b, q=1}'

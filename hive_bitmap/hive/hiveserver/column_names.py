@@ -15,9 +15,10 @@ _STRUCTURE = {"AND", "OR", "NOT", "BETWEEN", "CASE", "END"}
 
 
 class Names:
-    """Find the columns of a table by name, ignoring case, with or without the table's name.
+    """Find the columns of a table by name, ignoring case.
 
-    `table` is a single name or alias without quotes: a dot in it is part of the name, not a separator.
+    A name may be qualified by the table's name. `table` is a single name or alias without quotes: a dot in it is part
+    of the name, not a separator.
     """
 
     def __init__(self, columns: Iterable[Column], table: str | None) -> None:
@@ -50,7 +51,10 @@ class Names:
         return name.lower() in self._columns
 
     def hides_structure(self, tokens: Iterable[Token]) -> bool:
-        """Return whether an unquoted AND, OR, NOT, BETWEEN or CASE .. END might be a column name."""
+        """Return whether an unquoted keyword might be a column name.
+
+        The keywords are AND, OR, NOT, BETWEEN and CASE .. END.
+        """
         words = {token.key for token in tokens if token.key in _STRUCTURE}
         if "CASE" not in words:
             words.discard("END")  # without CASE, as in `start < 1 AND end > 2`, END can only be a column
@@ -58,9 +62,10 @@ class Names:
 
 
 def path_at(tokens: Sequence[Token], at: int) -> tuple[list[str], int]:
-    """Return the parts of the dotted name at a token, and the position after it.
+    """Return the dotted name at a token.
 
-    The parts are unquoted and in lower case. There are none if no name begins at the token, or if it ends with a dot.
+    The result is the parts, and the position after the name. The parts are unquoted and in lower case. There are none
+    if no name begins at the token, or if it ends with a dot.
     """
     parts: list[str] = []
     while at < len(tokens) and tokens[at].kind in ("word", "name"):

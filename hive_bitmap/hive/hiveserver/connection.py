@@ -97,9 +97,9 @@ class Server:
 
     @contextmanager
     def result(self, statement: str) -> Iterator[tuple[list[str], Iterator[list[tuple[Any, ...]]]]]:
-        """Run a statement; yield the names of its columns and its rows as in `batches`.
+        """Run a statement; yield its column names and rows.
 
-        A statement without a result has no columns. Raises ServerError.
+        The rows are as in `batches`. A statement without a result has no columns. Raises ServerError.
         """
         log.debug("%s", statement)
         cursor = self.connection.cursor()
@@ -183,7 +183,10 @@ def _tls(ca_file: str | None) -> SSLContext:
 
 
 def _http(address: Address, context: SSLContext | None) -> Any:
-    """Return a Thrift transport over HTTP that sends user and password in each request's header."""
+    """Return a Thrift transport over HTTP.
+
+    It sends user and password in a header of each request.
+    """
     from thrift.transport import THttpClient, TTransport
 
     class Checked(THttpClient.THttpClient):  # type: ignore[misc]

@@ -1,7 +1,8 @@
-r"""List folders and read text files, with Hive's `dfs` command or Spark's file data sources.
+r"""List folders and read text files.
 
-`dfs` splits its arguments at blanks, even within quotes, and reads paths as globs. So a special character is written as
-a character class with a hexadecimal escape, like `[\\x20]`: a glob that only this character matches.
+It uses Hive's `dfs` command or Spark's file data sources. `dfs` splits its arguments at blanks, even within quotes, and
+reads paths as globs. So a special character is written as a character class with a hexadecimal escape, like `[\\x20]`:
+a glob that only this character matches.
 """
 
 from __future__ import annotations

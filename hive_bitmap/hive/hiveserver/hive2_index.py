@@ -1,4 +1,7 @@
-"""Register an exported index in Hive 2 through its HiveServer2, and check what Hive sees."""
+"""Register an exported index in Hive 2.
+
+It uses the HiveServer2, and checks what Hive sees.
+"""
 
 from __future__ import annotations
 
@@ -47,9 +50,10 @@ def _require_indexes(server: Server) -> None:
 
 
 def _require_same_table(server: Server, index: HiveIndex) -> None:
-    """Raise Unsupported if columns, partitions or folders of the server's table differ from the indexed one.
+    """Raise Unsupported if the server's table differs from the indexed one.
 
-    Hive reads only files that the index names, so with an index of other files, queries would lose all rows.
+    Its columns, partitions and folders are compared. Hive reads only files that the index names, so with an index of
+    other files, queries would lose all rows.
     """
     base = tables.describe(server, index.definition.full_table)
     types = {column.name.lower(): column.type for column in base.columns}
@@ -93,9 +97,9 @@ def _exported_before(server: Server, index: HiveIndex) -> bool:
 
 
 def _require_all_rows(server: Server, index: HiveIndex) -> None:
-    """Drop the index and raise NotFound if Hive does not see all of its rows.
+    """Raise NotFound if Hive does not see all index rows.
 
-    Otherwise queries would lose rows.
+    The index is then dropped. Otherwise queries would lose rows.
     """
     table = f"{quote(index.definition.database)}.{quote(index.index_table)}"
     server.all("SET hive.compute.query.using.stats=false")

@@ -24,13 +24,13 @@ COMPARED = ("boolean", "tinyint", "smallint", "int", "bigint", "decimal", "strin
 def fetched(
     server: Server, definition: Definition, column: str, node: Predicate, within: str
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the index rows whose key may match, in batches and in no particular order.
+    """Yield the index rows with a matching key, in batches.
 
-    A batch has a row for each key and block, with these columns: `key`, in the Arrow type of the column; `bucket`
-    (string); `offset` (int64); and the bitmaps in `definition.bitmap_fields`, none for COMPACT. A key of a type that is
-    not in COMPARED is only tested for NULL: its column is boolean, TRUE for any other key. `within` is a condition in
-    HiveQL that limits the rows further; empty for none. Raises ServerError, and NotFound for a column that the index
-    does not have.
+    The order is arbitrary, and rows whose key only may match are included. A batch has a row for each key and block,
+    with these columns: `key`, in the Arrow type of the column; `bucket` (string); `offset` (int64); and the bitmaps in
+    `definition.bitmap_fields`, none for COMPACT. A key of a type that is not in COMPARED is only tested for NULL: its
+    column is boolean, TRUE for any other key. `within` is a condition in HiveQL that limits the rows further; empty for
+    none. Raises ServerError, and NotFound for a column that the index does not have.
     """
     key = find(definition.columns, column, f"index {definition.name}")
     names = [_key(key), *(quote(field.name) for field in (BUCKET, *_stored(definition)))]

@@ -110,7 +110,10 @@ class _LeafReader:
 
 
 def _native(reader: _LeafReader) -> Predicate | None:
-    """Return the node of a leaf that is evaluated without an engine; None for any other leaf."""
+    """Return the node of a leaf.
+
+    Return None for a leaf that only an engine evaluates.
+    """
     left = reader.operand()
     if isinstance(left, Column):
         node = _of_column(left, reader)
@@ -210,7 +213,10 @@ def _null_safe_equal(column: Column, literal: Literal) -> Predicate | None:
 
 
 def _if_not_null(column: Column, value: bool) -> Predicate:
-    """Return a node that is `value` for every non-NULL key of the column, and NULL for NULL."""
+    """Return a node that is `value` for all non-NULL keys.
+
+    It is NULL for NULL.
+    """
     return Or((IsNull(column.name, negated=True), NULL)) if value else And((IsNull(column.name), NULL))
 
 

@@ -1,7 +1,8 @@
-"""Convert literals with the same value in every session to values of a column's type.
+"""Convert literals to values of a column's type.
 
-This is an allowlist: integers, decimals without an exponent, single-quoted strings without a backslash, TRUE, FALSE,
-NULL, and DATE 'yyyy-mm-dd' from 1583 on, where all calendars agree. The value of any other literal is left to Spark.
+Only literals with the same value in every session are converted. This is an allowlist: integers, decimals without an
+exponent, single-quoted strings without a backslash, TRUE, FALSE, NULL, and DATE 'yyyy-mm-dd' from 1583 on, where all
+calendars agree. The value of any other literal is left to Spark.
 """
 
 from __future__ import annotations
@@ -103,10 +104,10 @@ def _number(text: str, minus: bool) -> Literal | None:
 
 
 def _integer(size: int, suffix: str, minus: bool) -> Literal | None:
-    """Return an integer literal with the digits of its type: int, else bigint, else decimal.
+    """Return an integer literal with the digits of its type.
 
-    The decimal has the length of the literal. These are the digits of the decimal types that Spark widens int and
-    bigint to:
+    The type is int, else bigint, else decimal. The decimal has the length of the literal. These are the digits of the
+    decimal types that Spark widens int and bigint to:
     https://github.com/apache/spark/blob/v4.0.0/sql/api/src/main/scala/org/apache/spark/sql/types/DecimalType.scala
     """
     if suffix and size >= 1 << (_SUFFIX_BITS[suffix] - 1):

@@ -118,7 +118,10 @@ class _Splitter:
         return True
 
     def _leaf_end(self, at: int) -> int:
-        """Return the end of a leaf: the next AND, OR or ) that ends no BETWEEN, CASE or bracket."""
+        """Return the end of a leaf.
+
+        It is the next AND, OR or ) that does not belong to a BETWEEN, CASE or bracket.
+        """
         start, cases, betweens = at, 0, 0
         if self._key(at) in ("AND", "OR") and self._key(at + 1) == "(":
             at += 1  # the functions and(..) and or(..)

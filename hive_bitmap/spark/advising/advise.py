@@ -1,4 +1,7 @@
-"""Advise on indexes for the observed queries: which to create, and which no query used."""
+"""Advise on indexes for the observed queries.
+
+It says which to create, and which no query used.
+"""
 
 from __future__ import annotations
 
@@ -216,7 +219,10 @@ def _candidates(table: _TableQueries, impossible: list[tuple[str, tuple[str, ...
 
 
 def _workload(spark: SparkSession, table: _TableQueries, estimates: Mapping[Columns, Estimate]) -> Workload:
-    """Return the queries of a table with the estimated indexes and the sets of them."""
+    """Return the workload of a table.
+
+    It has the queries, the estimated indexes and the sets of these.
+    """
     base = table.base
     possible = {
         columns: PossibleIndex(

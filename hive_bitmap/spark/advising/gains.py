@@ -83,7 +83,7 @@ def gain_by_answers(tally: Tally, table: TableFigures, columns: int) -> Gain:
 
 
 def gain(tally: Tally, table: TableFigures, test: ColumnTest | None) -> Gain:
-    """Return what an index saves the queries of a shape that no index has served.
+    """Return an index's gain for the unserved queries of a shape.
 
     The index narrows their scans by `test`; with None, it answers the aggregation over them.
     """
@@ -159,7 +159,10 @@ def _arrow(columns: Sequence[Any], schema: pa.Schema) -> pa.Table:
 
 
 def _selected(table: TableFigures, test: ColumnTest | None) -> tuple[float, float]:
-    """Return the number of rows that a test selects, and the share of blocks with such rows."""
+    """Return the rows that a test selects.
+
+    The result is their number, and the share of blocks with such rows.
+    """
     key, keys = table.key, 1.0
     if test is not None and test.kind is Kind.RANGE:
         keys = max(RANGE_SHARE / key.of_rows, 1)
@@ -170,7 +173,7 @@ def _selected(table: TableFigures, test: ColumnTest | None) -> tuple[float, floa
 
 
 def _share(tally: Tally, columns: Sequence[Column]) -> float:
-    """Return the share of its files' bytes that an average query of a shape reads."""
+    """Return the share of bytes that a shape's average query reads."""
     by_name = {column.name.lower(): column for column in columns}
     counted_columns = [(by_name[name], queries) for name, queries in tally.columns.items() if name in by_name]
     parts = sum(queries * share_of_bytes([column], columns) for column, queries in counted_columns)

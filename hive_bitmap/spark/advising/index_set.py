@@ -31,7 +31,10 @@ LITTLE = 0.05  # share of a table's saving: an index that adds less is not worth
 
 @dataclass(frozen=True, kw_only=True)
 class PossibleIndex:
-    """An index that could be created: the figures of its table and keys, and its build time."""
+    """An index that could be created.
+
+    It has the figures of its table and keys, and its build time.
+    """
 
     figures: TableFigures
     build_seconds: float
@@ -73,7 +76,10 @@ class Workload:
         return self._narrowed[shape, columns]
 
     def _by_answer(self, shape: Shape, indexes: IndexSet) -> Gain:
-        """Return the gain of an answer from the best few of these indexes; zero if they do not answer it."""
+        """Return the gain of an answer from the best few indexes.
+
+        It is zero if they do not answer the aggregation.
+        """
         if not answers(shape, [*self.indexed, *indexes]):
             return Gain()
         missing = [part for part in parts(shape) if not any(part <= index for index in self.indexed)]
@@ -104,10 +110,10 @@ def _worth(gain: Gain) -> tuple[float, int]:
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """Indexes that are created together, the queries that gain from them, and the additional gain.
+    """Indexes that are created together, and their additional gain.
 
-    `worth_it` says whether the gain pays for the builds, and is not little compared with what the set saves without
-    them.
+    `queries` is the number of queries that gain. `worth_it` says whether the gain pays for the builds, and is not
+    little compared with what the set saves without them.
     """
 
     workload: Workload
@@ -129,7 +135,10 @@ class Step:
 
     @property
     def rank(self) -> tuple[object, ...]:
-        """A sort key: steps that save most come first, and equal steps have a fixed order."""
+        """A sort key: steps that save most come first.
+
+        Equal steps have a fixed order.
+        """
         names = [sorted(columns) for columns in self.sorted_indexes]
         return -self.gain.seconds, -self.gain.bytes, self.index_bytes, self.workload.table, names
 
@@ -148,9 +157,10 @@ class UnchosenIndex:
 
 
 def choose(workloads: Sequence[Workload], limit: int, times: int) -> tuple[list[Step], list[UnchosenIndex]]:
-    """Return the steps to take, in order, and the possible indexes left out of the set.
+    """Choose the steps to take, in order.
 
-    The set has at most `limit` indexes. Each query is expected `times` as often as it was seen.
+    Return them, and the possible indexes left out of the set. The set has at most `limit` indexes. Each query is
+    expected `times` as often as it was seen.
     """
     chosen: list[Step] = []
     have: dict[str, IndexSet] = {workload.table: frozenset() for workload in workloads}

@@ -13,12 +13,12 @@ from hive_bitmap.core.explaining.measures import counted, moment, seconds, size
 
 @dataclass(frozen=True, kw_only=True)
 class Proposal:
-    """A step of the proposed set: an index, or several that only together answer queries.
+    """A step of the proposed set.
 
-    `columns` and `statements` have an entry for each index. The other figures are in addition to the existing indexes
-    and those of earlier steps: `queries` of the observed ones would have gained, `bytes_saved` of base files would not
-    have been read, and `seconds_saved` is the difference at the planner's prices. `index_bytes` and `build_seconds` are
-    estimates.
+    It is an index, or several that only together answer queries. `columns` and `statements` have an entry for each
+    index. The other figures are in addition to the existing indexes and those of earlier steps: `queries` of the
+    observed ones would have gained, `bytes_saved` of base files would not have been read, and `seconds_saved` is the
+    difference at the planner's prices. `index_bytes` and `build_seconds` are estimates.
     """
 
     table: str
@@ -33,9 +33,9 @@ class Proposal:
 
 @dataclass(frozen=True, kw_only=True)
 class LeftOut:
-    """Indexes of a table that would suit queries but are not proposed, and the reason.
+    """Indexes that would suit queries but are not proposed.
 
-    `columns` has an entry for each index; `why` is a sentence.
+    They are on one table. `columns` has an entry for each index; `why` is a sentence.
     """
 
     table: str
@@ -75,7 +75,10 @@ class Advice:
 
     @property
     def summary(self) -> str:
-        """One sentence: the number of scans, and what all proposals save and cost; "" without scans."""
+        """A sentence on the scans and the total gain and cost.
+
+        It is "" without scans.
+        """
         if not self.queries:
             return ""
         seen = f"{counted(self.queries, 'scan')} seen since {time_of(self.since)}"

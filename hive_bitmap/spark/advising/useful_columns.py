@@ -16,10 +16,10 @@ IndexSet = frozenset[Columns]  # indexes of one table, each by its columns
 
 
 def useful_sets(shape: Shape, indexed: Collection[Columns]) -> set[IndexSet]:
-    """Return sets of indexes that would serve queries of this shape, in addition to `indexed`.
+    """Return sets of indexes that would serve a shape.
 
-    No index in them has only columns of an existing one. An aggregation may be answered by one index of several
-    columns, or by several indexes together.
+    They are additions to `indexed`. No index in them has only columns of an existing one. An aggregation may be
+    answered by one index of several columns, or by several indexes together.
     """
     indexed_columns = frozenset[str]().union(*indexed)
     useful = {frozenset({frozenset((test.column,))}) for test in shape.tests if test.kind is not Kind.OTHER}
@@ -76,7 +76,10 @@ def needed(shape: Shape) -> Columns:
 
 
 def parts(shape: Shape) -> list[Columns]:
-    """Return the column sets to look up for a shape's aggregation: key sets, then tests."""
+    """Return the column sets to look up for an aggregation.
+
+    Key sets come first, then tests.
+    """
     keys = [frozenset(keys) for keys in shape.key_sets or () if keys]
     return [*keys, *(frozenset((column,)) for column in sorted(_tested(shape.tests)))]
 

@@ -1,10 +1,10 @@
-"""Simulate a whole shard from the keys of a few sampled blocks, for the size of a COMPACT index.
+"""Simulate a whole shard from a few sampled blocks.
 
-The size of a COMPACT index is not proportional to the number of blocks, as it has one row for each key and file: the
-more blocks of a file hold a key, the less space each of them takes. A key that occurs in several of the sampled blocks
-is put into the same share of the blocks of the shard. Of keys that occur in only one sampled block, the table has more
-than the sample shows. Chao's estimator of the number of species estimates their number from the numbers of keys that
-occur once and twice, and so the number of blocks that hold each of them.
+This estimates the size of a COMPACT index. The size of a COMPACT index is not proportional to the number of blocks, as
+it has one row for each key and file: the more blocks of a file hold a key, the less space each of them takes. A key
+that occurs in several of the sampled blocks is put into the same share of the blocks of the shard. Of keys that occur
+in only one sampled block, the table has more than the sample shows. Chao's estimator of the number of species estimates
+their number from the numbers of keys that occur once and twice, and so the number of blocks that hold each of them.
 """
 
 from __future__ import annotations
@@ -83,10 +83,11 @@ def _spread(member: Flags, blocks: int) -> tuple[Longs, Longs]:
 
 
 def _scattered(block: Longs, twice: int, sampled: int, blocks: int) -> tuple[Longs, Longs, float]:
-    """Return pairs of key and block for keys that occur once, and their estimated number in the shard.
+    """Return pairs of key and block for keys that occur once.
 
-    `block` is the sampled block of each key, `twice` the number of keys that occur in two blocks. Each key keeps one
-    block that corresponds to its sampled block, so that keys of one block stay together; its other blocks are random.
+    Also return the estimated number of such keys in the shard. `block` is the sampled block of each key, `twice` the
+    number of keys that occur in two blocks. Each key keeps one block that corresponds to its sampled block, so that
+    keys of one block stay together; its other blocks are random.
     """
     once = len(block)
     pairs = once * blocks / sampled
@@ -99,7 +100,10 @@ def _scattered(block: Longs, twice: int, sampled: int, blocks: int) -> tuple[Lon
 
 
 def _table(keys: pa.Table, key: Longs, block: Longs, per_file: int) -> pa.Table:
-    """Return a row for each pair of key and block; a key is a row number in `keys`."""
+    """Return a row for each pair of key and block.
+
+    A key is a row number in `keys`.
+    """
     file, place = np.divmod(np.arange(int(block.max(initial=0)) + 1), per_file)
     path = pa.array([f"file:/warehouse/part-{number:032}.parquet" for number in range(int(file[-1]) + 1)])
     jitter = np.random.default_rng(2).integers(0, _BLOCK_BYTES // 100, len(file)) * (place > 0)

@@ -34,7 +34,10 @@ FEWEST_BLOCKS = 4  # minimum of a sample: fewer blocks do not show how many bloc
 
 @dataclass(frozen=True)
 class FooterItem:
-    """Work item of a task: a base file whose footer to read, and the columns of each index."""
+    """Work item of a task: the footer of a base file.
+
+    `columns` are those of each index.
+    """
 
     path: str
     columns: tuple[tuple[Column, ...], ...]
@@ -144,9 +147,10 @@ def choose_blocks(rows: Longs, size: Longs, share: float) -> Longs:
 
 
 def measure(item: SampleItem) -> Sample:
-    """Index blocks as a build does, write them as a shard into a temporary folder, and measure it.
+    """Index sampled blocks as a build does, and measure that.
 
-    If a block cannot be indexed, the result says so. Raise StoreError.
+    They are written as a shard into a temporary folder. If a block cannot be indexed, the result says so. Raise
+    StoreError.
     """
     started = time.perf_counter()
     try:
@@ -264,7 +268,7 @@ def _written(path: str, rows: pa.Table, smallest: pa.Table, definition: Definiti
 
 
 def _counted_keys(rows: pa.Table, definition: Definition) -> pa.Table:
-    """Return each distinct key with its number of sampled blocks and of rows in them."""
+    """Count the sampled blocks and rows of each distinct key."""
     names, many = list(definition.column_names), shard.CARDINALITY.name
     return rows.select([*names, many]).group_by(names).aggregate([([], "count_all"), (many, "sum")])
 

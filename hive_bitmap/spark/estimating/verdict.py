@@ -1,4 +1,7 @@
-"""Judge an estimated index: worth it, only for counts, or not worth it, and why."""
+"""Judge an estimated index.
+
+It is worth it, worth it only for counts, or not worth it, with the reason.
+"""
 
 from __future__ import annotations
 
@@ -38,9 +41,10 @@ class Queries:
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """An estimated index and its table: `keys` of `key_bytes` bytes each, `rows` in `blocks` of `files`.
+    """An estimated index and its table.
 
-    A rare key has the shares `rare_rows` and `rare_blocks`; None if no block was looked at.
+    It has `keys` of `key_bytes` bytes each, and the table `rows` in `blocks` of `files`. A rare key has the shares
+    `rare_rows` and `rare_blocks`; None if no block was looked at.
     """
 
     rows: int
@@ -102,7 +106,7 @@ def _is_one_block_a_file(index: Candidate) -> bool:
 
 
 def _gains_little(index: Candidate, rare_rows: float, rare_blocks: float) -> bool:
-    """Whether reading the rows of a rare key is hardly faster than reading all rows.
+    """Whether looking up a rare key is hardly faster than a scan.
 
     The times are the planner's prices. A small table that Spark reads at once does not show what a larger one of this
     layout would gain.

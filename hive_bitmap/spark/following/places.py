@@ -16,7 +16,10 @@ MOST_TABLES = 10_000
 
 @dataclass(frozen=True)
 class TableFolder:
-    """A table, and the partition values of one of its folders; no values for its own folder."""
+    """A table, and the partition values of a folder.
+
+    There are no values for the table's own folder.
+    """
 
     database: str
     table: str

@@ -1,4 +1,7 @@
-"""Bring the indexes of several tables up to date, as a scheduler does with tables that others write."""
+"""Bring the indexes of several tables up to date.
+
+A scheduler does this for tables that others write.
+"""
 
 from __future__ import annotations
 

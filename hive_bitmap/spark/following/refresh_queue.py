@@ -1,7 +1,7 @@
-"""The queue of refreshes of one process: each table has at most one pending refresh.
+"""The queue of refreshes of one process.
 
-A thread runs those that are due, one after the other, and ends when none is requested for a while. It is a daemon, so
-it keeps no process alive.
+Each table has at most one pending refresh. A thread runs those that are due, one after the other, and ends when none is
+requested for a while. It is a daemon, so it keeps no process alive.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ IDLE_SECONDS = 60.0  # after this time without requests, the thread ends
 
 
 class RefreshQueue:
-    """Run `refresh` for each requested key, no sooner than the interval after the last time.
+    """Run `refresh` for each requested key.
 
-    An error of `refresh` is logged once, and the refresh is tried again a minute later, then after twice as long each
-    time, up to an hour. `clock` returns seconds.
+    It runs no sooner than the interval after the last time. An error of `refresh` is logged once, and the refresh is
+    tried again a minute later, then after twice as long each time, up to an hour. `clock` returns seconds.
     """
 
     def __init__(

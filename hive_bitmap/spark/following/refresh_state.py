@@ -1,4 +1,7 @@
-"""The state of a table's refreshes, as values: what is requested, and when it may begin."""
+"""The state of a table's refreshes, as values.
+
+It says what is requested, and when it may begin.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,10 @@ Partition = tuple[tuple[str, str | None], ...]  # values of some or all partitio
 
 
 def few(partitions: frozenset[Partition]) -> frozenset[Partition] | None:
-    """Return these partitions if they are few enough to be listed; else None, which means all."""
+    """Return these partitions if they are few.
+
+    Return None, which means all, for too many partitions.
+    """
     return partitions if len(partitions) <= MOST_PARTITIONS else None
 
 

@@ -40,9 +40,10 @@ LOOK_SECONDS = 30.0  # for this long, writes by path to new tables may be missed
 
 @dataclass(frozen=True)
 class Unindexed:
-    """Base files that a query reads whole: their number, bytes, and the age of the oldest in seconds.
+    """Base files that a query reads whole.
 
-    The age is None for files of Iceberg, which does not say when they were written.
+    `lag` is the age of the oldest in seconds. The age is None for files of Iceberg, which does not say when they were
+    written.
     """
 
     files: int
@@ -112,7 +113,10 @@ class Refresher:
         return self.queue.wait(seconds)
 
     def _is_queued(self, request: RefreshRequest, lag: float | None) -> bool:
-        """Whether a refresh is pending or running, after queueing one if files have waited longer than the interval."""
+        """Whether a refresh is pending or running.
+
+        One is queued if files have waited longer than the interval.
+        """
         late = lag is None or lag >= request.key.interval
         return self.queue.is_wanted(request.key) or (late and self.queue.want(request))
 
@@ -127,7 +131,10 @@ class Refresher:
         return "null"
 
     def _look_around(self, spark: SparkSession) -> None:
-        """Record the folders of the followed tables of the session's database, unless that was done recently."""
+        """Record the folders of the database's followed tables.
+
+        It is the session's database; nothing is done if it was looked at recently.
+        """
         database = spark.catalog.currentDatabase()
         with self._lock:
             if database in self._looked_at:
@@ -165,10 +172,10 @@ class Refresher:
         return outcome
 
     def _quiet(self, spark: SparkSession) -> SparkSession:
-        """Return a separate session for a refresh: its statements are not followed, its jobs are in POOL.
+        """Return a separate session for a refresh.
 
-        A refresh is the application's work, done with its rights. So trust and Python settings come from the
-        application, not from the session that wrote.
+        Its statements are not followed, and its jobs are in POOL. A refresh is the application's work, done with its
+        rights. So trust and Python settings come from the application, not from the session that wrote.
         """
         from pyspark.sql import SparkSession
 

@@ -36,10 +36,11 @@ BY_TAKING_OVER = "if this metastore was moved, and is not a copy, run clean with
 
 @dataclass(frozen=True, kw_only=True)
 class Leftover:
-    """A folder that nothing references: its size in bytes, and why it was left behind.
+    """A folder that nothing references.
 
-    It is `due` for deletion in `seconds` seconds; 0 means now. `kept` is the reason to leave it alone at any age: it is
-    not known to be ours, contains other files, or cannot be read; "" if there is none.
+    It has its size in bytes, and the reason why it was left behind. It is `due` for deletion in `seconds` seconds; 0
+    means now. `kept` is the reason to leave it alone at any age: it is not known to be ours, contains other files, or
+    cannot be read; "" if there is none.
     """
 
     path: str
@@ -55,7 +56,10 @@ class Leftover:
 
 @dataclass(frozen=True)
 class _Root:
-    """The root of an index or of a dropped index, where generations may be left over."""
+    """The root of an existing or dropped index.
+
+    Generations may be left over in it.
+    """
 
     definition: Definition
     dropped: bool = False
@@ -83,15 +87,15 @@ def clean(
     dry_run: bool = False,
     take_over: bool = False,
 ) -> list[Leftover]:
-    """Delete generations that builds left behind, for the indexes of a table or the current database.
+    """Delete generations that builds left behind.
 
-    Return all leftovers. Those that are not `due` are kept, since running queries may still read a generation for
-    `grace_seconds` after it was replaced; if that time was not recorded, the grace period begins now. With `dry_run`
-    nothing is deleted or recorded. `location` is the folder of an index whose table was dropped by other means than
-    hive_bitmap, and which is not found otherwise, or not known to belong to this metastore. With `take_over`, the
-    folders of these indexes, and `location`, are marked as those of this metastore: for a metastore whose address
-    changed, never for a copy of one that is still used. Raise NotFound for a folder that does not exist, and for a
-    table that does not exist and left nothing behind.
+    They are those of the indexes of a table or the current database. Return all leftovers. Those that are not `due` are
+    kept, since running queries may still read a generation for `grace_seconds` after it was replaced; if that time was
+    not recorded, the grace period begins now. With `dry_run` nothing is deleted or recorded. `location` is the folder
+    of an index whose table was dropped by other means than hive_bitmap, and which is not found otherwise, or not known
+    to belong to this metastore. With `take_over`, the folders of these indexes, and `location`, are marked as those of
+    this metastore: for a metastore whose address changed, never for a copy of one that is still used. Raise NotFound
+    for a folder that does not exist, and for a table that does not exist and left nothing behind.
     """
     this_metastore = metastore_id(spark)
     if take_over and not this_metastore:
@@ -214,7 +218,10 @@ def _given_folder(location: str | None) -> str:
 
 
 def _unclaimed(spark: SparkSession, database: str, tables: Sequence[Table], given_folder: str) -> list[str]:
-    """Return the folders without a table: those in the default folder of index tables, and the given one."""
+    """Return the index folders that no table uses.
+
+    They are in the default folder of index tables, or the given one.
+    """
     home = catalog.default_folder(spark, database)
     folders = {f"{home}/{folder}" for folder in generation.subfolders(home)} | (
         {given_folder} if given_folder else set()
@@ -225,9 +232,9 @@ def _unclaimed(spark: SparkSession, database: str, tables: Sequence[Table], give
 
 
 def _only_begun(folders: Sequence[str], given_folder: str, grace_seconds: float, dry_run: bool) -> Iterator[Leftover]:
-    """Delete markers that builds were killed in writing, and their folders; yield a report on each.
+    """Delete unfinished markers of killed builds, and their folders.
 
-    Only the folder that the caller named may hold something else, which stays.
+    A report is yielded for each. Only the folder that the caller named may hold something else, which stays.
     """
     for folder in folders:
         files = roots.only_begun(folder, alone=folder != given_folder)
@@ -246,10 +253,10 @@ def _only_begun(folders: Sequence[str], given_folder: str, grace_seconds: float,
 
 @dataclass(frozen=True)
 class _Search:
-    """Which dropped indexes to look for: those of a database or one table, in this metastore.
+    """Which dropped indexes to look for.
 
-    `given_folder` is a folder that the caller names, `taken_over` the same if the caller takes it over; "" for none.
-    `this_metastore` is the id of the metastore.
+    They are those of a database or one table, in this metastore. `given_folder` is a folder that the caller names,
+    `taken_over` the same if the caller takes it over; "" for none. `this_metastore` is the id of the metastore.
     """
 
     database: str
@@ -281,9 +288,10 @@ def _dropped(
 
 
 def _owner(folder: str, search: _Search) -> tuple[Definition | None, str]:
-    """Return the index of a root by its markers, and why it is not known to belong to this metastore.
+    """Return the index of a root by its markers.
 
-    The index is None for a folder that is not a root; the reason is "" if the index is known to belong here.
+    Also return why it is not known to belong to this metastore. The index is None for a folder that is not a root; the
+    reason is "" if the index is known to belong here.
     """
     try:
         owner = roots.owner(folder)
@@ -313,7 +321,10 @@ def _owner(folder: str, search: _Search) -> tuple[Definition | None, str]:
 
 
 def _by_generations(folder: str) -> Definition | None:
-    """Return the definition in the markers of generations, for a folder without a marker of its own."""
+    """Return the definition in the markers of generations.
+
+    It serves for a folder without a marker of its own.
+    """
     written = (generation.definition_of(path) for path in generation.all_below(folder))
     return next((definition for definition in written if definition is not None), None)
 
@@ -385,7 +396,10 @@ def _deleted(candidates: Sequence[_Candidate], leftovers: Sequence[Leftover], th
 
 
 def _delete(folders: Sequence[str], root: _Root, this_metastore: str) -> Iterator[tuple[str, str]]:
-    """Delete generations of one index and folders that become empty; yield what stays, and why."""
+    """Delete generations of one index, and emptied folders.
+
+    What stays is yielded, with the reason.
+    """
     definition = root.definition
     try:
         yield from ((remains.folder, remains.why) for remains in deletion.delete(folders, definition, this_metastore))

@@ -56,9 +56,9 @@ def partitions(spark: SparkSession, base: Table) -> list[Partition]:
 
 
 def removed_files(spark: SparkSession, base: Table, since: float) -> frozenset[str]:
-    """Return the paths of files that the log of a lake table has removed since a time.
+    """Return the paths of recently removed files of a lake table.
 
-    `since` is in seconds since 1970.
+    Its log has removed them since a time. `since` is in seconds since 1970.
     """
     if base.lake is None:
         return frozenset()
@@ -84,7 +84,10 @@ def list_partition(base: Table, partition: Partition) -> Source:
 
 
 def require_one_listing(source: Source) -> None:
-    """Raise Unsupported if Hive may read rows in this source's folder that Spark does not read."""
+    """Raise Unsupported if Hive may read files that Spark does not.
+
+    They are in the folder of this source.
+    """
     try:
         listing = stores.listing(source.folder)
     except FileNotFoundError:

@@ -1,7 +1,8 @@
-"""Read the log of a Delta table through the session's Delta: its columns and its live files.
+"""Read the log of a Delta table with the session's Delta.
 
-No class of Delta is imported. The relation that Spark makes of a table has its log, which is read by public methods of
-Delta 4.0 to 4.4; a table with any other relation cannot be indexed. Classic sessions only.
+It has the table's columns and live files. No class of Delta is imported. The relation that Spark makes of a table has
+its log, which is read by public methods of Delta 4.0 to 4.4; a table with any other relation cannot be indexed. Classic
+sessions only.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ INDEX_OF_LOG = "TahoeLogFileIndex"  # Delta's file index of a relation that was 
 
 
 def described(spark: SparkSession, table: Table) -> Table:
-    """Return a Delta table with the current columns of its log; any other table unchanged."""
+    """Return a Delta table with its current columns.
+
+    Any other table is returned unchanged.
+    """
     if table.provider.lower() != lake_tables.DELTA or not jvm_reader.available(spark):
         return table
     try:
@@ -91,9 +95,9 @@ def _file(root: str, path: str, size: int, modified: int) -> FileStatus:
 
 
 def _files_of_log(spark: SparkSession, table: Table) -> Any:
-    """Return Delta's current index of the files of a table, as a query of the session gets it.
+    """Return Delta's current index of a table's files.
 
-    Raises Unsupported.
+    It is the one that a query of the session gets. Raises Unsupported.
     """
     leaf: Any = spark.table(table.spark_name)._jdf.queryExecution().analyzed().collectLeaves().head()
     if leaf.getClass().getSimpleName() != "LogicalRelation":

@@ -1,8 +1,8 @@
-"""List the base files of a table as the session's reader would, and decide if it is supported.
+"""List the base files of a table as the session reads it.
 
-Spark reads the visible files directly in the folder of a table or partition. If a setting, a table option or the layout
-of the folder could make a reader list other files or read other values, the table is not supported and Spark scans it
-alone.
+Tables that may be read differently are refused. Spark reads the visible files directly in the folder of a table or
+partition. If a setting, a table option or the layout of the folder could make a reader list other files or read other
+values, the table is not supported and Spark scans it alone.
 """
 
 from __future__ import annotations
@@ -181,10 +181,10 @@ def why_stream(folder: str) -> str:
 
 
 def base_files(folder: str) -> list[FileStatus]:
-    """Return the visible, nonempty files of a folder, sorted by path: those that Spark reads.
+    """Return the visible, nonempty files of a folder, sorted by path.
 
-    A missing folder has no files. Raises Unsupported for a folder that contains `name=value` folders, because some
-    readers take them for partitions, and for the output of a stream.
+    These are the files that Spark reads. A missing folder has no files. Raises Unsupported for a folder that contains
+    `name=value` folders, because some readers take them for partitions, and for the output of a stream.
     """
     try:
         listing = stores.listing(folder)

@@ -1,7 +1,7 @@
-"""Read Iceberg's metadata of a table through the session's Iceberg: its columns and its live files.
+"""Read a table's metadata with the session's Iceberg.
 
-Iceberg's `Table` is read through its public API, as of version 1.12; a table with any other relation cannot be indexed.
-Classic sessions only.
+It has the table's columns and live files. Iceberg's `Table` is read through its public API, as of version 1.12; a table
+with any other relation cannot be indexed. Classic sessions only.
 """
 
 from __future__ import annotations
@@ -98,10 +98,10 @@ def live_files(spark: SparkSession, table: Table) -> tuple[FileStatus, ...]:
 
 
 def removed_files(spark: SparkSession, table: Table, since: float) -> frozenset[str]:
-    """Return the paths of the files that snapshots since a time have removed from a table.
+    """Return the paths of recently removed files.
 
-    `since` is in seconds since 1970. Only snapshots that still exist count; a rollback removes no file. Raises
-    Unsupported.
+    Snapshots since a time have removed them. `since` is in seconds since 1970. Only snapshots that still exist count; a
+    rollback removes no file. Raises Unsupported.
     """
     name = in_spark(table.database, table.name, catalog=table.catalog)
     try:

@@ -24,7 +24,10 @@ _bridges: WeakKeyDictionary[SparkSession, Bridge] = WeakKeyDictionary()
 
 
 def available(spark: SparkSession) -> bool:
-    """Return whether py4j can reach the JVM of this session: it is classic, not Spark Connect."""
+    """Return whether py4j can reach the JVM of this session.
+
+    It can in a classic session, not over Spark Connect.
+    """
     return getattr(spark, "_jsparkSession", None) is not None
 
 
@@ -41,7 +44,10 @@ def table_of(spark: SparkSession, described: Any) -> Table:
 
 
 def to_python(spark: SparkSession, value: Any) -> Any:
-    """Convert a Scala or Java value: a collection, a map, or an object with public fields."""
+    """Convert a Scala or Java value to Python.
+
+    It is a collection, a map, or an object with public fields.
+    """
     return bridge(spark).json(value)
 
 

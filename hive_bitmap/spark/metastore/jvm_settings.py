@@ -1,6 +1,7 @@
-"""Read the settings of a classic session through py4j: Spark's, Hadoop's and the server's enforced ones.
+"""Read the settings of a classic session through py4j.
 
-All functions but `with_startup` need a session for which `jvm_reader.available` is true.
+They are Spark's, Hadoop's, and those that the server enforces. All functions but `with_startup` need a session for
+which `jvm_reader.available` is true.
 """
 
 from __future__ import annotations

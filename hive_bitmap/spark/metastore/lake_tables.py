@@ -1,6 +1,7 @@
-"""Tables with columns and files in a log: convert what the JVM reads from the log to a `Table`.
+"""Convert what the JVM reads from a table's log to a `Table`.
 
-Supported features are an allowlist. A table with any other feature has no indexes: it may be read by other rules.
+The log has the columns and files of the table. Supported features are an allowlist. A table with any other feature has
+no indexes: it may be read by other rules.
 """
 
 from __future__ import annotations
@@ -38,7 +39,10 @@ _PHYSICAL_NAME, _ID = "delta.columnMapping.physicalName", "delta.columnMapping.i
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """A snapshot of a Delta log: the schema as JSON, and how columns are named in files."""
+    """A snapshot of a Delta log.
+
+    It has the schema as JSON, and how columns are named in files.
+    """
 
     schema: str
     partitioned_by: tuple[str, ...]
@@ -60,10 +64,10 @@ class Facts:
 
 @dataclass(frozen=True, kw_only=True)
 class IcebergFacts:
-    """A version of an Iceberg table: its schema and all its partition specs, as Iceberg's JSON.
+    """A version of an Iceberg table.
 
-    `format` is the format of new files, `version` that of the table's format. `past` says that this is an older
-    version, or one of a branch other than the main one.
+    It has the schema and all partition specs, as Iceberg's JSON. `format` is the format of new files, `version` that of
+    the table's format. `past` says that this is an older version, or one of a branch other than the main one.
     """
 
     schema: str

@@ -182,7 +182,10 @@ def _describe_elsewhere(spark: SparkSession, catalog: str, database: str, table:
 
 
 def describe_many(spark: SparkSession, database: str, names: Sequence[str]) -> list[Table]:
-    """Return the existing ones of these tables, read in one call if the session can."""
+    """Return the tables of these names that exist.
+
+    They are read in one call if the session can.
+    """
     return _with_stores(spark).describe(spark, database, names, view="") if names else []
 
 
@@ -196,7 +199,10 @@ def _view(name: str) -> str:
 
 
 def names_like(spark: SparkSession, database: str, pattern: str) -> list[str]:
-    """Return the names of a database's tables that match a pattern; `*` matches any text."""
+    """Return the names of tables that match a pattern.
+
+    In it, `*` matches any text.
+    """
     return _with_stores(spark).names_like(spark, database, pattern)
 
 
@@ -226,7 +232,10 @@ def of(spark: SparkSession) -> Metastore:
 
 
 def forget_files(spark: SparkSession, table: Table) -> None:
-    """Make the session list a table's files and read its schema again at the next read."""
+    """Make the session read a table's files and schema again.
+
+    It does that at the next read.
+    """
     of(spark).forget_files(spark, table)
 
 
@@ -253,7 +262,10 @@ def time_zone(spark: SparkSession) -> str:
 
 
 def default_parallelism(spark: SparkSession) -> int:
-    """Return the number of tasks that the cluster runs at once, or a default if it is unknown."""
+    """Return the number of tasks that the cluster runs at once.
+
+    A default is returned if it is unknown.
+    """
     return of(spark).default_parallelism(spark)
 
 

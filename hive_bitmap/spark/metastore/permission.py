@@ -33,7 +33,10 @@ def require_reading(spark: SparkSession, base: Table, columns: Sequence[str], wh
 
 
 def only_spark_reads(spark: SparkSession) -> bool:
-    """Return whether a setting of the session or its server leaves base files to Spark alone."""
+    """Return whether only Spark may read base files.
+
+    A setting of the session or its server says so.
+    """
     return session_settings.settings(spark).get(ENGINE_READS_ONLY, "false").strip().lower() != "false"
 
 
@@ -59,7 +62,10 @@ def why_raw_values_hidden(spark: SparkSession, base: Table, columns: Sequence[st
 
 
 def _jvm_error_class() -> Any:
-    """Return the class of errors that rules raise in the JVM, apart from Spark's own errors."""
+    """Return the class of errors that rules raise in the JVM.
+
+    Spark's own errors have other classes.
+    """
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
     return Py4JJavaError
@@ -91,7 +97,10 @@ def _is_column(expression: Any) -> bool:
 
 
 def _node_above_scan_by_text(frame: DataFrame) -> str:
-    """Do the same as `_node_above_scan` with the text of a plan, all that a Spark Connect client sees."""
+    """Do the same as `_node_above_scan` with the text of a plan.
+
+    A Spark Connect client sees only the text.
+    """
     text: Any = frame._explain_string(extended=True)  # type: ignore[operator]
     return added_in(text.partition("== Optimized Logical Plan ==\n")[2].partition("\n\n")[0])
 

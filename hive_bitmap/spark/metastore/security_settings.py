@@ -28,10 +28,10 @@ def items(settings: Mapping[str, str], name: str) -> tuple[str, ...]:
 
 
 def enforced(server: Mapping[str, str], session: Mapping[str, str]) -> dict[str, str]:
-    """Return a session's settings with those of its server in force: a session may only be stricter.
+    """Return a session's settings under those of its server.
 
-    The user that the process reads as, and the folder of its cache, are set by the server only, since all sessions
-    share the process.
+    A session may only be stricter than its server. The user that the process reads as, and the folder of its cache, are
+    set by the server only, since all sessions share the process.
 
     >>> enforced({"hive_bitmap.trusted_owners": "etl,ops"}, {"hive_bitmap.trusted_owners": "ops,me"})
     {'hive_bitmap.trusted_owners': 'ops'}

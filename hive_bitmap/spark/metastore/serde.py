@@ -1,8 +1,8 @@
-"""Decide which tables are supported that Spark reads through an input format and a SerDe, like Hive.
+"""Decide which tables with a SerDe are supported.
 
-The values of such tables depend on properties of the table, and partitions may have properties of their own. An index
-is therefore built for certain properties (`reading`), which partitions must share. Hadoop lists the files, by rules
-that differ from Spark's.
+Spark reads them through an input format and a SerDe, like Hive. The values of such tables depend on properties of the
+table, and partitions may have properties of their own. An index is therefore built for certain properties (`reading`),
+which partitions must share. Hadoop lists the files, by rules that differ from Spark's.
 """
 
 from __future__ import annotations

@@ -12,7 +12,10 @@ DEFAULT_KEY = "EXISTS_DEFAULT"  # field metadata where Spark stores a column's v
 
 
 def columns_of(schema: Mapping[str, Any]) -> list[Column]:
-    """Return the columns of a Spark schema in JSON form, with the types CHAR and VARCHAR restored."""
+    """Return the columns of a Spark schema in JSON form.
+
+    The types CHAR and VARCHAR are restored.
+    """
     from pyspark.sql.types import StructType
 
     return [

@@ -1,4 +1,7 @@
-"""Count the rows of a table that satisfy a predicate, in total or by column values."""
+"""Count the rows that satisfy a predicate.
+
+They are counted in total or by column values.
+"""
 
 from __future__ import annotations
 

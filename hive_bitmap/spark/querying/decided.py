@@ -27,17 +27,20 @@ _SPARK_ALONE = (
 
 @dataclass(frozen=True)
 class FunctionDecision:
-    """The plan for the rows of a function, and the index's answer to the aggregation, if any."""
+    """The plan for the rows of a function.
+
+    It has the index's answer to the aggregation, if any.
+    """
 
     plan: Plan
     answer: Answer | None = None
 
 
 def decision_on(frame: DataFrame, table: str, predicate: str | None, strategy: Strategy | None) -> FunctionDecision:
-    """Return the rule's decision on the `table_rows` in a DataFrame that was not planned before.
+    """Return the rule's decision on the `table_rows` of a DataFrame.
 
-    The scan need not pay (`must_pay` is False). Raises Unsupported if the requested strategy, which was set for the
-    rows, cannot answer.
+    The DataFrame was not planned before. The scan need not pay (`must_pay` is False). Raises Unsupported if the
+    requested strategy, which was set for the rows, cannot answer.
     """
     if why := why_spark_alone(frame.sparkSession):
         if strategy not in (None, Strategy.FULL_SCAN):
@@ -57,7 +60,10 @@ def decision_on(frame: DataFrame, table: str, predicate: str | None, strategy: S
 
 
 def plan_of(relation: Relation, table: str) -> Plan:
-    """Return the plan of a scan that the rule has reported, or a full scan with the reason for it."""
+    """Return the plan of a scan that the rule has reported.
+
+    Without a plan, it is a full scan with the reason.
+    """
     if relation.plan is not None:
         return relation.plan
     if relation.action == LEFT_ALONE:
@@ -70,7 +76,10 @@ def plan_of(relation: Relation, table: str) -> Plan:
 
 
 def _plan_of_unobserved(frame: DataFrame, reports: Sequence[DecisionReport], table: str) -> Plan:
-    """Return the plan of a scan that the rule did not report; its reports are on other scans."""
+    """Return the plan of a scan that the rule did not report.
+
+    The rule's reports are on other scans.
+    """
     if _reads_nothing(frame):
         return _nothing(table)
     cached = next((report.relation for report in reports if report.relation.reason == Reason.CACHED), None)

@@ -1,4 +1,7 @@
-"""Write the compact-index result file of a predicate, for readers of file names and offsets."""
+"""Write the compact-index result file of a predicate.
+
+It is for readers of file names and offsets.
+"""
 
 from __future__ import annotations
 
@@ -69,9 +72,10 @@ def write_offsets(spark: SparkSession, table: str, predicate: str | None, path: 
 
 
 def whole_files(planned: Plan, listed: Mapping[str, FileStatus]) -> list[str]:
-    """Return the files whose blocks are all listed: those not indexed in their current state.
+    """Return the files to list with all their blocks.
 
-    `listed` are the files of the table by path, with the tags of a store, which Spark's listing lacks.
+    They are not indexed in their current state. `listed` are the files of the table by path, with the tags of a store,
+    which Spark's listing lacks.
     """
     if planned.candidates is None:
         nothing = planned.blocks_total == 0  # no row satisfies the predicate
@@ -100,7 +104,10 @@ def all_offsets(spark: SparkSession, format: str, paths: Sequence[str]) -> dict[
 
 
 def block_offsets(format: str, path: str) -> list[int] | str:
-    """Return the offsets of a file's blocks that have rows, or the reason why they are unknown."""
+    """Return the offsets of a file's nonempty blocks.
+
+    If they are unknown, return the reason.
+    """
     try:
         blocks = FORMATS[format].blocks(FORMATS[format].open_file(path))
     except Undecodable as e:

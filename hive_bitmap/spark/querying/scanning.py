@@ -1,4 +1,7 @@
-"""Fetch the rows of a table that satisfy a predicate (`scan`), or plan that (`plan`)."""
+"""Fetch the rows that satisfy a predicate, or plan that.
+
+The functions are `scan` and `plan`.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Determine the root of an index, apart from the files that tables and other indexes read.
+"""Determine the root of an index.
 
-The root is the default one or LOCATION. Readers of a table that lies at, above or below the root would take shards for
-rows, or fail at a folder.
+It is apart from the files that tables and other indexes read. The root is the default one or LOCATION. Readers of a
+table that lies at, above or below the root would take shards for rows, or fail at a folder.
 """
 
 from __future__ import annotations
@@ -66,7 +66,10 @@ def require_apart_from(base: Table, definitions: Iterable[Definition], folders: 
 
 
 def any_elsewhere(spark: SparkSession, definitions: Sequence[Definition]) -> bool:
-    """Return whether the root of one of these indexes belongs to the metastore that this one is a copy of."""
+    """Return whether an index root belongs to another metastore.
+
+    This metastore is then a copy of that one.
+    """
     this_metastore = metastore_id(spark)
     return any(roots.is_elsewhere(definition, this_metastore) for definition in definitions)
 
@@ -133,7 +136,10 @@ def overlap(folder: str, other: str) -> bool:
 
 
 def require_unmarked(root: str) -> None:
-    """Raise AlreadyExists if the folder, or one above it, has the marker of an index of any metastore."""
+    """Raise AlreadyExists if the folder is marked by an index.
+
+    A marker above it counts too, and the index may be of any metastore.
+    """
     for folder in stores.with_parents(stores.canonical(root)):
         try:
             owner = roots.owner(folder)
@@ -148,9 +154,9 @@ def require_unmarked(root: str) -> None:
 
 
 def _require_free_home(spark: SparkSession, definition: Definition) -> None:
-    """Raise InvalidProperty or AlreadyExists if the default folder lies in that of a table or index.
+    """Raise an error if the default folder is not free.
 
-    It may also be that folder.
+    It is InvalidProperty in the folder of a table, AlreadyExists in that of an index. It may also be that folder.
     """
     home = catalog.default_folder(spark, definition.database)
     require_unmarked(home)

@@ -1,4 +1,7 @@
-"""Parse CREATE INDEX: Hive's clauses in their fixed order, or openLooKeng's USING .. ON .. WITH .. WHERE."""
+"""Parse CREATE INDEX.
+
+Hive's clauses have a fixed order; openLooKeng has USING .. ON .. WITH .. WHERE.
+"""
 
 from __future__ import annotations
 

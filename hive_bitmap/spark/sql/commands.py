@@ -264,9 +264,9 @@ def _table_of(
 
 
 def doomed_indexes(spark: SparkSession, statement: DropTable | DropDatabase) -> list[Doomed]:
-    """Return the indexes that a statement is about to drop: those of its table or database.
+    """Return the indexes that a statement is about to drop.
 
-    Raises IsIndexTable if the table is an index table.
+    They are the indexes of its table or database. Raises IsIndexTable if the table is an index table.
     """
     match statement:
         case DropTable():

@@ -117,7 +117,10 @@ class Cursor:
         return TableName(*reversed(parts))
 
     def is_foreign(self, table: TableName) -> bool:
-        """Return whether statements on a table are left to Spark, since its catalog has no indexes."""
+        """Return whether statements on a table are left to Spark.
+
+        They are if its catalog has no indexes.
+        """
         return not self._is_indexable(table)
 
     def string(self, *, escapes: bool = True) -> str:

@@ -96,7 +96,10 @@ def first_words(text: str, most: int) -> list[str]:
 
 
 def syntax_error(text: str, offset: int, reason: str) -> InvalidStatement:
-    """Return an error with a reason and the line and column, counted from 1, of an offset."""
+    """Return a syntax error at an offset.
+
+    It has the reason, and the line and column, counted from 1.
+    """
     line, column = _place(text, offset)
     return InvalidStatement(f"line {line}, column {column}: {reason}")
 

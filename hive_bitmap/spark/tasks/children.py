@@ -1,7 +1,7 @@
-"""Run a function in child processes of a task, which survives if a library ends the child.
+"""Run a function in child processes of a task.
 
-C++ that reads a damaged file may end its process by a signal that no `except` catches. A child is a new interpreter: a
-fork of a worker would lack the threads of its libraries.
+The task survives if a library ends the child. C++ that reads a damaged file may end its process by a signal that no
+`except` catches. A child is a new interpreter: a fork of a worker would lack the threads of its libraries.
 """
 
 from __future__ import annotations
@@ -37,10 +37,11 @@ class Died:
 
 
 def results(run: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Any]:
-    """Yield run(item) for each item, in order; Died for an item that ends its process.
+    """Yield run(item) for each item, in order.
 
-    What is sent to and from the child is pickled. A child that ends is replaced by another one, for the remaining
-    items. Raise the error that `run` raises, and HiveBitmapError if a child ends otherwise.
+    The result is Died for an item that ends its process. What is sent to and from the child is pickled. A child that
+    ends is replaced by another one, for the remaining items. Raise the error that `run` raises, and HiveBitmapError if
+    a child ends otherwise.
     """
     done = 0
     while done < len(items):

@@ -1,6 +1,7 @@
-"""Send functions and values to tasks, which use this process's store settings, and return results.
+"""Send functions and values to tasks, and return results.
 
-Tasks are Spark's. Tests replace `Runner` to run them in their own process.
+Tasks use the store settings of this process. Tasks are Spark's. Tests replace `Runner` to run them in their own
+process.
 """
 
 from __future__ import annotations
@@ -51,9 +52,10 @@ class Runner(Protocol):
 
 
 class SparkRunner:
-    """The runner of all Spark sessions: a job, with a Spark task for each task.
+    """The runner of all Spark sessions.
 
-    Raises MissingPackage if the Python of the executors lacks what tasks need.
+    It runs a job, with a Spark task for each task. Raises MissingPackage if the Python of the executors lacks what
+    tasks need.
     """
 
     def available(self, spark: SparkSession) -> bool:
@@ -269,7 +271,10 @@ def cuts(spark: SparkSession, count: int, most: int | None = None) -> list[tuple
 
 
 def failure(spark: SparkSession, error: Exception) -> str:
-    """Return why a job failed: what the Python of its tasks lacks, or else the `cause`."""
+    """Return why a job failed.
+
+    It is what the Python of its tasks lacks, or else the `cause`.
+    """
     return worker_python.lack(spark, error) or cause(error)
 
 

@@ -1,6 +1,7 @@
-"""Count the requests that tasks send to stores, with one Spark accumulator for each Spark context.
+"""Count the requests that tasks send to stores.
 
-Only tasks that succeed are counted. Spark Connect has no accumulators, so nothing is counted there.
+Each Spark context has a Spark accumulator for that. Only tasks that succeed are counted. Spark Connect has no
+accumulators, so nothing is counted there.
 """
 
 from __future__ import annotations
@@ -48,7 +49,10 @@ def so_far(spark: SparkSession) -> Requests:
 
 
 def counted(batches: Iterable[pa.RecordBatch], counter: Any) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of a task, and add the requests sent in the meantime to the counter."""
+    """Yield the batches of a task, and count its requests.
+
+    They are added to the counter at the end.
+    """
     before = requests.so_far()
     try:
         yield from batches

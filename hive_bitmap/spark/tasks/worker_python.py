@@ -1,7 +1,7 @@
-"""Choose the Python that runs our tasks, and find out what it lacks if they fail.
+"""Choose the Python that runs our tasks.
 
-Spark runs `PYSPARK_PYTHON`, by default the first `python3` on the PATH. If Spark is local and no Python is configured,
-our tasks run the Python of this process; functions of users keep Spark's default.
+If they fail, find out what it lacks. Spark runs `PYSPARK_PYTHON`, by default the first `python3` on the PATH. If Spark
+is local and no Python is configured, our tasks run the Python of this process; functions of users keep Spark's default.
 """
 
 from __future__ import annotations
@@ -53,7 +53,10 @@ def map_in_arrow(frame: DataFrame, run: Callable[..., Any], schema: StructType |
 
 
 def runs_own_python(context: SparkContext) -> bool:
-    """Return whether our tasks run this process's Python: Spark is local, and none is configured."""
+    """Return whether our tasks run this process's Python.
+
+    They do if Spark is local, and no Python is configured.
+    """
     is_configured = "PYSPARK_PYTHON" in os.environ or any(
         context._conf.contains(name) for name in ("spark.pyspark.python", WORKER_PYTHON)
     )
@@ -72,7 +75,10 @@ def _run_by(python: str, function: Any, spark: SparkSession) -> Any:
 
 
 def _fields(value: Any) -> list[Any]:
-    """Return the fields of a Scala case class; later versions of Spark have more of them."""
+    """Return the fields of a Scala case class.
+
+    Later versions of Spark have more of them.
+    """
     return [value.productElement(at) for at in range(value.productArity())]
 
 

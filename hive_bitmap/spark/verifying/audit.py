@@ -1,8 +1,8 @@
-"""Compare one shard with its base files, inside a Spark task: every block of every unchanged file.
+"""Compare one shard with its base files, inside a Spark task.
 
-A shard is sorted by key, so the rows of a block are scattered over all of it. The shard is read once to find the block
-of each row and the size of each block's rows, and then once for each run of blocks whose rows fit into PASS_BYTES. So
-memory is bounded, and an ordinary shard is read twice.
+Every block of every unchanged file is compared. A shard is sorted by key, so the rows of a block are scattered over all
+of it. The shard is read once to find the block of each row and the size of each block's rows, and then once for each
+run of blocks whose rows fit into PASS_BYTES. So memory is bounded, and an ordinary shard is read twice.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ PASS_BYTES = 128 << 20  # index rows collected in one pass; a task holds up to t
 
 @dataclass(frozen=True)
 class ShardItem:
-    """Work item of a task: one shard, and the files that it covers according to the manifest.
+    """Work item of a task: one shard and its files.
 
-    `index` is the number of its index in the run.
+    The files are those that it covers according to the manifest. `index` is the number of its index in the run.
     """
 
     index: int

@@ -1,4 +1,7 @@
-"""Check one base file for `verify`: it is still the indexed file, and the manifest is right."""
+"""Check one base file for `verify`.
+
+It must still be the indexed file, and the manifest must be right about it.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +24,10 @@ COMPARED, STALE, DAMAGED = "compared", "stale", "damaged"
 
 @dataclass(frozen=True)
 class KnownFile:
-    """A base file according to the manifest; it is `fresh` if a listing shows it unchanged.
+    """A base file according to the manifest.
 
-    `spark_only` are the columns, by their names in the table, whose values only Spark reads correctly; None if the
-    table's columns have changed, so that they cannot be compared.
+    It is `fresh` if a listing shows it unchanged. `spark_only` are the columns, by their names in the table, whose
+    values only Spark reads correctly; None if the table's columns have changed, so that they cannot be compared.
     """
 
     fingerprint: Fingerprint
@@ -66,9 +69,9 @@ def recorded_blocks(row: Mapping[str, Any]) -> Blocks:
 
 
 def open_base(indexed_file: KnownFile, options: ReadOptions) -> BaseFile:
-    """Check whether a file is still the indexed one, and compare its blocks with the manifest.
+    """Check whether a file is still the indexed one.
 
-    Raise StoreError.
+    Its blocks are compared with the manifest. Raise StoreError.
     """
     problems = Problems()
     if not (indexed_file.fresh and indexed_file.fingerprint.confirmed()):

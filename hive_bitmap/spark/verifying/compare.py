@@ -1,10 +1,10 @@
-"""Compare one block with its rows in an index table: every row must be in the bitmap of its key only.
+"""Compare one block with its rows in an index table.
 
-Stored bitmaps are decoded as a query decodes them, and nothing is encoded again, so that errors of the encoder are
-found. The distinct keys are numbered. For each binary digit of these numbers, two unions are computed: of the bitmaps
-whose key has the digit 0, and of those whose key has the digit 1. Each must equal the set of rows whose key has that
-digit. A row in a wrong bitmap, in two or in none differs in at least one digit. That takes log2(keys) decodings of each
-bitmap, and memory for two bitmaps for each digit.
+Every row must be in the bitmap of its key only. Stored bitmaps are decoded as a query decodes them, and nothing is
+encoded again, so that errors of the encoder are found. The distinct keys are numbered. For each binary digit of these
+numbers, two unions are computed: of the bitmaps whose key has the digit 0, and of those whose key has the digit 1. Each
+must equal the set of rows whose key has that digit. A row in a wrong bitmap, in two or in none differs in at least one
+digit. That takes log2(keys) decodings of each bitmap, and memory for two bitmaps for each digit.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def _compare_cardinalities(
 def _compare_rows(
     problems: Problems, definition: Definition, columns: Sequence[pa.Array], base: Longs, index: Longs, stored: pa.Table
 ) -> None:
-    """Require that every row is in the bitmap of its key and in no other.
+    """Require that every row is only in the bitmap of its key.
 
     A row in no bitmap is not reported if its key has no stored row, which `_compare_keys` reports. Raise CorruptBitmap
     for a stored bitmap that does not fit the block.
@@ -142,7 +142,10 @@ def _compare_rows(
 
 
 def _where(unions: Sequence[Bytes], row: int, index: Longs, stored: pa.Table) -> str:
-    """Describe which bitmaps hold a row that is not only in the bitmap of its key."""
+    """Describe which bitmaps hold a misplaced row.
+
+    The row is not only in the bitmap of its key.
+    """
     nbytes = len(unions[0]) // 2
     digits = [[bool(union[half + row // 8] >> (row % 8) & 1) for half in (0, nbytes)] for union in unions]
     if any(in_zeros and in_ones for in_zeros, in_ones in digits):

@@ -20,7 +20,10 @@ class Problems:
         self.add_many(1, lambda _: message)
 
     def add_many(self, count: int, message: Callable[[int], str]) -> None:
-        """Add `count` problems; `message(i)` describes the i-th and is called for the first few only."""
+        """Add `count` problems.
+
+        `message(i)` describes the i-th and is called for the first few only.
+        """
         self.messages += [message(number) for number in range(min(count, MOST_MESSAGES - len(self.messages)))]
         self.count += count
 

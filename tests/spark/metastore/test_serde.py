@@ -58,7 +58,7 @@ def test_a_table_is_known_by_its_serde(format: object) -> None:
     known = BY_INPUT_FORMAT[format.input_format]  # type: ignore[attr-defined]
     for name in known.serdes:
         serde.require_known(replace(TABLE, serde=name), known)
-    with pytest.raises(Unsupported, match=rf"table db\.t is {known.name} read by org\.x\.Own, which is not supported; "):
+    with pytest.raises(Unsupported, match=rf"table db\.t is {known.name} read by org\.x\.Own, which is not supported"):
         serde.require_known(replace(TABLE, serde="org.x.Own"), known)
 
 
