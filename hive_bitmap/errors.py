@@ -11,14 +11,12 @@ from typing import ClassVar
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
-    """Return the existing name that is most similar to a name.
-
-    Case is ignored. Returns "" if none is similar.
+    """Return the most similar name, ignoring case; "" if none is similar.
 
     >>> nearest("Encodng", ["encoding", "comment"]), nearest("prop1", ["encoding", "comment"])
     ('encoding', '')
     """
-    spelled = {spelling.lower(): spelling for spelling in names}
+    spelled = {candidate.lower(): candidate for candidate in names}
     close = get_close_matches(name.lower(), spelled, n=1, cutoff=0.7)
     return spelled[close[0]] if close else ""
 
@@ -26,17 +24,17 @@ def nearest(name: str, names: Iterable[str]) -> str:
 def suggestion(name: str, names: Iterable[str]) -> str:
     """Return a "did you mean" question for an unknown name.
 
-    It is part of an error message; "" if no existing name is similar.
+    Return "" if no name is similar.
     """
-    meant = nearest(name, names)
-    return f"; did you mean {meant!r}?" if meant else ""
+    similar = nearest(name, names)
+    return f"; did you mean {similar!r}?" if similar else ""
 
 
 class HiveBitmapError(Exception):
     """Any error that hive_bitmap raises on purpose.
 
-    `condition` is the nearest error class of Spark, and `sqlstate` its SQLSTATE; None if no class is near enough.
-    Clients of SQL distinguish errors by these.
+    `condition` is the nearest error class of Spark, and `sqlstate` its SQLSTATE; both are None if no class is near
+    enough. SQL clients identify errors by them.
     """
 
     condition: ClassVar[str | None] = None
@@ -44,26 +42,26 @@ class HiveBitmapError(Exception):
 
 
 class NotFound(HiveBitmapError):
-    """A table, column, partition, index or file that does not exist.
+    """A missing table, column, partition, index or file.
 
-    The message lists those that do.
+    The message lists the existing ones.
     """
 
     condition = "INDEX_NOT_FOUND"
     sqlstate = "42704"
 
     @classmethod
-    def of(cls, kind: str, name: str, names: Iterable[str], where: str = "") -> NotFound:
-        """Create the error for `name`, with the `names` that exist.
+    def of(cls, kind: str, name: str, existing: Iterable[str], where: str = "") -> NotFound:
+        """Create the error for `name`, listing the existing names.
 
-        Its class is that of its kind.
+        Its class is that of the kind.
 
         >>> str(NotFound.of("column", "agee", ["age", "id"], "table db.t"))
         "no column 'agee' in table db.t; known: age, id; did you mean 'age'?"
         """
-        place, names = f" in {where}" if where else "", list(names)
+        place, existing = f" in {where}" if where else "", list(existing)
         error = _NOT_FOUND.get(kind, cls)
-        return error(f"no {kind} {name!r}{place}; known: {', '.join(names) or 'none'}{suggestion(name, names)}")
+        return error(f"no {kind} {name!r}{place}; known: {', '.join(existing) or 'none'}{suggestion(name, existing)}")
 
 
 class ColumnNotFound(NotFound):
@@ -88,7 +86,7 @@ class DatabaseNotFound(NotFound):
 
 
 class PartitionNotFound(NotFound):
-    """A partition that a table or an index does not have."""
+    """A partition that does not exist in a table or an index."""
 
     condition = "PARTITIONS_NOT_FOUND"
     sqlstate = "428FT"
@@ -103,14 +101,14 @@ _NOT_FOUND = {
 
 
 class MissingPackage(HiveBitmapError, ImportError):
-    """A Python package that is missing or too old.
+    """A Python package that is not installed or too old.
 
     The message says what to install, and where.
     """
 
 
 class AlreadyExists(HiveBitmapError):
-    """An index or table of a name that is already taken."""
+    """An index or table whose name is already taken."""
 
     condition = "INDEX_ALREADY_EXISTS"
     sqlstate = "42710"
@@ -127,7 +125,7 @@ class Unsupported(HiveBitmapError):
 
 
 class InvalidProperty(HiveBitmapError):
-    """An unknown property, or an invalid value of a property.
+    """An unknown property or an invalid value.
 
     The message lists the valid ones.
     """
@@ -147,9 +145,9 @@ class InvalidPredicate(HiveBitmapError):
 
     @classmethod
     def at(cls, text: str, offset: int, reason: str) -> InvalidPredicate:
-        """Create the error for a position in the text.
+        """Create the error for an offset in the text.
 
-        The message gives it as line and column, counted from 1.
+        It shows line and column, counted from 1.
         """
         before = text[:offset]
         column = offset - (before.rfind("\n") + 1) + 1
@@ -157,9 +155,9 @@ class InvalidPredicate(HiveBitmapError):
 
 
 class InvalidStatement(HiveBitmapError):
-    """A statement that neither dialect can parse.
+    """A statement of neither dialect.
 
-    The message gives line and column, the text there, and what was expected.
+    The message gives line, column, what was found there and what was expected.
     """
 
     condition = "PARSE_SYNTAX_ERROR"
@@ -167,9 +165,9 @@ class InvalidStatement(HiveBitmapError):
 
 
 class Undecodable(HiveBitmapError):
-    """A base file that we might read differently than the engine.
+    """A base file that might be read differently by the engine.
 
-    It stays unindexed for this reason.
+    It stays unindexed.
     """
 
 
@@ -185,9 +183,9 @@ class CorruptIndex(HiveBitmapError):
 
 
 class DroppedIndex(CorruptIndex):
-    """A generation that was removed, with its index or by a rebuild.
+    """A deleted generation: its index was dropped or rebuilt in the meantime.
 
-    Its base files are read completely.
+    Its base files are read whole.
     """
 
 
@@ -199,9 +197,9 @@ class BuildFailed(HiveBitmapError):
 
 
 class FileChanged(HiveBitmapError):
-    """A base file that changed between planning and reading.
+    """A base file that was replaced or deleted between planning and reading.
 
-    It was replaced or deleted; plan the query again.
+    Plan the query again.
     """
 
 
@@ -213,14 +211,14 @@ class StoreError(HiveBitmapError):
 
 
 class ServerError(HiveBitmapError):
-    """A server that cannot be reached, or rejects a statement.
+    """A server that cannot be reached, denies access, rejects a statement or does not answer.
 
-    It may also deny access or not answer; the message says why.
+    The message gives the reason.
     """
 
 
 class NotPermitted(ServerError):
     """A statement that the server does not permit this user to run.
 
-    The message says which.
+    The message names it.
     """

@@ -1,9 +1,10 @@
-"""Whom an index is believed. Its table is found by name and properties, which anybody who may create tables can forge.
+"""Decide which indexes are trusted.
 
-An index table is believed if it has the owner of its base table, an owner whom the administrator trusts, or lies in a
-folder that the administrator trusts. Where the metastore knows no owners, both are empty and therefore equal. If the
-base table is gone, the user of the session stands for its owner. That is judged by what the metastore itself tells,
-before any file is read at a place that properties name.
+An index table is found by name and properties, which anybody who may create tables can forge. It is trusted if it has
+the owner of its base table, an owner whom the administrator trusts, or lies in a folder that the administrator trusts.
+In a metastore without owners, both owners are empty and therefore equal. If the base table is gone, the user of the
+session takes the place of its owner. The decision uses only the metastore's own data, before any file is read at a
+place that properties name.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ def by_base(spark: SparkSession, base: Table) -> Judge:
 
 
 def by_database(spark: SparkSession, tables: Sequence[Table]) -> Judge:
-    """Return the judge of index tables of a database, all of whose tables are given.
+    """Return the judge of a database's index tables, given all its tables.
 
-    One without a definition is believed if it is believed of a table whose index table it may be, by its name.
+    An index table without a definition is trusted if it is trusted for a table that it may index, by its name.
     """
 
     def judge(table: Table, definition: Definition | None) -> str:
@@ -40,14 +41,14 @@ def by_database(spark: SparkSession, tables: Sequence[Table]) -> Judge:
         else:
             bases = [base for base in tables if _may_index(base, table)]
         bases = bases or [_of_user(spark, table, definition)]
-        whys = [by_base(spark, base)(table, definition) for base in bases]
-        return "" if "" in whys else whys[0]
+        reasons = [by_base(spark, base)(table, definition) for base in bases]
+        return "" if "" in reasons else reasons[0]
 
     return judge
 
 
 def _may_index(base: Table, table: Table) -> bool:
-    """Return whether a table may be an index table of `base`, by the names that either has."""
+    """Return whether a table may be an index table of `base`, by the names of both."""
     beginning = index_table_name(base.database, base.name, "*").partition("*")[0]
     if table.name.startswith(beginning) or table.properties.get(f"{PREFIX}table") == base.full_name:
         return True
@@ -55,9 +56,9 @@ def _may_index(base: Table, table: Table) -> bool:
 
 
 def _of_user(spark: SparkSession, table: Table, definition: Definition | None) -> Table:
-    """Return what stands for a base table that is gone: one that belongs to the user of the session.
+    """Return a replacement of a missing base table, owned by the user of the session.
 
-    Where the index table has no owner, neither had the base table.
+    If the index table has no owner, the base table had none either.
     """
     owner = metastore.current_user(spark) if table.owner else ""
     return Table(database=table.database, name=definition.table if definition else "", kind="EXTERNAL", owner=owner)
@@ -66,23 +67,24 @@ def _of_user(spark: SparkSession, table: Table, definition: Definition | None) -
 def why_untrusted(
     base: Table, table: Table, definition: Definition | None, settings: Callable[[], Mapping[str, str]]
 ) -> str:
-    """Return why an index, whose index table is `table`, is not trusted; empty if it is.
+    """Return why an index, whose index table is `table`, is not trusted.
 
-    Both the place of the table and the root in its definition, if it has one, have to be in a trusted folder.
-    `settings` returns those of the session, with those of its server in force; it is called only if the owners differ.
+    Return "" if it is. Both the place of the table and the root in its definition, if it has one, must be in a trusted
+    folder. `settings` returns those of the session, with those of its server in force; it is called only if the owners
+    differ.
     """
     if table.owner == base.owner:
         return ""
-    known = settings()
-    if table.owner and table.owner in items(known, TRUSTED_OWNERS):
+    in_force = settings()
+    if table.owner and table.owner in items(in_force, TRUSTED_OWNERS):
         return ""
     places = [table.location, *([definition.root] if definition else [])]
-    if any(all(_is_below(place, root) for place in places) for root in items(known, TRUSTED_ROOTS)):
+    if any(all(_is_below(place, root) for place in places) for root in items(in_force, TRUSTED_ROOTS)):
         return ""
     by_owner = f"{table.owner} in {TRUSTED_OWNERS} or " if table.owner else ""
     name = f"index {definition.name}" if definition else "an index"
     return (
-        f"{name} is not trusted, for index table {table.full_name} belongs to "
+        f"{name} is not trusted, because index table {table.full_name} belongs to "
         f"{table.owner or 'nobody'} and table {base.full_name} to {base.owner or 'nobody'}: let the owner of the table "
         f"create it, or name {by_owner}its folder {places[-1]} in {TRUSTED_ROOTS}"
     )

@@ -1,4 +1,4 @@
-"""Verification of an index against its base table: all its rows, keys, bitmaps and checksums are compared.
+"""Verify an index against its base table: compare all rows, keys, bitmaps and checksums.
 
 `verify` is the entry point; a Spark task compares one shard with its base files.
 """

@@ -206,7 +206,7 @@ def test_what_hive_could_not_use_is_refused(
                 register_index(server, good)
             run(connection, f"ALTER TABLE {name} SET LOCATION 'file:{tmp_path}/t'")
             run(connection, f"CREATE INDEX hive_good ON TABLE {name} (k) AS 'COMPACT' WITH DEFERRED REBUILD")
-            with pytest.raises(AlreadyExists, match=r"is no export of .*: drop it there, or give another --name"):
+            with pytest.raises(AlreadyExists, match=r"is not an export of .*: drop it there, or give another --name"):
                 register_index(server, good)
             run(connection, f"DROP INDEX hive_good ON {name}")
             register_index(server, good)

@@ -142,7 +142,7 @@ def test_errors_are_told(server: Server, running: HiveServer, made: Lake, tmp_pa
         count(server, table, "id = 1234")
     with pytest.raises(InvalidPredicate, match="not closed"):
         count(server, table, "(k = 0")
-    with pytest.raises(ServerError, match=r"the server refuses: .*SELEC"):
+    with pytest.raises(ServerError, match=r"the server rejected: .*SELEC"):
         server.all("SELEC 1")
     name = f"{made.database}.{made.database}__other_i__"
     for statement in (PLAIN.format(f"{made.database}.other", made.base / "t"), f"CREATE TABLE {name} (k int)"):
@@ -203,7 +203,7 @@ def test_folders_of_any_name(server: Server, tmp_path: Path) -> None:
     (folder / "sub").mkdir(parents=True)
     (folder / "f 1").write_text("one\n\ntwo")
     if server.is_spark:
-        with pytest.raises(Unsupported, match=r"takes '\{' in the path .* for a pattern: ask HiveServer2"):
+        with pytest.raises(Unsupported, match=r"reads '\{' in the path .* as a pattern: use HiveServer2"):
             files.entries(server, f"file:{folder}")
         return
     found = files.entries(server, f"file:{folder}")
@@ -311,5 +311,5 @@ def test_users_of_a_directory(
         assert time.monotonic() - before < 10
         assert capsys.readouterr().err == (
             f"hive-bitmap: HiveServer2 at {address} does not accept this user or password "
-            "(Error validating the login): see --auth and --username\n"
+            "(Error validating the login): check --auth and --username\n"
         )

@@ -92,7 +92,7 @@ def test_where_a_catalog_without_indexes_is_current_statements_are_sparks(kind: 
         (
             "CREATE INDEX i USING btree ON t (a)",
             {
-                "error": "type BTREE is not built: BITMAP answers the same predicates, say USING bitmap",
+                "error": "index type BTREE is not supported: use USING bitmap, which answers the same predicates",
                 "condition": "UNSUPPORTED_FEATURE",
                 "sqlstate": "0A000",
             },

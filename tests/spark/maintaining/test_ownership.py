@@ -336,7 +336,7 @@ class TestLocation:
             f"{tmp_path}/shared/inside",
         ]
         for location in taken:
-            with pytest.raises(AlreadyExists, match=r"is that of index k on .*_b\.parted"):
+            with pytest.raises(AlreadyExists, match=r"belongs to index k on .*_b\.parted"):
                 hive_bitmap.build(memory, flat, ["k"], location=location)
         (tmp_path / "shared" / roots.MARKER).unlink()  # as if made by an early version
         for location in (*taken, str(tmp_path), "/"):
@@ -606,8 +606,8 @@ class TestRebuild:
         (tmp_path / "payroll" / "year=2024").mkdir(parents=True)
         external_table(memory, "pay", tmp_path / "pay")
         said = {
-            "payroll": "has made folder",
-            "t/in": "is gone, and is not made again",
+            "payroll": "did not make folder",
+            "t/in": "is missing and cannot be made again",
             "pay/in": "of table .*pay: give",
         }
         before = content(tmp_path)

@@ -92,7 +92,7 @@ def test_show_and_explain_say_why_and_what_to_do(spark: SparkSession, forge: For
     made = forge()
     status = {one.definition.name: one for one in hive_bitmap.show(spark, "v", keys=True)}["aaa"]
     assert status.problem == (
-        f"index aaa is not trusted, for index table {made.table.database}.{made.definition.index_table} belongs to "
+        f"index aaa is not trusted, because index table {made.table.database}.{made.definition.index_table} belongs to "
         f"mallory and table {made.table.full_name} to {made.table.owner}: let the owner of the table create it, or "
         f"name mallory in {OWNERS} or its folder {made.definition.root} in {ROOTS}"
     )

@@ -133,7 +133,7 @@ def test_an_index_table_is_not_dropped_as_a_table(spark: SparkSession, database:
     hive_bitmap.enable(spark)
     for text in ("DROP TABLE other", "DROP TABLE IDENTIFIER('other')"):
         for run in (in_plain_spark, in_a_script):
-            with pytest.raises(PySparkException, match="drop it by DROP INDEX"):
+            with pytest.raises(PySparkException, match="drop it with DROP INDEX"):
                 run(spark, text)
     assert hive_bitmap.show(spark, "flat")[0].problem == ""
 
