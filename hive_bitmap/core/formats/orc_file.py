@@ -19,9 +19,8 @@ import pyorc
 from pyarrow import orc
 
 from hive_bitmap.core import stores
-from hive_bitmap.core.formats import file_tails
-from hive_bitmap.core.formats.file_tails import OrcTail
 from hive_bitmap.core.formats.key_values import KeyColumn, decoding, has_plain_name
+from hive_bitmap.core.formats.orc_tail import OrcTail, require_plain_orc
 from hive_bitmap.core.formats.orc_types import Conversion, conversion_for
 from hive_bitmap.errors import Undecodable
 
@@ -68,7 +67,7 @@ def open_file(path: str) -> OrcHandle:
     """
     source = stores.open_input(path)
     with decoding("its footer"):
-        tail = file_tails.require_plain_orc(source)
+        tail = require_plain_orc(source)
         file = orc.ORCFile(source)
         schema = root(footer(source))
         _require_plain_names(schema)

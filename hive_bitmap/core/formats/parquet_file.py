@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hive_bitmap.core import stores
-from hive_bitmap.core.formats import file_tails
+from hive_bitmap.core.formats import parquet_footer
 from hive_bitmap.core.formats.key_values import KeyColumn, decoding
 from hive_bitmap.core.formats.parquet_types import Conversion, conversion_for
 from hive_bitmap.errors import Undecodable
@@ -96,10 +96,10 @@ def open_file(path: str) -> ParquetHandle:
     """
     source = stores.open_input(path)
     with decoding("its footer"):
-        length = file_tails.parquet_footer_length(source)
+        length = parquet_footer.parquet_footer_length(source)
         file = pq.ParquetFile(source)
         if file.metadata.serialized_size != length:  # a signature follows, as in every file with an encrypted column
-            file_tails.require_plain_parquet(source)
+            parquet_footer.require_plain_parquet(source)
         schema = file.schema_arrow
         dictionaries = frozenset(field.name for field in schema if pa.types.is_dictionary(field.type))
         return ParquetHandle(
