@@ -255,7 +255,7 @@ def test_a_slot_that_points_elsewhere_is_shown_and_emptied(memory: SparkSession,
     [index] = catalog.table_and_indexes(memory, flat)[1]
     alter_table.change(memory, index.table, added={("5",): f"file:{tmp_path}/t"})
     catalog.clear_caches()
-    assert "is no segment of this index, and SQL users see its rows" in hive_bitmap.show(memory, flat)[0].problem
+    assert "is not a segment of this index, and SQL users see its rows" in hive_bitmap.show(memory, flat)[0].problem
     hive_bitmap.rebuild(memory, flat)
     assert hive_bitmap.show(memory, flat)[0].problem == "" and len(list((tmp_path / "t").iterdir())) == 2
 
@@ -279,7 +279,7 @@ def test_an_index_that_is_renamed_meanwhile(
         raise OSError("gone")
 
     monkeypatch.setattr(alter_table, "change", change_and_rename)
-    with pytest.raises(BuildFailed, match="but for 1 of 1 new segments"):
+    with pytest.raises(BuildFailed, match="except for 1 of 1 new segments"):
         hive_bitmap.rebuild(spark, table, full=True)
     assert [(one.definition.name, one.unindexed, one.problem) for one in hive_bitmap.show(spark, table)] == [
         ("other", 0, "")
