@@ -165,18 +165,19 @@ def index_table(definition: Definition) -> Table:
 
 def _publish(spark: SparkSession, base: Table, publication: Publication) -> bool:
     definition = publication.definition
-    table = _index_table(spark, base, publication)
-    before = catalog.places(spark, table)
+    table, is_new = _index_table(spark, base, publication)
+    before = {} if is_new else catalog.slots_of(spark, table)
     empty = generation.make_empty_folder(definition.root, stores.permissions_of(definition.root))
-    after = _moved(spark, table, publication, empty)
+    after = _moved(spark, table, publication, empty, before)
     try:
         this_metastore = metastore_id(spark)
         if refusal := roots.refusal(definition, this_metastore):
             log.warning("index %s is published, but nothing is deleted: %s", definition.name, refusal)
             return True
-        # They include a new segment of this build if another build has replaced it already.
-        live = _referenced(spark, definition)
-        replaced = {*before, *publication.new} - live
+        # The replaced segments include a new one of this build if another build has replaced it already.
+        is_whole = bool(after) and set(publication.new) <= set(after.values())
+        live = {table.location, *after.values()} if is_new and is_whole else _referenced(spark, definition)
+        replaced = {*before.values(), *publication.new} - live
         replaced = {folder for folder in replaced if generation.belongs_to(folder, definition)}
         _retire(spark, definition, replaced)
         old = generation.superseded(generation.all_below(definition.root), live, definition)
@@ -189,26 +190,32 @@ def _publish(spark: SparkSession, base: Table, publication: Publication) -> bool
     return set(slots.segments(after, definition)) == {*publication.unchanged, *publication.new}
 
 
-def _moved(spark: SparkSession, table: Table, publication: Publication, empty: str) -> Slots:
+def _moved(spark: SparkSession, table: Table, publication: Publication, empty: str, before: Slots) -> Slots:
     """Move the slots of an index as this build requires; return them.
 
-    Another build may move them too: if it takes slots from this build, the segments are put into other slots.
+    `before` are the slots before the build. Another build may move them too: if it takes slots from this build, the
+    segments are put into other slots.
     """
+    current = before
     for _ in range(MOST_ROUNDS):
-        current = catalog.slots_of(spark, table)
         moves = slots.moves(current, empty, publication.new, publication.gone)
         if current and not moves.moved:
-            return current
-        added = dict.fromkeys(moves.added or (() if current else (0,)), empty)
-        alter_table.change(
+            break
+        added, moved = dict.fromkeys(moves.added or (() if current else (0,)), empty), moves.moved
+        if moves.moved.keys() <= added.keys():  # no other slot changes, so none has to change at the same time
+            added, moved = {**added, **moves.moved}, {}
+        are_new = alter_table.change(
             spark,
             table,
             added={_values(number): folder for number, folder in added.items()},
             vacated={_values(number): empty for number in moves.vacated},
-            moved={_values(number): folder for number, folder in moves.moved.items()},
+            moved={_values(number): folder for number, folder in moved.items()},
         )
         catalog.clear_caches()
-    return catalog.slots_of(spark, table)
+        if not current and are_new:  # any other build adds this first slot, too, or reads it
+            return {**added, **moved}
+        current = catalog.slots_of(spark, table)
+    return current
 
 
 def _values(number: int) -> Values:
@@ -216,10 +223,10 @@ def _values(number: int) -> Values:
     return (str(number),)
 
 
-def _index_table(spark: SparkSession, base: Table, publication: Publication) -> Table:
+def _index_table(spark: SparkSession, base: Table, publication: Publication) -> tuple[Table, bool]:
     """Return the index table with the definition of the new segments.
 
-    Create or replace it if necessary.
+    Create or replace it if necessary. Return also whether it was created now.
     """
     definition = publication.definition
     if publication.created:
@@ -228,7 +235,7 @@ def _index_table(spark: SparkSession, base: Table, publication: Publication) -> 
         if not definition.has_default_table:
             catalog.point_to(spark, base, {definition.index_table}, set())
         if is_new:
-            return new_table  # without asking the metastore for it
+            return new_table, True  # without asking the metastore for it
     tables = metastore.describe_many(spark, definition.database, [definition.index_table])
     if not tables:
         raise BuildFailed(f"index {definition.name} on {definition.full_table} was dropped while it was built")
@@ -239,7 +246,7 @@ def _index_table(spark: SparkSession, base: Table, publication: Publication) -> 
         )
     owner = from_table(table)
     if owner is not None and (owner.encoding != definition.encoding or owner.is_former):
-        return _replace_table(spark, table, replace(publication, definition=_as_set(owner, definition)))
+        return _replace_table(spark, table, replace(publication, definition=_as_set(owner, definition))), False
     if owner is None or publication.former is not None:
         as_built = definition if owner is None else replace(owner, id=definition.id, root=definition.root)
         alter_table.set_properties(spark, table, to_properties(as_built))
@@ -248,7 +255,7 @@ def _index_table(spark: SparkSession, base: Table, publication: Publication) -> 
             alter_table.change(spark, whole, moved={(): as_built.root})
     elif not owner.id:
         alter_table.set_properties(spark, table, to_properties(replace(owner, id=definition.id)))
-    return table
+    return table, False
 
 
 def _as_set(current: Definition, built: Definition) -> Definition:
@@ -306,7 +313,7 @@ def _replace_table(spark: SparkSession, table: Table, publication: Publication) 
     alter_table.create(spark, replace(index_table(new), owner=table.owner))  # else a refresh's user would own it
     [created] = metastore.describe_many(spark, definition.database, [new.index_table])
     empty = generation.make_empty_folder(definition.root, stores.permissions_of(definition.root))
-    _moved(spark, created, replace(publication, definition=new), empty)
+    _moved(spark, created, replace(publication, definition=new), empty, catalog.slots_of(spark, created))
     before = catalog.places(spark, table)
     alter_table.drop(spark, table)
     alter_table.rename(spark, created, definition.index_table)
