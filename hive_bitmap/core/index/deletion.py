@@ -134,14 +134,15 @@ def _delete(definition: Definition, folder: str) -> Remains | None:
         problem = f"it has no marker {generation.MARKER}"
     if marker is not None and not roots.has_built(definition, marker.definition):
         return Remains(
-            folder, f"it stays, because it belongs to index {marker.definition.name} in {marker.definition.root}"
+            folder,
+            f"it is left alone, because it belongs to index {marker.definition.name} in {marker.definition.root}",
         )
     if marker is not None:
         _delete_content(folder, root, marker)
     content = generation.entries(folder)
     foreign = [name for name in content.names if not generation.is_marker(name) or name in content.folders]
     if foreign:
-        return Remains(folder, _stays(folder, foreign) if marker else f"it stays, because {problem}")
+        return Remains(folder, _stays(folder, foreign) if marker else f"it is left alone, because {problem}")
     begun = [name for name in content.names if name not in (generation.RETIRED, generation.MARKER)]
     stores.delete_files(folder, [*begun, generation.RETIRED], root)
     stores.delete_files(folder, [generation.MARKER], root)

@@ -147,7 +147,10 @@ class TestDelete:
         folder = begin(other)
         before = content(local_of(folder))
         [told] = deletion.delete([folder], definition, "m")
-        assert (told.folder, told.why) == (folder, f"it stays, because it belongs to index j in {definition.root}")
+        assert (told.folder, told.why) == (
+            folder,
+            f"it is left alone, because it belongs to index j in {definition.root}",
+        )
         assert content(local_of(folder)) == before
 
     @pytest.mark.parametrize(
@@ -163,7 +166,7 @@ class TestDelete:
             (local_of(folder) / MARKER).write_text(marker)
         before = content(local_of(folder))
         [told] = deletion.delete([folder], definition, "m")
-        assert told.why == f"it stays, because {why}" and content(local_of(folder)) == before
+        assert told.why == f"it is left alone, because {why}" and content(local_of(folder)) == before
         killed = local_of(definition.root) / generation.new_name()  # as it began
         fill(killed, [f"{MARKER}.0123abcd.begun", *([] if marker is None else [MARKER])])
         assert deletion.delete([f"file:{killed}"], definition, "m") == [] and not killed.exists()
