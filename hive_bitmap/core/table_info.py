@@ -26,11 +26,11 @@ VARIABLE = "${"  # begins a setting, property or environment variable, which Spa
 
 @dataclass(frozen=True)
 class Lake:
-    """The table format of a table whose log lists its files.
+    """The format of a table with a log that lists its files.
 
-    `kind` is `delta` or `iceberg`. `partitioned_by` are the columns whose values readers take from the log, and not
-    from the files. `problem` says why such a table cannot have indexes; empty if it can. `format` is that of its
-    present or future files. With `past`, it is an older version of the table, or one of another branch.
+    `kind` is `delta` or `iceberg`. `partitioned_by` are the columns that readers take from the log, and not from the
+    files. `problem` says why such a table cannot have indexes; empty if it can. `format` is that of its present or
+    future files. With `past`, it is an older version of the table, or one of another branch.
     """
 
     kind: str
@@ -119,7 +119,7 @@ def quote(name: str) -> str:
     '`a ``b```'
     """
     if VARIABLE in name:
-        raise Unsupported(f"name {name!r} holds {VARIABLE}, where SQL has the value of a variable instead")
+        raise Unsupported(f"name {name!r} contains {VARIABLE}, which begins a variable in SQL: rename it")
     return "`" + name.replace("`", "``") + "`"
 
 

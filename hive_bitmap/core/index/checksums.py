@@ -104,9 +104,9 @@ def chunks_of(source: pa.NativeFile, metadata: pq.FileMetaData, sums: Sequence[i
 
 
 class _CheckedFile:
-    """A Python file object whose reads are checked.
+    """A Python file object that checks what is read.
 
-    They must cover whole ranges; `sums` holds the checksum of each (start, size).
+    Reads must cover whole ranges; `sums` holds the checksum of each (start, size).
     """
 
     closed = False

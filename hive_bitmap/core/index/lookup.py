@@ -1,7 +1,7 @@
 """Look up keys in a shard.
 
 First keys, blocks and cardinalities of whole row groups are read, then only the bitmaps needed. A shard never changes,
-so what is read of it is cached (`memory_budget`).
+so the parts that were read are cached (`memory_budget`).
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def find(
     matches: Callable[[pa.Array], Flags],
     compact: bool = False,
 ) -> Iterator[Entries]:
-    """Yield the entries of a shard whose keys match.
+    """Yield the entries of a shard with a matching key.
 
     The shard has `size` bytes, and the keys are values of the field `key`. Entries are yielded one row group at a time.
     `may_match` gets the statistics of a row group and returns whether a key may match; if not, the row group is not
@@ -134,7 +134,7 @@ def share(path: str, size: int, key: pa.Field, may_match: Callable[[KeyStats], b
 
 
 def share_in_memory(path: str, size: int, key: pa.Field) -> float:
-    """Return the share of row groups whose keys are cached.
+    """Return the share of row groups with cached keys.
 
     The keys are values of one key column. Raises CorruptIndex.
     """
@@ -215,11 +215,11 @@ def cardinalities(path: str) -> Longs:
 
     They come from the file beside it. Raises CorruptIndex.
     """
-    beside = cardinalities_path(path)
-    with _reading(beside):
-        content = stores.read_immutable(beside)
+    sidecar = cardinalities_path(path)
+    with _reading(sidecar):
+        content = stores.read_immutable(sidecar)
         sums = checksums.read(path.rpartition("/")[0])
-        checksums.require(content, sums.get(beside.rpartition("/")[2]))
+        checksums.require(content, sums.get(sidecar.rpartition("/")[2]))
         column: Longs = pq.read_table(pa.BufferReader(content))[CARDINALITY.name].to_numpy()
         return column.astype(np.int64)
 

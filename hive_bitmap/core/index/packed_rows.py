@@ -66,7 +66,7 @@ def unpacked(rows: pa.Table, definition: Definition) -> pa.Table:
 
 
 def bitmap_bytes(rows: pa.Table, definition: Definition) -> npt.NDArray[np.int64]:
-    """Return the bytes of each row's bitmaps as they are stored.
+    """Return the bytes of each row's stored bitmaps.
 
     They are counted before compression.
     """

@@ -7,7 +7,7 @@ have no id until their next rebuild: until then database, table and root in the 
 them.
 
 If the table of an index is renamed and its files stay, the index keeps its root: the marker then gets the new name, and
-generations, whose markers have the former one, are told by the id.
+generations with the former name in their markers are recognised by the id.
 
 A copy of a metastore has the same tables with the same ids, so the marker names the metastore, too. Only sessions of
 that metastore write or delete in the root. In a copy, the next rebuild gives the index another root.
@@ -108,21 +108,21 @@ def claim(definition: Definition, metastore: str) -> None:
 
 
 def take_over(definition: Definition, metastore: str) -> None:
-    """Mark a root of another metastore as one of this metastore."""
+    """Mark a root of another metastore as a root of this metastore."""
     if metastore and is_elsewhere(definition, metastore):
         _mark(definition, metastore)
 
 
 def rename(definition: Definition, former: Definition, metastore: str) -> None:
-    """Mark the root of an index with the new name of its table. Raise Unsupported if it is not marked as this index's.
+    """Mark the root of an index with its table's new name.
 
-    A former call may have marked it.
+    An earlier call may have marked it. Raise Unsupported if the root is not marked as this index's.
     """
     if is_marked(definition, metastore):
         return
     if not is_marked(former, metastore):
         problem = refusal(former, metastore) or f"folder {former.root} has no marker {MARKER}"
-        raise Unsupported(f"{problem}: drop index {former.name}, and create it anew")
+        raise Unsupported(f"{problem}: drop index {former.name}, and create it again")
     _mark(definition, metastore)
 
 
@@ -270,10 +270,10 @@ def is_of(written: Definition, definition: Definition) -> bool:
 
 
 def has_built(definition: Definition, written: Definition) -> bool:
-    """Return whether a generation in the root of an index was built for this index.
+    """Return whether a generation in an index's root is of this index.
 
-    `written` is the definition in the marker of the generation. The table may have had another name then. So the
-    marker of the root must name the table and the id.
+    `written` is the definition in the marker of the generation. The table may have had another name then. So the marker
+    of the root must name the table and the id.
     """
     if is_of(written, definition):
         return True

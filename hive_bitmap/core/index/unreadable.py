@@ -22,7 +22,7 @@ def error(folder: str, file: str, cause: Exception) -> CorruptIndex:
     `folder` is its generation, `cause` the error of the read.
     """
     if isinstance(cause, FileNotFoundError) and not stores.exists(f"{folder}/{FOLDER}"):
-        return DroppedIndex(f"generation {folder} is gone, or its manifest")
+        return DroppedIndex(f"generation {folder} or its manifest no longer exists")
     return CorruptIndex(f"{file} of {folder} cannot be read: {cause}")
 
 

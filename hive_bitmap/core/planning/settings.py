@@ -56,7 +56,7 @@ class Settings:
 
 
 def read(conf: Mapping[str, str]) -> Settings:
-    """Read our settings from those of a session.
+    """Read our settings from a session's.
 
     Raises InvalidProperty for an invalid value.
 

@@ -18,7 +18,7 @@ from hive_bitmap.core.index.definition import from_properties, to_properties
 from hive_bitmap.core.predicates.tokens import require_characters
 from hive_bitmap.core.table_info import in_spark, quote
 from hive_bitmap.errors import HiveBitmapError, InvalidStatement
-from hive_bitmap.spark.building.publish import Doomed
+from hive_bitmap.spark.building.publish import IndexToDrop
 from hive_bitmap.spark.maintaining.attach import attach
 from hive_bitmap.spark.maintaining.drop import drop_after
 from hive_bitmap.spark.metastore import metastore
@@ -86,18 +86,18 @@ def _attach(spark: SparkSession, former: list[str], now: list[str]) -> None:
         attach(spark, new, old)
 
 
-def record_of(index: Doomed) -> dict[str, Any]:
+def record_of(index: IndexToDrop) -> dict[str, Any]:
     """Return what the JVM keeps of an index to drop until Spark has dropped its table."""
     properties, table = to_properties(index.definition), index.definition.index_table
     return {"properties": properties, "table": table, "live": sorted(index.live), "refusal": index.refusal}
 
 
-def doomed_of(record: dict[str, Any]) -> Doomed:
+def doomed_of(record: dict[str, Any]) -> IndexToDrop:
     """Return the index of a record. Raise InvalidStatement if it is not as it was told."""
     definition = from_properties(record["properties"])
     if definition is None:
         raise InvalidStatement("the JVM has not given back what it was told of the indexes to drop")
-    return Doomed(replace(definition, index_table=record["table"]), frozenset(record["live"]), record["refusal"])
+    return IndexToDrop(replace(definition, index_table=record["table"]), frozenset(record["live"]), record["refusal"])
 
 
 def _rows(spark: SparkSession, statement: Statement) -> list[list[str | float | None]]:

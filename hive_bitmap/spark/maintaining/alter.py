@@ -1,4 +1,4 @@
-"""Alter an index: its name, its properties, and the partitions that it covers."""
+"""Alter an index: its name, properties and covered partitions."""
 
 from __future__ import annotations
 
@@ -32,9 +32,10 @@ if TYPE_CHECKING:
 
 
 def rename(spark: SparkSession, table: str, name: str, new_name: str) -> None:
-    """Rename an index and its index table, unless that was named by IN TABLE.
+    """Rename an index and its index table.
 
-    Files stay where they are, so that running queries can finish. Raise NotFound, AlreadyExists or InvalidProperty.
+    An index table that IN TABLE named keeps its name. Files stay where they are, so that running queries can finish.
+    Raise NotFound, AlreadyExists or InvalidProperty.
     """
     base, indexes = catalog.table_and_indexes(spark, table)
     index = catalog.named(base, indexes, name)
@@ -48,11 +49,12 @@ def rename(spark: SparkSession, table: str, name: str, new_name: str) -> None:
 
 
 def set_properties(spark: SparkSession, table: str, name: str, properties: Mapping[str, str]) -> None:
-    """Set properties of an index: those of OWN_PROPERTIES, and user-defined ones.
+    """Set properties of an index: our own, and user-defined ones.
 
-    `encoding` and `compression` take effect with the next rebuild, the others at once; after a change of the encoding,
-    the next rebuild builds the whole index. User-defined properties are stored and shown. Raise NotFound, and
-    InvalidProperty for an invalid value, or a name that looks like a misspelling of one of our properties.
+    Our own are those of OWN_PROPERTIES. `encoding` and `compression` take effect with the next rebuild, the others at
+    once; after a change of the encoding, the next rebuild builds the whole index. User-defined properties are stored
+    and shown. Raise NotFound, and InvalidProperty for an invalid value, or a name that looks like a misspelling of one
+    of our properties.
     """
     base, indexes = catalog.table_and_indexes(spark, table)
     index = catalog.named(base, indexes, name)

@@ -149,7 +149,7 @@ def _home(spark: SparkSession, table: str) -> tuple[str, str]:
 
 
 def _take_over(definitions: Sequence[Definition], this_metastore: str) -> None:
-    """Mark the roots of indexes as those of this metastore.
+    """Mark the roots of indexes as roots of this metastore.
 
     Raise StoreError if one cannot be written.
     """
@@ -163,7 +163,10 @@ def _take_over(definitions: Sequence[Definition], this_metastore: str) -> None:
 def _existing(
     indexes: Sequence[Index], trusted: Sequence[Definition], this_metastore: str, take_over: bool
 ) -> tuple[list[_Root], list[Leftover]]:
-    """Return the roots of indexes, and reports on roots where nothing may be deleted."""
+    """Return the roots of indexes, and reports on protected roots.
+
+    Nothing may be deleted in a protected root.
+    """
     usable, refused = [], []
     for index in indexes:
         definition = index.definition
@@ -193,9 +196,9 @@ def _unread(definition: Definition, error: Exception) -> str:
 
 
 def _live(spark: SparkSession, tables: Sequence[Table], folders: Sequence[str]) -> set[str]:
-    """Return the folders that tables of the database point at, whether trusted or not.
+    """Return the folders that tables of the database point at.
 
-    Partitions are read only of index tables, and of tables that lie inside a root.
+    Untrusted tables count too. Partitions are read only of index tables, and of tables that lie inside a root.
     """
     inside = tuple(f"{folder}/" for folder in folders)
 
@@ -330,7 +333,10 @@ def _by_generations(folder: str) -> Definition | None:
 
 
 def _listed(root: _Root) -> list[_Candidate] | Leftover:
-    """Return the generations in a root, or a report that its store fails."""
+    """Return the generations in a root.
+
+    If its store fails, return a report of that instead.
+    """
     try:
         return _candidates(root)
     except (OSError, StoreError, Unsupported) as e:

@@ -15,7 +15,7 @@ from hive_bitmap.core.table_info import SESSION_CATALOG, Table, in_spark
 from hive_bitmap.errors import InvalidStatement, NotFound, PartitionNotFound, TableNotFound, Unsupported
 from hive_bitmap.spark.building import build, publish
 from hive_bitmap.spark.building.build import BuildReport
-from hive_bitmap.spark.building.publish import Doomed
+from hive_bitmap.spark.building.publish import IndexToDrop
 from hive_bitmap.spark.maintaining import alter, drop
 from hive_bitmap.spark.metastore import alter_table, metastore
 from hive_bitmap.spark.registry import catalog
@@ -263,7 +263,7 @@ def _table_of(
     raise missing
 
 
-def doomed_indexes(spark: SparkSession, statement: DropTable | DropDatabase) -> list[Doomed]:
+def doomed_indexes(spark: SparkSession, statement: DropTable | DropDatabase) -> list[IndexToDrop]:
     """Return the indexes that a statement is about to drop.
 
     They are the indexes of its table or database. Raises IsIndexTable if the table is an index table.
@@ -274,7 +274,7 @@ def doomed_indexes(spark: SparkSession, statement: DropTable | DropDatabase) -> 
         case DropDatabase(name=name):
             exists = metastore.database_exists(spark, name)
             indexes = catalog.indexes_of_database(spark, name) if exists else []
-    return [publish.doomed(spark, index, indexes) for index in indexes]
+    return [publish.index_to_drop(spark, index, indexes) for index in indexes]
 
 
 def _drop_table(spark: SparkSession, statement: DropTable) -> None:

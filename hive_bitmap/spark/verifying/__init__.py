@@ -1,6 +1,7 @@
-"""Verify an index against its base table: compare all rows, keys, bitmaps and checksums.
+"""Verify an index against its base table.
 
-`verify` is the entry point; a Spark task compares one shard with its base files.
+All rows, keys, bitmaps and checksums are compared. `verify` is the entry point; a Spark task compares one shard with
+its base files.
 """
 
 __all__ = ["verify"]

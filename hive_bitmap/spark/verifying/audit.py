@@ -103,7 +103,10 @@ def _audit(item: ShardItem, shard: OpenShard, bases: Sequence[BaseFile], problem
 
 
 def _check_blocks(problems: Problems, path: str, rows: pa.Table, block: Longs) -> None:
-    """Report rows whose block is unknown: those with the number -1 in `block`."""
+    """Report rows of unknown blocks.
+
+    They have the number -1 in `block`.
+    """
     unknown = np.flatnonzero(block < 0)
     problems.add_many(
         len(unknown),
@@ -115,10 +118,10 @@ def _check_blocks(problems: Problems, path: str, rows: pa.Table, block: Longs) -
 
 
 def _block_finder(bases: Sequence[BaseFile]) -> Callable[[pa.Table], Longs]:
-    """Return a function that maps n index rows to the numbers of their blocks.
+    """Return a function from index rows to block numbers.
 
-    The result of the function has n numbers (int64), -1 for an unknown block. The blocks with rows (`BaseFile.filled`)
-    are numbered consecutively over all files.
+    Its argument has n index rows; its result has n numbers (int64), -1 for an unknown block. The blocks with rows
+    (`BaseFile.filled`) are numbered consecutively over all files.
     """
     paths = pa.array([base.path for base in bases], pa.string())
     file = np.repeat(np.arange(len(bases)), [len(base.filled) for base in bases])
@@ -141,9 +144,9 @@ def _block_finder(bases: Sequence[BaseFile]) -> Callable[[pa.Table], Longs]:
 
 
 def _passes(size: npt.NDArray[np.float64]) -> Iterator[tuple[int, int]]:
-    """Yield (start, end) of runs of blocks whose index rows take about PASS_BYTES.
+    """Yield (start, end) of runs of blocks.
 
-    `size` has the bytes of the index rows of each block.
+    Their index rows take about PASS_BYTES. `size` has the bytes of the index rows of each block.
     """
     part = (np.cumsum(size) - size) // PASS_BYTES
     starts = np.flatnonzero(np.diff(part, prepend=-1))

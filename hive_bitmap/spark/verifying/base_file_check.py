@@ -60,9 +60,10 @@ class BaseFile:
 
 
 def recorded_blocks(row: Mapping[str, Any]) -> Blocks:
-    """Return the blocks of a base file from its row in a manifest (schema FILES).
+    """Return the blocks of a base file from its manifest row.
 
-    Manifests of older builds lack the first bytes of blocks, which are not compared; the offsets replace them.
+    The row has schema FILES. Manifests of older builds lack the first bytes of blocks, which are not compared; the
+    offsets replace them.
     """
     starts = row["offsets"] if row["starts"] is None else row["starts"]
     return Blocks(*(np.array(column, np.int64) for column in (row["offsets"], row["lengths"], row["rows"], starts)))

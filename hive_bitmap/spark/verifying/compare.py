@@ -29,11 +29,11 @@ _LARGE = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}  # the
 
 
 def compare_block(definition: Definition, keys: pa.Table, stored: pa.Table) -> Problems:
-    """Return the problems of the stored rows of one block; none are raised.
+    """Return the problems of the stored rows of one block.
 
-    `keys` holds the indexed columns of all rows of the block, as `Format.key_columns` reads them. `stored` holds the
-    rows of the index table for the block, one for each key in any order. Its schema is `table_schema.built_schema`,
-    without `_cardinality` if that is unknown; COMPACT has no bitmaps.
+    None are raised. `keys` holds the indexed columns of all rows of the block, as `Format.key_columns` reads them.
+    `stored` holds the rows of the index table for the block, one for each key in any order. Its schema is
+    `table_schema.built_schema`, without `_cardinality` if that is unknown; COMPACT has no bitmaps.
     """
     names = definition.column_names
     base, index = _numbers([keys[name] for name in names], [stored[name] for name in names], key_fields(definition))
@@ -74,7 +74,10 @@ def _numbers(
 
 
 def _compare_keys(problems: Problems, base: Longs, index: Longs, keys: pa.Table, stored: pa.Table) -> None:
-    """Require exactly one stored row for each key of the block, and no others."""
+    """Require exactly one stored row for each key of the block.
+
+    There must be no other rows.
+    """
     count = int(max(base.max(initial=-1), index.max(initial=-1))) + 1
     rows, copies = np.bincount(base, minlength=count), np.bincount(index, minlength=count)
     missing = np.flatnonzero((rows > 0) & (copies == 0))

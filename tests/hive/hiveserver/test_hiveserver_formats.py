@@ -186,9 +186,7 @@ def test_what_cannot_be_told_is_refused(
     server: Server, database: tuple[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     name, out = f"{database[0]}.text", str(tmp_path / "result")
-    with pytest.raises(
-        Unsupported, match=r"where the lines, or sync marks, of .* lie only its bytes tell: say min_spl"
-    ):
+    with pytest.raises(Unsupported, match=r"where the lines or sync marks of .* are: pass min_split=N"):
         write_offsets(server, name, "k = 11", out)
     write_offsets(server, f"{database[0]}.gzip", "k = 11", out)
     assert cli.main(["offsets", name, "k = 11", out, "--min-split", "5"]) == 2

@@ -218,9 +218,9 @@ def test_whom_an_index_is_believed(fields: dict[str, Any], settings: tuple[str, 
         (
             replace(BASE, columns=(Column("k", "bigint"),)),
             definition("i"),
-            "index i is on k int, but in table db.t it is bigint: drop the index and create it anew",
+            "index i is on k int, but in table db.t it is bigint: drop the index and create it again",
         ),
-        (BY_TWO, definition("i"), "table db.t is partitioned by p, q now: drop the index and create it anew"),
+        (BY_TWO, definition("i"), "table db.t is partitioned by p, q now: drop the index and create it again"),
     ],
 )
 def test_indexes_that_cannot_be_used(base: Table, of: Definition, why: str) -> None:

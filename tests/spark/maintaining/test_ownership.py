@@ -100,7 +100,7 @@ class TestLinks:
         with caplog.at_level(logging.WARNING, logger="hive_bitmap"):
             hive_bitmap.drop(memory, flat, "k")
         assert content(tmp_path / "victim") == before and os.path.islink(root / OLD)
-        assert "stays, as it holds what no build of this index has named" in caplog.text and OLD in caplog.text
+        assert "stays, because it holds files that no build of this index has" in caplog.text and OLD in caplog.text
 
     @pytest.mark.parametrize("name", ["_manifest", "_staging", "shard", generation.RETIRED])
     def test_inside_a_generation(self, tmp_path: Path, name: str) -> None:

@@ -94,7 +94,7 @@ def test_properties(properties: Mapping[str, str], less: Sequence[str], said: Se
 
 
 def test_a_name_that_sql_would_fill_in_is_refused() -> None:
-    with pytest.raises(Unsupported, match="holds"):
+    with pytest.raises(Unsupported, match="contains"):
         list(setting(Table(database="db", name="${t}", kind="EXTERNAL"), {"a": "1"}))
 
 

@@ -203,7 +203,7 @@ def test_an_index_table_that_points_at_the_generation_of_another(
     [own], [others] = (catalog.segments(spark, one) for one in (first, second))
     alter_table.change(spark, first.table, moved={("0",): others})
     require_right(spark, flat)
-    assert [("no segment of this index" in one.problem, one.unindexed) for one in hive_bitmap.show(spark, flat)] == [
+    assert [("not a segment of this index" in one.problem, one.unindexed) for one in hive_bitmap.show(spark, flat)] == [
         (True, 2),
         (False, 0),
     ]

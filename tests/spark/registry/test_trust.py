@@ -288,7 +288,9 @@ def test_its_table_is_dropped_and_nothing_is_asked_of_its_store(
         elif how == "table":
             hive_bitmap.drop_table(memory, "v")
         else:
-            doomed = [publish.doomed(memory, *one) for one in _with_all(catalog.indexes_of_database(memory, "db"))]
+            doomed = [
+                publish.index_to_drop(memory, *one) for one in _with_all(catalog.indexes_of_database(memory, "db"))
+            ]
             drop.drop_after(memory, doomed)
     assert "index aaa is dropped, but folder foo://x/i is left alone, as index aaa is not trusted" in caplog.text
     assert table not in [one.name for one in catalog.tables_of_database(memory, "db")]
