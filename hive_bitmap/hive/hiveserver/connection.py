@@ -221,7 +221,10 @@ def _sasl(address: Address, mechanism: str) -> Callable[[], Any]:
 
 
 def _close(opened: Any) -> None:
-    """Close a cursor or connection, and only log errors: their cause was raised before."""
+    """Close a cursor or connection, and only log errors.
+
+    Their cause was raised before.
+    """
     try:
         opened.close()
     except Exception as e:  # noqa: BLE001 - drivers raise errors of any class
