@@ -170,9 +170,9 @@ def _spark_defaults(path: Path) -> dict[str, str]:
 
 
 def _open_metastore(spark: SparkSession, warehouse: Path) -> None:
-    """Access the metastore, so that a warehouse in use by another process fails here.
+    """Access the metastore, so that a warehouse in use fails here.
 
-    Otherwise it would fail at the first statement.
+    If another process uses the warehouse, the first statement would fail otherwise.
     """
     from pyspark.errors import PySparkException
 
