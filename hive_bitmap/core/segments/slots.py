@@ -1,7 +1,7 @@
 """Slots: the partitions of an index table. Each points at a segment, or at a folder without rows.
 
-A publication moves slots in one change of the metastore. Slots are added empty and never dropped, so a query that lists
-them at any moment sees the segments of one state.
+A publication moves slots in one change of the metastore. Slots are added before, and never dropped, so a query that
+lists them at any moment sees the segments of one state.
 """
 
 from __future__ import annotations

@@ -173,10 +173,11 @@ def build(
             continue
         catalog.require_free(spark, base, indexes, definition)
         _warn_of_equal(definition, indexes)
-        definitions.append(locations.with_root(spark, definition, location))
-    require_distinct(definitions)
+        definitions.append(definition)
     if not definitions:
         return Reports()
+    definitions = locations.with_roots(spark, definitions, location)
+    require_distinct(definitions)
     keys = sorted({name for definition in definitions for name in definition.column_names})
     permission.require_reading(spark, base, keys, "CREATE INDEX")
     planned = plan_creation(spark, base, definitions)

@@ -153,18 +153,19 @@ def index_table(definition: Definition) -> Table:
 
 def _publish(spark: SparkSession, base: Table, one: Publication) -> bool:
     definition = one.definition
-    table = _index_table(spark, base, one)
-    before = catalog.places(spark, table)
+    table, is_new = _index_table(spark, base, one)
+    before = {} if is_new else catalog.slots_of(spark, table)
     empty = generation.make_empty_folder(definition.root, stores.permissions_of(definition.root))
-    after = _moved(spark, table, one, empty)
+    after = _moved(spark, table, one, empty, before)
     try:
         mine = metastore_id(spark)
         if refusal := roots.refusal(definition, mine):
             log.warning("index %s is published, but nothing is deleted: %s", definition.name, refusal)
             return True
         # A new segment of this build is among them if another build has replaced it already.
-        live = _referenced(spark, definition)
-        replaced = {*before, *one.new} - live
+        is_whole = bool(after) and set(one.new) <= set(after.values())
+        live = {table.location, *after.values()} if is_new and is_whole else _referenced(spark, definition)
+        replaced = {*before.values(), *one.new} - live
         replaced = {folder for folder in replaced if generation.belongs_to(folder, definition)}
         _retire(spark, definition, replaced)
         old = generation.superseded(generation.all_below(definition.root), live, definition)
@@ -177,26 +178,31 @@ def _publish(spark: SparkSession, base: Table, one: Publication) -> bool:
     return set(slots.segments(after, definition)) == {*one.kept, *one.new}
 
 
-def _moved(spark: SparkSession, table: Table, one: Publication, empty: str) -> Slots:
+def _moved(spark: SparkSession, table: Table, one: Publication, empty: str, before: Slots) -> Slots:
     """Move the slots of an index until they are as this build wants them; return them.
 
     Another build may move them too: what it takes from this one is put into other slots.
     """
+    now = before
     for _ in range(MOST_ROUNDS):
-        now = catalog.slots_of(spark, table)
         made = slots.moves(now, empty, one.new, one.gone)
         if now and not made.moved:
-            return now
-        added = dict.fromkeys(made.added or (() if now else (0,)), empty)
-        alter_table.change(
+            break
+        added, moved = dict.fromkeys(made.added or (() if now else (0,)), empty), made.moved
+        if made.moved.keys() <= added.keys():  # no other slot changes, so none has to change at the same time
+            added, moved = {**added, **made.moved}, {}
+        are_new = alter_table.change(
             spark,
             table,
             added={_values(number): folder for number, folder in added.items()},
             vacated={_values(number): empty for number in made.vacated},
-            moved={_values(number): folder for number, folder in made.moved.items()},
+            moved={_values(number): folder for number, folder in moved.items()},
         )
         catalog.clear_caches()
-    return catalog.slots_of(spark, table)
+        if not now and are_new:  # any other build adds this first slot, too, or reads it
+            return {**added, **moved}
+        now = catalog.slots_of(spark, table)
+    return now
 
 
 def _values(number: int) -> Values:
@@ -204,8 +210,11 @@ def _values(number: int) -> Values:
     return (str(number),)
 
 
-def _index_table(spark: SparkSession, base: Table, one: Publication) -> Table:
-    """Return the index table with the definition of the new segments; create or replace it if need be."""
+def _index_table(spark: SparkSession, base: Table, one: Publication) -> tuple[Table, bool]:
+    """Return the index table with the definition of the new segments, and whether it was created now.
+
+    It is created or replaced if need be.
+    """
     definition = one.definition
     if one.created:
         made = index_table(definition)
@@ -213,7 +222,7 @@ def _index_table(spark: SparkSession, base: Table, one: Publication) -> Table:
         if not definition.has_default_table:
             catalog.point_to(spark, base, {definition.index_table}, set())
         if is_new:
-            return made  # without asking the metastore for it
+            return made, True  # without asking the metastore for it
     found = metastore.describe_many(spark, definition.database, [definition.index_table])
     if not found:
         raise BuildFailed(f"index {definition.name} on {definition.full_table} was dropped while it was built")
@@ -224,7 +233,7 @@ def _index_table(spark: SparkSession, base: Table, one: Publication) -> Table:
         )
     owner = from_table(table)
     if owner is not None and (owner.encoding != definition.encoding or owner.is_former):
-        return _replace_table(spark, table, replace(one, definition=_as_set(owner, definition)))
+        return _replace_table(spark, table, replace(one, definition=_as_set(owner, definition))), False
     if owner is None or one.former is not None:
         as_built = definition if owner is None else replace(owner, id=definition.id, root=definition.root)
         alter_table.set_properties(spark, table, to_properties(as_built))
@@ -233,7 +242,7 @@ def _index_table(spark: SparkSession, base: Table, one: Publication) -> Table:
             alter_table.change(spark, whole, moved={(): as_built.root})
     elif not owner.id:
         alter_table.set_properties(spark, table, to_properties(replace(owner, id=definition.id)))
-    return table
+    return table, False
 
 
 def _as_set(current: Definition, built: Definition) -> Definition:
@@ -281,7 +290,7 @@ def _replace_table(spark: SparkSession, table: Table, one: Publication) -> Table
     alter_table.create(spark, replace(index_table(new), owner=table.owner))  # else a server's refresh would take it
     [created] = metastore.describe_many(spark, definition.database, [new.index_table])
     empty = generation.make_empty_folder(definition.root, stores.permissions_of(definition.root))
-    _moved(spark, created, replace(one, definition=new), empty)
+    _moved(spark, created, replace(one, definition=new), empty, catalog.slots_of(spark, created))
     before = catalog.places(spark, table)
     alter_table.drop(spark, table)
     alter_table.rename(spark, created, definition.index_table)

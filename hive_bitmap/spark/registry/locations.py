@@ -33,23 +33,30 @@ _places: TtlCache[str, dict[str, str]] = TtlCache(by_user=True)  # by database: 
 
 
 def with_root(spark: SparkSession, definition: Definition, location: str | None) -> Definition:
-    """Return the definition with an id and its `root`.
+    """Return the definition with an id and its `root`; see `with_roots`."""
+    [placed] = with_roots(spark, [definition], location)
+    return placed
+
+
+def with_roots(spark: SparkSession, definitions: Sequence[Definition], location: str | None) -> list[Definition]:
+    """Return definitions of a database, each with an id and its `root`.
 
     The root is the folder of its generations: LOCATION, or a new folder under `catalog.default_folder`, whose name ends
     with a part of the id. Raise AlreadyExists for a root that is, contains or lies in the root of another index, and
     InvalidProperty for a root that lacks the host its scheme needs, or that is, contains or lies in the folder of a
     table of any database. The partitions of the base table are checked by `require_apart_from`.
     """
-    identified = replace(definition, id=roots.new_id())
+    identified = [replace(definition, id=roots.new_id()) for definition in definitions]
     if location is None:
-        _require_free_home(spark, definition)
-        return replace(identified, root=_default_root(spark, identified))
+        for first in identified[:1]:
+            _require_free_home(spark, first)
+        return [replace(definition, root=_default_root(spark, definition)) for definition in identified]
     root = catalog.root_at(location)
     if re.match(r"(?!file:)\w+:/(//|[^/])", root):
         raise InvalidProperty(f"LOCATION {location} names no host or bucket: the metastore would add one")
     require_unmarked(root)
     _require_apart(spark, root, location)
-    return replace(identified, root=root)
+    return [replace(definition, root=root) for definition in identified]
 
 
 def require_apart_from(base: Table, definitions: Iterable[Definition], folders: Sequence[str]) -> None:
