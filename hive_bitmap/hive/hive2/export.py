@@ -62,12 +62,12 @@ class Copy:
 
 
 def export(spark: SparkSession, table: str, index: str, root: str, name: str | None = None) -> HiveIndex:
-    """Write the rows of an index into a new folder for Hive 2.
+    """Export the rows of an index for Hive 2.
 
-    The folder is made under `root`. In Hive the index has the name `name`; the default is `hive_<index>`, because the
-    index's own name is taken if Hive and Spark share a metastore. Raise NotFound for unknown names; Unsupported for an
-    index that Hive 2 cannot read, or with which it would return other rows, or that does not cover the current version
-    of all base files; and FileChanged if a base file changes during the export.
+    They are written into a new folder under `root`. In Hive the index has the name `name`; the default is
+    `hive_<index>`, because the index's own name is taken if Hive and Spark share a metastore. Raise NotFound for
+    unknown names; Unsupported for an index that Hive 2 cannot read, or with which it would return other rows, or that
+    does not cover the current version of all base files; and FileChanged if a base file changes during the export.
     """
     base, indexes = catalog.table_and_indexes(spark, table)
     exported = catalog.named(base, indexes, index)

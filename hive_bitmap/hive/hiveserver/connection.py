@@ -1,4 +1,7 @@
-"""Connect to HiveServer2, and turn its errors into a ServerError of one sentence."""
+"""Connect to HiveServer2, and turn its errors into a ServerError.
+
+The message of a ServerError is a single sentence.
+"""
 
 from __future__ import annotations
 

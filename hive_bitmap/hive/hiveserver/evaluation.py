@@ -74,7 +74,7 @@ class _ServerEvaluation:
         return selection.layout(self.unit.rows)
 
     def rows_of(self, node: Predicate) -> Bits:
-        """Return the rows that may match, as bits in the order of `layout`."""
+        """Return the rows that may match, as bits by `layout`."""
         column = only_column(node)
         match node:
             case Constant(True) | Unknown():

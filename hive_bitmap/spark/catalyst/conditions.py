@@ -44,10 +44,10 @@ class Condition:
 
 
 def condition(tree: Sequence[Any], columns: Sequence[Column]) -> Condition:
-    """Return the predicate that is TRUE for the same rows as a condition.
+    """Convert a condition over these columns to a predicate.
 
-    `tree` is the condition over these columns in the JSON form described in `Conditions.java`. Raises ValueError for
-    anything else.
+    It is TRUE for the same rows. `tree` is the condition in the JSON form described in `Conditions.java`. Raises
+    ValueError for anything else.
 
     >>> condition(["and", ["not", ["is null", "a"]], ["compare", "a", "<", "3"]], [Column("a", "int")]).predicate
     Compare(column='a', op='<', value=3)

@@ -1,4 +1,4 @@
-"""Find the jar of Spark's extension, and check the jar in a JVM.
+"""Find the extension's jar, and check the jar in a JVM.
 
 A server has the jar that its configuration names, which may belong to another version of hive_bitmap than this Python.
 """
@@ -17,9 +17,9 @@ PROTOCOL = 11  # as in PythonRequest.java, which says when to raise it
 
 
 def protocol_mismatch(question: Mapping[str, Any]) -> str | None:
-    """Say why this Python cannot answer a `Question`, and which jar to use.
+    """Say why this Python cannot answer a `Question`.
 
-    `question` is its JSON. None if this Python can answer.
+    The text also says which jar to use. `question` is the JSON. None if this Python can answer.
     """
     jar_protocol = question.get("protocol")
     if jar_protocol == PROTOCOL:

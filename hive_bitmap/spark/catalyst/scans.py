@@ -1,6 +1,6 @@
-"""Describe the scans of a query, and check them without reading an index.
+"""Describe the scans of a query, and check which are too small.
 
-The optimizer rule sends the description (`Question.java`).
+The optimizer rule sends the description (`Question.java`). The checks read no index.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def _prices(scan: Scan, base: Table) -> Prices:
 
 
 def _bytes_of_columns(scan: Scan, base: Table, listed: ListingSummary) -> float:
-    """Estimate the bytes that the columns of a scan take in its files."""
+    """Estimate the bytes of a scan's columns in its files."""
     columns = (*base.columns, *base.partition_columns)
     names = {name.lower() for name in scan.columns}
     share = share_of_bytes([column for column in columns if column.name.lower() in names], columns)

@@ -76,12 +76,12 @@ class Serving:
         self.plans: Cache[str, Plan] = Cache("plans", weights.of_plan)
 
     def answer(self, spark: SparkSession, question: Any) -> str | None:
-        """Decide on each scan of a question; return the JSON of the reply.
+        """Decide on each scan of a question.
 
-        `Question.java` reads it. If a decision raises a HiveBitmapError, the scan is left alone, with the reason in its
-        report; but if the session is strict, the error is raised, unless it is a StoreError. If the JVM has the jar of
-        another protocol, all scans are left alone. Return None if the JVM has stopped waiting and has cancelled the
-        jobs.
+        Return the JSON of the reply, which `Question.java` reads. If a decision raises a HiveBitmapError, the scan is
+        left alone, with the reason in its report; but if the session is strict, the error is raised, unless it is a
+        StoreError. If the JVM has the jar of another protocol, all scans are left alone. Return None if the JVM has
+        stopped waiting and has cancelled the jobs.
         """
         try:
             return self._answer(spark, question)

@@ -1,6 +1,6 @@
-"""Define a request for the rows of a table, or for their number.
+"""Define a request for rows of a table, and its resolved table.
 
-Its resolved table is defined here too.
+A request may be for the number of rows instead.
 """
 
 from __future__ import annotations

@@ -153,7 +153,7 @@ def _counts_by_set(spark: SparkSession, request: Request, prepared: Prepared) ->
 
 
 def _counts_of_set(spark: SparkSession, request: Request, plan: Plan, reading: Reading, limit: int) -> _Counted | None:
-    """Return the counts from the index, and the files that it cannot count.
+    """Return the counts from the index, and the uncounted files.
 
     None if Spark has to count all. Raises TooLarge if the keys take more than `limit` bytes.
     """

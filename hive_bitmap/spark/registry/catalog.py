@@ -104,7 +104,7 @@ class _IndexTables:
         return cls(frozenset(table.name for table in tables), tuple(among(tables)), damaged)
 
     def judged(self, judge: trust.Judge) -> list[Index]:
-        """Return the indexes; those that are not trusted have the reason in `problem`.
+        """Return the indexes, untrusted ones with the reason in `problem`.
 
         No file of an untrusted table is read.
         """
@@ -363,9 +363,10 @@ def places(spark: SparkSession, table: Table) -> list[str]:
 
 
 def alter(spark: SparkSession, index: Index, changed: Definition) -> None:
-    """Write a new definition to an index table, and rename it if needed.
+    """Write a new definition to an index table.
 
-    The properties are written in one metastore call, before the table is renamed. If that fails, they are restored.
+    The table is renamed if needed. The properties are written in one metastore call, before the table is renamed. If
+    that fails, they are restored.
     """
     properties = to_properties(changed)
     if changed.comment != index.definition.comment:
