@@ -1,4 +1,4 @@
-"""The part that needs Spark.
+"""Do everything that needs Spark.
 
-It reads tables in Spark's metastore, builds indexes in its jobs, and answers its queries with them.
+This package reads tables in Spark's metastore, builds indexes in its jobs, and answers its queries with them.
 """

@@ -1,7 +1,7 @@
 """Make the archive of classes (`class_archive`) in a separate background process.
 
-The process starts a Spark in a temporary warehouse, has it do what commands do, and lets its JVM write the classes
-that it has loaded when it ends. The JVM of a command cannot: it would hold the warehouse for as long as that takes.
+The process starts a Spark in a temporary warehouse, has it do what commands do, and lets its JVM write the classes that
+it has loaded when it ends. The JVM of a command cannot: it would hold the warehouse for as long as that takes.
 """
 
 from __future__ import annotations
@@ -101,7 +101,10 @@ def _work(spark: SparkSession) -> None:
 
 
 def _end(spark: SparkSession) -> None:
-    """Stop Spark, and wait until its JVM has written the archive and ended."""
+    """Stop Spark, and wait until its JVM has ended.
+
+    The JVM writes the archive before it ends.
+    """
     gateway = spark.sparkContext._gateway
     assert gateway is not None
     spark.stop()

@@ -1,4 +1,4 @@
-"""The class archive that the JVM of a session starts from (class data sharing).
+"""Start the JVM of a session from a class archive (class data sharing).
 
 Spark loads some 20,000 classes until it has answered its first query. From an archive they are mapped, not parsed and
 verified, which halves the work of a start. An archive belongs to one Java and one set of jars and is named for them;
@@ -24,16 +24,16 @@ QUIET = "-Xlog:disable"
 
 
 def options() -> tuple[str, ...]:
-    """Return the options of a JVM that starts from the archive; none without an archive."""
+    """Return the JVM options to start from the archive, if there is one."""
     base = place()
     archive = None if base is None else find(base)
     return () if archive is None else (f'"-XX:SharedArchiveFile={archive}"', "-XX:+VerifySharedSpaces", QUIET)
 
 
 def place() -> Path | None:
-    """Return the archive's path, without size and suffix, for the current Java and jars.
+    """Return the archive's path for the current Java and jars.
 
-    Return None if no archive can be made for them, or if the user wants none.
+    It has no size and suffix. Return None if no archive can be made for them, or if the user wants none.
     """
     folder, spark_home = _folder(), _spark_home()
     if folder is None or spark_home is None or "SPARK_REMOTE" in os.environ:
@@ -95,7 +95,10 @@ def _identities(executable: Path, jars: Path) -> Iterator[str]:
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether a file exists that only this user can write, since it is code."""
+    """Whether a file exists that only this user can write.
+
+    Nobody else must be able to change it, since it is code.
+    """
     try:
         statuses = [os.stat(path), os.stat(path.parent)]
     except OSError:

@@ -16,7 +16,10 @@ _handled: ContextVar[bool] = ContextVar("handled", default=False)
 
 @contextmanager
 def handled() -> Iterator[None]:
-    """Keep PySpark errors raised in this block, by this thread, out of its log."""
+    """Keep PySpark errors raised in this block out of its log.
+
+    Only errors of this thread are kept out.
+    """
     from pyspark.logger import PySparkLogger
 
     for name in LOGGERS:

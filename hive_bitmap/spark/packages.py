@@ -1,7 +1,8 @@
-"""Check that the packages that hive_bitmap needs are installed, and locate its data files.
+"""Check that the packages of hive_bitmap are installed.
 
 Each process checks once, before it imports any of them: the driver at the first call, the program when it starts, and
-the Python worker of an executor, which may lack packages that the driver has, when it runs its first task.
+the Python worker of an executor, which may lack packages that the driver has, when it runs its first task. Data files
+of hive_bitmap are located here, too.
 """
 
 from __future__ import annotations
@@ -61,10 +62,11 @@ def require_connect() -> None:
 
 
 def for_tasks(run: Callable[..., Iterator[Any]], /, **arguments: Any) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """Return `run` with these arguments for `mapInArrow`, after a check of the executor's packages.
+    """Return `run` with these arguments for `mapInArrow`.
 
-    `run` itself is pickled by name, so unpickling it fails with a traceback if the executor lacks hive_bitmap or a
-    package. `checked` is a nested function, which is pickled by value, so it can run and raise a clear error.
+    The result checks the executor's packages first. `run` itself is pickled by name, so unpickling it fails with a
+    traceback if the executor lacks hive_bitmap or a package. `checked` is a nested function, which is pickled by value,
+    so it can run and raise a clear error.
     """
     from pyspark import cloudpickle
 
@@ -93,7 +95,10 @@ def for_tasks(run: Callable[..., Iterator[Any]], /, **arguments: Any) -> Callabl
 
 @lru_cache
 def require_in_task() -> None:
-    """Raise MissingPackage unless this Python worker of an executor has the packages of tasks."""
+    """Raise MissingPackage unless an executor has the packages of tasks.
+
+    It checks the Python worker in which it runs.
+    """
     _require_installed(TASK, f"an executor on {socket.gethostname()}: ")
 
 

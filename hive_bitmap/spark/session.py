@@ -131,7 +131,10 @@ def _configured() -> dict[str, str]:
 
 
 def _named_metastores() -> Iterator[str]:
-    """Yield the metastores named by hive-site.xml and spark-defaults.conf in Spark's and Hive's folders."""
+    """Yield the metastores named in configuration files.
+
+    These are hive-site.xml and spark-defaults.conf in Spark's and Hive's folders.
+    """
     folders = [os.environ.get(name) for name in ("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "HIVE_CONF_DIR")]
     if "SPARK_HOME" in os.environ:
         folders.append(os.path.join(os.environ["SPARK_HOME"], "conf"))
@@ -170,9 +173,9 @@ def _spark_defaults(path: Path) -> dict[str, str]:
 
 
 def _open_metastore(spark: SparkSession, warehouse: Path) -> None:
-    """Access the metastore, so that a warehouse in use by another process fails here.
+    """Access the metastore, so that a warehouse in use fails here.
 
-    Otherwise it would fail at the first statement.
+    If another process uses the warehouse, the first statement would fail otherwise.
     """
     from pyspark.errors import PySparkException
 

@@ -1,8 +1,8 @@
-"""Cache values for each session for a few seconds, to avoid requests to the metastore.
+"""Cache values for each session for a few seconds.
 
-All values of a session are in one object, which is dropped with the session; a `TtlCache` is a part of it. Values that
-depend on nothing of a session but its user are cached once for all sessions of that user: clients of a server open a
-session for a few queries.
+This avoids requests to the metastore. All values of a session are in one object, which is dropped with the session; a
+`TtlCache` is a part of it. Values that depend only on the user of a session are cached once for all sessions of that
+user: clients of a server open a session for a few queries.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ V = TypeVar("V")
 
 
 class _CacheOwner:
-    """A cache owner shared by all sessions of one user; dropped with the last of them."""
+    """A cache owner shared by all sessions of a user.
+
+    It is dropped with the last of them.
+    """
 
 
 _values: WeakKeyDictionary[SparkSession | _CacheOwner, dict[TtlCache[Any, Any], dict[Any, tuple[float, Any]]]] = (

@@ -1,6 +1,6 @@
-"""The code that depends on the version of PySpark; 4.0 to 4.3 are supported.
+"""Hide the differences between the supported versions of PySpark.
 
-All other code is the same for all versions. `make compat` tests them.
+Versions 4.0 to 4.3 are supported. All other code is the same for all versions. `make compat` tests them.
 """
 
 from __future__ import annotations

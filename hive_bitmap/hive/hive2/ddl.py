@@ -1,4 +1,4 @@
-"""The DDL that registers an exported index in Hive 0.8 to 2.3.
+"""Write the DDL that registers an exported index in Hive 0.8 to 2.3.
 
 Hive uses an index only if a parameter of the index says that it is as new as every base file: `base_timestamp` for a
 table, or for a partition a parameter named by its values as Java prints a map (`stamp_name`). The value is a time in
@@ -23,10 +23,11 @@ PARTITIONS_AT_ONCE = 100  # partitions registered by one statement
 
 @dataclass(frozen=True, kw_only=True)
 class HivePartition:
-    """One exported partition; an unpartitioned table is one partition with the values ().
+    """An exported partition.
 
-    `base` is the folder of the base files, `newest_ms` the modification time of the newest of them (milliseconds since
-    1970), `folder` the folder of the exported files, `rows` their number of rows.
+    An unpartitioned table is a single partition with the values (). `base` is the folder of the base files, `newest_ms`
+    the modification time of the newest of them (milliseconds since 1970), `folder` the folder of the exported files,
+    `rows` their number of rows.
     """
 
     values: tuple[str, ...]
@@ -91,13 +92,13 @@ def drop(index: HiveIndex) -> str:
 
 
 def script(index: HiveIndex) -> str:
-    """Return the statements as a commented script for beeline or another Hive client."""
+    """Return the statements as a commented script for a Hive client."""
     folders = sorted({partition.base for partition in index.partitions})
     head = [
         f"-- Index {index.source}, for Hive 0.8 to 2.3. The base table must be the same there, its files in",
         *(f"--   {folder}" for folder in islice(folders, 3)),
         *([f"--   and {len(folders) - 3} more folders"] if folders[3:] else []),
-        f"-- Where Hive has an older export: {drop(index)};",
+        f"-- If Hive has an older export: {drop(index)};",
     ]
     return "\n".join([*head, *(f"{statement};" for statement in statements(index)), ""])
 

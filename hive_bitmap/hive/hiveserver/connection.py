@@ -1,4 +1,7 @@
-"""Connect to HiveServer2, and turn its errors into a ServerError of one sentence."""
+"""Connect to HiveServer2, and turn its errors into a ServerError.
+
+The message of a ServerError is a single sentence.
+"""
 
 from __future__ import annotations
 
@@ -221,7 +224,10 @@ def _sasl(address: Address, mechanism: str) -> Callable[[], Any]:
 
 
 def _close(opened: Any) -> None:
-    """Close a cursor or connection, and only log errors: their cause was raised before."""
+    """Close a cursor or connection, and only log errors.
+
+    Their cause was raised before.
+    """
     try:
         opened.close()
     except Exception as e:  # noqa: BLE001 - drivers raise errors of any class

@@ -18,10 +18,11 @@ EMPTY_BITMAP = "ewah_bitmap_empty(array(0, 1, 4, 0, 0))"
 
 
 def register_index(server: Server, index: HiveIndex) -> None:
-    """Register an exported index with the server, in place of an earlier export.
+    """Register an exported index with the server.
 
-    Raises Unsupported if the server has no indexes or no JavaEWAH, or if its base table is not the one that was
-    indexed; AlreadyExists if it has another table of the index table's name; NotFound; and ServerError.
+    It replaces an earlier export. Raises Unsupported if the server has no indexes or no JavaEWAH, or if its base table
+    is not the one that was indexed; AlreadyExists if it has another table of the index table's name; NotFound; and
+    ServerError.
     """
     _require_indexes(server)
     _require_same_table(server, index)

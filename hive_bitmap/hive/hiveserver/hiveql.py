@@ -1,7 +1,7 @@
-"""Conditions in HiveQL that all servers understand alike, never narrower than the predicate.
+"""Write conditions in HiveQL that all servers understand alike.
 
-The rows that a server sends are tested again on the client. So a part of a predicate that a server might misread is
-left out, which means all rows.
+They are never narrower than the predicate. The rows that a server sends are tested again on the client. So a part of a
+predicate that a server might misread is left out, which means all rows.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ MOST_VALUES = 1000  # values in one IN
 
 
 def condition(node: Predicate, types: Mapping[str, str]) -> str:
-    """Return a condition that is TRUE wherever the predicate is; empty for all rows.
+    """Return a condition that is TRUE wherever the predicate is.
 
-    `types` has the types of the columns, by lower-case name.
+    It is empty for all rows. `types` has the types of the columns, by lower-case name.
 
     >>> condition(And((Compare("a", ">", 1), Prefix("b", "x"), Compare("b", "<>", "é"))), {"a": "int", "b": "string"})
     "`a` > 1 AND `b` LIKE 'x%'"

@@ -1,8 +1,8 @@
 """Parse one leaf of a predicate: the tokens between two ANDs or ORs.
 
 Leaves of these forms are evaluated without an engine: `column op literal`, `literal op column`, BETWEEN, IN, LIKE
-'prefix%', IS [NOT] NULL | TRUE | FALSE | DISTINCT FROM, and a boolean column alone. They are read token by token, and
-a leaf with remaining tokens has another form, so operator precedence cannot be mistaken.
+'prefix%', IS [NOT] NULL | TRUE | FALSE | DISTINCT FROM, and a boolean column alone. They are read token by token, and a
+leaf with remaining tokens has another form, so operator precedence cannot be mistaken.
 
 The resulting node is exact in three-valued logic, so that it can be negated: `tiny < 1000`, over a tinyint column, is
 TRUE for every value and NULL for NULL, and becomes `tiny IS NOT NULL OR NULL`. Any other leaf becomes Unknown: all rows
@@ -39,9 +39,9 @@ _MIRROR = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<=", "<=
 
 
 def leaf(tokens: Sequence[Token], text: str, names: Names) -> Predicate:
-    """Parse the tokens of one leaf to a node that is exact in three-valued logic.
+    """Parse the tokens of a leaf to a node.
 
-    `text` is the whole predicate, which contains the source of an Unknown.
+    The node is exact in three-valued logic. `text` is the whole predicate, which contains the source of an Unknown.
     """
     native = _native(_LeafReader(tokens, names))
     return Unknown(text[tokens[0].start : tokens[-1].end], "only an engine evaluates it") if native is None else native
@@ -96,7 +96,7 @@ class _LeafReader:
         return operand if isinstance(operand, Literal) else None
 
     def literals(self) -> list[Literal] | None:
-        """Read `(x, y, ..)`; None if it holds anything but literals."""
+        """Read `(x, y, ..)`; None if it has anything but literals."""
         if not self.take("("):
             return None
         read_so_far: list[Literal] = []

@@ -24,10 +24,11 @@ _MAX_DEPTH = 25  # alternations of AND and OR; recursion, hashing and pickling w
 
 
 def parse(text: str, columns: Sequence[Column], table: str | None = None) -> Predicate:
-    """Parse a condition to a simplified tree for the rows where the condition is TRUE.
+    """Parse a condition to a simplified tree.
 
-    `table` is the name or alias that may qualify column names. A part that is not understood becomes Unknown. Raises
-    InvalidPredicate, with line, column and reason, if the text cannot be split into leaves.
+    The tree selects the rows where the condition is TRUE. `table` is the name or alias that may qualify column names. A
+    part that is not understood becomes Unknown. Raises InvalidPredicate, with line, column and reason, if the text
+    cannot be split into leaves.
 
     >>> parse("NOT (a < 3 OR b LIKE 'x%')", [Column("a", "int"), Column("b", "string")])
     And(children=(Compare(column='a', op='>=', value=3), Prefix(column='b', prefix='x', negated=True)))
@@ -48,7 +49,7 @@ def parse(text: str, columns: Sequence[Column], table: str | None = None) -> Pre
 
 @dataclass
 class _Group:
-    """An open parenthesis: an OR of ANDs, as far as they have been read."""
+    """An open parenthesis: an OR of ANDs, as read so far."""
 
     negated: bool
     start: int
@@ -104,7 +105,10 @@ class _Splitter:
         return at, negated
 
     def _opens_group(self, at: int) -> bool:
-        """Return whether the parenthesis encloses a condition, not an operand, row value or subquery."""
+        """Return whether the parenthesis encloses a condition.
+
+        It may also enclose an operand, a row value or a subquery.
+        """
         if self._key(at) != "(" or self._key(at + 1) in (")", *_QUERIES):
             return False
         close = self.pairs[at]

@@ -1,8 +1,8 @@
-"""Index tables in the metastore: finding, checking and altering the indexes of a table.
+"""Find, check and alter the indexes of a table.
 
-An index table is a plain EXTERNAL table. Its TBLPROPERTIES hold the definition of the index; its partitions are slots,
-of which each points at a segment or at nothing. `Index.problem` reports what others have changed in the
-index table or the base table.
+They are index tables in the metastore. An index table is a plain EXTERNAL table. Its TBLPROPERTIES hold the definition
+of the index; its partitions are slots, each of which points at a segment or at nothing. `Index.problem` reports changes
+by other programs in the index table or the base table.
 """
 
 from __future__ import annotations
@@ -64,11 +64,11 @@ _listeners: dict[Callable[[], None], None] = {}  # called when indexes change; a
 
 @dataclass(frozen=True, kw_only=True)
 class Index:
-    """An existing index: its definition, and its index table as the metastore describes it now.
+    """An existing index: its definition and its current index table.
 
-    `problem` says why queries cannot use the index and how to repair it; it is empty if they can. An index that is not
-    `trusted` is not rebuilt either, for its root may be a place of others. `copies` are the definitions in other tables
-    that are trusted and claim to be this index.
+    `table` is the index table as the metastore describes it. `problem` says why queries cannot use the index and how to
+    repair it; it is empty if they can. An index that is not `trusted` is not rebuilt either, because its root may be
+    somebody else's folder. `copies` are the definitions in other trusted tables that claim to be this index.
     """
 
     definition: Definition
@@ -87,9 +87,10 @@ class Index:
 
 @dataclass(frozen=True)
 class _IndexTables:
-    """The tables named like index tables of one base table: those with a definition, and those that have lost theirs.
+    """The tables named like index tables of a base table.
 
-    `_written` are the indexes that the latter hold, by table, as far as their files have been read.
+    `defined` are those with a definition, `damaged` those that have lost theirs. `_written` are the indexes found in
+    the files of damaged tables, by table name, as far as these files have been read.
     """
 
     names: frozenset[str]
@@ -102,31 +103,32 @@ class _IndexTables:
         damaged = tuple(table for table in tables if _is_damaged(table))
         return cls(frozenset(table.name for table in tables), tuple(among(tables)), damaged)
 
-    def judged(self, why: trust.Judge) -> list[Index]:
-        """Return the indexes, each with the problem that it is not to be believed, if so.
+    def judged(self, judge: trust.Judge) -> list[Index]:
+        """Return the indexes, untrusted ones with the reason in `problem`.
 
-        Of a table that is not believed no file is read.
+        No file of an untrusted table is read.
         """
-        believed = [table for table in self.damaged if not why(table, None)]
-        for table in believed:
+        trusted_tables = [table for table in self.damaged if not judge(table, None)]
+        for table in trusted_tables:
             if table.name not in self._written:
                 self._written[table.name] = _from_files(table)
-        indexes = [*self.defined, *filter(None, (self._written[table.name] for table in believed))]
-        whys = [why(index.table, index.definition) for index in indexes]
+        indexes = [*self.defined, *filter(None, (self._written[table.name] for table in trusted_tables))]
+        reasons = [judge(index.table, index.definition) for index in indexes]
         return [
-            replace(index, problem=why, trusted=False) if why else index
-            for index, why in zip(indexes, whys, strict=True)
+            replace(index, problem=reason, trusted=False) if reason else index
+            for index, reason in zip(indexes, reasons, strict=True)
         ]
 
 
 def table_and_indexes(spark: SparkSession, name: str, seconds: float = 0) -> tuple[Table, list[Index]]:
-    """Return a table and all indexes on it, sorted by index name. Raise NotFound for an unknown table.
+    """Return a table and all indexes on it, sorted by index name.
 
-    The index tables may come from a cache and be up to `seconds` old. That is safe: an older generation is as correct
-    as the current one, because base files are compared with their fingerprints. The base table is never cached.
+    Raise NotFound for an unknown table. The index tables may come from a cache and be up to `seconds` old. That is
+    safe: an older generation is as correct as the current one, because base files are compared with their fingerprints.
+    The base table is never cached.
     """
-    _, *named = metastore.split_name(spark, name)
-    key, version = (named[0], named[1]), _index_tables.version
+    _, *names = metastore.split_name(spark, name)
+    key, version = (names[0], names[1]), _index_tables.version
     cached = _index_tables.get(spark, key, seconds)
     if cached is not None:
         base = metastore.describe(spark, name)
@@ -142,25 +144,31 @@ def table_and_indexes(spark: SparkSession, name: str, seconds: float = 0) -> tup
 
 
 def indexes_on(spark: SparkSession, base: Table, seconds: float = 0) -> list[Index]:
-    """Return the indexes of a table that was described already; they may be cached for up to `seconds`."""
+    """Return the indexes of a table that was already described.
+
+    They may be cached for up to `seconds`.
+    """
     session_stores.use(spark)  # metastore calls do this too, but a cached answer makes none
     key, version = (base.database, base.name), _index_tables.version
-    found = _index_tables.get(spark, key, seconds)
-    if found is None:
+    cached = _index_tables.get(spark, key, seconds)
+    if cached is None:
         pattern = index_table_name(base.database, base.name, "*")
         exists = not base.catalog or metastore.database_exists(spark, base.database)
         names = metastore.names_like(spark, base.database, pattern) if exists else []
-        found = _IndexTables.of(metastore.describe_many(spark, base.database, names))
-        _index_tables.put(spark, key, found, version)
-    return _with_pointed(spark, base, found)
+        cached = _IndexTables.of(metastore.describe_many(spark, base.database, names))
+        _index_tables.put(spark, key, cached, version)
+    return _with_pointed(spark, base, cached)
 
 
-def _with_pointed(spark: SparkSession, base: Table, found: _IndexTables) -> list[Index]:
-    """Return the indexes among `found`, and those whose tables the base table's POINTER property names."""
+def _with_pointed(spark: SparkSession, base: Table, index_tables: _IndexTables) -> list[Index]:
+    """Return the indexes of index tables, and those that POINTER names.
+
+    The base table's POINTER property names index tables with other names than the default ones.
+    """
     pointed = base.properties.get(POINTER, "").split(",")
-    others = [name for name in pointed if name and name not in found.names]
-    more = [_IndexTables.of(metastore.describe_many(spark, base.database, others))] if others else []
-    judged = [index for tables in (found, *more) for index in tables.judged(trust.by_base(spark, base))]
+    more_names = [name for name in pointed if name and name not in index_tables.names]
+    more = [_IndexTables.of(metastore.describe_many(spark, base.database, more_names))] if more_names else []
+    judged = [index for tables in (index_tables, *more) for index in tables.judged(trust.by_base(spark, base))]
     return [
         replace(index, problem=index.problem or _former(index) or schema_drift.problem(base, index.definition))
         for index in _distinct(index for index in judged if index.definition.is_on(base))
@@ -168,7 +176,10 @@ def _with_pointed(spark: SparkSession, base: Table, found: _IndexTables) -> list
 
 
 def _former(index: Index) -> str:
-    """Return that an index has a format that is no longer read; "" if it has the present one."""
+    """Return the problem of an index in a former format.
+
+    Such a format is no longer read. Return "" if the index has the current format.
+    """
     name, version = index.definition.name, index.definition.version
     return (
         f"index {name} has format {version}, which is no longer read: rebuild it" if index.definition.is_former else ""
@@ -176,8 +187,9 @@ def _former(index: Index) -> str:
 
 
 def find_even_if_dropped(spark: SparkSession, name: str) -> tuple[Table | None, list[Index]]:
-    """Return a table and its indexes as `table_and_indexes` does; the table is None if it was dropped or renamed.
+    """Return a table and its indexes, even if the table is gone.
 
+    The result is that of `table_and_indexes` for an existing table; the table is None if it was dropped or renamed.
     Raise NotFound for a table that does not exist and has no indexes left.
     """
     try:
@@ -185,39 +197,42 @@ def find_even_if_dropped(spark: SparkSession, name: str) -> tuple[Table | None, 
     except NotFound:
         full = full_name(*metastore.split_name(spark, name))
         database = metastore.split_name(spark, name)[1]
-        left = [index for index in indexes_of_database(spark, database) if index.definition.full_table == full]
-        if not left:
+        orphans = [index for index in indexes_of_database(spark, database) if index.definition.full_table == full]
+        if not orphans:
             raise
-        gone = (
+        problem = (
             f"table {full} is gone: drop the index, or if the table was renamed, run hive-bitmap attach "
             f"NEW --from {full}"
         )
-        return None, [replace(index, problem=gone) if index.trusted else index for index in left]
+        return None, [replace(index, problem=problem) if index.trusted else index for index in orphans]
 
 
 def indexes_of_database(spark: SparkSession, database: str) -> list[Index]:
-    """Return every index of a database, whatever its index table is called, sorted by base table and index name.
+    """Return every index of a database, sorted by base table and index name.
 
-    An unknown database has none.
+    Index tables may have any name. An unknown database has none.
     """
     return _distinct(with_copies(spark, tables_of_database(spark, database)))
 
 
 def indexed_tables(spark: SparkSession, database: str | None, *, all_databases: bool = False) -> list[str]:
-    """Return the names of the tables that have an index, in Spark's SQL, sorted.
+    """Return the names of the tables that have an index, sorted.
 
-    They are those whose indexes lie in a database, in the session's own one (None), or in any. Tables that were dropped
-    are among them as long as an index of theirs is left.
+    Names are as in Spark's SQL. The indexes lie in `database`, in the session's current database (None), or in any
+    database. Dropped tables are included as long as they have an index left.
     """
-    databases = metastore.database_names(spark) if all_databases else []
-    wanted = databases or [database or spark.catalog.currentDatabase()]
-    indexes = [index.definition for name in wanted for index in indexes_of_database(spark, name) if index.trusted]
-    found = {(index.catalog, index.database, index.table) for index in indexes}
-    return [in_spark(*names, catalog=catalog) for catalog, *names in sorted(found)]
+    every_database = metastore.database_names(spark) if all_databases else []
+    databases = every_database or [database or spark.catalog.currentDatabase()]
+    indexes = [index.definition for name in databases for index in indexes_of_database(spark, name) if index.trusted]
+    tables = {(index.catalog, index.database, index.table) for index in indexes}
+    return [in_spark(*names, catalog=catalog) for catalog, *names in sorted(tables)]
 
 
 def with_copies(spark: SparkSession, tables: Sequence[Table]) -> list[Index]:
-    """Return the index of each index table of a database, all of whose tables are given; some may claim to be one."""
+    """Return the index of each index table of a database.
+
+    `tables` are all tables of the database. Several may claim to be the same index.
+    """
     return _IndexTables.of(tables).judged(trust.by_database(spark, tables))
 
 
@@ -229,7 +244,10 @@ def tables_of_database(spark: SparkSession, database: str) -> list[Table]:
 
 
 def named(base: Table, indexes: Sequence[Index], name: str) -> Index:
-    """Return the index of that name. Raise NotFound, which lists the indexes of the table."""
+    """Return the index of that name.
+
+    Raise NotFound, with the names of the table's indexes, if there is none.
+    """
     for index in indexes:
         if index.definition.name == name.lower():
             return index
@@ -237,7 +255,11 @@ def named(base: Table, indexes: Sequence[Index], name: str) -> Index:
 
 
 def require_free(spark: SparkSession, base: Table, indexes: Sequence[Index], definition: Definition) -> None:
-    """Raise AlreadyExists if the name of the index or of its index table is taken, InvalidProperty for a long one."""
+    """Raise an error if an index cannot have its name.
+
+    Raise AlreadyExists if the name of the index or of its index table is taken, InvalidProperty if the index table's
+    name is too long, and DatabaseNotFound if the database of the index table does not exist.
+    """
     if len(definition.index_table) > LONGEST_NAME:
         raise InvalidProperty(
             f"index table {definition.index_table} would have a name of {len(definition.index_table)} characters, and "
@@ -252,33 +274,36 @@ def require_free(spark: SparkSession, base: Table, indexes: Sequence[Index], def
         )
     for table in metastore.describe_many(spark, base.database, [definition.index_table]):
         owner = from_table(table)
-        whose = f"it is index {owner.name} on {owner.full_table}" if owner else "it is no index table"
-        how = "give the index another name" if base.lake is not None else "give another name with IN TABLE"
-        raise AlreadyExists(f"table {table.full_name} already exists and {whose}: {how}")
+        owner_text = f"it is index {owner.name} on {owner.full_table}" if owner else "it is not an index table"
+        remedy = "give the index another name" if base.lake is not None else "give another name with IN TABLE"
+        raise AlreadyExists(f"table {table.full_name} already exists and {owner_text}: {remedy}")
 
 
 def require_same_table(base: Table, index: Index) -> None:
-    """Raise Unsupported for an index that is not trusted, or whose columns or partition columns have changed since."""
+    """Raise Unsupported for an untrusted index or changed columns.
+
+    Columns or partition columns of the base table may have changed since the index was created.
+    """
     if problem := index.problem if not index.trusted else schema_drift.problem(base, index.definition):
         raise Unsupported(problem)
 
 
 def root_at(location: str) -> str:
-    """Return a LOCATION as a Hadoop path string; without a scheme it is a folder of the local file system.
+    """Return a LOCATION as a Hadoop path string.
 
-    Raises InvalidProperty for a text that is no path.
+    Without a scheme it is a folder of the local file system. Raises InvalidProperty for a text that is not a path.
     """
     if "\0" in location:
-        raise InvalidProperty(f"{location!r} is no location: no path has the character NUL")
-    given = location if ":" in location.partition("/")[0] else "file:" + stores.absolute(location)
-    return raw_hadoop_path(stores.normal(given))
+        raise InvalidProperty(f"{location!r} is not a location: a path cannot have the character NUL")
+    with_scheme = location if ":" in location.partition("/")[0] else "file:" + stores.absolute(location)
+    return raw_hadoop_path(stores.normal(with_scheme))
 
 
 def default_folder(spark: SparkSession, database: str) -> str:
-    """Return the folder in which index tables of a database are created by default.
+    """Return the default folder for the index tables of a database.
 
-    That is the external warehouse root if one is set, else the database's folder. A root without a scheme is on the
-    file system of the database.
+    It is the external warehouse root if that is set, else the database's folder. A root without a scheme is on the file
+    system of the database.
     """
     external = spark.conf.get("spark.hadoop.metastore.warehouse.external.dir", None)
     if external and ":" in external.partition("/")[0]:
@@ -291,28 +316,32 @@ def default_folder(spark: SparkSession, database: str) -> str:
 
 
 def slots_of(spark: SparkSession, table: Table, seconds: float = 0) -> dict[int, str]:
-    """Return the folder of each slot of an index table, by number; none if another process has dropped the table.
+    """Return the folder of each slot of an index table, by number.
 
-    The result may be cached for up to `seconds`, as in `table_and_indexes`.
+    There are none if another process has dropped the table. The result may be cached for up to `seconds`, as in
+    `table_and_indexes`.
     """
     key, version = (table.database, table.name), _slots.version
-    found = _slots.get(spark, key, seconds)
-    if found is None:
+    folders = _slots.get(spark, key, seconds)
+    if folders is None:
         listed = ((partition.values[0] or "", partition.location) for partition in _partitions(spark, table))
-        found = {int(number): folder for number, folder in listed if number.isdecimal()}
-        _slots.put(spark, key, found, version)
-    return found
+        folders = {int(number): folder for number, folder in listed if number.isdecimal()}
+        _slots.put(spark, key, folders, version)
+    return folders
 
 
 def segments(spark: SparkSession, index: Index, seconds: float = 0) -> list[str]:
-    """Return the folders of the published segments of an index, the oldest first; none of one in a former format."""
+    """Return the folders of an index's published segments, oldest first.
+
+    An index in a former format has none.
+    """
     if index.definition.is_former:
         return []
     return slots.segments(slots_of(spark, index.table, seconds), index.definition)
 
 
 def _partitions(spark: SparkSession, table: Table) -> list[Partition]:
-    """Return the partitions of a table; none if another process has dropped it."""
+    """Return the partitions of a table; none if it has been dropped."""
     from pyspark.errors import PySparkException
 
     try:
@@ -324,16 +353,20 @@ def _partitions(spark: SparkSession, table: Table) -> list[Partition]:
 
 
 def places(spark: SparkSession, table: Table) -> list[str]:
-    """Return the folders at which a table, and each of its partitions in the metastore, points."""
+    """Return the folders of a table and of its partitions.
+
+    The partitions are those in the metastore.
+    """
     has_partitions = table.partition_columns and not table.by_folders and table.kind in ("MANAGED", "EXTERNAL")
     partitions = _partitions(spark, table) if has_partitions else ()
     return [*filter(None, [table.location]), *(partition.location for partition in partitions)]
 
 
 def alter(spark: SparkSession, index: Index, changed: Definition) -> None:
-    """Write a new definition to the properties of an index table in one metastore call, then rename it if need be.
+    """Write a new definition to an index table.
 
-    If it cannot be renamed, the properties are as before.
+    The table is renamed if needed. The properties are written in one metastore call, before the table is renamed. If
+    that fails, they are restored.
     """
     properties = to_properties(changed)
     if changed.comment != index.definition.comment:
@@ -351,9 +384,10 @@ def alter(spark: SparkSession, index: Index, changed: Definition) -> None:
 
 
 def move(spark: SparkSession, index: Index, changed: Definition) -> None:
-    """Rename an index table if need be, then write the definition of the index under the new name of its base table.
+    """Move an index to the new name of its base table.
 
-    In this order, an index that is moved half is still found under the former name of its base table.
+    The index table is renamed first, if needed; then the definition is written. In this order, an index that was moved
+    only halfway is still found under the former name of its base table.
     """
     with changing():
         if changed.index_table != index.table.name:
@@ -364,13 +398,19 @@ def move(spark: SparkSession, index: Index, changed: Definition) -> None:
 
 
 def on_change(listener: Callable[[], None]) -> None:
-    """Register a function that is called whenever this process creates, alters or drops an index."""
+    """Register a function to call when indexes change.
+
+    It is called whenever this process creates, alters or drops an index.
+    """
     _listeners[listener] = None
 
 
 @contextmanager
 def changing() -> Iterator[None]:
-    """Call `clear_caches` before and after a change of index tables: what is read meanwhile may become untrue."""
+    """Call `clear_caches` before and after a change of index tables.
+
+    Entries that are cached during the change may become stale.
+    """
     clear_caches()
     try:
         yield
@@ -379,14 +419,17 @@ def changing() -> Iterator[None]:
 
 
 def clear_caches() -> None:
-    """Empty the caches of index tables and their locations, and call the listeners."""
+    """Clear the caches of index tables and slots, and call the listeners."""
     for listener in tuple(_listeners):
         listener()
     session_cache.clear(_index_tables, _slots)
 
 
 def point_to(spark: SparkSession, base: Table, added: set[str], removed: set[str]) -> None:
-    """Add and remove names in the base table's POINTER property, the only thing that is ever written there."""
+    """Add and remove names in the base table's POINTER property.
+
+    Nothing else is ever written to a base table.
+    """
     before = {name for name in base.properties.get(POINTER, "").split(",") if name}
     after = (before | added) - removed
     if after and after != before:
@@ -396,56 +439,67 @@ def point_to(spark: SparkSession, base: Table, added: set[str], removed: set[str
 
 
 def among(tables: Iterable[Table]) -> list[Index]:
-    """Return the indexes whose definitions are in the properties of these tables, as the tables say: none is judged."""
+    """Return the indexes defined in the properties of these tables.
+
+    Whether they are trusted is not checked.
+    """
     defined = ((from_table(table), table) for table in tables)
     return [Index(definition=definition, table=table) for definition, table in defined if definition is not None]
 
 
 def at(table: Table, root: str) -> Index | None:
-    """Return the index that a table in this root holds, judged no further, or None."""
-    if found := among([table]):
-        return found[0]
-    here = table.location == root or table.location.startswith(f"{root}/")
-    return _from_files(table) if here and _is_damaged(table) else None
+    """Return the index of a table in this root, or None.
+
+    Whether it is trusted is not checked.
+    """
+    if indexes := among([table]):
+        return indexes[0]
+    is_in_root = table.location == root or table.location.startswith(f"{root}/")
+    return _from_files(table) if is_in_root and _is_damaged(table) else None
 
 
 def _distinct(indexes: Iterable[Index]) -> list[Index]:
     """Return each index once, sorted by base table and index name.
 
-    If two tables claim to be the same index, the first by table name counts; one that is trusted before any other, and
-    an external one, as all that a build creates, before others.
+    If several tables claim to be the same index, a trusted table wins, then an EXTERNAL table, as builds create them,
+    then the first by table name.
     """
 
     def rank(index: Index) -> tuple[bool, bool, str]:
         return not index.trusted, index.table.kind != "EXTERNAL", index.table.name
 
-    found: dict[tuple[str, str], list[Index]] = {}
+    by_name: dict[tuple[str, str], list[Index]] = {}
     for index in sorted(indexes, key=rank):
-        found.setdefault((index.definition.full_table, index.definition.name), []).append(index)
+        by_name.setdefault((index.definition.full_table, index.definition.name), []).append(index)
     return [
         replace(first, copies=tuple(copy.definition for copy in copies if copy.trusted))
-        for first, *copies in (found[key] for key in sorted(found))
+        for first, *copies in (by_name[key] for key in sorted(by_name))
     ]
 
 
 def trusted_definitions(indexes: Iterable[Index]) -> list[Definition]:
-    """Return the definitions of those that are trusted, each with those of its copies."""
-    return [definition for one in indexes if one.trusted for definition in (one.definition, *one.copies)]
+    """Return the definitions of trusted indexes and of their copies."""
+    return [definition for index in indexes if index.trusted for definition in (index.definition, *index.copies)]
 
 
 def _is_damaged(table: Table) -> bool:
-    """Return whether a table has properties of an index table, but no definition."""
+    """Whether a table has properties of an index table but no definition."""
     return knows(table.properties) and has_properties(table) and from_table(table) is None
 
 
 def _from_files(table: Table) -> Index | None:
-    """Return the index of a table whose properties were edited: its definition is that of its newest generation."""
+    """Return the index of a table with edited properties.
+
+    Its definition is that of its newest generation. Return None if there is none, or if the folder cannot be read.
+    """
     try:
         written = schema_drift.written_definition(table)
     except (StoreError, Unsupported, ValueError, OSError) as e:
-        log.warning("table %s is taken for no index table, as its folder cannot be read: %s", table.full_name, e)
+        log.warning("table %s does not count as an index table: its folder cannot be read: %s", table.full_name, e)
         return None
     if written is None:
         return None
     edited = f"the TBLPROPERTIES or columns of index table {table.full_name} are not what a build wrote"
-    return Index(definition=written, table=table, problem=f"{edited}: rebuild the index, or drop it and create it anew")
+    return Index(
+        definition=written, table=table, problem=f"{edited}: rebuild the index, or drop it and create it again"
+    )

@@ -48,7 +48,7 @@ def of_former_name(spark: SparkSession, table: str) -> str:
 
 
 def of_folders(spark: SparkSession, folders: Sequence[str]) -> list[str]:
-    """Name the indexed table of each folder that a query reads by its path."""
+    """Name the indexed tables of folders that a query reads by path."""
     locations = {raw_hadoop_path(folder) for folder in folders}
     hints = []
     for database in metastore.database_names(spark) if locations else ():

@@ -39,12 +39,12 @@ def with_root(spark: SparkSession, definition: Definition, location: str | None)
 
 
 def with_roots(spark: SparkSession, definitions: Sequence[Definition], location: str | None) -> list[Definition]:
-    """Return definitions of one database, each with an id and its `root`, the folder of its generations.
+    """Return definitions of a database, each with an id and its `root`.
 
-    The root is LOCATION, or a new folder under `catalog.default_folder`, whose name ends with a part of the id. Raise
-    AlreadyExists for a root that is, contains or lies in the root of another index, and InvalidProperty for one that
-    lacks the host its scheme needs, or that is, contains or lies in the folder of a table of any database. The
-    partitions of the base table are checked by `require_apart_from`.
+    The root is the folder of its generations: LOCATION, or a new folder under `catalog.default_folder`, whose name ends
+    with a part of the id. Raise AlreadyExists for a root that is, contains or lies in the root of another index, and
+    InvalidProperty for a root that lacks the host its scheme needs, or that is, contains or lies in the folder of a
+    table of any database. The partitions of the base table are checked by `require_apart_from`.
     """
     identified = [replace(definition, id=roots.new_id()) for definition in definitions]
     if location is None:
@@ -82,9 +82,9 @@ def any_elsewhere(spark: SparkSession, definitions: Sequence[Definition]) -> boo
 
 
 def require_own(spark: SparkSession, base: Table, definition: Definition) -> None:
-    """Raise Unsupported if the root of an existing index was not made by its builds.
+    """Raise Unsupported if an existing index's root is not its own.
 
-    A missing root will be made again, if a new index may have it.
+    It must have been made by builds of the index. A missing root will be made again, if a new index may have it.
     """
     root = definition.root
     remedy = f"drop index {definition.name}, and create it again"
@@ -113,7 +113,7 @@ def _default_root(spark: SparkSession, definition: Definition) -> str:
 
 
 def _has_generations(definition: Definition) -> bool:
-    """Return whether a build of this index has left a generation in its root."""
+    """Return whether the root has a generation built by this index."""
     written = (generation.definition_of(folder) for folder in generation.all_below(definition.root))
     return any(stored is not None and roots.has_built(definition, stored) for stored in written)
 

@@ -48,7 +48,10 @@ def by_database(spark: SparkSession, tables: Sequence[Table]) -> Judge:
 
 
 def _may_index(base: Table, table: Table) -> bool:
-    """Return whether a table may be an index table of `base`, by the names of both."""
+    """Return whether a table may be an index table of `base`.
+
+    That is decided by their names, and by properties that name the other table.
+    """
     beginning = index_table_name(base.database, base.name, "*").partition("*")[0]
     if table.name.startswith(beginning) or table.properties.get(f"{PREFIX}table") == base.full_name:
         return True
@@ -56,9 +59,9 @@ def _may_index(base: Table, table: Table) -> bool:
 
 
 def _of_user(spark: SparkSession, table: Table, definition: Definition | None) -> Table:
-    """Return a replacement of a missing base table, owned by the user of the session.
+    """Return a replacement of a missing base table.
 
-    If the index table has no owner, the base table had none either.
+    The user of the session owns it. If the index table has no owner, the base table had none either.
     """
     owner = metastore.current_user(spark) if table.owner else ""
     return Table(database=table.database, name=definition.table if definition else "", kind="EXTERNAL", owner=owner)
@@ -67,11 +70,11 @@ def _of_user(spark: SparkSession, table: Table, definition: Definition | None) -
 def why_untrusted(
     base: Table, table: Table, definition: Definition | None, settings: Callable[[], Mapping[str, str]]
 ) -> str:
-    """Return why an index, whose index table is `table`, is not trusted.
+    """Return why an index is not trusted; "" if it is.
 
-    Return "" if it is. Both the place of the table and the root in its definition, if it has one, must be in a trusted
-    folder. `settings` returns those of the session, with those of its server in force; it is called only if the owners
-    differ.
+    `table` is its index table. If its owner is not trusted, both the place of the table and the root in its definition,
+    if it has one, must be in a trusted folder. `settings` returns the settings of the session, with those of its server
+    in force; it is called only if the owners differ.
     """
     if table.owner == base.owner:
         return ""

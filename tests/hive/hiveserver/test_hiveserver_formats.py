@@ -193,7 +193,7 @@ def test_what_cannot_be_told_is_refused(
     assert "--min-split needs --hiveserver2 and OUT" in " ".join(capsys.readouterr().err.split())
     server.all("SET hive.lazysimple.extended_boolean_literal=true")
     try:
-        with pytest.raises(Unsupported, match=r"read otherwise than it was indexed: hive.lazysimple.* is true"):
+        with pytest.raises(Unsupported, match=r"read differently from how it was indexed: hive.lazysimple.* is true"):
             count(server, name, None)
     finally:
         server.all("SET hive.lazysimple.extended_boolean_literal=false")

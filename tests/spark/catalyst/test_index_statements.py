@@ -49,7 +49,7 @@ def test_indexes_to_drop_go_to_the_jvm_and_come_back(doomed: IndexToDrop) -> Non
 def test_what_comes_back_otherwise_is_not_dropped(harm: str) -> None:
     told = record_of(IndexToDrop(INDEX, frozenset()))
     told["properties"][harm] = "other"
-    with pytest.raises(InvalidStatement, match=r"^the JVM has not given back what it was told"):
+    with pytest.raises(InvalidStatement, match=r"^the JVM has not returned the record"):
         doomed_of(told)
 
 

@@ -251,5 +251,5 @@ def test_an_index_that_hive_made_hides_no_table(spark: SparkSession, database: s
 
 
 def test_a_location_that_is_no_path() -> None:
-    with pytest.raises(InvalidProperty, match="is no location"):
+    with pytest.raises(InvalidProperty, match="is not a location"):
         catalog.root_at("a\0b")

@@ -236,7 +236,7 @@ def test_a_table_that_points_to_no_store_and_has_no_definition_is_no_index(
     )
     with caplog.at_level(logging.WARNING):
         assert [one.definition.name for one in catalog.with_copies(memory, [*tables, nowhere])] == ["k"]
-    assert ("is taken for no index table, as its folder cannot be read" in caplog.text) is is_own
+    assert ("does not count as an index table: its folder cannot be read" in caplog.text) is is_own
     assert catalog.among([nowhere]) == [] and catalog.at(nowhere, "file:/w") is None
 
 
