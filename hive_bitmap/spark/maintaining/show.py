@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from hive_bitmap.core import stores, table_info
@@ -343,6 +344,10 @@ def _partitions(
     entries = np.bincount(covered.shard_segment, covered.shards["rows"].to_numpy(), len(covered.segments))
     rows = np.bincount(covered.segment, covered.rows, len(covered.segments))
     share = covered.rows / np.maximum(rows[covered.segment], 1)  # of each file in the rows of its segment
+    index_rows, index_bytes = (
+        _rounded(np.bincount(covered.partition, share * of_segment[covered.segment], len(covered.partitions)))
+        for of_segment in (entries, size)
+    )
     edges = np.searchsorted(listing.partition, np.arange(len(sources) + 1)).tolist()
     built = [generation.build_time(folder) for folder in covered.segments]
     statuses = []
@@ -366,8 +371,8 @@ def _partitions(
                 stale_bytes=int(listing.sizes[stale].sum()),
                 unindexed_bytes=int(listing.sizes[unindexed].sum()),
                 base_rows=int(covered.rows[rows_of_partition].sum()),
-                index_rows=round(float((share[rows_of_partition] * entries[covered.segment[rows_of_partition]]).sum())),
-                index_bytes=round(float((share[rows_of_partition] * size[covered.segment[rows_of_partition]]).sum())),
+                index_rows=index_rows[numbers[at]] if numbers[at] >= 0 else 0,
+                index_bytes=index_bytes[numbers[at]] if numbers[at] >= 0 else 0,
                 built=max(
                     (built[number] for number in np.unique(covered.segment[rows_of_partition]).tolist()), default=None
                 ),
@@ -378,6 +383,16 @@ def _partitions(
             )
         )
     return tuple(statuses), int(covered.rows[dead].sum())
+
+
+def _rounded(parts: npt.NDArray[np.float64]) -> list[int]:
+    """Round parts of a whole, so that their sum is that of the parts.
+
+    >>> _rounded(np.array([0.5, 0.5, 1.5, 0.5]))
+    [0, 1, 1, 1]
+    """
+    whole: list[int] = np.diff(np.rint(np.cumsum(parts)), prepend=0).astype(np.int64).tolist()
+    return whole
 
 
 def _why_read(known_files: KnownFiles, crc: int) -> list[str]:

@@ -141,7 +141,7 @@ class TestDelete:
         [told] = deletion.delete([folder], definition, "m")
         assert "payroll.parquet" in told.why and "payroll.parquet" in content(local_of(folder))
 
-    @pytest.mark.parametrize("change", [{"id": "2" * 32}, {"table": "u"}])
+    @pytest.mark.parametrize("change", [{"id": "2" * 32}, {"id": "", "table": "u"}])
     def test_a_generation_of_another_index_is_left_alone(self, definition: Definition, change: dict[str, str]) -> None:
         other = replace(definition, name="j", **change)  # type: ignore[arg-type]
         folder = begin(other)

@@ -104,13 +104,13 @@ def test_a_refresh_that_fails_is_told_and_tried_again(
     with caplog.at_level(logging.WARNING, "hive_bitmap"):
         following.sql("INSERT INTO t VALUES (1, 1, 7, 'a')")
         assert following.table("t").count() == 301
-        wait_until(lambda: "not refreshed" in caplog.text)
+        wait_until(lambda: "refreshing the indexes of" in caplog.text)
         failed = hive_bitmap.show(following, "t")[0].last_refresh
         assert failed is not None and "marker" in failed.error and failed.files == 0
         (root / roots.MARKER).write_text(marker)
         wait_until(lambda: unindexed(following) == 0)
         assert hive_bitmap.refreshed(following, SECONDS)
-    assert caplog.text.count("not refreshed") == 1
+    assert caplog.text.count("refreshing the indexes of") == 1
     done = hive_bitmap.show(following, "t")[0].last_refresh
     assert done is not None and done.error == "" and done.files == 1
     assert done.author.host == os.uname().nodename and done.author.pid == os.getpid()
