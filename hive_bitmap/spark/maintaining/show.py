@@ -346,7 +346,7 @@ def _partitions(
     share = covered.rows / np.maximum(rows[covered.segment], 1)  # of each file in the rows of its segment
     index_rows, index_bytes = (
         _rounded(np.bincount(covered.partition, share * of_segment[covered.segment], len(covered.partitions)))
-        for of_segment in (entries, size)
+        for of_segment in (entries.astype(float), size.astype(float))
     )
     edges = np.searchsorted(listing.partition, np.arange(len(sources) + 1)).tolist()
     built = [generation.build_time(folder) for folder in covered.segments]
