@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -346,7 +346,7 @@ def _partitions(
     share = covered.rows / np.maximum(rows[covered.segment], 1)  # of each file in the rows of its segment
     index_rows, index_bytes = (
         _rounded(np.bincount(covered.partition, share * of_segment[covered.segment], len(covered.partitions)))
-        for of_segment in (entries.astype(float), size.astype(float))
+        for of_segment in (entries, size)
     )
     edges = np.searchsorted(listing.partition, np.arange(len(sources) + 1)).tolist()
     built = [generation.build_time(folder) for folder in covered.segments]
@@ -385,7 +385,7 @@ def _partitions(
     return tuple(statuses), int(covered.rows[dead].sum())
 
 
-def _rounded(parts: npt.NDArray[np.float64]) -> list[int]:
+def _rounded(parts: npt.NDArray[Any]) -> list[int]:
     """Round parts of a whole, so that their sum is that of the parts.
 
     >>> _rounded(np.array([0.5, 0.5, 1.5, 0.5]))
