@@ -10,7 +10,7 @@ remaining files. No link is followed.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -57,6 +57,20 @@ def delete_staging(folder: str, root: str) -> None:
     """Delete what `staging` has temporarily kept in a generation."""
     _delete_files(folder, root, _is_staged)
     stores.remove_folder(folder, root)
+
+
+def delete_abandoned(folder: str, root: str, shards: Collection[str]) -> None:
+    """Delete shards of a build that are none of these, before the generation is published.
+
+    Spark runs a task again if its executor was lost, or if another task is slow. What the first attempt had written
+    would be rows that readers of the index table by SQL see twice.
+    """
+    own_name = _own_shard(folder)
+    abandoned = [name for name in generation.entries(folder).names if own_name.fullmatch(name) and name not in shards]
+    if abandoned:
+        stores.delete_files(folder, abandoned, root)
+        beside = [cardinalities_path(f"{folder}/{name}") for name in abandoned]
+        stores.delete_files(f"{folder}/{checksums.FOLDER}", [path.rpartition("/")[2] for path in beside], root)
 
 
 def remove_root(definition: Definition, metastore: str) -> str:
@@ -180,9 +194,13 @@ def _shards_of(folder: str, marker: Built) -> Callable[[str], bool]:
     """Return a function that recognises the names of a generation's shards."""
     if marker.linked is None:
         return lambda name: bool(_OLD_SHARD_NAME.fullmatch(name))
-    linked = marker.linked
-    own_name = re.compile(rf"part-{re.escape(generation.build_token(folder))}[0-9a-f]{{24}}\.parquet")
+    linked, own_name = marker.linked, _own_shard(folder)
     return lambda name: bool(own_name.fullmatch(name)) or (name in linked and bool(_OLD_SHARD_NAME.fullmatch(name)))
+
+
+def _own_shard(folder: str) -> re.Pattern[str]:
+    """Return the pattern of the names of shards that the build of a generation writes (`table_schema.shard_name`)."""
+    return re.compile(rf"part-{re.escape(generation.build_token(folder))}[0-9a-f]{{24}}\.parquet")
 
 
 def _shard_of_cardinalities(name: str) -> str:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hive_bitmap.core import stores
-from hive_bitmap.core.index import checksums, generation, manifest
+from hive_bitmap.core.index import checksums, deletion, generation, manifest
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.index.manifest import FILES, SHARDS, Manifest
 from hive_bitmap.core.index.shard import cardinalities_path
@@ -95,6 +95,7 @@ def _finish(change: Change, reports: Sequence[ShardReport]) -> Manifest:
     files = pa.concat_tables([FILES.empty_table(), taken_over.files, *(report.files for report in reports)])
     shards = pa.concat_tables([taken_over.shards, pa.Table.from_pylist(rows, SHARDS)])
     sums: dict[str, Sequence[int]] = {name: crcs for report in reports for name, crcs in report.written.sums.items()}
+    deletion.delete_abandoned(change.folder, change.definition.root, shards["shard"].to_pylist())
     manifest.write(change.folder, [files], shards, {**_sums(change.segment.linked), **sums})
     return Manifest(change.folder, files, shards)
 
