@@ -27,8 +27,15 @@ def typed_value(type: str, text: str) -> Any:
             number = int(text) if re.fullmatch(r"-?\d{1,19}", text) else None
             return number if number is not None and -(1 << bits - 1) <= number < 1 << bits - 1 else None
         case "date":
-            return date.fromisoformat(text) if re.fullmatch(r"[1-9]\d{3}-\d\d-\d\d", text) else None
+            return _date(text) if re.fullmatch(r"[1-9]\d{3}-\d\d-\d\d", text) else None
         case "boolean":
             return {"true": True, "false": False}.get(text)
         case _:
             return None
+
+
+def _date(text: str) -> date | None:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:  # a day that no month has
+        return None

@@ -88,6 +88,7 @@ def make_empty_folder(root: str, access: Access | None) -> str:
     It is readable for everybody who may enter the root.
     """
     folder = empty_folder(root)
+    _require_no_link(f"{folder}/{EMPTY_FILE}", root)
     if not stores.exists(f"{folder}/{EMPTY_FILE}"):
         stores.make_folder(folder)
         stores.replace_file(f"{folder}/{EMPTY_FILE}", b"")

@@ -6,8 +6,9 @@ Only arrays grow with the number of files.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -195,26 +196,39 @@ class Covered:
         alike: Flags = pc.or_(pc.equal(tags, listing.etags), pc.equal(listing.etags, "")).to_numpy(zero_copy_only=False)
         return same & alike.astype(bool)
 
-    def moved_to(self, folders: Mapping[Values, str]) -> dict[str, str]:
-        """Return the current paths of moved files.
+    def paths_in(self, folders: Mapping[Values, str]) -> list[str | None]:
+        """Return the path that the file of each row has if its partition lies in its present folder.
 
-        They are by the paths in the manifests. `folders` are the current folders of partitions.
+        `folders` are those of the partitions; None for a row whose partition is not among them.
         """
-        moved = {}
         values = [self.partitions[number] for number in self.partition.tolist()]
-        for path, partition in zip(self.files["path"].to_pylist(), values, strict=True):
-            folder, _, name = path.rpartition("/")
-            if partition in folders and folders[partition] != folder:
-                moved[path] = f"{folders[partition]}/{name}"
-        return moved
+        return [
+            f"{folders[partition]}/{path.rpartition('/')[2]}" if partition in folders else None
+            for path, partition in zip(self.files["path"].to_pylist(), values, strict=True)
+        ]
 
-    def files_at(self, moved: Mapping[str, str]) -> pa.Table:
-        """Return `files` with the paths in `moved` replaced."""
-        if not moved:
-            return self.files
-        paths = [moved.get(path, path) for path in self.files["path"].to_pylist()]
-        at = self.files.schema.get_field_index("path")
-        return self.files.set_column(at, self.files.schema.field(at), pa.array(paths, pa.string()))
+    def moved_to(self, folders: Mapping[Values, str]) -> tuple[Covered, dict[str, str]]:
+        """Return what is covered once partitions lie in these folders, and the former path of each file that moved.
+
+        Rows are left out if their partition is gone, or if two files would have one path, or one file two.
+        """
+        paths: list[str] = self.files["path"].to_pylist()
+        new_paths = self.paths_in(folders)
+        pairs = {(old, new) for old, new in zip(paths, new_paths, strict=True) if new is not None}
+        if all(old == new for old, new in pairs):
+            return self, {}
+        olds, news = Counter(old for old, _ in pairs), Counter(new for _, new in pairs)
+        stays = [
+            new is not None and olds[old] == 1 and news[new] == 1 for old, new in zip(paths, new_paths, strict=True)
+        ]
+        kept = np.array(stays, bool)
+        files = self.files.filter(pa.array(kept))
+        at = files.schema.get_field_index("path")
+        moved = pa.array([new for new, is_kept in zip(new_paths, stays, strict=True) if is_kept], pa.string())
+        return (
+            replace(self, files=files.set_column(at, files.schema.field(at), moved), segment=self.segment[kept]),
+            {new: old for old, new in pairs if old != new and olds[old] == 1 and news[new] == 1},
+        )
 
     def after_another(self, rows: Flags) -> Flags:
         """Return which flagged rows repeat a file of an older flagged row.

@@ -159,7 +159,7 @@ def judge(covered: Covered, listing: Listing, scope: Scope, rules: Rules, presen
         for number in np.flatnonzero(has_row & (row < 0)).tolist():
             reasons.setdefault(number, _why(same[number], usable[rows[number]]))
     kept[row[row >= 0]] = True
-    removed = gone & _removed(covered, scope.removed)
+    removed = gone & _removed(covered, frozenset() if rules.full else scope.removed)
     kept, gone = kept | removed, gone & ~removed
     repeats = covered.after_another(kept | gone)
     unread = ALL if rules.full else NEW

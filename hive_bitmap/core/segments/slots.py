@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count, islice
 
 from hive_bitmap.core.index import generation
 from hive_bitmap.core.index.definition import Definition
@@ -79,7 +80,6 @@ def moves(slots: Slots, empty: str, new: Sequence[str], gone: Collection[str]) -
         at = int.from_bytes(seniority(to_place[0])[-8:].encode(), "big") % len(free)
         free = free[at:] + free[:at]
     lacking = max(len(to_place) - len(vacated) - len(free), 0)
-    first = max(slots, default=-1) + 1
-    added = tuple(range(first, first + lacking))
+    added = tuple(islice((number for number in count() if number not in slots), lacking))
     moved = dict.fromkeys(vacated, empty) | dict(zip((*vacated, *free, *added), to_place, strict=False))
     return Moves(added=added, vacated=tuple(vacated), moved=moved)

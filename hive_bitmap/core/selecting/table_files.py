@@ -62,6 +62,8 @@ class KnownFiles:
             matching = covered.matches(listing, rows)
             better = (row < 0) | ((matching & usable[rows]) & ~(same & usable[row]))
             row, same = np.where(better, rows, row), np.where(better, matching, same)
+        repeated = np.bincount(row[row >= 0], minlength=covered.files.num_rows + 1) > 1
+        same &= ~repeated[row]  # a row describes one file, even if partitions with equal values share a folder
         count = max(len(covered.partitions), 1)
         distinct = ~covered.after_another(np.ones(covered.files.num_rows, bool))
         indexed = np.append(np.bincount(covered.partition[distinct], minlength=count), 0)[numbers]

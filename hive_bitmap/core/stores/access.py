@@ -66,6 +66,19 @@ class Access:
         """
         return reduce(Access._inside, above, self)
 
+    def written_like(self, others: Iterable[Access]) -> Access:
+        """The same for a folder in which only those may write who may write in all the `others`, too.
+
+        >>> Access(0o777, 1).written_like([Access(0o755, 1)]).mode == 0o755
+        True
+        >>> Access(0o775, 1).written_like([Access(0o775, 2)]).mode == 0o755
+        True
+        """
+        shared = SHARED_WRITE
+        for other in others:
+            shared &= other.mode if (other.group, other.acl) == (self.group, self.acl) else 0
+        return replace(self, mode=self.mode & (~SHARED_WRITE | shared))
+
     def _inside(self, above: Access | None) -> Access:
         outer = above or Access(0, "")
         group, others = bool(outer.mode & _GROUP_ENTERS), bool(outer.mode & _OTHERS_ENTER)
@@ -80,8 +93,13 @@ def strictest(files: Sequence[Access]) -> Access:
 
     >>> strictest([Access(0o644, 1), Access(0o600, 1)]), strictest([Access(0o640, 1), Access(0o640, 2)])
     (Access(mode=384, group=1, acl=(), defaults=()), Access(mode=384, group=1, acl=(), defaults=()))
+    >>> strictest([Access(0o644, 1), Access(0o644, 2)]).mode == 0o644  # all may read both
+    True
     """
     mode = reduce(lambda one, other: one & other, (file.mode for file in files))
     combined = Access(mode, files[0].group, files[0].acl)
     alike = len({(file.group, file.acl) for file in files}) == 1
-    return (combined if alike else combined.without_group).of_file
+    if not alike:  # somebody of one group may be among the others of another
+        group = 0 if any(file.acl for file in files) else (mode & OTHERS) << 3
+        combined = Access(mode & (~GROUP | group), files[0].group)
+    return combined.of_file

@@ -6,6 +6,7 @@ The state consists of folders, files and manifests, as the server shows them.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from zoneinfo import available_timezones
@@ -94,11 +95,13 @@ def table_files(
         for values, folder in located.items()
     )
     listing, by_index = listing_of(partitions), {}
+    times = Counter(listing.paths.to_pylist())
+    repeated = np.array([times[path] > 1 for path in listing.paths.to_pylist()], bool)
     for definition, segments in indexes:
         covered = Covered.by([_manifest(server, base, format, folder) for folder in segments])
         numbers = np.array([covered.numbers.get(partition.values, -1) for partition in partitions], np.int64)
         indexed = KnownFiles.of(covered, listing, numbers)
-        by_index[definition.name] = replace(indexed, valid=indexed.valid & ~indexed.shared)
+        by_index[definition.name] = replace(indexed, valid=indexed.valid & ~indexed.shared & ~repeated)
     return TableFiles(partitions=partitions, known=by_index)
 
 

@@ -294,7 +294,9 @@ def attach(
     """
     planned = plan_attachment(spark, base, definitions, former)
     segments = [change.segment for change in planned.changes]
-    if any(segment.read for segment in segments) and not any(segment.files.num_rows for segment in segments):
+    knows_files = any(scope.before.covered.files.num_rows for scope in planned.scopes)
+    is_read_only = any(segment.read for segment in segments) and not any(segment.files.num_rows for segment in segments)
+    if knows_files and is_read_only:
         names = ", ".join(index.definition.name for index in former)
         raise Unsupported(f"no file of table {base.full_name} is covered by index {names}: it is another table")
     return _run(spark, planned, True, progress, time.monotonic())
@@ -401,6 +403,7 @@ def _publication(planned: BuildPlan, number: int, created: bool) -> Publication:
         unchanged=scope.kept,
         created=created,
         former=scope.before.elsewhere,
+        stored=scope.before.stored,
     )
 
 

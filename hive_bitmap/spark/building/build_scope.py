@@ -20,7 +20,7 @@ from hive_bitmap.core import stores, table_info
 from hive_bitmap.core.bitmaps import ENCODINGS
 from hive_bitmap.core.index import checksums, generation, manifest, roots
 from hive_bitmap.core.index.checksums import FOLDER
-from hive_bitmap.core.index.definition import Definition, schema_crc, valid_schemas
+from hive_bitmap.core.index.definition import Definition, from_table, schema_crc, valid_schemas
 from hive_bitmap.core.index.manifest import Manifest
 from hive_bitmap.core.parallel import THREADS, map_parallel
 from hive_bitmap.core.segments import segment_plan, slots
@@ -55,7 +55,8 @@ class Indexed:
     With `remains`, a killed build left a table that was to replace the index table. A new index takes what it can from
     an index of the table under an earlier name: then `covered` are the segments of that index, and `moved` maps the
     current paths of files that were moved to the paths in the index rows. `elsewhere` is the definition with the root
-    of another metastore, of which this one is a copy; the build gives the index a new root.
+    of another metastore, of which this one is a copy; the build gives the index a new root. `stored` is the definition
+    in the metastore when the build is planned; None for a new index.
     """
 
     definition: Definition
@@ -68,6 +69,7 @@ class Indexed:
     is_attached: bool = False
     moved: Mapping[str, str]
     elsewhere: Definition | None = None
+    stored: Definition | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,16 +164,8 @@ def plan_attachment(
     states = []
     for definition, index in zip(definitions, former, strict=True):
         covered, _ = _read(catalog.segments(spark, index), index.definition, fresh=True)
-        moved = {} if base.lake is not None else covered.moved_to(folders)
-        moved_covered = replace(covered, files=covered.files_at(moved))
-        states.append(
-            replace(
-                _new(definition),
-                covered=moved_covered,
-                is_attached=True,
-                moved={new: old for old, new in moved.items()},
-            )
-        )
+        moved_covered, moved = (covered, {}) if base.lake is not None else covered.moved_to(folders)
+        states.append(replace(_new(definition), covered=moved_covered, is_attached=True, moved=moved))
     return _plan(spark, base, states, partitions, None)
 
 
@@ -229,16 +223,17 @@ def covered_by(spark: SparkSession, index: Index) -> Covered:
 def has_stayed(spark: SparkSession, base: Table, index: Index) -> bool:
     """Return whether the files of an index are still in their folders.
 
-    They are the base files that it covers. Partitions of the table with equal values have these folders now, and none
-    of the covered files lies elsewhere. So the index is one that the table had before it was renamed, if its files
-    stayed.
+    They are the base files that it covers, and lie in the present folders of the partitions with their values. Rows of
+    files that were moved or removed earlier may be among them, so most files decide.
     """
     covered, partitions = covered_by(spark, index), base_files.partitions(spark, base)
     if base.lake is not None:
         listed = [file.path for partition in partitions for file in base_files.list_partition(base, partition).files]
         return bool(pc.any(pc.is_in(covered.files["path"], value_set=pa.array(listed, pa.string()))).as_py())
     folders = {partition.values: partition.location for partition in partitions}
-    return any(values in folders for values in covered.partitions) and not covered.moved_to(folders)
+    paths = zip(covered.files["path"].to_pylist(), covered.paths_in(folders), strict=True)
+    in_place = [old == new for old, new in paths if new is not None]
+    return any(in_place) and 2 * sum(in_place) >= len(in_place)
 
 
 def plan_mending(spark: SparkSession, planned: BuildPlan) -> BuildPlan:
@@ -250,9 +245,13 @@ def plan_mending(spark: SparkSession, planned: BuildPlan) -> BuildPlan:
     for scope in planned.scopes:
         definition = scope.definition
         for table in metastore.describe_many(spark, definition.database, [definition.index_table]):
+            stored = from_table(table)
+            if stored is None or stored.encoding != definition.encoding:
+                continue  # another build has replaced the index table, and repairs its own work
             slots_now = catalog.slots_of(spark, table)
             covered, unreadable = _read(slots.segments(slots_now, definition), definition, fresh=False)
-            indexes.append(replace(_new(definition), covered=covered, slots=slots_now, strange=unreadable))
+            state = replace(_new(definition), covered=covered, slots=slots_now, strange=unreadable)
+            indexes.append(replace(state, stored=stored))
     return _plan(spark, planned.base, indexes, (), frozenset())
 
 
@@ -345,6 +344,7 @@ def _existing(
         remains=any(roots.is_replacement(copy, index.definition) for copy in index.copies),
         moved={},
         elsewhere=index.definition if is_elsewhere else None,
+        stored=index.definition,
     )
 
 
@@ -455,8 +455,9 @@ def _changes(index: int, scope: Scope) -> list[Change]:
         tuple(BaseFile(listing.partitions[listing.partition[at]], listing.files[at]) for at in segment.read)
         for segment in scope.plan.new
     ]
-    folders = [parent(read[0].status.path) if read else "" for read in files_to_read]
-    of_base = dict(zip(folders, generation.accesses([(folder or root, root) for folder in folders]), strict=True))
+    folders = [list(dict.fromkeys(parent(file.status.path) for file in read)) for read in files_to_read]
+    distinct = list(dict.fromkeys(folder for some in folders for folder in some))
+    of_base = dict(zip(distinct, generation.accesses([(folder, root) for folder in distinct]), strict=True))
     return [
         Change(
             index=index,
@@ -465,21 +466,21 @@ def _changes(index: int, scope: Scope) -> list[Change]:
             folder=f"{root}/{generation.new_name()}",
             read=read,
             shards=scope.before.covered.shards,
-            access=_access(of_base[folder] if folder else None, segment),
+            access=_access([of_base[folder] for folder in base_folders], segment),
             moved=scope.before.moved,
         )
-        for segment, read, folder in zip(scope.plan.new, files_to_read, folders, strict=True)
+        for segment, read, base_folders in zip(scope.plan.new, files_to_read, folders, strict=True)
     ]
 
 
-def _access(of_base: Access | None, segment: NewSegment) -> Access | None:
+def _access(of_base: Sequence[Access | None], segment: NewSegment) -> Access | None:
     """Return the access of the folder of a new segment.
 
-    It is the intersection of those of the base folder and of the replaced segments.
+    Only those may enter it, or write in it, who may do so in all the base folders and replaced segments.
     """
-    candidates = [of_base, *map(stores.permissions_of, segment.replaced)]
+    candidates = [*of_base, *map(stores.permissions_of, segment.replaced)]
     accesses = [access for access in candidates if access is not None]
-    return accesses[0].within(accesses[1:]) if accesses else None
+    return accesses[0].within(accesses[1:]).written_like(accesses[1:]) if accesses else None
 
 
 def _readers(listing: Listing, numbers: Sequence[int], root: str) -> dict[int, Hashable]:

@@ -54,5 +54,5 @@ def _by_spark(spark: SparkSession, column: Column, texts: Sequence[str | None]) 
         {column.name: pa.array(texts, pa.string()), _NUMBER: pa.array(range(len(texts)), pa.int64())}
     )
     typed = f.expr(f"try_cast({quote(column.name)} AS {column.type})").alias(column.name)
-    rows = data_frame(spark, texts_table).select(typed, _NUMBER).orderBy(_NUMBER).collect()
-    return pa.array([row[0] for row in rows], arrow_type(KeyColumn(column.name, column.type)))
+    rows = data_frame(spark, texts_table).select(typed, _NUMBER).toArrow().sort_by(_NUMBER)  # Python has no year 10000
+    return rows.column(0).combine_chunks().cast(arrow_type(KeyColumn(column.name, column.type)))

@@ -60,6 +60,7 @@ class Publication:
     unchanged: frozenset[str] = frozenset()
     created: bool = False
     former: Definition | None = None
+    stored: Definition | None = None
 
 
 @dataclass(frozen=True)
@@ -246,6 +247,12 @@ def _index_table(spark: SparkSession, base: Table, publication: Publication) -> 
         )
     owner = from_table(table)
     if owner is not None and (owner.encoding != definition.encoding or owner.is_former):
+        stored = publication.stored
+        if stored is None or (stored.encoding, stored.version) != (owner.encoding, owner.version):
+            raise BuildFailed(
+                f"another build has changed the encoding of index {definition.name} on {definition.full_table} to "
+                f"{owner.encoding} since this one began: run it again"
+            )
         return _replace_table(spark, table, replace(publication, definition=_as_set(owner, definition))), False
     if owner is None or publication.former is not None:
         as_built = definition if owner is None else replace(owner, id=definition.id, root=definition.root)

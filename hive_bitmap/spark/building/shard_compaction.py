@@ -89,10 +89,14 @@ def _rows(item: Compaction, path: str, size: int) -> pa.Table:
     """
     definition, kept_paths = item.group.definitions[0], _files_of(item, [path])["path"]
 
+    stored_paths = [item.former.get(path, path) for path in kept_paths.to_pylist()]
+    value_set = pa.array(stored_paths, pa.string())
+
     def kept_rows(rows: pa.Table) -> pa.Table:
+        rows = rows.filter(pc.is_in(rows[BUCKET.name], value_set=value_set))
         if item.former:
             rows = rows.set_column(rows.schema.get_field_index(BUCKET.name), BUCKET, _moved(rows[BUCKET.name], item))
-        return packed_rows.packed(rows.filter(pc.is_in(rows[BUCKET.name], value_set=kept_paths)), definition)
+        return packed_rows.packed(rows, definition)
 
     try:
         return pa.concat_tables(map(kept_rows, _row_groups(definition, path, size)))

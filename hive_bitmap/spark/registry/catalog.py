@@ -325,7 +325,9 @@ def slots_of(spark: SparkSession, table: Table, seconds: float = 0) -> dict[int,
     folders = _slots.get(spark, key, seconds)
     if folders is None:
         listed = ((partition.values[0] or "", partition.location) for partition in _partitions(spark, table))
-        folders = {int(number): folder for number, folder in listed if number.isdecimal()}
+        folders = {
+            int(number): folder for number, folder in listed if number.isdecimal() and number == str(int(number))
+        }
         _slots.put(spark, key, folders, version)
     return folders
 
