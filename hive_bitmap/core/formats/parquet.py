@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hive_bitmap.core.formats import parquet_footer, parquet_rows
+from hive_bitmap.core.formats import parquet_file, parquet_rows
 from hive_bitmap.core.formats.blocks import Blocks
 from hive_bitmap.core.formats.calendar_checks import as_keys, require_from
 from hive_bitmap.core.formats.key_values import KeyColumn, Values, converted, decoding, is_simple, nulls
@@ -120,7 +120,7 @@ def rehearse(handle: ParquetHandle, schema: Sequence[KeyColumn]) -> None:
 
     A task of a build does so before any other process opens the file. Raises Undecodable.
     """
-    parquet_footer.require_plain_parquet(handle.source)
+    parquet_file.require_plain_parquet(handle.source)
     only_spark = spark_only_columns(handle, schema)
     parquet_rows.rehearse(handle, [column for column in schema if column.name not in only_spark])
 

@@ -73,7 +73,11 @@ def folders(server: Server, table: Table, requested: Iterable[Values]) -> dict[V
 def slots_of(server: Server, index_table: Table) -> dict[int, str]:
     """Return the folder of each slot of an index table, by number."""
     by_values = folders(server, index_table, tables.partitions(server, index_table))
-    return {int(values[0]): folder for values, folder in by_values.items() if values and values[0] is not None}
+    return {
+        int(values[0]): folder
+        for values, folder in by_values.items()
+        if values and values[0] is not None and values[0].isdecimal() and values[0] == str(int(values[0]))
+    }
 
 
 def table_files(

@@ -51,7 +51,7 @@ class Publication:
     `new` are the folders of its new segments; no slot may point at those in `gone` afterwards. `unchanged` has the
     folders of other segments at the time when the build was planned. The table of a `created` index may not exist yet;
     any other must exist. `former` is the definition that the table of an index has before the index gets another root,
-    in a copied metastore.
+    in a copied metastore. `stored` is the definition that the metastore had when the build was planned.
     """
 
     definition: Definition
@@ -166,9 +166,9 @@ def index_table(definition: Definition) -> Table:
 
 def _publish(spark: SparkSession, base: Table, publication: Publication) -> bool:
     definition = publication.definition
+    empty = generation.make_empty_folder(definition.root, stores.permissions_of(definition.root))
     table, is_new = _index_table(spark, base, publication)
     before = {} if is_new else catalog.slots_of(spark, table)
-    empty = generation.make_empty_folder(definition.root, stores.permissions_of(definition.root))
     after = _moved(spark, table, publication, empty, before)
     try:
         this_metastore = metastore_id(spark)

@@ -440,3 +440,12 @@ def test_a_simplified_residual_is_a_constant_where_the_values_decide() -> None:
     p = Compare("p", "=", 1)
     assert residual_predicates(And((p, K)), PARTITIONS, values, {}) == [K, FALSE, FALSE]
     assert residual_predicates(Or((p, K)), PARTITIONS, values, {}) == [TRUE, K, K]
+
+
+def test_a_row_of_a_manifest_describes_one_file_only() -> None:
+    """Partitions p=01 and p=1 of an INT column have equal values, and may share a folder."""
+    [first] = [partition(2)]
+    both = (first, replace(first, name="p=00", values=("00",)))
+    covered = Covered.by([manifest("a", {0: Known(True, "1"), 1: Known(True, "1")})])
+    assert KnownFiles.of(covered, listing_of([first]), np.array([0])).fresh.all()
+    assert not KnownFiles.of(covered, listing_of(both), np.array([0, 0])).fresh.any()

@@ -438,3 +438,51 @@ def test_a_drop_takes_what_a_killed_new_encoding_left(
     hive_bitmap.drop(spark, flat, "k")
     assert table_names(spark) == {flat}
     assert generations(spark, database) == []
+
+
+def test_a_refresh_does_not_undo_an_encoding_that_another_build_has_changed(
+    memory: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flat = flat_table(memory, tmp_path / "t")
+    hive_bitmap.build(memory, flat, ["k"])
+    write(tmp_path / "t", 1, first=7)
+    run, runs = build_job.run, list[int]()
+
+    def meanwhile(*arguments: Any, **options: Any) -> Any:
+        runs.append(1)
+        if len(runs) == 1:
+            hive_bitmap.set_properties(memory, flat, "k", {"encoding": "roaring"})
+            hive_bitmap.rebuild(memory, flat)
+        return run(*arguments, **options)
+
+    monkeypatch.setattr(build_job, "run", meanwhile)
+    with pytest.raises(BuildFailed, match=r"another build has changed the encoding of index k .* to roaring"):
+        hive_bitmap.refresh(memory, flat)
+    catalog.clear_caches()
+    [found] = hive_bitmap.show(memory, flat)
+    assert (found.definition.encoding, found.fresh, found.unindexed) == ("roaring", 3, 0)
+    require_verified(memory, flat)
+
+
+def test_nothing_is_written_through_a_link_in_the_place_of_the_empty_folder(
+    memory: SparkSession, tmp_path: Path
+) -> None:
+    flat = flat_table(memory, tmp_path / "t")
+    (tmp_path / "victim").mkdir()
+    (tmp_path / "root").mkdir()
+    (tmp_path / "root" / "empty").symlink_to(tmp_path / "victim")
+    with pytest.raises(BuildFailed, match=r"is a link|Not a directory"):
+        hive_bitmap.build(memory, flat, ["k"], location=f"{tmp_path}/root")
+    assert list((tmp_path / "victim").iterdir()) == [] and hive_bitmap.show(memory, flat) == []
+
+
+def test_slots_of_other_names_shadow_none(memory: SparkSession, tmp_path: Path) -> None:
+    flat = flat_table(memory, tmp_path / "t")
+    hive_bitmap.build(memory, flat, ["k"])
+    [index] = catalog.table_and_indexes(memory, flat)[1]
+    places = {("00",): f"file:{tmp_path}/t", ("-1",): f"file:{tmp_path}/t", (str(2**31 - 1),): f"file:{tmp_path}/t"}
+    alter_table.change(memory, index.table, added=places)
+    write(tmp_path / "t", 1, first=7)
+    hive_bitmap.rebuild(memory, flat, full=True)
+    assert [one.fresh for one in hive_bitmap.show(memory, flat)] == [3]
+    assert set(catalog.slots_of(memory, index.table)) == {0, 2**31 - 1}

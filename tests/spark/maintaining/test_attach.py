@@ -14,11 +14,12 @@ from hive_bitmap.core.index import generation, roots
 from hive_bitmap.core.stores import local_path
 from hive_bitmap.errors import NotFound, Unsupported
 from hive_bitmap.spark.building import publish
-from hive_bitmap.spark.metastore import alter_table
+from hive_bitmap.spark.metastore import alter_table, metastore
 from hive_bitmap.spark.registry import catalog
 from tests import asking
 from tests.spark.maintaining.life import (
     P,
+    drop_partitions,
     external_table,
     generations,
     parted_table,
@@ -224,3 +225,44 @@ def test_a_root_that_names_another_table_is_not_taken_over(memory: SparkSession,
     assert not roots.has_built(copied, written)
     with pytest.raises(Unsupported, match="says that it is of index"):
         roots.rename(replace(definition, table="other"), copied, "")
+
+
+def move_partition(spark: SparkSession, table: str, value: str, folder: Path) -> None:
+    """Point a partition at another folder, as ALTER TABLE .. SET LOCATION does."""
+    alter_table.change(spark, metastore.describe(spark, table), moved={(value,): f"file:{folder}"})
+    catalog.clear_caches()
+
+
+@pytest.mark.parametrize("refreshed", [True, False])
+def test_rows_of_files_that_partitions_had_before_are_not_taken_for_others(
+    memory: SparkSession, tmp_path: Path, refreshed: bool
+) -> None:
+    """Partition 1 moves to the folder of partition 2, whose files have the same names, before the rename."""
+    folder = tmp_path / "t"
+    parted_table(memory, folder, 4)
+    write(folder / "p=1", 2, first=5)
+    for number in (0, 1):
+        (folder / "p=1" / f"{number}.parquet").unlink()
+        (folder / "p=1" / f"{number + 5}.parquet").rename(folder / "p=1" / f"{number}.parquet")
+    hive_bitmap.build(memory, "parted", ["k"])
+    move_partition(memory, "parted", "1", folder / "p=2")
+    if refreshed:
+        hive_bitmap.refresh(memory, "parted")
+    rename_table(memory, "parted", "new")
+    [report] = hive_bitmap.attach(memory, "new", "parted")
+    assert report.files_read == (0 if refreshed else 2)
+    require_verified(memory, "new")
+
+
+def test_a_partition_that_was_moved_to_the_place_of_a_dropped_one(memory: SparkSession, tmp_path: Path) -> None:
+    folder = tmp_path / "t"
+    parted_table(memory, folder, 2)
+    write(folder / "p=1", 2, first=5)
+    hive_bitmap.build(memory, "parted", ["k"])
+    drop_partitions(memory, "parted", 2)
+    (folder / "p=2").rename(tmp_path / "away")
+    (folder / "p=1").rename(folder / "p=2")
+    move_partition(memory, "parted", "1", folder / "p=2")
+    rename_table(memory, "parted", "new")
+    hive_bitmap.attach(memory, "new", "parted")
+    require_verified(memory, "new")
