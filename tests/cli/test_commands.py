@@ -223,7 +223,7 @@ def test_estimates_and_verification(trips: str, run: Run, spark: SparkSession) -
     [found] = json.loads(out)
     assert (status, err, found["ok"], found["rows"], found["problems"]) == (0, "", True, 60, [])
     folder = spark.sql(f"DESCRIBE TABLE EXTENDED {found['index_table']} AS JSON").collect()[0][0]
-    next(Path(json.loads(folder)["location"].removeprefix("file:")).glob("part-*")).unlink()
+    next(Path(json.loads(folder)["location"].removeprefix("file:")).rglob("part-*.parquet")).unlink()
     status, out, err = run("verify", trips)
     assert status == 1
     assert "problem: index city: " in err

@@ -38,7 +38,7 @@ def restored(spark: SparkSession, version: str) -> Iterator[Path]:
         fcntl.flock(lock, fcntl.LOCK_EX)
         shutil.rmtree(home, ignore_errors=True)
         with tarfile.open(make.FOLDER / f"{version}.tar.gz") as packed:
-            packed.extractall(home, filter="data")
+            packed.extractall(home, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
         for manifest in sorted(home.rglob("_manifest/files.parquet")):
             _tell_files_anew(manifest)
         spark.sql(f"CREATE DATABASE {name} LOCATION '{home}/{name}'")

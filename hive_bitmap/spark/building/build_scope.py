@@ -291,18 +291,26 @@ def _plan_existing(
     permission.require_reading(spark, base, keys, "a rebuild")
     partitions = base_files.partitions(spark, base)
     elsewhere = [locations.any_elsewhere(spark, [index.definition]) for index in selected]
-    is_rebuilt = any(elsewhere) or any(index.definition.is_former for index in selected)
-    states = [
-        _existing(spark, base, indexes, index, is_elsewhere, options, whole=whole or is_rebuilt)
-        for index, is_elsewhere in zip(selected, elsewhere, strict=True)
-    ]
-    chosen = None
-    if not whole and not is_rebuilt:
-        covered = [values for state in states for values in state.covered.partitions]
-        chosen = frozenset(
-            choose(base, list(dict.fromkeys([*(partition.values for partition in partitions), *covered])))
-        )
-    return _plan(spark, base, states, partitions, chosen, options)
+
+    def planned(elsewhere: Sequence[bool]) -> BuildPlan:
+        is_rebuilt = any(elsewhere) or any(index.definition.is_former for index in selected)
+        states = [
+            _existing(spark, base, indexes, index, is_elsewhere, options, whole=whole or is_rebuilt)
+            for index, is_elsewhere in zip(selected, elsewhere, strict=True)
+        ]
+        chosen = None
+        if not whole and not is_rebuilt:
+            covered = [values for state in states for values in state.covered.partitions]
+            chosen = frozenset(
+                choose(base, list(dict.fromkeys([*(partition.values for partition in partitions), *covered])))
+            )
+        return _plan(spark, base, states, partitions, chosen, options)
+
+    if any(elsewhere) and options == Asked():  # a refresh of a copy that finds no change leaves the copy as it is
+        plan = planned([False] * len(selected))
+        if plan.is_empty:
+            return plan
+    return planned(elsewhere)
 
 
 def _existing(

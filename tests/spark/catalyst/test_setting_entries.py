@@ -121,7 +121,7 @@ def test_hints_name_the_table_of_a_folder_and_that_of_a_former_name(
     spark.sql(f"CREATE TABLE t USING parquet LOCATION '{tmp_path}/t' AS SELECT id % 9 AS k FROM range(1000)")
     hive_bitmap.build(spark, "t", ["k"])
     [hint] = explain(spark.read.parquet(f"{tmp_path}/t").where("k = 3")).hints
-    assert f"that of table {database}.t" in hint and f"spark.table('{database}.t')" in hint
+    assert f"belongs to table {database}.t" in hint and f"spark.table('{database}.t')" in hint
     hive_bitmap.disable(spark)
     spark.sql("ALTER TABLE t RENAME TO u")
     [hint] = explain("SELECT * FROM u WHERE k = 3", spark).hints

@@ -228,7 +228,9 @@ def test_names_in_a_database(spark: SparkSession, database: str, sales: str, by_
     for text in ["UPDATE INDEX i", "DROP INDEX IF EXISTS i", "ALTER INDEX i RENAME TO j"]:
         with pytest.raises(InvalidStatement) as ambiguous:
             run(spark, text)
-        assert str(ambiguous.value) == f"index i is on several tables of {database}: by_day, sales; say i ON table"
+        assert (
+            str(ambiguous.value) == f"index i is on several tables of {database}: by_day, sales; add ON table after i"
+        )
     run(spark, "UPDATE INDEX i ON sales", "ALTER INDEX i ON by_day RENAME TO j", "DROP INDEX i")
     assert listed(spark, "SHOW INDEX", "Index Name") == [("j",)]
 

@@ -126,9 +126,9 @@ WRONG_ROWS: dict[str, tuple[str, Callable[[pa.Table], pa.Table], str]] = {
     "a key that is nowhere": ("gap", set_cell("few", 3, 99), "but the block does not hold it"),
     "a key of another row": ("roaring", set_cell("few", 3, 1), "is in the bitmap of another key"),
     "NULL for a key": ("ewah", set_cell("few", 3, None), "few=None"),
-    "a wrong offset": ("gap", set_cell("_offset", 3, 5), "knows no block"),
-    "no offset": ("gap", set_cell("_offset", 3, None), "knows no block"),
-    "a file that is not listed": ("gap", nowhere, "knows no block"),
+    "a wrong offset": ("gap", set_cell("_offset", 3, 5), "has no block of this shard"),
+    "no offset": ("gap", set_cell("_offset", 3, None), "has no block of this shard"),
+    "a file that is not listed": ("gap", nowhere, "has no block of this shard"),
     "a gap length too many": ("gap", set_cell("_gap_lengths", 1, [1] * 999), "gap length"),
     "no bitmap": ("ewah", set_cell("_bitmaps", 1, None), "NULL"),
     "words that end early": ("ewah", set_cell("_bitmaps", 1, [1, 2, 4]), "bitmap 0 of"),
@@ -137,7 +137,7 @@ WRONG_ROWS: dict[str, tuple[str, Callable[[pa.Table], pa.Table], str]] = {
     "no cardinality": ("roaring", set_cell("_cardinality", 3, None), "has cardinality None, but"),
     "cardinalities of their neighbours": ("ewah", neighbours, "has cardinality"),
     "an offset too few": ("compact", set_cell("_offsets", 3, []), "has no row"),
-    "an offset too many": ("compact", set_cell("_offsets", 3, [4, 7, 11]), "knows no block"),
+    "an offset too many": ("compact", set_cell("_offsets", 3, [4, 7, 11]), "has no block of this shard"),
     "a column too few": ("gap", lambda rows: rows.drop_columns(["_gap_lengths"]), "has columns"),
 }
 
@@ -287,7 +287,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "other offsets": (lambda folder: change_manifest(folder, "offsets"), "offset ["),
     "other lengths": (lambda folder: change_manifest(folder, "lengths"), "length ["),
     "other rows": (lambda folder: change_manifest(folder, "rows"), "rows ["),
-    "a file that the manifest forgot": (forget_a_file, "knows no block"),
+    "a file that the manifest forgot": (forget_a_file, "has no block of this shard"),
     "a foreign file": (lambda folder: shutil.copy(shard_of(folder), folder / "part-x.parquet"), "not in the manifest"),
 }
 
