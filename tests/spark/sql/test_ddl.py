@@ -181,10 +181,11 @@ def attached(
             table = metastore.describe(spark, source)
             made = ", ".join(f"`{column.name}` {column.type}" for column in table.columns)
             stored = "TEXTFILE" if "Text" in table.input_format else "PARQUET"
-            how = f"PARTITIONED BY (month int) STORED AS {stored} LOCATION '{table.location}'"
+            [by] = table.partition_columns
+            how = f"PARTITIONED BY ({by.name} {by.type}) STORED AS {stored} LOCATION '{table.location}'"
             run(connection, f"CREATE EXTERNAL TABLE {name} ({made}) {how}")
             for part in metastore.partitions(spark, table):
-                at = f"PARTITION (month={part.values[0]}) LOCATION '{part.location}'"
+                at = f"PARTITION ({by.name}={part.values[0]}) LOCATION '{part.location}'"
                 run(connection, f"ALTER TABLE {name} ADD {at}")
         yield connection
 
@@ -198,7 +199,7 @@ def check_index_tables(
         run(connection, statement)
     for encoding in ("gap", "ewah"):
         found = [(name, type) for name, type, _ in run(connection, f"DESCRIBE default__flights_carrier_{encoding}__")]
-        assert found[: found.index(("month", "int")) + 1] == columns(
+        assert found[: found.index(("hive_bitmap_segment", "int")) + 1] == columns(
             spark, f"{flights.database}__flights_carrier_{encoding}__"
         )
 
