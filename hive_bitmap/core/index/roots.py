@@ -14,6 +14,7 @@ that metastore write or delete in the root. In a copy, the next rebuild gives th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from uuid import uuid4
@@ -34,6 +35,7 @@ class Owner:
     """The index to which a root belongs, by the marker in it: `index` is its name when it was created.
 
     `metastore` tells the metastore in which it was created (`metastore/identity.metastore_id`); "" if nothing does.
+    `index_database` is the database of the index table; "" if it is that of the base table.
     """
 
     id: str
@@ -42,6 +44,7 @@ class Owner:
     index: str
     metastore: str
     author: Author
+    index_database: str = ""
 
     @property
     def described(self) -> str:
@@ -75,8 +78,11 @@ def owner(root: str) -> Owner | None:
     if content is None:
         return None
     named = {name: content.get(name) for name in ("id", "database", "table", "index", "metastore")}
+    named["index_database"] = content.get("index_database", "")
     if not named["id"] or not all(isinstance(value, str) for value in named.values()):
         raise Unreadable(f"its marker {MARKER} names no index")
+    if not re.fullmatch("[a-z0-9_]*", str(named["index_database"])):
+        raise Unreadable(f"its marker {MARKER} names no database")
     return Owner(**{name: str(value) for name, value in named.items()}, author=Author.of(content, MARKER))
 
 
@@ -122,7 +128,8 @@ def rename(definition: Definition, former: Definition, metastore: str) -> None:
 def _mark(definition: Definition, metastore: str) -> None:
     named = {"id": definition.id, "index": definition.name}
     home = {"database": definition.database, "table": definition.table, "metastore": metastore}
-    markers.write(definition.root, MARKER, {**named, **home, **asdict(Author.this_process())})
+    apart = {"index_database": definition.index_database} if definition.index_database else {}
+    markers.write(definition.root, MARKER, {**named, **home, **apart, **asdict(Author.this_process())})
 
 
 def identified(definition: Definition) -> Definition:
@@ -202,10 +209,10 @@ def may_be_same(one: str, other: str) -> bool:
 def rival(definition: Definition, others: Iterable[Definition]) -> str:
     """Return which of other indexes claims to be this one, as a copy of its table does, as a sentence; "" if none."""
     for other in others:
-        same = other.index_table == definition.index_table
+        same = other.full_index_table == definition.full_index_table
         replaced = is_replacement(other, definition) or is_replacement(definition, other)
         if not same and not replaced and is_of(other, definition):
-            tables = f"tables {definition.index_table} and {other.index_table} of database {definition.database}"
+            tables = f"tables {definition.full_index_table} and {other.full_index_table}"
             return f"folder {definition.root} is left alone, as {tables} both claim it: drop the copy by DROP TABLE"
     return ""
 
@@ -213,15 +220,17 @@ def rival(definition: Definition, others: Iterable[Definition]) -> str:
 def next_table(definition: Definition) -> str:
     """Return the temporary name of the table that replaces an index table.
 
-    It fits the naming scheme of index tables of the same base table, so that the index is found meanwhile. No other
-    index has it, for a part of this one's id is in it.
+    It fits the naming scheme of index tables of the same base table, so that the index is found meanwhile; where a
+    pointer leads to the index table, one leads to this table, too. No other index has its name, for that has a part of
+    the id.
     """
     return f"{definition.index_table}{definition.id[:8]}next__"
 
 
 def is_replacement(new: Definition, definition: Definition) -> bool:
     """Return whether an index table was made to replace that of this index: what a build leaves that is killed then."""
-    return new.index_table == next_table(definition) and new.root == definition.root and is_of(new, definition)
+    named = replace(definition, index_table=next_table(definition)).full_index_table
+    return new.full_index_table == named and new.root == definition.root and is_of(new, definition)
 
 
 def is_of(written: Definition, definition: Definition) -> bool:

@@ -64,6 +64,6 @@ def written_definition(table: Table) -> Definition | None:
     known = roots.owner(table.location) if written else None
     if written is not None and known is not None and known.id == written.id:
         written = replace(written, database=known.database, table=known.table)
-    if written is None or written.database != table.database:
+    if written is None or written.index_table_database != table.database:
         return None
     return replace(written, index_table=table.name)

@@ -10,6 +10,7 @@ from dataclasses import replace
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index import checksums, generation, manifest
 from hive_bitmap.core.index.definition import (
+    POINTER,
     SEGMENT,
     Definition,
     from_properties,
@@ -29,17 +30,21 @@ PARTITIONS_AT_ONCE = 100  # added in one statement
 def register(server: Server, root: str, index_table: str | None = None) -> Definition:
     """Create or replace the index table of the index whose generations are in the folder `root`.
 
-    All complete segments are used that were not replaced. `index_table` is the name of the index table, None for the
-    default. Raises NotFound if the folder has no generation or there is no base table, AlreadyExists if a table of that
-    name is not of this index, Unsupported if the index does not fit the base table, and ServerError.
+    All complete segments are used that were not replaced. `index_table` is the name of the index table, `table` or
+    `database.table`; None for the default name, in the database in which the index was built. Raises NotFound if the
+    folder has no generation or there is no base table, AlreadyExists if a table of that name is not of this index,
+    Unsupported if the index does not fit the base table, and ServerError.
     """
     if server.is_spark:
         raise Unsupported(
             "Spark's Thrift Server shows no folders: CREATE TABLE as docs/format.md says, or ask HiveServer2"
         )
     stored = definition_in(server, root.rstrip("/"))
-    name = index_table or index_table_name(stored.database, stored.table, stored.name)
-    definition = replace(stored, index_table=name.lower())
+    definition = replace(stored, index_table=index_table_name(stored.database, stored.table, stored.name))
+    if index_table:
+        database, _, name = index_table.lower().rpartition(".")
+        apart = "" if database == stored.database else database
+        definition = replace(stored, index_table=name, index_database=apart)
     base = tables.describe(server, definition.full_table)
     create_table(server, base, definition, segments_in(server, definition.root))
     return definition
@@ -53,6 +58,8 @@ def create_table(server: Server, base: Table, definition: Definition, segments: 
     if why_not := tables.why_unusable(base, replace(definition, enabled=True)):
         raise Unsupported(why_not)
     _drop_registered(server, definition)
+    if definition.needs_pointer:
+        _point_to(server, base, definition)
     server.all(create_statement(base, definition))
     specs = [
         f"PARTITION ({quote(SEGMENT.name)}={number}) LOCATION {literal(folder)}"
@@ -104,6 +111,14 @@ def _drop_registered(server: Server, definition: Definition) -> None:
     if known is None or known.root != definition.root or there.kind != "EXTERNAL":
         raise AlreadyExists(f"table {there.full_name} exists, and is not of this index: give another --index-table")
     server.all(f"DROP TABLE {there.sql_name}")
+
+
+def _point_to(server: Server, base: Table, definition: Definition) -> None:
+    """Have a base table point at an index table that is not found by its name."""
+    before = {name for name in base.properties.get(POINTER, "").split(",") if name}
+    if definition.pointer not in before:
+        names = ",".join(sorted({*before, definition.pointer}))
+        server.all(f"ALTER TABLE {base.sql_name} SET TBLPROPERTIES ({literal(POINTER)}={literal(names)})")
 
 
 def create_statement(base: Table, definition: Definition) -> str:

@@ -136,7 +136,7 @@ def _chosen(
         return choose_indexes(usable, tree) or choose_indexes(usable, TRUE)
     if not found and (others := tables.index_tables(server, base)):
         raise NotFound(
-            f"table {base.database}.{others[0]} is not an index table of hive_bitmap, or its properties hive_bitmap.* "
+            f"table {'.'.join(others[0])} is not an index table of hive_bitmap, or its properties hive_bitmap.* "
             "were edited: hive-bitmap register makes it anew"
         )
     why_not = "; ".join(why for _, _, why in found) or "create one, or register what was built elsewhere"

@@ -10,7 +10,7 @@ from functools import partial
 from urllib.parse import unquote
 
 from hive_bitmap.core.columns import Column
-from hive_bitmap.core.index.definition import POINTER, Definition, from_table
+from hive_bitmap.core.index.definition import Definition, from_table, pointers
 from hive_bitmap.core.index.schema_drift import problem
 from hive_bitmap.core.table_info import NULL_PARTITION, Partition, Table, constant, literal, name_parts, quote
 from hive_bitmap.errors import NotFound, ServerError
@@ -53,11 +53,12 @@ def describe(server: Server, name: str) -> Table:
     return _table(database, table, sections)
 
 
-def index_tables(server: Server, base: Table) -> list[str]:
-    """Return the names of tables that are named like index tables of a table, and of those in its pointer property."""
+def index_tables(server: Server, base: Table) -> list[tuple[str, str]]:
+    """Return database and name of the tables named like index tables of a table, and of those to which it points."""
     prefix = f"{base.database}__{base.name}_"  # SHOW TABLES gets no pattern, for those of Hive 2 and 4 differ
     names = [name for name in _names_in(server, base.database) if name.startswith(prefix) and name.endswith("__")]
-    return names + [name for name in base.properties.get(POINTER, "").split(",") if name and name not in names]
+    found = [(base.database, name) for name in names]
+    return found + sorted(pointers(base) - set(found))
 
 
 def indexes(server: Server, base: Table) -> list[tuple[Table, Definition, str]]:
@@ -67,8 +68,11 @@ def indexes(server: Server, base: Table) -> list[tuple[Table, Definition, str]]:
     ServerError.
     """
     found = []
-    for name in index_tables(server, base):
-        table = describe(server, f"{quote(base.database)}.{quote(name)}")
+    for database, name in index_tables(server, base):
+        try:
+            table = describe(server, f"{quote(database)}.{quote(name)}")
+        except NotFound:  # the pointer of a table that others have dropped stays
+            continue
         definition = from_table(table)
         if definition is not None and definition.is_on(base):
             why = why_untrusted(base, table, definition, partial(_trust_settings, server))

@@ -220,7 +220,7 @@ def plan_mending(spark: SparkSession, planned: BuildPlan) -> BuildPlan:
     indexes = []
     for scope in planned.scopes:
         definition = scope.definition
-        for table in metastore.describe_many(spark, definition.database, [definition.index_table]):
+        for table in metastore.describe_many(spark, definition.index_table_database, [definition.index_table]):
             slots_now = catalog.slots_of(spark, table)
             known, unreadable = _read(slots.segments(slots_now, definition), definition, fresh=False)
             indexes.append(replace(_new(definition), covered=known, slots=slots_now, strange=unreadable))

@@ -84,7 +84,7 @@ def publish(spark: SparkSession, base: Table, publications: Sequence[Publication
             try:
                 alone = _publish(spark, base, one) and alone
             except Exception as e:  # no narrower class: without py4j (Spark Connect) its errors cannot be imported
-                known = _discard(spark, one)
+                known = _discard(spark, base, one)
                 for later in publications[done + 1 :]:
                     _delete_new(spark, later, later.new)
                 raise NotPublished(_failure(publications, done, known, e)) from e
@@ -111,8 +111,10 @@ def drop(spark: SparkSession, base: Table | None, index: Doomed) -> None:
         if _is_there(spark, definition):
             alter_table.drop_named(spark, definition.spark_name, if_exists=True)
             drop_remains(spark, definition, of_others=True)
-        if base is not None:
-            catalog.point_to(spark, base, set(), {definition.index_table})
+        if base is None and definition.index_database:  # which may have been dropped, and the base table not
+            base = next(iter(metastore.describe_many(spark, definition.database, [definition.table])), None)
+        if base is not None and definition.needs_pointer:
+            catalog.point_to(spark, base, set(), {definition.pointer, _next(definition).pointer})
     mine = metastore_id(spark)
     try:
         if refusal := index.refusal or roots.refusal(definition, mine):
@@ -140,7 +142,7 @@ def index_table(definition: Definition) -> Table:
     columns = (*definition.columns, *stored_columns(definition))
     comment = {"comment": definition.comment} if definition.comment else {}
     return Table(
-        database=definition.database,
+        database=definition.index_table_database,
         name=definition.index_table,
         kind="EXTERNAL",
         provider="parquet" if any(column.type == "timestamp_ntz" for column in columns) else "hive",
@@ -209,12 +211,11 @@ def _index_table(spark: SparkSession, base: Table, one: Publication) -> Table:
     definition = one.definition
     if one.created:
         made = index_table(definition)
-        is_new = alter_table.create(spark, made)
-        if not definition.has_default_table:
-            catalog.point_to(spark, base, {definition.index_table}, set())
-        if is_new:
+        if definition.needs_pointer:  # before there is a table: then that is found, whatever ends the build
+            catalog.point_to(spark, base, {definition.pointer}, set())
+        if alter_table.create(spark, made):
             return made  # without asking the metastore for it
-    found = metastore.describe_many(spark, definition.database, [definition.index_table])
+    found = _named(spark, definition)
     if not found:
         raise BuildFailed(f"index {definition.name} on {definition.full_table} was dropped while it was built")
     [table] = found
@@ -224,7 +225,7 @@ def _index_table(spark: SparkSession, base: Table, one: Publication) -> Table:
         )
     owner = from_table(table)
     if owner is not None and (owner.encoding != definition.encoding or owner.is_former):
-        return _replace_table(spark, table, replace(one, definition=_as_set(owner, definition)))
+        return _replace_table(spark, base, table, replace(one, definition=_as_set(owner, definition)))
     if owner is None or one.former is not None:
         as_built = definition if owner is None else replace(owner, id=definition.id, root=definition.root)
         alter_table.set_properties(spark, table, to_properties(as_built))
@@ -259,32 +260,45 @@ def _is_same(table: Table, definition: Definition) -> bool:
 
 def _is_there(spark: SparkSession, definition: Definition) -> bool:
     """Return whether the index table exists, is of this index, and is external: to drop it deletes no files."""
-    if not metastore.database_exists(spark, definition.database):
+    if not metastore.database_exists(spark, definition.index_table_database):
         return False
-    found = metastore.describe_many(spark, definition.database, [definition.index_table])
-    return any(table.kind == "EXTERNAL" and _is_same(table, definition) for table in found)
+    return any(table.kind == "EXTERNAL" and _is_same(table, definition) for table in _named(spark, definition))
 
 
-def _replace_table(spark: SparkSession, table: Table, one: Publication) -> Table:
+def _named(spark: SparkSession, definition: Definition) -> list[Table]:
+    """Return the table that has the name of an index table, whatever it is, or none."""
+    return metastore.describe_many(spark, definition.index_table_database, [definition.index_table])
+
+
+def _next(definition: Definition) -> Definition:
+    """Return the definition that the table has which is to replace the index table."""
+    return replace(definition, index_table=roots.next_table(definition))
+
+
+def _replace_table(spark: SparkSession, base: Table, table: Table, one: Publication) -> Table:
     """Replace the index table by one with other columns; return the new one.
 
     The new table is created under another name before the old one is dropped, so that one of the two always exists.
     """
     definition = one.definition
-    new = replace(definition, index_table=roots.next_table(definition))
-    for there in metastore.describe_many(spark, new.database, [new.index_table]):
+    new = _next(definition)
+    for there in _named(spark, new):
         if not _is_replacement(there, definition):
             raise Unsupported(
                 f"table {there.full_name} has the name that index {new.name} needs for its new table: rename it"
             )
         alter_table.drop(spark, there)
+    if definition.needs_pointer:
+        catalog.point_to(spark, base, {new.pointer}, set())
     alter_table.create(spark, replace(index_table(new), owner=table.owner))  # else a server's refresh would take it
-    [created] = metastore.describe_many(spark, definition.database, [new.index_table])
+    [created] = _named(spark, new)
     empty = generation.make_empty_folder(definition.root, stores.permissions_of(definition.root))
     _moved(spark, created, replace(one, definition=new), empty)
     before = catalog.places(spark, table)
     alter_table.drop(spark, table)
     alter_table.rename(spark, created, definition.index_table)
+    if definition.needs_pointer:
+        catalog.point_to(spark, base, set(), {new.pointer})
     _retire(spark, definition, (folder for folder in before if generation.belongs_to(folder, definition)))
     return replace(created, name=definition.index_table)
 
@@ -294,7 +308,7 @@ def drop_remains(spark: SparkSession, definition: Definition, *, of_others: bool
 
     With `of_others` also that of a build which may still be at work; what that builds is lost.
     """
-    for table in metastore.describe_many(spark, definition.database, [roots.next_table(definition)]):
+    for table in _named(spark, _next(definition)):
         if _is_replacement(table, definition):
             folders = [] if of_others else filter(generation.is_generation, catalog.places(spark, table))
             if not any(_may_be_building(folder) for folder in folders):
@@ -326,7 +340,7 @@ def _delete_new(spark: SparkSession, one: Publication, folders: Sequence[str]) -
         deletion.remove_root(one.definition, mine)
 
 
-def _discard(spark: SparkSession, one: Publication) -> int | None:
+def _discard(spark: SparkSession, base: Table, one: Publication) -> int | None:
     """Delete the new segments that the metastore does not reference; return how many it does.
 
     Return None if the metastore does not answer; then `clean` has to delete them.
@@ -335,6 +349,8 @@ def _discard(spark: SparkSession, one: Publication) -> int | None:
     try:
         live = _referenced(spark, definition)
         is_there = _is_there(spark, definition)
+        if one.created and definition.needs_pointer and not _named(spark, definition):
+            catalog.point_to(spark, base, set(), {definition.pointer})
     except Exception as e:  # noqa: BLE001 - as above
         log.warning("new files of index %s are left to clean, as the metastore does not answer: %s", definition.name, e)
         _retire(spark, definition, new)  # harmless for one that was published after all
@@ -347,10 +363,10 @@ def _discard(spark: SparkSession, one: Publication) -> int | None:
 def _referenced(spark: SparkSession, definition: Definition) -> set[str]:
     """Return the generations of an index that the metastore references now, even if its table was renamed."""
     names = [definition.index_table, roots.next_table(definition)]
-    named = metastore.describe_many(spark, definition.database, names)
+    named = metastore.describe_many(spark, definition.index_table_database, names)
     found = [one for one in named if one.name == definition.index_table or _is_replacement(one, definition)]
     if all(table.name != definition.index_table for table in found):
-        others = catalog.indexes_of_database(spark, definition.database)
+        others = catalog.indexes_of_database(spark, definition.index_table_database)
         found += [index.table for index in others if index.definition.root == definition.root]
     return {folder for table in found for folder in catalog.places(spark, table)}
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def rename(spark: SparkSession, table: str, name: str, new_name: str) -> None:
-    """Rename an index, and its index table with it, unless that was named by IN TABLE.
+    """Rename an index, and its index table with it, unless IN TABLE gave that its name.
 
     Files stay where they are, so that running queries can finish. Raise NotFound, AlreadyExists or InvalidProperty.
     """
@@ -44,7 +44,8 @@ def rename(spark: SparkSession, table: str, name: str, new_name: str) -> None:
     if index.definition.has_default_table:
         renamed = replace(renamed, index_table=index_table_name(base.database, base.name, renamed.name))
         catalog.require_free(spark, base, indexes, renamed)
-    catalog.alter(spark, index, renamed)
+    with catalog.renaming(spark, base, index.definition, renamed):
+        catalog.alter(spark, index, renamed)
 
 
 def set_properties(spark: SparkSession, table: str, name: str, properties: Mapping[str, str]) -> None:

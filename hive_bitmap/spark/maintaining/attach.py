@@ -80,7 +80,8 @@ def _of_former(spark: SparkSession, base: Table, former: str) -> list[Index]:
 
 def _at_home(base: Table, former: Definition) -> Definition:
     """Return the definition of an index under the new name of its table. Raise Unsupported."""
-    home = replace(former, database=base.database, table=base.name)
+    apart = "" if former.index_database == base.database else former.index_database
+    home = replace(former, database=base.database, table=base.name, index_database=apart)
     home = home.renewed(base) if former.is_former else home
     if problem := schema_drift.problem(base, home):
         raise Unsupported(problem)
@@ -110,7 +111,8 @@ def _keep(spark: SparkSession, base: Table, index: Index, indexes: Sequence[Inde
         catalog.require_free(spark, base, [], named)
     publish.drop_remains(spark, former, of_others=True)
     roots.rename(named, former, metastore_id(spark))
-    catalog.move(spark, index, named)
+    with catalog.renaming(spark, base, former, named):
+        catalog.move(spark, index, named)
 
 
 def _moved(spark: SparkSession, base: Table, own: Sequence[Index], index: Index, home: Definition) -> Definition:
@@ -126,5 +128,6 @@ def _rename_table(spark: SparkSession, table: str, definition: Definition, name:
     """Give an index table the name again that IN TABLE had given."""
     base, indexes = catalog.table_and_indexes(spark, table)
     index = catalog.named(base, indexes, definition.name)
-    catalog.alter(spark, index, replace(index.definition, index_table=name))
-    catalog.point_to(spark, base, {name}, set())
+    named = replace(index.definition, index_table=name)
+    with catalog.renaming(spark, base, index.definition, named):
+        catalog.alter(spark, index, named)

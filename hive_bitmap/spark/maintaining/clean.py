@@ -82,26 +82,31 @@ def clean(
 ) -> list[Leftover]:
     """Delete the generations that builds left behind, for the indexes of a table or of the current database.
 
-    Return all leftovers that were found. Those that are not `due` are kept, as running queries may still read a
-    generation for `grace_seconds` after it was replaced; if that time was not recorded, the grace period begins now.
-    With `dry_run` nothing is deleted or recorded. `location` is the folder of an index whose table was dropped other
-    than by hive_bitmap, and which is not found otherwise, or not known to be of this metastore. With `take_over`, the
-    folders of these indexes, and `location`, become those of this metastore: for a metastore whose address changed,
-    never for a copy of one that is still used. Raise NotFound for a folder that does not exist, and for a table that
-    does not exist and left nothing behind.
+    The indexes of a database are in it, or on a table of it. Return all leftovers that were found. Those that are not
+    `due` are kept, as running queries may still read a generation for `grace_seconds` after it was replaced; if that
+    time was not recorded, the grace period begins now. With `dry_run` nothing is deleted or recorded. `location` is the
+    folder of an index whose table was dropped other than by hive_bitmap, and which is not found otherwise, or not known
+    to be of this metastore. With `take_over`, the folders of these indexes, and `location`, become those of this
+    metastore: for a metastore whose address changed, never for a copy of one that is still used. Raise NotFound for a
+    folder that does not exist, and for a table that does not exist and left nothing behind.
     """
     mine = metastore_id(spark)
     if take_over and not mine:
         raise Unsupported("this session does not show which metastore it uses, so nothing can be taken over")
     database, name = _home(spark, table) if table else (metastore.current_database(spark), None)
-    tables = catalog.tables_of_database(spark, database)
-    everything = catalog.with_copies(spark, tables)
-    indexes = [index for index in everything if name in (None, index.definition.table)]
-    trusted = [index.definition for index in everything if index.trusted]
     given = _given(location)
-    unclaimed = _unclaimed(spark, database, tables, given)
     taken = given if take_over else ""
-    dropped, unproved = _dropped(unclaimed, trusted, _Search(database, name, given, taken, mine))
+    search = _Search(database, name, given, taken, mine)
+    tables = catalog.tables_around(spark, database)
+    unclaimed = _unclaimed(spark, database, tables, given)
+    databases = [database, *_index_databases(unclaimed, search)]
+    if len(databases) > 1:  # an index is dropped only if its table is in none of them
+        tables = catalog.tables_around(spark, *databases)
+        unclaimed = _unclaimed(spark, database, tables, given)
+    everything = catalog.with_copies(spark, tables)
+    indexes = [index for index in everything if search.is_for(index.definition)]
+    trusted = [index.definition for index in everything if index.trusted]
+    dropped, unproved = _dropped(unclaimed, trusted, search)
     if take_over and not dry_run:
         moved = [index.definition for index in indexes if index.trusted]
         _take_over([*moved, *(root.definition for root in dropped)], mine)
@@ -112,7 +117,7 @@ def clean(
     refused += [report for report in listed if isinstance(report, Leftover)]
     if table is not None and not indexes and not any(found) and not unproved:
         metastore.describe(spark, table)
-    tables = catalog.tables_of_database(spark, database)  # again: a build may have published since
+    tables = catalog.tables_around(spark, *databases)  # again: a build may have published since
     live = _live(spark, tables, [root.definition.root for root in (*existing, *dropped)])
     unused = [one for candidates in found for one in candidates if one.path not in live]
     unused = [one for one in unused if one.kept or one.usage.state is not State.BUILDING]
@@ -228,7 +233,8 @@ def _only_begun(folders: Sequence[str], given: str, grace_seconds: float, dry_ru
 class _Search:
     """Which dropped indexes are looked for: those of a database, or of one table, of the metastore with the id `mine`.
 
-    `given` is a folder that the caller names, `taken` the same if the caller takes it over; "" for none.
+    Those of a database were in it, or on a table of it. `given` is a folder that the caller names, `taken` the same if
+    the caller takes it over; "" for none.
     """
 
     database: str
@@ -236,6 +242,12 @@ class _Search:
     given: str
     taken: str
     mine: str
+
+    def is_for(self, definition: Definition) -> bool:
+        """Return whether an index is one of these."""
+        if self.table is not None:
+            return (definition.database, definition.table) == (self.database, self.table)
+        return self.database in (definition.database, definition.index_table_database)
 
 
 def _dropped(
@@ -248,15 +260,21 @@ def _dropped(
     found, unproved = [], []
     for folder in folders:
         definition, kept = _owner(folder, search)
-        if definition is None or (definition.database, definition.root) != (search.database, folder):
+        if definition is None or definition.root != folder or not search.is_for(definition):
             continue
-        if search.table not in (None, definition.table) or any(roots.is_of(definition, one) for one in trusted):
+        if any(roots.is_of(definition, one) for one in trusted):
             continue
         if kept:
             unproved.append(Leftover(path=folder, bytes=0, why=f"index {_named(definition)} is not here", kept=kept))
         else:
             found.append(_Root(definition, dropped=True))
     return found, unproved
+
+
+def _index_databases(folders: Sequence[str], search: _Search) -> list[str]:
+    """Return the other databases in which the index tables of these folders are, or were."""
+    owners = filter(None, (_owner(folder, search)[0] for folder in folders))
+    return sorted({one.index_table_database for one in owners if search.is_for(one)} - {search.database})
 
 
 def _owner(folder: str, search: _Search) -> tuple[Definition | None, str]:
@@ -273,7 +291,13 @@ def _owner(folder: str, search: _Search) -> tuple[Definition | None, str]:
         )
         return definition, kept
     definition = Definition(
-        name=known.index, database=known.database, table=known.table, columns=(), root=folder, id=known.id
+        name=known.index,
+        database=known.database,
+        table=known.table,
+        columns=(),
+        root=folder,
+        id=known.id,
+        index_database=known.index_database,
     )
     if not roots.may_be_same(known.metastore, search.mine):
         left = f"folder {folder} is left alone, as its marker says that it is of another metastore"

@@ -22,6 +22,7 @@ from hive_bitmap.core.index.definition import (
     from_table,
     has_properties,
     knows,
+    pointers,
     to_properties,
 )
 from hive_bitmap.core.segments import slots
@@ -39,6 +40,7 @@ from hive_bitmap.errors import (
     DatabaseNotFound,
     InvalidProperty,
     NotFound,
+    ServerError,
     StoreError,
     Unsupported,
 )
@@ -55,9 +57,10 @@ _OPTIONAL = frozenset(PREFIX + name for name in ("next_encoding", "auto_refresh"
 LONGEST_NAME = 256  # of a table: package.jdo of Hive's metastore, since Hive 2.3
 TABLES_AT_ONCE = 500  # tables described in one metastore call
 INDEX_CACHE_SECONDS = 30.0  # seconds for which a query may miss changes that other sessions made to indexes
+POINTINGS = 5  # of a base table at an index table, while others change where it points
 Name = tuple[str, str]  # database and table
 
-_index_tables: TtlCache[Name, _IndexTables] = TtlCache(by_user=True)  # by base table
+_index_tables: TtlCache[tuple[str, str, str], _IndexTables] = TtlCache(by_user=True)  # by base table, with its catalog
 _slots: TtlCache[Name, dict[int, str]] = TtlCache(most=512, by_user=True)  # by index table
 _listeners: dict[Callable[[], None], None] = {}  # called when indexes change; a dict, as an ordered set
 
@@ -87,20 +90,19 @@ class Index:
 
 @dataclass(frozen=True)
 class _IndexTables:
-    """The tables named like index tables of one base table: those with a definition, and those that have lost theirs.
+    """The tables that may be index tables: those with a definition, and those that have lost theirs.
 
     `_written` are the indexes that the latter hold, by table, as far as their files have been read.
     """
 
-    names: frozenset[str]
     defined: tuple[Index, ...]
     damaged: tuple[Table, ...]
-    _written: dict[str, Index | None] = field(default_factory=dict)
+    _written: dict[Name, Index | None] = field(default_factory=dict)
 
     @classmethod
     def of(cls, tables: Sequence[Table]) -> _IndexTables:
         damaged = tuple(table for table in tables if _is_damaged(table))
-        return cls(frozenset(table.name for table in tables), tuple(among(tables)), damaged)
+        return cls(tuple(among(tables)), damaged)
 
     def judged(self, why: trust.Judge) -> list[Index]:
         """Return the indexes, each with the problem that it is not to be believed, if so.
@@ -109,9 +111,9 @@ class _IndexTables:
         """
         believed = [table for table in self.damaged if not why(table, None)]
         for table in believed:
-            if table.name not in self._written:
-                self._written[table.name] = _from_files(table)
-        indexes = [*self.defined, *filter(None, (self._written[table.name] for table in believed))]
+            if _name(table) not in self._written:
+                self._written[_name(table)] = _from_files(table)
+        indexes = [*self.defined, *filter(None, (self._written[_name(table)] for table in believed))]
         whys = [why(index.table, index.definition) for index in indexes]
         return [
             replace(index, problem=why, trusted=False) if why else index
@@ -125,8 +127,7 @@ def table_and_indexes(spark: SparkSession, name: str, seconds: float = 0) -> tup
     The index tables may come from a cache and be up to `seconds` old. That is safe: an older generation is as correct
     as the current one, because base files are compared with their fingerprints. The base table is never cached.
     """
-    _, *named = metastore.split_name(spark, name)
-    key, version = (named[0], named[1]), _index_tables.version
+    key, version = metastore.split_name(spark, name), _index_tables.version
     cached = _index_tables.get(spark, key, seconds)
     if cached is not None:
         base = metastore.describe(spark, name)
@@ -136,31 +137,43 @@ def table_and_indexes(spark: SparkSession, name: str, seconds: float = 0) -> tup
             name,
             lambda database, table: metastore.names_like(spark, database, index_table_name(database, table, "*")),
         )
-        cached = _IndexTables.of(tables)
+        cached = _IndexTables.of(with_pointed(spark, tables, [base]))
         _index_tables.put(spark, key, cached, version)
-    return base, _with_pointed(spark, base, cached)
+    return base, _judged(spark, base, cached)
 
 
 def indexes_on(spark: SparkSession, base: Table, seconds: float = 0) -> list[Index]:
-    """Return the indexes of a table that was described already; they may be cached for up to `seconds`."""
+    """Return the indexes of a table that was described already; they may be cached for up to `seconds`.
+
+    Where the table points is read again, for a session may keep the description of a table for as long as it lives.
+    """
     session_stores.use(spark)  # metastore calls do this too, but a cached answer makes none
-    key, version = (base.database, base.name), _index_tables.version
+    key, version = (base.catalog, base.database, base.name), _index_tables.version
     found = _index_tables.get(spark, key, seconds)
     if found is None:
         pattern = index_table_name(base.database, base.name, "*")
         exists = not base.catalog or metastore.database_exists(spark, base.database)
         names = metastore.names_like(spark, base.database, pattern) if exists else []
-        found = _IndexTables.of(metastore.describe_many(spark, base.database, names))
+        itself = [base.name] if base.lake is None else []  # those with a log point nowhere
+        tables = metastore.describe_many(spark, base.database, [*names, *itself])
+        found = _IndexTables.of(with_pointed(spark, tables, [table for table in tables if table.name == base.name]))
         _index_tables.put(spark, key, found, version)
-    return _with_pointed(spark, base, found)
+    return _judged(spark, base, found)
 
 
-def _with_pointed(spark: SparkSession, base: Table, found: _IndexTables) -> list[Index]:
-    """Return the indexes among `found`, and those whose tables the base table's POINTER property names."""
-    pointed = base.properties.get(POINTER, "").split(",")
-    others = [name for name in pointed if name and name not in found.names]
-    more = [_IndexTables.of(metastore.describe_many(spark, base.database, others))] if others else []
-    judged = [index for tables in (found, *more) for index in tables.judged(trust.by_base(spark, base))]
+def with_pointed(spark: SparkSession, tables: Sequence[Table], bases: Sequence[Table]) -> list[Table]:
+    """Return these tables, and those of any database to which the POINTER properties of base tables lead."""
+    named = {name for base in bases for name in pointers(base)}
+    return [*tables, *described(spark, named - set(map(_name, tables)))]
+
+
+def _name(table: Table) -> Name:
+    return table.database, table.name
+
+
+def _judged(spark: SparkSession, base: Table, found: _IndexTables) -> list[Index]:
+    """Return the indexes on a base table, each with the problem that keeps queries from using it, if there is one."""
+    judged = found.judged(trust.by_base(spark, base))
     return [
         replace(index, problem=index.problem or _former(index) or schema_drift.problem(base, index.definition))
         for index in _distinct(index for index in judged if index.definition.is_on(base))
@@ -184,8 +197,9 @@ def find_even_if_dropped(spark: SparkSession, name: str) -> tuple[Table | None, 
         return table_and_indexes(spark, name)
     except NotFound:
         full = full_name(*metastore.split_name(spark, name))
-        database = metastore.split_name(spark, name)[1]
-        left = [index for index in indexes_of_database(spark, database) if index.definition.full_table == full]
+        tables = tables_around(spark, metastore.split_name(spark, name)[1])
+        found = _distinct(with_copies(spark, [*tables, *_left_elsewhere(spark, name, tables)]))
+        left = [index for index in found if index.definition.full_table == full]
         if not left:
             raise
         gone = (
@@ -195,19 +209,47 @@ def find_even_if_dropped(spark: SparkSession, name: str) -> tuple[Table | None, 
         return None, [replace(index, problem=gone) if index.trusted else index for index in left]
 
 
-def indexes_of_database(spark: SparkSession, database: str) -> list[Index]:
-    """Return every index of a database, whatever its index table is called, sorted by base table and index name.
+def _left_elsewhere(spark: SparkSession, name: str, known: Sequence[Table]) -> list[Table]:
+    """Return the tables of other databases that have the default name of an index table of a table that is gone."""
+    catalog, database, table = metastore.split_name(spark, name)
+    pattern, there = index_table_name(database, table, "*"), set(map(_name, known))
+    found: list[Table] = []
+    for other in metastore.database_names(spark) if not catalog else ():
+        if other == database:
+            continue
+        try:
+            found += described(spark, {(other, name) for name in metastore.names_like(spark, other, pattern)} - there)
+        except metastore_errors() as e:
+            log.warning("whether database %s has indexes of table %s.%s is not known: %s", other, database, table, e)
+    return found
 
-    An unknown database has none.
+
+def metastore_errors() -> tuple[type[Exception], ...]:
+    """Return the errors of a metastore that does not tell what is in a database."""
+    from pyspark.errors import PySparkException
+
+    return (ServerError, PySparkException)
+
+
+def indexes_of_database(spark: SparkSession, database: str) -> list[Index]:
+    """Return every index that is in a database or on a table of it, sorted by base table and index name.
+
+    An unknown database has none, and a table that points at an index of another database's table gains nothing.
     """
-    return _distinct(with_copies(spark, tables_of_database(spark, database)))
+    found = _distinct(with_copies(spark, tables_around(spark, database)))
+    return [one for one in found if database in (one.definition.database, one.definition.index_table_database)]
+
+
+def indexes_on_tables_of(spark: SparkSession, database: str) -> list[Index]:
+    """Return every index on a table of a database, sorted by base table and index name."""
+    return [index for index in indexes_of_database(spark, database) if index.definition.database == database]
 
 
 def indexed_tables(spark: SparkSession, database: str | None, *, all_databases: bool = False) -> list[str]:
     """Return the names of the tables that have an index, in Spark's SQL, sorted.
 
-    They are those whose indexes lie in a database, in the session's own one (None), or in any. Tables that were dropped
-    are among them as long as an index of theirs is left.
+    They are the tables of a database, of the session's own one (None), or of any, and those whose indexes lie in it.
+    Tables that were dropped are among them as long as an index of theirs is left.
     """
     databases = metastore.database_names(spark) if all_databases else []
     wanted = databases or [database or spark.catalog.currentDatabase()]
@@ -217,15 +259,38 @@ def indexed_tables(spark: SparkSession, database: str | None, *, all_databases: 
 
 
 def with_copies(spark: SparkSession, tables: Sequence[Table]) -> list[Index]:
-    """Return the index of each index table of a database, all of whose tables are given; some may claim to be one."""
-    return _IndexTables.of(tables).judged(trust.by_database(spark, tables))
+    """Return the index of each index table among all tables of some databases; several may claim to be one index.
+
+    Base tables in other databases are looked up by the definitions of their indexes.
+    """
+    named = {name for table in tables if (name := trust.base_named(table))}
+    bases = described(spark, named - set(map(_name, tables)))
+    return _IndexTables.of(tables).judged(trust.by_database(spark, [*tables, *bases]))
+
+
+def tables_around(spark: SparkSession, *databases: str) -> list[Table]:
+    """Return the tables and views of some databases, and the index tables to which these point."""
+    tables = [table for database in databases for table in tables_of_database(spark, database)]
+    return with_pointed(spark, tables, tables)
 
 
 def tables_of_database(spark: SparkSession, database: str) -> list[Table]:
     """Return the tables and views of a database; an unknown database has none."""
     names = metastore.names_like(spark, database, "*") if metastore.database_exists(spark, database) else []
-    batches = [names[start : start + TABLES_AT_ONCE] for start in range(0, len(names), TABLES_AT_ONCE)]
-    return [table for batch in batches for table in metastore.describe_many(spark, database, batch)]
+    return described(spark, ((database, name) for name in names))
+
+
+def described(spark: SparkSession, names: Iterable[Name]) -> list[Table]:
+    """Return those of many tables that exist, of any databases, which need not exist either, in the order of names."""
+    by_database: dict[str, list[str]] = {}
+    for database, name in sorted(names):
+        by_database.setdefault(database, []).append(name)
+    batches = [
+        (database, found[start : start + TABLES_AT_ONCE])
+        for database, found in by_database.items()
+        for start in range(0, len(found), TABLES_AT_ONCE)
+    ]
+    return [table for database, batch in batches for table in metastore.describe_many(spark, database, batch)]
 
 
 def named(base: Table, indexes: Sequence[Index], name: str) -> Index:
@@ -250,10 +315,15 @@ def require_free(spark: SparkSession, base: Table, indexes: Sequence[Index], def
             f"indexes of table {base.full_name} lie in database {base.database} of {SESSION_CATALOG}, which does not "
             f"exist: CREATE DATABASE {in_spark(base.database)}"
         )
-    for table in metastore.describe_many(spark, base.database, [definition.index_table]):
+    database = definition.index_table_database
+    if definition.index_database and not metastore.database_exists(spark, database):
+        raise NotFound.of("database", database, metastore.database_names(spark))
+    for table in metastore.describe_many(spark, database, [definition.index_table]):
         owner = from_table(table)
         whose = f"it is index {owner.name} on {owner.full_table}" if owner else "it is no index table"
         how = "give the index another name" if base.lake is not None else "give another name with IN TABLE"
+        if owner is not None and owner.index_database and owner.is_on(base) and _name(table) not in pointers(base):
+            how = f"{how}, or DROP TABLE {table.full_name}, to which that table does not point any more"
         raise AlreadyExists(f"table {table.full_name} already exists and {whose}: {how}")
 
 
@@ -330,6 +400,22 @@ def places(spark: SparkSession, table: Table) -> list[str]:
     return [*filter(None, [table.location]), *(partition.location for partition in partitions)]
 
 
+@contextmanager
+def renaming(spark: SparkSession, base: Table, former: Definition, named: Definition) -> Iterator[None]:
+    """Inside the block, a base table points at an index table under both of its names, then under the new one.
+
+    So the index table is found by its pointer, whatever ends the process.
+    """
+    old, new = ({one.pointer} if one.needs_pointer else set() for one in (former, named))
+    point_to(spark, base, new, set())
+    try:
+        yield
+    except BaseException:
+        point_to(spark, base, set(), new - old)
+        raise
+    point_to(spark, base, set(), old - new)
+
+
 def alter(spark: SparkSession, index: Index, changed: Definition) -> None:
     """Write a new definition to the properties of an index table in one metastore call, then rename it if need be.
 
@@ -386,13 +472,24 @@ def clear_caches() -> None:
 
 
 def point_to(spark: SparkSession, base: Table, added: set[str], removed: set[str]) -> None:
-    """Add and remove names in the base table's POINTER property, the only thing that is ever written there."""
-    before = {name for name in base.properties.get(POINTER, "").split(",") if name}
-    after = (before | added) - removed
-    if after and after != before:
-        alter_table.set_properties(spark, base, {POINTER: ",".join(sorted(after))})
-    elif before and not after:
-        alter_table.set_properties(spark, base, {}, [POINTER])
+    """Add and remove names in the base table's POINTER property, the only thing that is ever written there.
+
+    The property is read again until it is right, for other builds write it too.
+    """
+    if not added and not removed:
+        return
+    for _ in range(POINTINGS):
+        found = metastore.describe_many(spark, base.database, [base.name])
+        before = {name for table in found for name in table.properties.get(POINTER, "").split(",") if name}
+        after = (before | added) - removed
+        if not found or after == before:
+            return
+        [now] = found
+        if after:
+            alter_table.set_properties(spark, now, {POINTER: ",".join(sorted(after))})
+        else:
+            alter_table.set_properties(spark, now, {}, [POINTER])
+    log.warning("table %s does not keep its property %s: others change it", base.full_name, POINTER)
 
 
 def among(tables: Iterable[Table]) -> list[Index]:
@@ -416,8 +513,8 @@ def _distinct(indexes: Iterable[Index]) -> list[Index]:
     an external one, as all that a build creates, before others.
     """
 
-    def rank(index: Index) -> tuple[bool, bool, str]:
-        return not index.trusted, index.table.kind != "EXTERNAL", index.table.name
+    def rank(index: Index) -> tuple[bool, bool, str, str]:
+        return not index.trusted, index.table.kind != "EXTERNAL", *_name(index.table)
 
     found: dict[tuple[str, str], list[Index]] = {}
     for index in sorted(indexes, key=rank):

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hive_bitmap.core.index.definition import Definition
-from hive_bitmap.core.table_info import Table, raw_hadoop_path
+from hive_bitmap.core.table_info import Table, index_table_name, raw_hadoop_path
 from hive_bitmap.errors import NotFound, Unsupported
 from hive_bitmap.spark.metastore import metastore
 from hive_bitmap.spark.registry import catalog
@@ -26,7 +26,9 @@ def of_former_name(spark: SparkSession, table: str) -> str:
         base = metastore.describe(spark, table)
     except (NotFound, Unsupported):
         return ""
-    definitions = _definitions(spark, base.database)
+    pointed = catalog.among(catalog.with_pointed(spark, (), [base]))
+    found = [*_definitions(spark, base.database), *(index.definition for index in pointed)]
+    definitions = [definition for definition in found if definition.database == base.database]
     named = sorted({definition.table for definition in definitions})
     there = {known.name for known in metastore.describe_many(spark, base.database, named)}
     left = [one for one in definitions if one.table not in there and set(one.columns) <= set(base.columns)]
@@ -42,13 +44,9 @@ def of_former_name(spark: SparkSession, table: str) -> str:
 def of_folders(spark: SparkSession, folders: Sequence[str]) -> list[str]:
     """Say of each of these folders, which a query reads by its path, which indexed table it is the folder of."""
     places = {raw_hadoop_path(folder) for folder in folders}
-    hints = []
-    for database in metastore.database_names(spark) if places else ():
-        tables = sorted({definition.table for definition in _definitions(spark, database)})
-        hints += [
-            _hint(known) for known in metastore.describe_many(spark, database, tables) if known.location in places
-        ]
-    return hints
+    databases = metastore.database_names(spark) if places else ()
+    named = {(one.database, one.table) for database in databases for one in _definitions(spark, database)}
+    return [_hint(known) for known in catalog.described(spark, named) if known.location in places]
 
 
 def _hint(table: Table) -> str:
@@ -59,6 +57,6 @@ def _hint(table: Table) -> str:
 
 
 def _definitions(spark: SparkSession, database: str) -> list[Definition]:
-    """Return the definitions of the index tables of a database that have their usual names."""
-    names = metastore.names_like(spark, database, f"{database}__*__")[:MOST_INDEXES]
+    """Return the definitions of the index tables in a database that have their usual names."""
+    names = metastore.names_like(spark, database, index_table_name("*", "*", "*"))[:MOST_INDEXES]
     return [index.definition for index in catalog.among(metastore.describe_many(spark, database, names))]

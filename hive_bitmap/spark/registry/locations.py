@@ -16,7 +16,7 @@ from hive_bitmap.core.index import generation, roots
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.index.markers import Unreadable
 from hive_bitmap.core.table_info import Partition, Table, raw_hadoop_path
-from hive_bitmap.errors import AlreadyExists, InvalidProperty, ServerError, StoreError, Unsupported
+from hive_bitmap.errors import AlreadyExists, InvalidProperty, StoreError, Unsupported
 from hive_bitmap.spark.metastore import metastore
 from hive_bitmap.spark.metastore.identity import metastore_id
 from hive_bitmap.spark.registry import catalog
@@ -94,7 +94,7 @@ def require_own(spark: SparkSession, base: Table, definition: Definition) -> Non
 
 
 def _default_root(spark: SparkSession, definition: Definition) -> str:
-    home = catalog.default_folder(spark, definition.database)
+    home = catalog.default_folder(spark, definition.index_table_database)
     return raw_hadoop_path(f"{home}/{definition.index_table}-{definition.id[:ID_DIGITS]}")
 
 
@@ -139,14 +139,15 @@ def require_unmarked(root: str) -> None:
 
 def _require_free_home(spark: SparkSession, definition: Definition) -> None:
     """Raise InvalidProperty or AlreadyExists if the default folder is, or lies in, that of a table or index."""
-    home = catalog.default_folder(spark, definition.database)
+    home = catalog.default_folder(spark, definition.index_table_database)
     require_unmarked(home)
     here = stores.canonical(home)
+    own = (definition.database, definition.index_table_database)
     for database in metastore.database_names(spark):
         try:
-            places = _places_of(spark, database, fresh=database == definition.database)
-        except _metastore_errors() as e:
-            if database == definition.database:
+            places = _places_of(spark, database, fresh=database in own)
+        except catalog.metastore_errors() as e:
+            if database in own:
                 raise
             log.warning("whether tables of database %s lie around folder %s is not known: %s", database, home, e)
             continue
@@ -169,12 +170,6 @@ def _places_of(spark: SparkSession, database: str, *, fresh: bool) -> dict[str, 
     return known
 
 
-def _metastore_errors() -> tuple[type[Exception], ...]:
-    from pyspark.errors import PySparkException
-
-    return (ServerError, PySparkException)
-
-
 def _require_apart(spark: SparkSession, root: str, location: str, own: Definition | None = None) -> None:
     """Raise AlreadyExists or InvalidProperty if the folder is, contains or lies in one that the metastore knows.
 
@@ -185,7 +180,7 @@ def _require_apart(spark: SparkSession, root: str, location: str, own: Definitio
         tables = [
             table
             for table in catalog.tables_of_database(spark, database)
-            if own is None or (table.database, table.name) != (own.database, own.index_table)
+            if own is None or table.full_name != own.full_index_table
         ]
         for definition in (index.definition for index in catalog.among(tables)):
             if (taken := canonical(definition.root)) and overlap(here, taken):

@@ -2,8 +2,9 @@
 
 An index table is believed if it has the owner of its base table, an owner whom the administrator trusts, or lies in a
 folder that the administrator trusts. Where the metastore knows no owners, both are empty and therefore equal. If the
-base table is gone, the user of the session stands for its owner. That is judged by what the metastore itself tells,
-before any file is read at a place that properties name.
+base table is gone, the user of the session stands for its owner. An index table in another database than its base table
+is believed only if that points at it. All this is judged by what the metastore itself tells, before any file is read at
+a place that properties name.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from hive_bitmap.core.index.definition import POINTER, PREFIX, Definition
-from hive_bitmap.core.table_info import Table, index_table_name, raw_hadoop_path
+from hive_bitmap.core.index.definition import PREFIX, Definition, has_properties, pointers
+from hive_bitmap.core.table_info import VARIABLE, Table, index_table_name, raw_hadoop_path
 from hive_bitmap.spark.metastore import metastore, session_settings
 from hive_bitmap.spark.metastore.security_settings import TRUSTED_OWNERS, TRUSTED_ROOTS, items
 
@@ -29,29 +30,51 @@ def by_base(spark: SparkSession, base: Table) -> Judge:
 
 
 def by_database(spark: SparkSession, tables: Sequence[Table]) -> Judge:
-    """Return the judge of index tables of a database, all of whose tables are given.
+    """Return the judge of index tables of a database, all of whose tables are given, and their base tables elsewhere.
 
     One without a definition is believed if it is believed of a table whose index table it may be, by its name.
     """
+    by_name = {(table.catalog, table.database, table.name): table for table in tables}
 
     def judge(table: Table, definition: Definition | None) -> str:
         if definition is not None:
-            bases = [base for base in tables if definition.is_on(base)]
+            named = by_name.get((definition.catalog, definition.database, definition.table))
+            bases = [] if named is None else [named]
         else:
             bases = [base for base in tables if _may_index(base, table)]
         bases = bases or [_of_user(spark, table, definition)]
-        whys = [by_base(spark, base)(table, definition) for base in bases]
+        whys = [_unnamed(base, table) or by_base(spark, base)(table, definition) for base in bases]
         return "" if "" in whys else whys[0]
 
     return judge
 
 
+def base_named(table: Table) -> tuple[str, str] | None:
+    """Return the database and the name of the base table that an index table names; None if it names none.
+
+    Those in other catalogs are left out: their index tables lie in the database of that name.
+    """
+    named = table.properties.get(f"{PREFIX}table", "") if has_properties(table) else ""
+    database, _, name = named.partition(".")
+    return (database, name) if database and name and "." not in name and VARIABLE not in named else None
+
+
+def _unnamed(base: Table, table: Table) -> str:
+    """Return that a base table does not point at an index table in another database; "" if it does, or need not."""
+    if table.database == base.database or (table.database, table.name) in pointers(base):
+        return ""
+    return (
+        f"table {base.full_name} does not point at index table {table.full_name}: DROP TABLE {table.full_name}, and "
+        "create the index anew"
+    )
+
+
 def _may_index(base: Table, table: Table) -> bool:
     """Return whether a table may be an index table of `base`, by the names that either has."""
-    beginning = index_table_name(base.database, base.name, "*").partition("*")[0]
-    if table.name.startswith(beginning) or table.properties.get(f"{PREFIX}table") == base.full_name:
+    if base_named(table) == (base.database, base.name) or (table.database, table.name) in pointers(base):
         return True
-    return table.name in base.properties.get(POINTER, "").split(",")
+    beginning = index_table_name(base.database, base.name, "*").partition("*")[0]
+    return table.database == base.database and table.name.startswith(beginning)
 
 
 def _of_user(spark: SparkSession, table: Table, definition: Definition | None) -> Table:

@@ -223,10 +223,10 @@ def _table_of(
         missing = NotFound.of("index", name, known, f"table {statement.table}")
     else:
         database = spark.catalog.currentDatabase()
-        definitions = [index.definition for index in catalog.indexes_of_database(spark, database)]
+        definitions = [index.definition for index in catalog.indexes_on_tables_of(spark, database)]
         found = [definition for definition in definitions if definition.name == name]
         if len(found) == 1:
-            return in_spark(database, found[0].table, catalog=found[0].catalog)
+            return in_spark(found[0].database, found[0].table, catalog=found[0].catalog)
         if found:
             tables = ", ".join(definition.full_table.removeprefix(f"{database}.") for definition in found)
             raise InvalidStatement(f"index {name} is on several tables of {database}: {tables}; say {name} ON table")
@@ -237,7 +237,7 @@ def _table_of(
 
 
 def doomed_indexes(spark: SparkSession, statement: DropTable | DropDatabase) -> list[Doomed]:
-    """Return the indexes of the table, or of all tables of the database, that a statement is about to drop.
+    """Return the indexes of the table, or in the database and on its tables, that a statement is about to drop.
 
     Raises IsIndexTable if the table is an index table.
     """
@@ -263,9 +263,18 @@ def _indexes_of_table(spark: SparkSession, statement: DropTable) -> list[Index]:
         base, indexes = catalog.find_even_if_dropped(spark, name)
     except NotFound:
         return []  # Spark's DROP TABLE reports the missing table
-    if base is not None and from_table(base) is not None:
-        raise IsIndexTable(f"table {base.full_name} is an index table: drop it by DROP INDEX")
+    if base is not None and (definition := from_table(base)) is not None:
+        if definition.full_index_table in _index_tables_of(spark, definition):
+            raise IsIndexTable(f"table {base.full_name} is an index table: drop it by DROP INDEX")
+        return []  # no statement on indexes would find it: clean deletes its files
     return [] if base is not None and base.kind == "TEMPORARY" else indexes  # a view of that name has no index
+
+
+def _index_tables_of(spark: SparkSession, definition: Definition) -> set[str]:
+    """Return the index tables of the base table of an index, even if that was dropped."""
+    base = in_spark(definition.database, definition.table, catalog=definition.catalog)
+    found = _indexes_left(spark, base)
+    return {one.full_index_table for index in found for one in (index.definition, *index.copies)}
 
 
 def _drop_database(spark: SparkSession, statement: DropDatabase) -> None:

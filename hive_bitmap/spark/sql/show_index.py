@@ -36,21 +36,24 @@ def hive_listing(spark: SparkSession, table: str) -> DataFrame:
     """Return the indexes of a table in Hive's columns. Raises NotFound for an unknown table."""
     base, indexes = catalog.table_and_indexes(spark, table)
     rows = [
-        (d.name, base.name, ", ".join(d.column_names), d.index_table, d.type.lower(), d.comment)
+        (d.name, base.name, ", ".join(d.column_names), d.pointer, d.type.lower(), d.comment)
         for d in (index.definition for index in indexes)
     ]
     return spark.createDataFrame(rows, _string_schema(HIVE_COLUMNS))
 
 
 def openlookeng_listing(spark: SparkSession, database: str, name: str | None) -> DataFrame:
-    """Return the indexes of a database, or those with this name, in openLooKeng's columns, each with its state now."""
-    indexes = catalog.indexes_of_database(spark, database)
-    wanted = [index for index in indexes if name is None or index.definition.name == name]
-    tables = sorted({(index.definition.catalog, index.definition.table) for index in wanted})
+    """Return the indexes of a database, or those with this name, in openLooKeng's columns, each with its state now.
+
+    They are in the database or on tables of it.
+    """
+    indexes = [index.definition for index in catalog.indexes_of_database(spark, database)]
+    wanted = [index for index in indexes if name is None or index.name == name]
+    tables = sorted({(index.catalog, index.database, index.table) for index in wanted})
     rows = [
-        _row(spark, status, spark.catalog.tableExists(in_spark(database, table, catalog=catalog)))
-        for catalog, table in tables
-        for status in show(spark, in_spark(database, table, catalog=catalog))
+        _row(spark, status, spark.catalog.tableExists(table))
+        for table in (in_spark(*names, catalog=catalog) for catalog, *names in tables)
+        for status in show(spark, table)
         if name is None or status.definition.name == name
     ]
     return spark.createDataFrame(sorted(rows), _string_schema(OPENLOOKENG_COLUMNS))
@@ -99,7 +102,7 @@ def properties(definition: Definition) -> str:
 
 def _owner(spark: SparkSession, definition: Definition) -> str:
     """Return the owner of the index table, "" if the metastore has none."""
-    [table] = metastore.describe_many(spark, definition.database, [definition.index_table])
+    [table] = metastore.describe_many(spark, definition.index_table_database, [definition.index_table])
     return table.owner
 
 
