@@ -138,7 +138,7 @@ def test_the_statement_that_makes_the_index_table(base: Table, definition: Defin
 
 
 def test_a_table_of_another_name_or_database_gets_a_pointer() -> None:
-    index, base = replace(INDEX, index_database="idx"), replace(BASE, properties={POINTER: "own"})
+    index, base = replace(INDEX, index_database="idx"), replace(BASE, columns=(K,), properties={POINTER: "own"})
     points = f"ALTER TABLE `db`.`t` SET TBLPROPERTIES ('{POINTER}'='idx.db__t_i__,own')"
     made = create_statement(base, index)
     assert made.startswith("CREATE EXTERNAL TABLE `idx`.`db__t_i__` ")
@@ -147,5 +147,5 @@ def test_a_table_of_another_name_or_database_gets_a_pointer() -> None:
     create_table(serving, base, index, [])
     assert serving.connection.statements[-2:] == [points, made]
     again = hive({**answers, made: []})
-    create_table(again, replace(BASE, properties={POINTER: "idx.db__t_i__"}), index, [])
+    create_table(again, replace(base, properties={POINTER: "idx.db__t_i__"}), index, [])
     assert again.connection.statements[-1] == made

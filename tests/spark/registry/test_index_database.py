@@ -201,6 +201,7 @@ def test_the_new_table_of_an_encoding_is_found_if_the_build_is_killed(
         hive_bitmap.rebuild(memory, apart, ["k"])
     catalog.clear_caches()
     assert [one.definition.encoding for one in hive_bitmap.show(memory, apart)] == ["gap", "roaring"]
+    hive_bitmap.rebuild(memory, apart)
     require_verified(memory, apart)
 
 

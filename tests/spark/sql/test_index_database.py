@@ -62,12 +62,12 @@ def test_the_life_of_indexes_in_another_database(
     flat_table(spark, tmp_path / "t")
     run(spark, "CREATE INDEX i ON TABLE flat (k) AS 'BITMAP'")
     run(spark, "CREATE INDEX j USING bitmap ON flat (id)")
-    run(spark, f"CREATE INDEX l ON TABLE flat (k, id) AS 'COMPACT' IN TABLE {apart}.own TBLPROPERTIES ('of'='it')")
+    run(spark, f"CREATE INDEX l ON TABLE flat (k, id) AS 'COMPACT' IN TABLE {apart}.z_own TBLPROPERTIES ('of'='it')")
     assert tables(spark, database) == ["flat"]
-    own = [f"{database}__flat_i__", f"{database}__flat_j__", "own"]
+    own = [f"{database}__flat_i__", f"{database}__flat_j__", "z_own"]
     assert tables(spark, apart) == own
     assert indexes(spark, "SHOW INDEX ON flat", 3) == [f"{apart}.{name}" for name in own]
-    assert metastore.describe(spark, f"{apart}.own").properties["of"] == "it"
+    assert metastore.describe(spark, f"{apart}.z_own").properties["of"] == "it"
     assert indexes(spark, "SHOW INDEX", 0) == ["i", "j", "l"]
     spark.catalog.setCurrentDatabase(apart)
     assert indexes(spark, "SHOW INDEX", 2) == [f"spark_catalog.{database}.flat"] * 3
