@@ -159,6 +159,8 @@ def _publish(spark: SparkSession, base: Table, one: Publication) -> bool:
     before = catalog.places(spark, table)
     empty = generation.make_empty_folder(definition.root, stores.permissions_of(definition.root))
     after = _moved(spark, table, one, empty)
+    if one.created and definition.needs_pointer:  # again: another build may have written an older state since
+        catalog.point_to(spark, base, {definition.pointer}, set())
     try:
         mine = metastore_id(spark)
         if refusal := roots.refusal(definition, mine):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -299,6 +299,22 @@ def test_where_a_table_points_is_read_again_before_it_is_changed(memory: SparkSe
     assert pointer(memory, flat) == "idx.b"
     catalog.point_to(memory, before, set(), {"idx.b"})
     assert pointer(memory, flat) is None
+
+
+def test_a_pointer_that_another_build_overwrites_is_written_again(
+    memory: SparkSession, in_memory: MemoryMetastore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_memory.create_database("idx")
+    flat, before = flat_table(memory, tmp_path / "t"), alter_table.change
+
+    def change(spark: SparkSession, table: Table, **changes: Any) -> None:
+        set_pointer(memory, flat, "idx.of_another")
+        before(spark, table, **changes)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(alter_table, "change", change)
+        build(memory, flat, "k")
+    assert pointer(memory, flat) == "idx.db__flat_k__,idx.of_another"
 
 
 def test_a_session_that_keeps_a_description_of_the_table_finds_new_indexes(
