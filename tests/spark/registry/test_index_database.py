@@ -16,6 +16,8 @@ from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import AlreadyExists, DatabaseNotFound, InvalidProperty, NotFound
 from hive_bitmap.spark.metastore import alter_table, metastore
 from hive_bitmap.spark.registry import catalog
+from hive_bitmap.spark.sql.commands import doomed_indexes
+from hive_bitmap.spark.sql.statements import DropDatabase
 from tests.spark.maintaining.life import (
     drop_table,
     external_table,
@@ -286,6 +288,47 @@ def test_an_index_database_that_is_gone_leaves_no_index_and_folders_for_clean(
     in_memory.create_database("idx")
     build(memory, flat, "k")
     require_verified(memory, flat)
+
+
+def test_clean_of_a_folder_that_databases_share_leaves_the_index_tables_of_others(
+    memory: SparkSession, in_memory: MemoryMetastore, tmp_path: Path
+) -> None:
+    """Nor does it take one for dropped to which its table does not point any more."""
+    in_memory.create_database("idx")
+    memory.conf.set(EXTERNAL, f"file:{tmp_path}/external")
+    flat = flat_table(memory, tmp_path / "t")
+    build(memory, flat, "k")
+    in_memory.create_database("more")
+    memory.catalog.setCurrentDatabase("more")
+    external_table(memory, "t", tmp_path / "t")
+    build(memory, "t", "id")
+    before = generations(memory, "idx")
+    assert len(before) == 2
+    for text in ("idx.db__flat_k__", ""):
+        set_pointer(memory, "db.flat", text)
+        for database in ("db", "idx", "more"):
+            memory.catalog.setCurrentDatabase(database)
+            assert all(one.kept for one in hive_bitmap.clean(memory, grace_seconds=0))
+            assert generations(memory, "idx") == before
+    drop_table(memory, "idx.db__flat_k__")
+    memory.catalog.setCurrentDatabase("more")
+    assert hive_bitmap.clean(memory, grace_seconds=0) == []
+    memory.catalog.setCurrentDatabase("db")
+    assert [one.why for one in hive_bitmap.clean(memory, grace_seconds=0)] == ["index k on db.flat was dropped"]
+    assert generations(memory, "idx") == live(memory, "more.t")
+
+
+def test_a_table_that_points_at_an_index_of_another_database_gains_nothing(
+    memory: SparkSession, in_memory: MemoryMetastore, apart: str
+) -> None:
+    """Else a DROP DATABASE of its own would drop that index."""
+    in_memory.create_database("evil")
+    memory.catalog.setCurrentDatabase("evil")
+    external_table(memory, "flat", Path("/nowhere"))
+    set_pointer(memory, "evil.flat", pointer(memory, "db.flat") or "")
+    statement = DropDatabase("evil", if_exists=False)
+    assert found(memory, "evil") == [] == doomed_indexes(memory, statement)
+    assert hive_bitmap.show(memory, "evil.flat") == [] and len(hive_bitmap.show(memory, "db.flat")) == 2
 
 
 def test_where_a_table_points_is_read_again_before_it_is_changed(memory: SparkSession, tmp_path: Path) -> None:
