@@ -1,4 +1,4 @@
-"""The command `hive-bitmap`, or `python -m hive_bitmap`: check the required packages, then run the CLI."""
+"""The command `hive-bitmap`, or `python -m hive_bitmap`: check packages, run the CLI."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The errors of hive_bitmap. A message is one sentence: what was requested, what exists, and what to do."""
+"""The errors of hive_bitmap.
+
+A message is one sentence: what was requested, what exists, and what to do.
+"""
 
 from __future__ import annotations
 
@@ -7,28 +10,31 @@ from difflib import get_close_matches
 from typing import ClassVar
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """Return the known name that is most similar to this one, ignoring case; "" if none is similar.
+def nearest(name: str, names: Iterable[str]) -> str:
+    """Return the most similar name, ignoring case; "" if none is similar.
 
     >>> nearest("Encodng", ["encoding", "comment"]), nearest("prop1", ["encoding", "comment"])
     ('encoding', '')
     """
-    spelled = {one.lower(): one for one in known}
+    spelled = {candidate.lower(): candidate for candidate in names}
     close = get_close_matches(name.lower(), spelled, n=1, cutoff=0.7)
     return spelled[close[0]] if close else ""
 
 
-def suggestion(name: str, known: Iterable[str]) -> str:
-    """Return a "did you mean" question for an error message about an unknown name; "" if no known name is similar."""
-    meant = nearest(name, known)
-    return f"; did you mean {meant!r}?" if meant else ""
+def suggestion(name: str, names: Iterable[str]) -> str:
+    """Return a "did you mean" question for an unknown name.
+
+    Return "" if no name is similar.
+    """
+    similar = nearest(name, names)
+    return f"; did you mean {similar!r}?" if similar else ""
 
 
 class HiveBitmapError(Exception):
     """Any error that hive_bitmap raises on purpose.
 
-    `condition` is the nearest error class of Spark, and `sqlstate` the SQLSTATE of that; None if no class is near
-    enough. Clients of SQL tell errors by these.
+    `condition` is the nearest error class of Spark, and `sqlstate` its SQLSTATE; both are None if no class is near
+    enough. SQL clients identify errors by them.
     """
 
     condition: ClassVar[str | None] = None
@@ -36,21 +42,26 @@ class HiveBitmapError(Exception):
 
 
 class NotFound(HiveBitmapError):
-    """A table, column, partition, index or file that does not exist; the message lists those that do."""
+    """A missing table, column, partition, index or file.
+
+    The message lists the existing ones.
+    """
 
     condition = "INDEX_NOT_FOUND"
     sqlstate = "42704"
 
     @classmethod
-    def of(cls, kind: str, name: str, known: Iterable[str], where: str = "") -> NotFound:
-        """Create the error for `name`, of the class of its kind, with the names that exist.
+    def of(cls, kind: str, name: str, existing: Iterable[str], where: str = "") -> NotFound:
+        """Create the error for `name`, listing the existing names.
+
+        Its class is that of the kind.
 
         >>> str(NotFound.of("column", "agee", ["age", "id"], "table db.t"))
         "no column 'agee' in table db.t; known: age, id; did you mean 'age'?"
         """
-        place, known = f" in {where}" if where else "", list(known)
+        place, existing = f" in {where}" if where else "", list(existing)
         error = _NOT_FOUND.get(kind, cls)
-        return error(f"no {kind} {name!r}{place}; known: {', '.join(known) or 'none'}{suggestion(name, known)}")
+        return error(f"no {kind} {name!r}{place}; known: {', '.join(existing) or 'none'}{suggestion(name, existing)}")
 
 
 class ColumnNotFound(NotFound):
@@ -75,7 +86,7 @@ class DatabaseNotFound(NotFound):
 
 
 class PartitionNotFound(NotFound):
-    """A partition that does not exist in a table, or in an index."""
+    """A partition that does not exist in a table or an index."""
 
     condition = "PARTITIONS_NOT_FOUND"
     sqlstate = "428FT"
@@ -90,53 +101,74 @@ _NOT_FOUND = {
 
 
 class MissingPackage(HiveBitmapError, ImportError):
-    """A Python package that is not installed, or too old; the message says what to install, and where."""
+    """A Python package that is not installed or too old.
+
+    The message says what to install, and where.
+    """
 
 
 class AlreadyExists(HiveBitmapError):
-    """An index or table of that name that already exists."""
+    """An index or table whose name is already taken."""
 
     condition = "INDEX_ALREADY_EXISTS"
     sqlstate = "42710"
 
 
 class Unsupported(HiveBitmapError):
-    """A table, type or property that cannot be indexed; the message says why."""
+    """A table, type or property that cannot be indexed.
+
+    The message says why.
+    """
 
     condition = "UNSUPPORTED_FEATURE"
     sqlstate = "0A000"
 
 
 class InvalidProperty(HiveBitmapError):
-    """An unknown property, or an invalid value of one; the message lists the valid ones."""
+    """An unknown property or an invalid value.
+
+    The message lists the valid ones.
+    """
 
     condition = "INVALID_PROPERTY_VALUE"
     sqlstate = "42602"
 
 
 class InvalidPredicate(HiveBitmapError):
-    """A predicate that is not valid SQL; the message says where and why."""
+    """A predicate that is not valid SQL.
+
+    The message says where and why.
+    """
 
     condition = "PARSE_SYNTAX_ERROR"
     sqlstate = "42601"
 
     @classmethod
     def at(cls, text: str, offset: int, reason: str) -> InvalidPredicate:
-        """Create the error for a position in the text, which it gives as line and column, counted from 1."""
+        """Create the error for an offset in the text.
+
+        It shows line and column, counted from 1.
+        """
         before = text[:offset]
         column = offset - (before.rfind("\n") + 1) + 1
         return cls(f"line {before.count(chr(10)) + 1}, column {column}: {reason}, in {text!r}")
 
 
 class InvalidStatement(HiveBitmapError):
-    """A statement of neither dialect; the message gives line, column, what was found there and what was expected."""
+    """A statement of neither dialect.
+
+    The message gives line, column, what was found there and what was expected.
+    """
 
     condition = "PARSE_SYNTAX_ERROR"
     sqlstate = "42601"
 
 
 class Undecodable(HiveBitmapError):
-    """A base file whose values might be read differently than by the engine; it stays unindexed for this reason."""
+    """A base file that might be read differently by the engine.
+
+    It stays unindexed.
+    """
 
 
 class CorruptBitmap(HiveBitmapError):
@@ -144,28 +176,49 @@ class CorruptBitmap(HiveBitmapError):
 
 
 class CorruptIndex(HiveBitmapError):
-    """A shard or manifest that is missing, truncated or damaged; its base files are read completely."""
+    """A shard or manifest that is missing, truncated or damaged.
+
+    Its base files are read completely.
+    """
 
 
 class DroppedIndex(CorruptIndex):
-    """A generation that is gone, since its index was dropped or rebuilt meanwhile; its base files are read whole."""
+    """A deleted generation: its index was dropped or rebuilt in the meantime.
+
+    Its base files are read whole.
+    """
 
 
 class BuildFailed(HiveBitmapError):
-    """A build that could not finish; the published generation is unchanged."""
+    """A build that could not finish.
+
+    The published generation is unchanged.
+    """
 
 
 class FileChanged(HiveBitmapError):
-    """A base file that was replaced or deleted between planning and reading; plan the query again."""
+    """A base file that was replaced or deleted between planning and reading.
+
+    Plan the query again.
+    """
 
 
 class StoreError(HiveBitmapError):
-    """A store that cannot be reached, denies access, or fails; queries then fall back to plain Spark."""
+    """A store that cannot be reached, denies access, or fails.
+
+    Queries then fall back to plain Spark.
+    """
 
 
 class ServerError(HiveBitmapError):
-    """A server that cannot be reached, denies access, rejects a statement or does not answer; the message says why."""
+    """A server that cannot be reached, denies access, rejects a statement or does not answer.
+
+    The message gives the reason.
+    """
 
 
 class NotPermitted(ServerError):
-    """A statement that the server does not permit this user to run; the message says which."""
+    """A statement that the server does not permit this user to run.
+
+    The message names it.
+    """

@@ -68,11 +68,11 @@ def command(
     """
     address = address_of(**server)
     if address is not None and (master or conf):
-        raise click.UsageError("--master and --conf are for Spark, which does nothing where --hiveserver2 is given")
+        raise click.UsageError("--master and --conf configure Spark, which --hiveserver2 does not use: leave them out")
     config = Config() if address is not None else read()
     folder = config.warehouse if warehouse is None else warehouse
     if folder is not None and not folder.strip():
-        raise click.UsageError("the warehouse has no name: name its folder (an unset variable of the shell is empty)")
+        raise click.UsageError("the name of the warehouse is empty: give its folder (is a shell variable unset?)")
     context.obj = Endpoint(
         folder,
         address,
@@ -111,9 +111,12 @@ for _command in (
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit status; `argv` are the arguments, without the program's name."""
-    if asked := os.environ.get(COMPLETION):
-        return shell_complete(command, {}, "hive-bitmap", COMPLETION, asked)
+    """Run a command and return its exit status.
+
+    `argv` holds the arguments without the program's name; by default it is `sys.argv[1:]`.
+    """
+    if instruction := os.environ.get(COMPLETION):
+        return shell_complete(command, {}, "hive-bitmap", COMPLETION, instruction)
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         for argument in arguments:
@@ -130,7 +133,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         logging.getLogger().addHandler(logging.NullHandler())  # discards what py4j logs while the process ends
         return _failed("interrupted", INTERRUPTED)
     except BrokenPipeError:
-        # Python flushes stdout when it ends, which would fail again.
+        # Python flushes stdout again when it ends, which would fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     except (HiveBitmapError, OSError) as e:
@@ -142,7 +145,7 @@ def _require_text(argument: str) -> None:
     try:
         argument.encode()
     except UnicodeEncodeError as e:
-        raise click.UsageError(f"{argument!r} is no text in UTF-8") from e
+        raise click.UsageError(f"{argument!r} is not valid UTF-8: set the locale of this shell to UTF-8") from e
 
 
 def _failed(reason: str, status: int) -> int:
@@ -152,30 +155,39 @@ def _failed(reason: str, status: int) -> int:
 
 @contextmanager
 def _logging_to_stderr(level: int) -> Iterator[None]:
-    """Log to stderr: this package from `level` on, one line a message, and other packages from warnings on."""
-    logger, handler, others = logging.getLogger("hive_bitmap"), _ConsoleHandler(), logging.StreamHandler()
-    before = logger.level
+    """Log to stderr inside the block.
+
+    This package logs from `level` on, one line a message; other packages log warnings and errors.
+    """
+    logger, handler, other_packages = logging.getLogger("hive_bitmap"), _ConsoleHandler(), logging.StreamHandler()
+    previous_level = logger.level
     logger.addHandler(handler)
     logger.setLevel(level)
-    others.setLevel(logging.WARNING)
-    others.addFilter(_is_of_other_package)
-    logging.getLogger().addHandler(others)
+    other_packages.setLevel(logging.WARNING)
+    other_packages.addFilter(_is_foreign_record)
+    logging.getLogger().addHandler(other_packages)
     try:
         yield
     finally:
-        logging.getLogger().removeHandler(others)
+        logging.getLogger().removeHandler(other_packages)
         logger.removeHandler(handler)
-        logger.setLevel(before)
+        logger.setLevel(previous_level)
 
 
-def _is_of_other_package(record: logging.LogRecord) -> bool:
-    """Return whether to log a record of another package; thrift logs errors that PyHive raises anyway."""
+def _is_foreign_record(record: logging.LogRecord) -> bool:
+    """Return whether to log a record of another package.
+
+    Records of thrift are dropped: PyHive raises the same errors.
+    """
     error = record.exc_info[1] if record.exc_info is not None else None
-    return not (_is_of_interrupt(error) or record.name.startswith(("hive_bitmap", "thrift")))
+    return not (_is_caused_by_interrupt(error) or record.name.startswith(("hive_bitmap", "thrift")))
 
 
-def _is_of_interrupt(error: BaseException | None) -> bool:
-    """Return whether Ctrl-C caused an error: PySpark's signal handler calls Java, which fails within another call."""
+def _is_caused_by_interrupt(error: BaseException | None) -> bool:
+    """Return whether Ctrl-C caused an error.
+
+    PySpark's signal handler calls Java, which fails with a RuntimeError if another call is running.
+    """
     while error is not None:
         if isinstance(error, KeyboardInterrupt) or (isinstance(error, RuntimeError) and "reentrant call" in str(error)):
             return True
@@ -184,7 +196,7 @@ def _is_of_interrupt(error: BaseException | None) -> bool:
 
 
 class _ConsoleHandler(logging.Handler):
-    """A log handler that prints through the console of the progress bars, so that it does not break them."""
+    """A log handler that does not break progress bars: it prints through their console."""
 
     def emit(self, record: logging.LogRecord) -> None:
         line = f"{record.levelname.lower()}: {record.getMessage()}"

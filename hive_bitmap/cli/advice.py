@@ -1,4 +1,4 @@
-"""The command `advise`: indexes that queries would gain from, and indexes that none uses."""
+"""The command `advise`: propose indexes that queries would gain from, and list unused ones."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
 @format_option
 @click.pass_obj
 def advise(endpoint: Endpoint, table: str | None, file: str | None, limit: int, times: int, format_: str) -> None:
-    """Propose a set of indexes for the queries so far, and name indexes that none has used.
+    """Propose a set of indexes for the queries so far, and list unused indexes.
 
-    The queries are those in FILE, or those that this very process has planned. With TABLE, only its queries and indexes
-    count. Each step of the set has what the queries gain more with it, and what it costs. The statements that create
-    the indexes are printed, too, and which indexes are left out, and why. As CSV, only the steps are.
+    The queries are those in FILE, or those that this process has planned. With TABLE, only its queries and indexes
+    count. Each step of the set shows what the queries gain in addition, and what it costs. The statements that create
+    the indexes are printed too, and the indexes that are left out, with the reason. As CSV, only the steps are printed.
 
     \b
     Example:
@@ -53,11 +53,11 @@ def advise(endpoint: Endpoint, table: str | None, file: str | None, limit: int, 
     from hive_bitmap.spark.advising.advise import advise as run
 
     with endpoint.session() as spark:
-        found = run(spark, file=file, table=table, limit=limit, times=times)
+        advice = run(spark, file=file, table=table, limit=limit, times=times)
     if format_ == "json":
-        sys.stdout.write(json.dumps(asdict(found), ensure_ascii=False, indent=2) + "\n")
+        sys.stdout.write(json.dumps(asdict(advice), ensure_ascii=False, indent=2) + "\n")
         return
-    tables = _tables(found)
+    tables = _tables(advice)
     steps, fields_of_steps = tables[0]
     if format_ == "csv":
         print_records("csv", steps, fields_of_steps, "")
@@ -66,13 +66,15 @@ def advise(endpoint: Endpoint, table: str | None, file: str | None, limit: int, 
         sys.stdout.write("\n" if number else "")
         print_records("table", records, fields, "")
         if records is steps:
-            sys.stdout.write("\n" + "".join(f"{one};\n" for step in found.proposals for one in step.statements))
-    for said in (*found.notes, *filter(None, [found.summary])):
-        messages().print(Text(said), soft_wrap=True)
+            sys.stdout.write(
+                "\n" + "".join(f"{statement};\n" for step in advice.proposals for statement in step.statements)
+            )
+    for note in (*advice.notes, *filter(None, [advice.summary])):
+        messages().print(Text(note), soft_wrap=True)
 
 
 def _tables(advice: Advice) -> list[tuple[list[dict[str, Any]], Sequence[Field]]]:
-    """Return the records and fields of three tables: the steps, what is left out, and the unused indexes."""
+    """Return records and fields of three tables: steps, left-out indexes and unused indexes."""
     from hive_bitmap.spark.advising.proposals import named, time_of
 
     steps = (
@@ -94,7 +96,7 @@ def _tables(advice: Advice) -> list[tuple[list[dict[str, Any]], Sequence[Field]]
         Field("built", "last build", time_of),
     )
     return [
-        ([{"step": number, **asdict(one)} for number, one in enumerate(advice.proposals, 1)], steps),
-        ([asdict(one) for one in advice.left_out], left_out),
-        ([asdict(one) for one in advice.unused], unused),
+        ([{"step": number, **asdict(proposal)} for number, proposal in enumerate(advice.proposals, 1)], steps),
+        ([asdict(candidate) for candidate in advice.left_out], left_out),
+        ([asdict(index) for index in advice.unused], unused),
     ]

@@ -1,4 +1,7 @@
-"""The commands `estimate` and `verify`: indexes before they are built, and indexes compared with their table."""
+"""The commands `estimate` and `verify`.
+
+They judge indexes before a build, and compare built ones with their table.
+"""
 
 from __future__ import annotations
 
@@ -75,10 +78,15 @@ def estimate(
 
     options = {"type": type_, "encoding": encoding, "compression": compression}
     with endpoint.session() as spark:
-        found = run(spark, table, columns, type=type_, encoding=encoding, compression=compression, sample=sample)
+        estimates = run(spark, table, columns, type=type_, encoding=encoding, compression=compression, sample=sample)
     records = [
-        {**asdict(one), **options, "columns": list(one.columns), "rows_per_key": round(one.rows_per_key, 1)}
-        for one in found
+        {
+            **asdict(estimate_),
+            **options,
+            "columns": list(estimate_.columns),
+            "rows_per_key": round(estimate_.rows_per_key, 1),
+        }
+        for estimate_ in estimates
     ]
     print_records(format_, records, ESTIMATE_FIELDS, "")
 
@@ -92,7 +100,7 @@ def verify(context: click.Context, table: str, indexes: Sequence[str], format_: 
     """Compare the indexes of TABLE with its rows.
 
     All indexes are verified, or those named. Files that are new or changed since they were indexed are counted, but are
-    no problem: queries read them whole. The exit status is 1 if an index is wrong about a file that it covers.
+    not problems: queries read them whole. The exit status is 1 if an index is wrong about a file that it covers.
 
     \b
     Example:
@@ -102,15 +110,17 @@ def verify(context: click.Context, table: str, indexes: Sequence[str], format_: 
 
     endpoint: Endpoint = context.obj
     with endpoint.session() as spark:
-        found = run(spark, table, indexes)
-    print_records(format_, [_record(one) for one in found], VERIFY_FIELDS, f"table {table} has no index")
-    for one in found:
-        for problem in one.problems:
-            messages().print(Text(f"problem: index {one.definition.name}: {problem}", "red"), soft_wrap=True)
-        if not one.ok:
-            remedy = f"hive-bitmap rebuild {table} {one.definition.name} --full"
+        verifications = run(spark, table, indexes)
+    print_records(
+        format_, [_record(verification) for verification in verifications], VERIFY_FIELDS, f"table {table} has no index"
+    )
+    for verification in verifications:
+        for problem in verification.problems:
+            messages().print(Text(f"problem: index {verification.definition.name}: {problem}", "red"), soft_wrap=True)
+        if not verification.ok:
+            remedy = f"hive-bitmap rebuild {table} {verification.definition.name} --full"
             messages().print(Text(f"repair it with: {remedy}"), soft_wrap=True)
-    if not all(one.ok for one in found):
+    if not all(verification.ok for verification in verifications):
         context.exit(1)
 
 

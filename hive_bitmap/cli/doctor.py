@@ -1,4 +1,4 @@
-"""The command `doctor`: whether all that hive_bitmap needs is there and works, and what to do where it is not."""
+"""The command `doctor`: check that everything hive_bitmap needs works, and say what to fix."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from hive_bitmap.core.explaining.measures import counted
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_FIELDS = (Field("check", "check"), Field("state", "state"), Field("detail", "what there is, or what to do"))
-_OF_SESSION = "not looked at: no session of Spark started"
+_FIELDS = (Field("check", "check"), Field("state", "state"), Field("detail", "what was found, or what to do"))
+_NO_SESSION = "not checked: no Spark session started"
 
 
 @click.command()
@@ -28,16 +28,16 @@ _OF_SESSION = "not looked at: no session of Spark started"
 def doctor(context: click.Context, format_: str) -> None:
     """Check Java, packages, Spark, metastore, executors, stores and the optimizer rule.
 
-    Each line says what was found, or what to do. The exit status is 1 if something is wrong. Nothing is changed: where
-    there is no local warehouse yet, an empty one is tried in a temporary folder.
+    Each line says what was found, or what to do. The exit status is 1 if something is wrong. Nothing is changed:
+    without a local warehouse, an empty one is tried in a temporary folder.
 
     \b
     Example:
       hive-bitmap doctor
     """
     endpoint: Endpoint = context.obj
-    with _without_traces(endpoint) as tried:
-        records = [*_of_this_machine(), *_of_spark(tried)]
+    with _without_traces(endpoint) as tested:
+        records = [*_local_checks(), *_session_checks(tested)]
     print_records(format_, records, _FIELDS, "")
     if any(record["state"] != "ok" for record in records):
         context.exit(1)
@@ -45,7 +45,10 @@ def doctor(context: click.Context, format_: str) -> None:
 
 @contextmanager
 def _without_traces(endpoint: Endpoint) -> Iterator[Endpoint]:
-    """Yield the endpoint, or one with a temporary warehouse in place of one that a session would create."""
+    """Yield an endpoint that creates no warehouse.
+
+    A warehouse that a session would create is replaced by a temporary folder.
+    """
     from hive_bitmap.spark.session import default_warehouse
 
     warehouse = endpoint.warehouse if endpoint.warehouse is not None else default_warehouse()
@@ -53,28 +56,28 @@ def _without_traces(endpoint: Endpoint) -> Iterator[Endpoint]:
         yield endpoint
         return
     with TemporaryDirectory() as folder:
-        Path(folder, ".metastore").mkdir()  # so that nobody is told of a new warehouse
+        Path(folder, ".metastore").mkdir()  # suppresses the message about a new warehouse
         yield replace(endpoint, warehouse=folder)
 
 
-def _of_this_machine() -> Iterator[dict[str, str]]:
+def _local_checks() -> Iterator[dict[str, str]]:
     from hive_bitmap.spark import java, packages
 
-    def found_java() -> str:
+    def java_version() -> str:
         java.require()
         path = java.executable()
         return f"Java {java.version(path)}, {path}"
 
-    def found_packages() -> str:
+    def package_versions() -> str:
         packages.require(packages.PROGRAM)
         return ", ".join(f"{name} {_version(name)}" for name in packages.PROGRAM if name != "pyspark")
 
-    yield checked("java", found_java)
-    yield checked("packages", found_packages)
+    yield checked("java", java_version)
+    yield checked("packages", package_versions)
     yield checked("pyspark", lambda: f"PySpark {_version('pyspark')}")
 
 
-def _of_spark(endpoint: Endpoint) -> Iterator[dict[str, str]]:
+def _session_checks(endpoint: Endpoint) -> Iterator[dict[str, str]]:
     checks: list[tuple[str, Callable[[SparkSession], str]]] = [
         ("metastore", _metastore),
         ("executors", _executors),
@@ -88,17 +91,20 @@ def _of_spark(endpoint: Endpoint) -> Iterator[dict[str, str]]:
                 yield checked(name, lambda check=check: check(spark))  # type: ignore[misc]
     except GeneratorExit:
         raise
-    except Exception as e:  # noqa: BLE001 - whatever is wrong, a line says so
+    except Exception as e:  # noqa: BLE001 - any problem becomes a line of the report
         yield {"check": "spark", "state": "wrong", "detail": one_line(e)}
         for name, _ in checks:
-            yield {"check": name, "state": "unknown", "detail": _OF_SESSION}
+            yield {"check": name, "state": "unknown", "detail": _NO_SESSION}
 
 
 def checked(name: str, check: Callable[[], str]) -> dict[str, str]:
-    """Return the line of a check, which returns what it found, and raises if something is wrong."""
+    """Run a check and return its line of the report.
+
+    The check returns what it found, and raises if something is wrong.
+    """
     try:
         return {"check": name, "state": "ok", "detail": check()}
-    except Exception as e:  # noqa: BLE001 - whatever is wrong, a line says so
+    except Exception as e:  # noqa: BLE001 - any problem becomes a line of the report
         return {"check": name, "state": "wrong", "detail": one_line(e)}
 
 
@@ -127,8 +133,8 @@ def _executors(spark: SparkSession) -> str:
     from hive_bitmap.spark.tasks.distribution import in_tasks, parallelism
 
     cores = parallelism(spark)
-    found: set[Any] = set(in_tasks(spark, list(range(cores)), _python_of_task))
-    return f"{cores} tasks at once; Python {', '.join(sorted(found))} with the packages it needs"
+    versions: set[Any] = set(in_tasks(spark, list(range(cores)), _python_of_task))
+    return f"{cores} concurrent tasks; Python {', '.join(sorted(versions))} with the packages it needs"
 
 
 def _python_of_task(_: int) -> str:
@@ -144,8 +150,8 @@ def _stores(spark: SparkSession) -> str:
 
     session_stores.use(spark)
     folder = catalog.default_folder(spark, metastore.split_name(spark, "t")[1])
-    there = "is reached" if stores.exists(folder) else "is not there yet, and made by the first index"
-    return f"{folder}, where indexes lie by default, {there}"
+    there = "is reachable" if stores.exists(folder) else "does not exist yet; the first index creates it"
+    return f"{folder}, the default folder of indexes, {there}"
 
 
 def _rule(spark: SparkSession) -> str:

@@ -1,4 +1,7 @@
-"""Command line options of several commands: how an index is stored, and for which tables a command is."""
+"""Command line options shared by commands.
+
+They say how an index is stored, and which tables are meant.
+"""
 
 from __future__ import annotations
 
@@ -40,14 +43,14 @@ compression_option = click.option(
 auto_refresh_option = click.option(
     "--auto-refresh/--no-auto-refresh",
     default=None,
-    help="Refresh the index after writes.  [default: as hive.optimize.index.autoupdate says]",
+    help="Refresh the index after writes.  [default: the value of hive.optimize.index.autoupdate]",
 )
 refresh_interval_option = click.option(
     "--refresh-interval",
     default=REFRESH_INTERVAL,
     show_default=True,
     metavar="TIME",
-    help="Least time between two refreshes after writes.",
+    help="Minimum time between two refreshes after writes.",
 )
 
 keep_removed_option = click.option(
@@ -65,17 +68,23 @@ def all_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return all_(database(command))
 
 
-def require_one(table: str | None, all_: bool, database: str | None) -> str | None:
-    """Return the table that is given; None if all tables, or those of a database, are meant. Raise UsageError."""
+def table_argument(table: str | None, all_: bool, database: str | None) -> str | None:
+    """Return the table that is given; None if --all or --database is.
+
+    Raise UsageError unless exactly one of the three is given; --all with --database means the database.
+    """
     if table is not None and (all_ or database is not None):
-        raise click.UsageError("give a table, --database or --all, and not two of them")
+        raise click.UsageError("give only one of TABLE, --database and --all")
     if table is None and not all_ and database is None:
-        raise click.UsageError("Missing argument 'TABLE': or give --all, or --database")
+        raise click.UsageError("Missing argument 'TABLE': give it, --all or --database")
     return table
 
 
 def tables_of(spark: SparkSession, database: str | None, all_: bool) -> list[str]:
-    """Return the names of the tables that have an index: of the database if one is named, else of all."""
+    """Return the names of the tables that have an index.
+
+    They are those of `database`, else those of all databases if `all_` is set.
+    """
     from hive_bitmap.spark.registry.catalog import indexed_tables
 
     return indexed_tables(spark, database, all_databases=all_ and database is None)

@@ -16,7 +16,7 @@ from hive_bitmap.cli.index_options import (
     encoding_option,
     keep_removed_option,
     refresh_interval_option,
-    require_one,
+    table_argument,
     tables_of,
     type_option,
 )
@@ -83,7 +83,7 @@ def create(
 
     single = [name for name in ("name", "index_table", "location") if options[name] is not None]
     if single and len(columns) > 1:
-        raise click.UsageError(f"--{single[0].replace('_', '-')} is for one index, and {len(columns)} are asked for")
+        raise click.UsageError(f"--{single[0].replace('_', '-')} is for one index, but COLUMNS name {len(columns)}")
     with endpoint.session() as spark, build_bar(f"indexing {table}") as progress:
         reports = build(spark, table, columns, type=type_, progress=progress, **options)
     _print_reports(format_, reports, BUILD_FIELDS, "nothing to do: every index exists")
@@ -128,7 +128,7 @@ def rebuild(
       hive-bitmap rebuild flights_by_month carrier --partition month=2
       hive-bitmap rebuild --all --database sales
     """
-    if require_one(table, all_, database) is None:
+    if table_argument(table, all_, database) is None:
         if dry_run or options["partition"]:
             raise click.UsageError("--dry-run and --partition are for one table")
         with endpoint.session() as spark:
@@ -152,7 +152,10 @@ def rebuild(
 
 
 def _rebuild_all(spark: SparkSession, tables: Sequence[str], format_: str, options: Mapping[str, Any]) -> None:
-    """Rebuild the indexes of each table. One that fails does not keep the others from being rebuilt."""
+    """Rebuild the indexes of each table; continue after a table that fails.
+
+    Raise HiveBitmapError at the end if a table failed.
+    """
     from pyspark.errors import PySparkException
 
     from hive_bitmap.spark.building.build import rebuild as run
@@ -170,13 +173,13 @@ def _rebuild_all(spark: SparkSession, tables: Sequence[str], format_: str, optio
         raise HiveBitmapError(f"the indexes of {failed} of {len(tables)} tables could not be rebuilt")
 
 
-def _print_reports(format_: str, reports: Sequence[BuildReport], fields: Sequence[Field], if_none: str) -> None:
-    print_records(format_, [report_record(report) for report in reports], fields, if_none)
+def _print_reports(format_: str, reports: Sequence[BuildReport], fields: Sequence[Field], empty_message: str) -> None:
+    print_records(format_, [report_record(report) for report in reports], fields, empty_message)
     changed = max((report.changed for report in reports), default=0)
     if changed:
         messages().print(
-            f"{changed:,} files were added, changed or deleted during the build; until the next rebuild, queries read "
-            "whole what the build did not see"
+            f"{changed:,} files were added, changed or deleted during the build; queries read files that the build did "
+            "not see whole, until the next rebuild"
         )
 
 
@@ -184,7 +187,12 @@ def _print_previews(format_: str, table: str, previews: Sequence[Preview], parti
     nothing = f"nothing to do: the indexes of {table} are up to date"
     if partitions:
         print_records(
-            format_, [record for one in previews for record in preview_records(one)], PARTITION_PREVIEW_FIELDS, nothing
+            format_,
+            [record for report in previews for record in preview_records(report)],
+            PARTITION_PREVIEW_FIELDS,
+            nothing,
         )
         return
-    print_records(format_, [preview_record(one) for one in previews if one.partitions], PREVIEW_FIELDS, nothing)
+    print_records(
+        format_, [preview_record(report) for report in previews if report.partitions], PREVIEW_FIELDS, nothing
+    )

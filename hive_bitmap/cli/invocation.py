@@ -1,4 +1,4 @@
-"""The session or server that a command uses, and errors as one line."""
+"""The session or server that a command uses, and one-line error messages."""
 
 from __future__ import annotations
 
@@ -28,12 +28,15 @@ if TYPE_CHECKING:
 OUR_ERRORS = "hive_bitmap.errors."
 EXCEPTION_LINE = re.compile(r"[A-Za-z_][\w.]*: ")  # the exception in the traceback of a task
 WITHOUT_SPARK = "show, query --count, offsets, sql -e or -f, register, export-hive"
-QUERY_PLAN = re.compile(r";\n[^\n]*\n\+- ")  # where the plan begins that Spark appends to some of its messages
+QUERY_PLAN = re.compile(r";\n[^\n]*\n\+- ")  # where the plan begins that Spark appends to some messages
 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """The values of the global options, None for one that is not given; `conf` has Spark's settings by name."""
+    """The values of the global options; None for an option that is not given.
+
+    `conf` maps the names of Spark settings to their values.
+    """
 
     warehouse: str | None
     address: Address | None = None
@@ -41,7 +44,10 @@ class Endpoint:
     conf: Mapping[str, str] = field(default_factory=dict)
 
     def server(self) -> AbstractContextManager[Server]:
-        """Connect to HiveServer2 for the length of a block. Raises ServerError, and UsageError without an address."""
+        """Connect to HiveServer2 for the length of a block.
+
+        Raises ServerError, and UsageError without an address.
+        """
         from hive_bitmap.hive.hiveserver.connection import connected
 
         if self.address is None:
@@ -52,13 +58,13 @@ class Endpoint:
     def session(self, *, jobs: bool = True) -> Iterator[SparkSession]:
         """Yield the active session, or start one that ends with the block.
 
-        If the block runs no job to speak of (`jobs` is False), the JVM takes its quick compiler alone: the code of a
-        short life is run too seldom for the better one to pay.
+        With `jobs` False, for a block that runs hardly any job, the JVM uses only its quick compiler: in a short life,
+        code runs too seldom for the optimizing compiler to pay.
 
         Errors of Spark within the block become HiveBitmapError. Raises UsageError if --hiveserver2 was given.
         """
         if self.address is not None:
-            raise click.UsageError("this needs Spark; with --hiveserver2 go: " + WITHOUT_SPARK)
+            raise click.UsageError("this command needs Spark; with --hiveserver2 use: " + WITHOUT_SPARK)
         from py4j.protocol import Py4JError  # type: ignore[import-untyped]
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
@@ -72,9 +78,10 @@ class Endpoint:
 
     @contextmanager
     def _started(self, jobs: bool) -> Iterator[SparkSession]:
-        """Start a session and stop it at the end of the block, when the indexes have followed what it wrote.
+        """Start a session, and stop it at the end of the block.
 
-        What Java prints while it stops is discarded. Later commands start sooner (`archive_making`).
+        Before it stops, the indexes follow what it wrote. What Java prints while it stops is discarded. Later commands
+        start sooner, from a class archive (`archive_making`).
         """
         from hive_bitmap.spark import archive_making, java
         from hive_bitmap.spark.catalyst.enabling import wait_at_end
@@ -98,7 +105,7 @@ class Endpoint:
 
 
 def spark_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options `--master` and `--conf`, which work as those of spark-submit."""
+    """Add the options `--master` and `--conf`, which work like those of spark-submit."""
     conf = click.option(
         "--conf", multiple=True, metavar="NAME=VALUE", help="Configuration property of Spark; may be repeated."
     )
@@ -112,15 +119,17 @@ def spark_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def settings_of(conf: Sequence[str]) -> dict[str, str]:
-    """Return the values of `--conf` by name; raises UsageError for one that is not `spark.name=value`.
+    """Return the values of `--conf` by name.
+
+    Raises UsageError for one that does not have the form `spark.name=value`.
 
     >>> settings_of(["spark.executor.memory=2g", "spark.a=b=c"])
     {'spark.executor.memory': '2g', 'spark.a': 'b=c'}
     """
-    pairs = [one.partition("=") for one in conf]
+    pairs = [setting.partition("=") for setting in conf]
     for name, equals, value in pairs:
         if not name.startswith("spark.") or not equals:
-            raise click.UsageError(f"--conf {name}{equals}{value}: give a setting of Spark as spark.name=value")
+            raise click.UsageError(f"--conf {name}{equals}{value}: give a Spark setting as spark.name=value")
     return {name: value for name, _, value in pairs}
 
 
@@ -135,13 +144,13 @@ def _console(stream: TextIO) -> Console:
 
 
 def one_line(error: BaseException) -> str:
-    """Return the message of an error in one line.
+    r"""Return the message of an error in one line.
 
-    If a task failed, this is the message of its exception; of a long message of Spark's it is the first paragraph.
+    If a task failed, this is the message of its exception. Of a long message of Spark, it is the first paragraph.
 
-    >>> one_line(ValueError("Job aborted\\n  Traceback ..\\nhive_bitmap.errors.FileChanged: a is gone\\n\\n at x"))
+    >>> one_line(ValueError("Job aborted\n  Traceback ..\nhive_bitmap.errors.FileChanged: a is gone\n\n at x"))
     'a is gone'
-    >>> one_line(ValueError("[A] no column.\\nGive one; line 1 pos 0;\\n'Filter ('x = 1)\\n+- Relation t"))
+    >>> one_line(ValueError("[A] no column.\nGive one; line 1 pos 0;\n'Filter ('x = 1)\n+- Relation t"))
     '[A] no column. Give one; line 1 pos 0'
     """
     text = str(error).strip()

@@ -1,4 +1,7 @@
-"""Commands that make indexes known to others: `jar` for Spark servers and applications, `export-hive` for Hive 2."""
+"""Commands that make indexes available to other programs.
+
+`jar` serves Spark servers and applications, `export-hive` Hive 2.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,7 @@ def export_hive(endpoint: Endpoint, table: str, index: str, folder: str, name: s
 
     The files are written to FOLDER, which Hive must be able to read, and Hive's optimizer then uses them. The
     statements that register it in Hive are printed, or, with --hiveserver2, run by that server. INDEX must have the
-    type COMPACT or the encoding ewah, and cover all files of TABLE as they are now. DROP INDEX in Hive removes the
+    type COMPACT or the encoding ewah, and cover all current files of TABLE. DROP INDEX in Hive removes the
     exported files.
 
     \b

@@ -1,7 +1,8 @@
-"""Printing of records to stdout: as a table for people, as JSON or CSV for programs.
+"""Print records to stdout.
 
-JSON is an array with one record a line. CSV follows RFC 4180 and has a header line; NULL is an empty field, an empty
-string is `""`, and a value that is not a string, number or boolean is written as JSON.
+They are a table for people, JSON or CSV for programs. JSON is an array with one record a line. CSV follows RFC 4180 and
+has a header line; NULL is an empty field, an empty string is `""`, and a value that is not a string, number or boolean
+is written as JSON.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from hive_bitmap.cli.invocation import messages
 FORMATS = ("table", "json", "csv")
 TABLE_ROWS = 100  # rows of query results that a table shows without --limit
 LIMIT_HELP = f"Maximum number of rows.  [default: {TABLE_ROWS} in a table, else all]"
-UNLIMITED = 100_000  # width of lines that are not for a terminal, in characters
+UNLIMITED = 100_000  # line width in characters if stdout is not a terminal
 
 format_option = click.option(
     "--format", "format_", type=click.Choice(FORMATS), default="table", show_default=True, help="Output format."
@@ -32,7 +33,10 @@ format_option = click.option(
 
 @dataclass(frozen=True)
 class Field:
-    """A column of a table for people: the value under `name` in a record, formatted by `show`."""
+    """A column of a table for people.
+
+    `show` formats a value of a record. The value is the one under `name` in the record.
+    """
 
     name: str
     heading: str
@@ -40,8 +44,13 @@ class Field:
     right: bool = False
 
 
-def print_records(format_: str, records: Sequence[Mapping[str, Any]], fields: Sequence[Field], if_none: str) -> None:
-    """Print records of one kind. A table has only `fields`; without records, the message `if_none` takes its place."""
+def print_records(
+    format_: str, records: Sequence[Mapping[str, Any]], fields: Sequence[Field], empty_message: str
+) -> None:
+    """Print records of one kind.
+
+    A table has only `fields`; without records, the message `empty_message` takes its place.
+    """
     match format_:
         case "json":
             write_json(json.dumps(record, ensure_ascii=False) for record in records)
@@ -51,11 +60,11 @@ def print_records(format_: str, records: Sequence[Mapping[str, Any]], fields: Se
             rows = ([field.show(record[field.name]) for field in fields] for record in records)
             print_table([field.heading for field in fields], rows, [field.right for field in fields])
         case _:
-            messages().print(Text(if_none))
+            messages().print(Text(empty_message))
 
 
 def print_count(format_: str, count: int) -> None:
-    """Print a number of rows: as a bare number for people, as one record for programs."""
+    """Print a number of rows: bare for people, as one record for programs."""
     match format_:
         case "json":
             write_json([json.dumps({"count": count})])
@@ -66,7 +75,10 @@ def print_count(format_: str, count: int) -> None:
 
 
 def write_json(records: Iterable[str]) -> None:
-    """Write records, each already in JSON, as an array; nothing is written before the first record is there."""
+    """Write records, each already in JSON, as an array.
+
+    Nothing is written before the first record arrives.
+    """
     lines = iter(records)
     first = next(lines, None)
     if first is None:
@@ -79,7 +91,10 @@ def write_json(records: Iterable[str]) -> None:
 
 
 def write_csv(names: Sequence[str], records: Iterable[Iterable[Any]]) -> None:
-    """Write records below a header, without a header if there are no names; waits for the first record before both."""
+    """Write records as CSV, below a header if there are names.
+
+    Nothing is written before the first record arrives, or the records end.
+    """
     lines = map(csv_line, records)
     first = next(lines, None)
     if names:
@@ -99,7 +114,10 @@ def csv_line(values: Iterable[Any]) -> str:
 
 
 def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[bool]) -> None:
-    """Print a table for people; on a terminal long cells are wrapped, in a file or pipe each row is one line."""
+    """Print a table for people.
+
+    On a terminal, long cells are wrapped; in a file or pipe, each row is one line.
+    """
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for heading, numeric in zip(headings, right, strict=True):
         table.add_column(Text(printable(heading)), justify="right" if numeric else "left", overflow="fold")
@@ -124,7 +142,9 @@ def stdout() -> Console:
 
 
 def printable(text: str) -> str:
-    r"""Return text with control characters escaped, which could move a terminal's cursor or change its colours.
+    r"""Return text with control characters escaped.
+
+    They could move a terminal's cursor or change its colours.
 
     >>> printable("naïve\n\x1b[31m")
     'naïve\\n\\x1b[31m'

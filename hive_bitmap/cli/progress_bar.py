@@ -1,4 +1,7 @@
-"""The progress of a build: files, rows, bytes a second; as a bar where stderr is a terminal, else in the log."""
+"""Show the progress of a build: files, rows, bytes a second.
+
+It is a bar if stderr is a terminal, else lines in the log.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,10 @@ SECONDS_BETWEEN_LINES = 5.0  # in the log
 
 @contextmanager
 def build_bar(what: str) -> Iterator[Callable[[BuildProgress], None] | None]:
-    """Yield a function for a build to report its progress to; None if nobody would see it."""
+    """Yield a function for a build to report its progress to.
+
+    Yield None if nobody would see it.
+    """
     console = messages()
     if not console.is_terminal:
         yield _logged(what) if log.isEnabledFor(logging.INFO) else None
@@ -42,7 +48,10 @@ def build_bar(what: str) -> Iterator[Callable[[BuildProgress], None] | None]:
 
 
 def _logged(what: str) -> Callable[[BuildProgress], None]:
-    """Return a function that logs the progress of a build now and then, and its end."""
+    """Return a function that logs the progress of a build.
+
+    It logs at most every SECONDS_BETWEEN_LINES, and the end of the build.
+    """
     speed, before = _speed(), time.monotonic()
 
     def update(done: BuildProgress) -> None:
@@ -56,6 +65,6 @@ def _logged(what: str) -> Callable[[BuildProgress], None]:
 
 
 def _speed() -> Callable[[BuildProgress], str]:
-    """Return a function that tells how many bytes a second a build that begins now has read."""
+    """Return a function that formats the bytes a second read since now."""
     started = time.monotonic()
     return lambda done: f"{size(int(done.bytes / max(time.monotonic() - started, 1e-3)))}/s"

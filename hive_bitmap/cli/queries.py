@@ -70,7 +70,7 @@ def query(
     from hive_bitmap.spark.querying.scanning import plan, scan
 
     if count and (columns is not None or limit is not None):
-        raise click.UsageError("--count goes with neither --columns nor --limit")
+        raise click.UsageError("--count cannot be combined with --columns or --limit")
     if strategy == Strategy.INDEX_ONLY and not count:
         raise click.UsageError(f"--strategy {Strategy.INDEX_ONLY.value!r} answers --count only")
     if endpoint.address is not None and count and strategy is None and not explained:
@@ -135,11 +135,13 @@ def explain(
 
     is_query = bool({"SELECT", "WITH"} & set(first_words(table, 1)))
     if is_query and (where is not None or columns is not None or count or strategy is not None):
-        raise click.UsageError("a query goes with neither WHERE, --columns, --count nor --strategy")
+        raise click.UsageError("a query cannot be combined with WHERE, --columns, --count or --strategy")
     if analyze and not is_query:
-        raise click.UsageError("--analyze goes with a query")
-    patient = replace(endpoint, conf={PLANNING_SECONDS: "60", **endpoint.conf})  # a command plans once
-    with patient.session(jobs=analyze) as spark:
+        raise click.UsageError("--analyze needs a query instead of TABLE and WHERE")
+    unhurried = replace(
+        endpoint, conf={PLANNING_SECONDS: "60", **endpoint.conf}
+    )  # a command plans once, so it may take longer
+    with unhurried.session(jobs=analyze) as spark:
         if is_query:
             _show(querying, querying.explain(table, spark, analyze=analyze), html, width, format_)
         else:
@@ -179,7 +181,9 @@ def offsets(
     from hive_bitmap.spark.querying.scanning import plan as make_plan
 
     if min_split is not None and (endpoint.address is None or out is None):
-        raise click.UsageError("--min-split goes with --hiveserver2 and OUT: elsewhere the files tell all")
+        raise click.UsageError(
+            "--min-split needs --hiveserver2 and OUT; in other cases the splits are known from the files"
+        )
     if endpoint.address is not None and out is not None:
         plan = server.offsets(endpoint, table, where, out, utf8, min_split)
     elif endpoint.address is not None:
@@ -196,7 +200,10 @@ def offsets(
 
 
 def _show(renderer: ModuleType, plan: object, html: Path | None, width: int | None, format_: str) -> None:
-    """Print a plan, and write it as HTML if a file is given; `renderer` has to_text, to_json and to_html for it."""
+    """Print a plan, and write it as HTML if a file is given.
+
+    `renderer` has the functions to_text, to_json and to_html for it.
+    """
     if html is not None:
         html.write_text(renderer.to_html(plan), encoding="utf-8")
         messages().print(f"wrote {html}", soft_wrap=True, markup=False)
@@ -207,7 +214,7 @@ def _show(renderer: ModuleType, plan: object, html: Path | None, width: int | No
 
 
 def _selected(plan: Plan) -> str:
-    """Return how many files and blocks of all a plan selects, as text."""
+    """Describe how many of all files and blocks a plan selects."""
     if not len(plan.files):
         return f"every block ({plan.reason})"
-    return ", ".join(f"{kept} of {total} {word}" for word, kept, total, _ in measures(plan)[:2])
+    return ", ".join(f"{selected} of {total} {word}" for word, selected, total, _ in measures(plan)[:2])

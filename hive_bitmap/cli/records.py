@@ -1,6 +1,7 @@
-"""The records that the commands print, one for an index, a build or a state, and the columns of their tables.
+"""Make the records that the commands print, and define their tables.
 
-JSON and CSV have all fields of a record.
+A record is for an index, a build, a state, a preview or a leftover folder. Tables show some of its fields; JSON and CSV
+have all of them.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def thousands(value: int | None) -> str:
-    """Return a number with commas between thousands; one that is not told is a dash.
+    """Return a number with commas between thousands; None is a dash.
 
     >>> thousands(336776), thousands(None)
     ('336,776', '-')
@@ -75,7 +76,7 @@ LEFTOVER_FIELDS = (
 
 
 def report_record(report: BuildReport) -> dict[str, Any]:
-    """Return the record of one index in a build; sizes are in bytes."""
+    """Return the record of an index in a build; sizes are in bytes."""
     return {
         **definition_record(report.definition),
         "base_files": report.base_files,
@@ -95,7 +96,10 @@ def report_record(report: BuildReport) -> dict[str, Any]:
 
 
 def preview_record(preview: Preview) -> dict[str, Any]:
-    """Return the record of what a rebuild would do for an index; sizes are in bytes, `why` counts files by reason."""
+    """Return the record of what a rebuild would do for an index.
+
+    Sizes are in bytes; `why` counts files by reason.
+    """
     return {
         "index": preview.definition.name,
         "table": preview.definition.full_table,
@@ -109,22 +113,28 @@ def preview_record(preview: Preview) -> dict[str, Any]:
 
 
 def preview_records(preview: Preview) -> list[dict[str, Any]]:
-    """Return a record for each partition that a rebuild would change; sizes are in bytes."""
+    """Return a record for each partition that a rebuild would change.
+
+    Sizes are in bytes.
+    """
     return [
         {
             "index": preview.definition.name,
             "table": preview.definition.full_table,
-            "partition": one.name,
-            "what": one.what,
-            "files_read": one.files,
-            "bytes_read": one.bytes,
+            "partition": partition.name,
+            "what": partition.what,
+            "files_read": partition.files,
+            "bytes_read": partition.bytes,
         }
-        for one in preview.partitions
+        for partition in preview.partitions
     ]
 
 
 def status_record(status: IndexStatus) -> dict[str, Any]:
-    """Return the state of an index; `fresh`, `stale`, `unindexed` and `gone` count base files, `keys` distinct keys."""
+    """Return the record of the state of an index.
+
+    `fresh`, `stale`, `unindexed` and `gone` count base files, `keys` distinct keys.
+    """
     return {
         **definition_record(status.definition),
         **_state(status),
@@ -143,18 +153,21 @@ def status_record(status: IndexStatus) -> dict[str, Any]:
         "problem": status.problem,
         "segments": status.segments,
         "dead_rows": status.dead_rows,
-        "partitions": [{"partition": one.name, **_state(one)} for one in status.partitions],
+        "partitions": [{"partition": partition.name, **_state(partition)} for partition in status.partitions],
     }
 
 
 def behind_its_table(record: dict[str, Any]) -> str:
-    """Return in a sentence that an index that follows its table is behind it, or could not be refreshed; "" if not."""
+    """Return a sentence on an index that is behind its table.
+
+    It is for an index that follows its table and is behind, or that could not be refreshed. Return "" otherwise.
+    """
     last = record["last_refresh"] or {"error": ""}
-    failed = f"; its last refresh, at {last['at']}, failed: {last['error']}" if last["error"] else ""
-    if not record["lag_seconds"] and not failed:
+    failure = f"; its last refresh, at {last['at']}, failed: {last['error']}" if last["error"] else ""
+    if not record["lag_seconds"] and not failure:
         return ""
     size_of_new = size(record["unindexed_bytes"] + record["stale_bytes"])
-    return f"{record['index']} is {seconds(record['lag_seconds'])} behind its table, by {size_of_new}{failed}"
+    return f"{record['index']} is {seconds(record['lag_seconds'])} behind its table, by {size_of_new}{failure}"
 
 
 def refresh_record(last: RefreshRecord) -> dict[str, Any]:
@@ -170,9 +183,12 @@ def refresh_record(last: RefreshRecord) -> dict[str, Any]:
 
 
 def leftover_record(leftover: Leftover, dry_run: bool) -> dict[str, Any]:
-    """Return the record of a folder that nothing references; `seconds` is how much longer it is kept."""
+    """Return the record of a folder that nothing references.
+
+    `seconds` is how much longer it is kept.
+    """
     deleted = "would be deleted" if dry_run else "deleted"
-    waits = f"kept for {leftover.seconds / 3600:.1f} hours yet"
+    waits = f"kept for {leftover.seconds / 3600:.1f} hours more"
     return {
         "path": leftover.path,
         "bytes": leftover.bytes,
@@ -236,6 +252,6 @@ def _detail(value: Any) -> str:
         case list():
             return ", ".join(value)
         case dict():
-            return ", ".join(f"{name.replace('_', ' ')} {_detail(one)}" for name, one in value.items() if one != "")
+            return ", ".join(f"{name.replace('_', ' ')} {_detail(item)}" for name, item in value.items() if item != "")
         case _:
             return str(value)

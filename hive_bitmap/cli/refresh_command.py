@@ -1,4 +1,4 @@
-"""The command `refresh`: bring the indexes of many tables up to date, once or again and again."""
+"""The command `refresh`: update the indexes of many tables, once or periodically."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ def refresh(
 ) -> None:
     """Bring indexes up to date: those of TABLEs, or of all tables in the current database.
 
-    For tables that others write, from cron or another scheduler: indexes with auto_refresh follow what Spark writes by
-    themselves. Only partitions whose files have changed are looked at; `rebuild` looks at all, and repairs damage. A
-    table that fails does not keep the others from being refreshed; the exit status is 1 then.
+    For tables that other programs write, from cron or another scheduler: indexes with auto_refresh follow what Spark
+    writes by themselves. Only partitions whose files have changed are looked at; `rebuild` looks at all, and repairs
+    damage. After a table that fails, the others are still refreshed; the exit status is then 1.
 
     \b
     Example:
@@ -66,7 +66,7 @@ def refresh(
       hive-bitmap refresh flights --every 5m
     """
     if bool(tables) + (database is not None) + all_ > 1:
-        raise click.UsageError("give tables, --database or --all, and not two of them")
+        raise click.UsageError("give only one of TABLEs, --database and --all")
     with endpoint.session() as spark:
         failed = _round(spark, tables, database, all_, format_)
         while every is not None:
@@ -77,7 +77,10 @@ def refresh(
 
 
 def _round(spark: SparkSession, tables: Sequence[str], database: str | None, all_: bool, format_: str) -> int:
-    """Refresh all tables once and print a record for each; return how many failed."""
+    """Refresh all tables once and print a record for each.
+
+    Return how many failed.
+    """
     from hive_bitmap.spark.following.refresh_all import refresh_table
     from hive_bitmap.spark.registry.catalog import indexed_tables
 
@@ -90,7 +93,10 @@ def _round(spark: SparkSession, tables: Sequence[str], database: str | None, all
 
 
 def _next_round(spark: SparkSession, tables: Sequence[str], database: str | None, all_: bool, format_: str) -> int:
-    """The same once more; what fails, such as the metastore, is told, and tried again the next time."""
+    """Refresh all tables again; print errors instead of raising them.
+
+    A failure, for example of the metastore, counts as one failed table, and the next round tries again.
+    """
     from pyspark.errors import PySparkException
 
     try:
@@ -113,10 +119,10 @@ def _record(done: TableRefresh) -> dict[str, Any]:
 
 
 def _done(done: TableRefresh) -> str:
-    """Say what a refresh has done, also where nothing was due."""
+    """Describe what a refresh did; also when nothing was due."""
     if done.error:
         return "failed"
     dropped = max((report.partitions_dropped for report in done.reports), default=0)
-    told = [f"read {counted(done.files, 'file')} of {size(done.bytes)}"] if done.files else []
-    told += [f"dropped {counted(dropped, 'partition')}"] if dropped else []
-    return ", ".join(told) or "nothing to read, up to date"
+    actions = [f"read {counted(done.files, 'file')} of {size(done.bytes)}"] if done.files else []
+    actions += [f"dropped {counted(dropped, 'partition')}"] if dropped else []
+    return ", ".join(actions) or "nothing to read, up to date"

@@ -1,7 +1,8 @@
-"""Printing of the rows of a DataFrame, a partition at a time, with the values exactly as Spark has them.
+"""Print the rows of a DataFrame, a partition at a time.
 
-Spark's `to_json` converts each row: numbers with all digits, dates and timestamps in ISO 8601 with microseconds (in the
-session's time zone, with its offset), binary as Base64, NaN and infinities as strings.
+The values are exactly Spark's. Spark's `to_json` converts each row: numbers with all digits, dates and timestamps in
+ISO 8601 with microseconds (in the session's time zone, with its offset), binary as Base64, NaN and infinities as
+strings.
 """
 
 from __future__ import annotations
@@ -25,11 +26,14 @@ JSON_OPTIONS = {
 
 
 class _Number(str):
-    """A number in JSON, kept as text so that it is written again with the same digits."""
+    """A number in JSON, stored as text to be written with the same digits."""
 
 
 def print_rows(format_: str, frame: DataFrame, limit: int | None) -> None:
-    """Print at most `limit` rows; without a limit, all rows, but in a table only TABLE_ROWS."""
+    """Print at most `limit` rows.
+
+    Without a limit, all rows are printed, but in a table only TABLE_ROWS.
+    """
     match format_:
         case "json":
             write_json(_json(frame if limit is None else frame.limit(limit)))
@@ -60,12 +64,12 @@ def _json(frame: DataFrame) -> Iterator[str]:
 
 
 def values_of(row: str) -> list[Any]:
-    """Return the values of a row that is in JSON; numbers keep their digits."""
+    """Return the values of a row in JSON; numbers keep their digits."""
     return list(json.loads(row, parse_float=_Number, parse_int=_Number).values())
 
 
 def csv_value(value: Any) -> Any:
-    """Return a value for CSV, in which a nested one is a text."""
+    """Return a value for CSV; nested values become text."""
     return _nested(value) if isinstance(value, (dict, list)) else value
 
 
@@ -83,7 +87,7 @@ def text_of(value: Any) -> str:
 
 
 def _nested(value: Any) -> str:
-    """Return a nested value as JSON, its numbers as they were."""
+    """Return a nested value as JSON, with the digits of its numbers unchanged."""
     match value:
         case dict():
             return "{" + ", ".join(f"{json.dumps(k, ensure_ascii=False)}: {_nested(v)}" for k, v in value.items()) + "}"

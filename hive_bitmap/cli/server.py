@@ -1,4 +1,4 @@
-"""The commands with `--hiveserver2`: they query a HiveServer2, and start no Spark."""
+"""The commands with `--hiveserver2`, which query a HiveServer2 without starting Spark."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ _OPTIONS = (
 
 
 def server_options(function: _Function) -> _Function:
-    """Add the options for the connection to a HiveServer2 to a command."""
+    """Add the options for a connection to HiveServer2 to a command."""
     for option in reversed(_OPTIONS):
         function = option(function)
     return function
@@ -108,11 +108,14 @@ def address_of(
     ssl: bool = False,
     ca_file: str | None = None,
 ) -> Address | None:
-    """Return the address that the options give, None if they give none; prompts for a password that is missing."""
+    """Return the address that the options give; None if they give none.
+
+    Prompts for a password that is needed and not in the environment. Raises UsageError and BadParameter.
+    """
     if hiveserver2 is None:
         return None
-    found = _ADDRESS.fullmatch(hiveserver2)
-    if found is None or int(found["port"] or PORT) > 65535:
+    match = _ADDRESS.fullmatch(hiveserver2)
+    if match is None or int(match["port"] or PORT) > 65535:
         raise click.BadParameter(f"{hiveserver2!r} is not HOST:PORT", param_hint="--hiveserver2")
     if ca_file is not None and not ssl:
         raise click.UsageError("--ca-file goes with --ssl")
@@ -120,8 +123,8 @@ def address_of(
     if auth in WITH_PASSWORD:
         password = os.environ.get(PASSWORD) or click.prompt("Password", hide_input=True, err=True)
     return Address(
-        host=found["host"].strip("[]"),
-        port=int(found["port"] or PORT),
+        host=match["host"].strip("[]"),
+        port=int(match["port"] or PORT),
         auth=auth,
         username=username,
         password=password,
@@ -139,23 +142,23 @@ def show(endpoint: Endpoint, table: str, index: str | None, format_: str) -> Non
     from hive_bitmap.hive.hiveserver.index_coverage import show as run
 
     with endpoint.server() as server:
-        found = run(server, table)
+        reports = run(server, table)
     if index is not None:
-        known = [one.definition.name for one in found]
-        found = [one for one in found if one.definition.name == index.lower()]
-        if not found:
-            raise NotFound.of("index", index, known, f"table {table}")
+        names_of_indexes = [report.definition.name for report in reports]
+        reports = [report for report in reports if report.definition.name == index.lower()]
+        if not reports:
+            raise NotFound.of("index", index, names_of_indexes, f"table {table}")
     names = ("fresh", "stale", "unindexed", "gone", "problem")
     records = [
         {
-            **definition_record(one.definition),
-            **{name: getattr(one, name) for name in names},
-            "base_rows": one.rows,
-            "location": one.definition.root,
+            **definition_record(report.definition),
+            **{name: getattr(report, name) for name in names},
+            "base_rows": report.rows,
+            "location": report.definition.root,
         }
-        for one in found
+        for report in reports
     ]
-    print_records(format_, records, COVERAGE_FIELDS, f"table {table} has no index that {server.name} knows")
+    print_records(format_, records, COVERAGE_FIELDS, f"table {table} has no index registered with {server.name}")
     for record in records:
         if record["problem"]:
             messages().print(f"[yellow]{record['index']}: {escape(record['problem'])}", soft_wrap=True)
@@ -178,7 +181,10 @@ def offsets(endpoint: Endpoint, table: str, where: str, out: str, utf8: bool, mi
 
 
 def ask(endpoint: Endpoint, table: str, where: str) -> Plan:
-    """Run `offsets` without an output file; the caller prints the blocks of the plan."""
+    """Run `offsets` without an output file.
+
+    The caller prints the blocks of the plan.
+    """
     from hive_bitmap.hive.hiveserver.server_queries import ask as run
 
     with endpoint.server() as server:
@@ -186,7 +192,10 @@ def ask(endpoint: Endpoint, table: str, where: str) -> Plan:
 
 
 def print_blocks(format_: str, plan: Plan) -> None:
-    """Print the selected blocks of a plan by file and offset; a file that is read whole has neither offset nor rows."""
+    """Print the selected blocks of a plan by file and offset.
+
+    A file that is read whole has neither offset nor rows.
+    """
     paths = plan.files["path"].to_pylist()
     chosen = plan.blocks.filter(plan.blocks["selected"].to_numpy() > 0).select(["file", "offset", "selected"])
     rows = zip(*(column.to_pylist() for column in chosen.columns), strict=True)
@@ -198,7 +207,10 @@ def print_blocks(format_: str, plan: Plan) -> None:
 
 
 def run_script(endpoint: Endpoint, parts: list[Part], keep_going: bool, limit: int | None, format_: str) -> None:
-    """Run `sql`: the statements are those of the server, and run one after the other in one session."""
+    """Run `sql`: statements in the server's dialect, one after the other in one session.
+
+    The exit status is 1 if one fails; unless `keep_going` is set, the first failure raises HiveBitmapError.
+    """
     failed = False
     with endpoint.server() as server:
         for number, part in enumerate(parts, 1):
@@ -215,7 +227,10 @@ def run_script(endpoint: Endpoint, parts: list[Part], keep_going: bool, limit: i
 
 
 def _print_rows(server: Server, statement: str, limit: int | None, format_: str) -> None:
-    """Run a statement and print its rows, binary as Base64; a table has TABLE_ROWS at most if there is no limit."""
+    """Run a statement and print its rows, binary as Base64.
+
+    A table has at most `limit` rows, or TABLE_ROWS if there is no limit.
+    """
     with server.result(statement) as (names, batches):
         if not names or (names == ["Result"] and server.is_spark):  # Spark's commands have an empty column `Result`
             return

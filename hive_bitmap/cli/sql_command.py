@@ -51,7 +51,7 @@ def sql(
       hive-bitmap sql -f indexes.sql --keep-going
     """
     if text is not None and file is not None:
-        raise click.UsageError("-e goes with no -f")
+        raise click.UsageError("give -e or -f, not both")
     if text is None and file is None and sys.stdin.isatty() and endpoint.address is None:
         with endpoint.session() as spark:
             _run_interactively(spark, format_, limit)
@@ -79,7 +79,10 @@ def _read(file: Path | None) -> str:
 
 
 def _run_script(spark: SparkSession, parts: list[Part], keep_going: bool, format_: str, limit: int | None) -> bool:
-    """Run statements one after the other; return whether one failed, which raises unless `keep_going` is set."""
+    """Run statements one after the other; return whether one failed.
+
+    Unless `keep_going` is set, the first failure raises HiveBitmapError.
+    """
     failed = False
     for number, part in enumerate(parts, 1):
         reason = _run(spark, part, format_, limit)
@@ -94,7 +97,10 @@ def _run_script(spark: SparkSession, parts: list[Part], keep_going: bool, format
 
 
 def _run_interactively(spark: SparkSession, format_: str, limit: int | None) -> None:
-    """Run statements as they are typed, until the input ends; an error or Ctrl-C ends only the current input."""
+    """Run statements as they are typed, until the input ends.
+
+    An error or Ctrl-C ends only the current input.
+    """
     from hive_bitmap.cli.terminal import inputs
 
     for parts in inputs(lambda: [table.name for table in spark.catalog.listTables()]):
@@ -111,7 +117,10 @@ def _run_interactively(spark: SparkSession, format_: str, limit: int | None) -> 
 
 
 def _run(spark: SparkSession, part: Part, format_: str, limit: int | None) -> str | None:
-    """Run a statement and print its rows; return None, or in one line why it failed."""
+    """Run a statement and print its rows.
+
+    Return None, or the reason of a failure in one line.
+    """
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
@@ -130,17 +139,17 @@ def _run(spark: SparkSession, part: Part, format_: str, limit: int | None) -> st
 
 
 def unique_names(names: Sequence[str]) -> list[str]:
-    """Return the names; one that an earlier one has, which Spark compares without case, gets a number.
+    """Number duplicate names, which Spark compares without case.
 
     >>> unique_names(["a", "b", "A", "a"])
     ['a', 'b', 'A (2)', 'a (3)']
     """
-    found: list[str] = []
+    unique_so_far: list[str] = []
     taken: set[str] = set()
     for name in names:
         number = 1
         while (unique := name if number == 1 else f"{name} ({number})").lower() in taken:
             number += 1
-        found.append(unique)
+        unique_so_far.append(unique)
         taken.add(unique.lower())
-    return found
+    return unique_so_far

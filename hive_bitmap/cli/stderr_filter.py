@@ -1,6 +1,7 @@
-"""Filtering of stderr: lines that Java and PySpark print at every start, or for errors that are raised anyway.
+"""Filter stderr.
 
-With `--quiet`, Spark's warnings are dropped as well, in the format of its default log.
+It drops lines that Java and PySpark print at every start, or for errors that are raised anyway. With `--quiet`, Spark's
+warnings are dropped as well, in the format of its default log.
 
 The JVM writes its lines to the stderr that it inherits, and not through log4j. So a pipe takes the place of stderr, and
 a thread copies what passes the filter.
@@ -29,9 +30,10 @@ NOISE = (
 
 
 class StderrFilter:
-    """A filter of the stderr of child processes: it drops lines that begin with NOISE, and all once it is `closed`.
+    """A filter for the stderr of child processes.
 
-    If it is `quiet`, it also drops the warnings of Spark.
+    It drops lines that begin with NOISE, and everything once it is `closed`. If it is `quiet`, it also drops Spark's
+    warnings.
     """
 
     def __init__(self, *, quiet: bool = False) -> None:
@@ -40,7 +42,7 @@ class StderrFilter:
 
     @contextmanager
     def applied(self) -> Iterator[None]:
-        """Have processes that are started within the block write through the filter, for as long as they run."""
+        """Filter what processes started within the block write, for as long as they run."""
         read, write = os.pipe()
         before = os.dup(STDERR)
         os.dup2(write, STDERR)
@@ -53,7 +55,10 @@ class StderrFilter:
             os.close(before)
 
     def _copy(self, read: int, write: int) -> None:
-        """Copy lines as soon as they are complete, until the last writer has closed the pipe."""
+        """Copy complete lines immediately.
+
+        It ends when the last writer has closed the pipe.
+        """
         with open(read, "rb") as source, open(write, "wb", buffering=0) as sink:
             for line in source:
                 dropped = line.startswith(NOISE) or (self._quiet and SPARKS_WARNING.match(line))
@@ -63,7 +68,10 @@ class StderrFilter:
 
 @contextmanager
 def quiet_pyspark() -> Iterator[None]:
-    """Silence PySpark's own log of errors, which are told anyway, and the FutureWarnings of its use of pandas."""
+    """Silence PySpark's log of errors, and the FutureWarnings of its use of pandas.
+
+    The errors are reported anyway.
+    """
     from pyspark.logger import PySparkLogger
 
     from hive_bitmap.spark.handled_errors import LOGGERS

@@ -1,4 +1,7 @@
-"""The prompt for SQL statements: a statement may take several lines, and Tab completes keywords and table names."""
+"""The prompt for SQL statements.
+
+A statement may take several lines, and Tab completes keywords and table names.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +30,10 @@ WORDS = (
 
 
 def inputs(tables: Callable[[], Iterable[str]]) -> Iterator[list[Part]]:
-    """Yield the statements of each input, until Ctrl-D or one of EXIT_WORDS; Ctrl-C discards the current input.
+    """Yield the statements of each input, until Ctrl-D or one of EXIT_WORDS.
 
-    `tables` returns the names of tables that Tab completes; it is called before each input.
+    Ctrl-C discards the current input. `tables` returns the names of tables that Tab completes; it is called before each
+    input.
     """
     session: PromptSession[str] = PromptSession(
         "hive-bitmap> ",
@@ -60,12 +64,15 @@ def state_folder() -> Path:
 
 
 def is_unfinished(text: str) -> bool:
-    """Return whether a statement has begun and not ended, so that Enter begins another line."""
+    """Return whether a statement has begun, but not ended.
+
+    Enter then begins another line.
+    """
     return bool(text.strip()) and not is_complete(text) and not _is_exit(text)
 
 
 def completer(tables: Iterable[str]) -> WordCompleter:
-    """Return what completes keywords, values of properties, and these names of tables."""
+    """Return a completer of keywords, values of properties and these table names."""
     return WordCompleter([*WORDS.split(), *TYPES, *ENCODINGS, *COMPRESSIONS, *EXIT_WORDS, *tables], ignore_case=True)
 
 
@@ -74,7 +81,10 @@ def _is_exit(text: str) -> bool:
 
 
 def _history() -> History:
-    """Return the history of all sessions; if the user's folder cannot be written, that of this session only."""
+    """Return the history of all sessions.
+
+    If the user's folder cannot be written, it is the history of this session only.
+    """
     folder = state_folder()
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

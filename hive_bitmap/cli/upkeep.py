@@ -1,4 +1,4 @@
-"""The commands for indexes that are built: `show`, `rename`, `attach`, `set`, `drop` and `clean`."""
+"""The commands for existing indexes: `show`, `rename`, `attach`, `set`, `drop` and `clean`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 from rich.markup import escape
 
 from hive_bitmap.cli import server
-from hive_bitmap.cli.index_options import TABLE_FIELD, all_options, require_one, tables_of
+from hive_bitmap.cli.index_options import TABLE_FIELD, all_options, table_argument, tables_of
 from hive_bitmap.cli.invocation import Endpoint, messages
 from hive_bitmap.cli.name_lists import split_pairs
 from hive_bitmap.cli.output import format_option, print_lines, print_records
@@ -28,7 +28,7 @@ from hive_bitmap.cli.records import (
 from hive_bitmap.core.index.markers import GRACE_SECONDS
 from hive_bitmap.errors import NotFound
 
-MOST_HOURS = 1_000_000  # of grace, more than a century
+MOST_HOURS = 1_000_000  # maximum of --grace, more than a century
 
 
 @click.command()
@@ -61,9 +61,11 @@ def show(
     """
     from hive_bitmap.spark.maintaining.show import show as run
 
-    if require_one(table, all_, database) is None:
+    if table_argument(table, all_, database) is None:
         with endpoint.session(jobs=False) as spark:
-            records = [status_record(one) for name in tables_of(spark, database, all_) for one in run(spark, name)]
+            records = [
+                status_record(status) for name in tables_of(spark, database, all_) for status in run(spark, name)
+            ]
         print_records(format_, records, (TABLE_FIELD, *SHOW_FIELDS), "no table has an index")
         return
     assert table is not None
@@ -73,10 +75,10 @@ def show(
     with endpoint.session(jobs=keys) as spark:
         records = [status_record(status) for status in run(spark, table, keys=keys)]
     if index is not None:
-        known = [record["index"] for record in records]
+        names = [record["index"] for record in records]
         records = [record for record in records if record["index"] == index.lower()]
         if not records:
-            raise NotFound.of("index", index, known, f"table {table}")
+            raise NotFound.of("index", index, names, f"table {table}")
     if index is None or format_ != "table":
         print_records(format_, records, SHOW_FIELDS, f"table {table} has no index")
         for record in records:
@@ -137,7 +139,9 @@ def attach(endpoint: Endpoint, table: str, former: str, format_: str) -> None:
 
     with endpoint.session() as spark, build_bar(f"attaching {table}") as progress:
         reports = run(spark, table, former, progress=progress)
-    print_records(format_, [report_record(one) for one in reports], REBUILD_FIELDS, "they were attached already")
+    print_records(
+        format_, [report_record(report) for report in reports], REBUILD_FIELDS, "the indexes were already attached"
+    )
 
 
 @click.command("set")
@@ -187,7 +191,7 @@ def drop(endpoint: Endpoint, table: str, index: str, if_exists: bool, where: str
 
 
 def _hours(context: click.Context, parameter: click.Parameter, hours: float) -> float:
-    if isnan(hours):  # in no range, and below or above none
+    if isnan(hours):  # compares false with both bounds of the range
         raise click.BadParameter("it is a number of hours")
     return hours
 
@@ -234,6 +238,8 @@ def clean(
     from hive_bitmap.spark.maintaining.clean import clean as run
 
     with endpoint.session(jobs=False) as spark:
-        left = run(spark, table, location=location, grace_seconds=grace * 3600, dry_run=dry_run, take_over=take_over)
-    records = [leftover_record(leftover, dry_run) for leftover in left]
+        leftovers = run(
+            spark, table, location=location, grace_seconds=grace * 3600, dry_run=dry_run, take_over=take_over
+        )
+    records = [leftover_record(leftover, dry_run) for leftover in leftovers]
     print_records(format_, records, LEFTOVER_FIELDS, "nothing is left over")

@@ -10,10 +10,11 @@ from hive_bitmap.errors import NotFound
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table. `type` is Spark's simple string: `int`, `decimal(10,2)`, `string collate UTF8_LCASE`.
+    """A column of a table.
 
-    `default` says that Spark reads a default value from files that lack the column (ADD COLUMN .. DEFAULT). `file_name`
-    is the name that the column has in files, empty if that is `name`; with a `field_id` it is found by that instead.
+    `type` is Spark's simple string: `int`, `decimal(10,2)`, `string collate UTF8_LCASE`. With `default`, Spark reads a
+    default value from files that lack the column (ADD COLUMN .. DEFAULT). `file_name` is the name that the column has
+    in files, empty if that is `name`; a column with a `field_id` is found in files by that instead.
     """
 
     name: str
@@ -24,7 +25,10 @@ class Column:
 
 
 def find(columns: Iterable[Column], name: str, where: str) -> Column:
-    """Return the column of that name, ignoring case; raise NotFound, which lists the columns of `where`."""
+    """Return the column of this name, ignoring case.
+
+    Raises NotFound, which lists the columns of `where`.
+    """
     columns = tuple(columns)
     for column in columns:
         if column.name.lower() == name.lower():

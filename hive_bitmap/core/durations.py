@@ -1,4 +1,4 @@
-"""Lengths of time as people write them: `30 seconds`, `5m`, `1.5 hours`."""
+"""Lengths of time in text: `30 seconds`, `5m`, `1.5 hours`."""
 
 from __future__ import annotations
 
@@ -6,33 +6,37 @@ import re
 
 from hive_bitmap.errors import InvalidProperty
 
-SHORTEST, LONGEST = 1.0, 366 * 86400.0  # seconds from one time that something is done to the next
+SHORTEST, LONGEST = 1.0, 366 * 86400.0  # seconds between two runs of a repeated task
 _NAMES = {1: "s sec second", 60: "m min minute", 3600: "h hour", 86400: "d day"}
 _UNITS = {name: seconds for seconds, names in _NAMES.items() for name in names.split()}
-# With the plural of a word, not of a letter.
+# A plural s may follow a word, but not a single letter.
 _LENGTH = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)\s*([a-z]*?)(?:(?<=[a-z]{3})s)?")
 
 
 def seconds_of(length: str) -> float:
-    """Return a length of time in seconds; a number alone is one of seconds. Raise InvalidProperty for any other text.
+    """Return a length of time in seconds.
+
+    A number without a unit is in seconds. Raises InvalidProperty for any other text.
 
     >>> seconds_of("30 seconds"), seconds_of("5m"), seconds_of("1.5 hours"), seconds_of("90")
     (30.0, 300.0, 5400.0, 90.0)
     """
-    found = _LENGTH.fullmatch(length.strip().lower())
-    if found is None or (found[2] and found[2] not in _UNITS):
-        raise InvalidProperty(f"{length!r} is no length of time: it is a number and a unit, such as 30 seconds or 5m")
-    return float(found[1]) * _UNITS[found[2] or "s"]
+    match = _LENGTH.fullmatch(length.strip().lower())
+    if match is None or (match[2] and match[2] not in _UNITS):
+        raise InvalidProperty(
+            f"{length!r} is not a length of time: write a number and a unit, such as 30 seconds or 5m"
+        )
+    return float(match[1]) * _UNITS[match[2] or "s"]
 
 
 def interval_of(length: str, name: str) -> float:
-    """Return in seconds after how long something is done again; `name` is that of the property or option.
+    """Return the interval of a repeated task, in seconds.
 
-    Raise InvalidProperty for less than SHORTEST or more than LONGEST.
+    `name` is the property or option that holds it. Raises InvalidProperty for less than SHORTEST or more than LONGEST.
     """
     seconds = seconds_of(length)
     if seconds < SHORTEST:
-        raise InvalidProperty(f"{name} is {length!r}; it is 1 second at least")
+        raise InvalidProperty(f"{name} is {length!r}; it must be at least 1 second")
     if seconds > LONGEST:
-        raise InvalidProperty(f"{name} is {length!r}; it is 366 days at most")
+        raise InvalidProperty(f"{name} is {length!r}; it must be at most 366 days")
     return seconds

@@ -1,7 +1,8 @@
-"""The memory of all caches of this process, bounded in bytes together: whatever was used least recently goes first.
+"""One memory budget, in bytes, for all caches of this process.
 
-A `Cache` is one kind of what is kept. Each entry is weighed once, when it is added. What is evicted is read or computed
-again at its next use; an answer from the index whose entry is gone is Spark's own plan.
+The entry that was least recently used is evicted first. A `Cache` holds one kind of entries. Each entry is weighed
+once, when it is added. What is evicted is read or computed again at its next use; where the entry of an answer from the
+index is gone, Spark's own plan runs.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from threading import Lock
 from typing import Any, Generic, TypeVar
 
 DEFAULT_BYTES = 384 << 20
-LARGEST_SHARE = 2  # an entry of more than a half of the budget would evict nearly all others, and is not kept
+LARGEST_SHARE = 2  # an entry of more than half of the budget would evict nearly all others, so it is not cached
 ENTRY_BYTES = 512  # of the entry itself: its key, its place in the order
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -23,7 +24,7 @@ V = TypeVar("V")
 
 @dataclass(frozen=True)
 class CacheUse:
-    """What one kind of cache holds: how many entries, and their bytes."""
+    """The number of entries and bytes that one kind of cache holds."""
 
     kind: str
     entries: int
@@ -31,7 +32,10 @@ class CacheUse:
 
 
 class MemoryBudget:
-    """Entries of all kinds in the order of their use, of `capacity` bytes at most."""
+    """Cache entries of all kinds, in the order of their use.
+
+    They take at most `capacity` bytes.
+    """
 
     def __init__(self, capacity: int = DEFAULT_BYTES) -> None:
         self._capacity, self._bytes = capacity, 0
@@ -44,17 +48,20 @@ class MemoryBudget:
         return self._capacity
 
     def resize(self, capacity: int) -> None:
-        """Set the capacity, and evict what is too much."""
+        """Set the capacity, and evict entries beyond it."""
         with self._lock:
             self._capacity = capacity
             self._shrink()
 
     def fits(self, nbytes: int) -> bool:
-        """Whether a value of so many bytes is kept when it is added."""
+        """Return whether a value of so many bytes can be cached."""
         return (nbytes + ENTRY_BYTES) * LARGEST_SHARE <= self._capacity
 
     def get(self, kind: str, key: Hashable) -> Any:
-        """Return the value of a key, which counts as used now; None if there is none."""
+        """Return the value of a key; None if it is not cached.
+
+        The entry counts as used now.
+        """
         with self._lock:
             entry = self._entries.get((kind, key))
             if entry is not None:
@@ -62,7 +69,10 @@ class MemoryBudget:
         return None if entry is None else entry[0]
 
     def put(self, kind: str, key: Hashable, value: Any, nbytes: int) -> None:
-        """Add a value of so many bytes, in place of an earlier one of this key, unless it is too large to be kept."""
+        """Add a value of so many bytes.
+
+        It replaces an earlier value of this key. A value that is too large is not cached.
+        """
         weight = nbytes + ENTRY_BYTES
         with self._lock:
             self._drop((kind, key))
@@ -83,13 +93,13 @@ class MemoryBudget:
                 self._drop(place)
 
     def uses(self) -> tuple[CacheUse, ...]:
-        """Return what each kind holds, the largest first."""
+        """Return the use of each kind, the largest first."""
         with self._lock:
             weights = [(kind, weight) for (kind, _), (_, weight) in self._entries.items()]
-        found: dict[str, list[int]] = {}
+        by_kind: dict[str, list[int]] = {}
         for kind, weight in weights:
-            found.setdefault(kind, []).append(weight)
-        uses = [CacheUse(kind, len(mine), sum(mine)) for kind, mine in found.items()]
+            by_kind.setdefault(kind, []).append(weight)
+        uses = [CacheUse(kind, len(of_kind), sum(of_kind)) for kind, of_kind in by_kind.items()]
         return tuple(sorted(uses, key=lambda use: -use.bytes))
 
     def _drop(self, place: tuple[str, Hashable]) -> None:
@@ -106,7 +116,10 @@ BUDGET = MemoryBudget()
 
 
 class Cache(Generic[K, V]):
-    """Entries of one kind in a budget, which no other cache of this kind sees; `weigh` returns the bytes of a value."""
+    """Entries of one kind in a budget.
+
+    No other cache of this kind sees them. `weigh` returns the bytes of a value.
+    """
 
     _numbers = count()
 
@@ -115,16 +128,19 @@ class Cache(Generic[K, V]):
         self._number = next(self._numbers)
 
     def get(self, key: K) -> V | None:
-        """Return the value of a key; None if it is not kept."""
+        """Return the value of a key; None if it is not cached."""
         value: V | None = self._budget.get(self._kind, (self._number, key))
         return value
 
     def put(self, key: K, value: V) -> None:
-        """Keep a value."""
+        """Cache a value."""
         self._budget.put(self._kind, (self._number, key), value, self._weigh(value))
 
     def of(self, key: K, make: Callable[[], V]) -> V:
-        """Return the value of a key, made if it is not kept. If two threads make it, both get the first one."""
+        """Return the value of a key; make it if it is missing.
+
+        If two threads make it, both get the first value.
+        """
         value = self.get(key)
         if value is None:
             value = make()
@@ -135,7 +151,7 @@ class Cache(Generic[K, V]):
         return value
 
     def remove(self, key: K) -> None:
-        """Remove the value of a key, if it is kept."""
+        """Remove the value of a key, if it is cached."""
         self._budget.remove(self._kind, (self._number, key))
 
     def clear(self) -> None:
@@ -144,7 +160,10 @@ class Cache(Generic[K, V]):
 
 
 class CachedFunction(Generic[V]):
-    """A function of hashable arguments whose results are kept in a budget."""
+    """A function whose results are cached in a budget.
+
+    Its arguments must be hashable.
+    """
 
     def __init__(self, function: Callable[..., V], cache: Cache[tuple[Any, ...], V]) -> None:
         self._function, self._cache = function, cache
@@ -163,13 +182,16 @@ class CachedFunction(Generic[V]):
 
 
 def cached(kind: str, weigh: Callable[[V], int]) -> Callable[[Callable[..., V]], CachedFunction[V]]:
-    """Keep the results of the function that is decorated; an error is not kept."""
+    """Cache the results of the decorated function.
+
+    Errors are not cached.
+    """
     return lambda function: CachedFunction(function, Cache(kind, weigh))
 
 
 def caches() -> tuple[CacheUse, ...]:
-    """Return what the caches of this process hold, by kind, the largest first.
+    """Return the use of the caches of this process, by kind.
 
-    All together, they hold no more than the setting `hive_bitmap.stores.memory` allows.
+    The largest comes first. Together, they hold no more than the setting `hive_bitmap.stores.memory` allows.
     """
     return BUDGET.uses()

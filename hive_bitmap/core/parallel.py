@@ -1,4 +1,7 @@
-"""Run I/O operations in threads, such as listings for thousands of partitions or reads from remote stores."""
+"""Run I/O operations in threads.
+
+Examples are listings for thousands of partitions, and reads from remote stores.
+"""
 
 from __future__ import annotations
 
@@ -14,20 +17,24 @@ Result = TypeVar("Result")
 
 
 def map_parallel(function: Callable[[Item], Result], items: Iterable[Item], threads: int = THREADS) -> list[Result]:
-    """Return function(item) for each item, in order; raise the error of the first item that failed."""
-    found = list(items)
-    if len(found) < 2 or threads < 2:
-        return [function(item) for item in found]
-    contexts = [copy_context() for _ in found]  # threads use the store settings of the calling thread
-    with ThreadPoolExecutor(min(threads, len(found))) as pool:
-        return list(pool.map(lambda context, item: context.run(function, item), contexts, found))
+    """Return function(item) for each item, in order.
+
+    Raises the error of the first item that failed.
+    """
+    queued = list(items)
+    if len(queued) < 2 or threads < 2:
+        return [function(item) for item in queued]
+    contexts = [copy_context() for _ in queued]  # threads use the store settings of the calling thread
+    with ThreadPoolExecutor(min(threads, len(queued))) as pool:
+        return list(pool.map(lambda context, item: context.run(function, item), contexts, queued))
 
 
 def prefetched(function: Callable[[Item], Result], items: Iterable[Item], most: int) -> Iterator[Result]:
-    """Yield function(item) for each item, in order, and compute results ahead of the consumer.
+    """Yield function(item) for each item, computed ahead.
 
-    At most `most` results are in progress or not yet consumed; with 1, items are processed one after the other without
-    threads. Raises the error of the first item that failed, after the other items in progress have ended.
+    Results are yielded in order. At most `most` results are in progress or not yet consumed; with 1, items are
+    processed one after the other without threads. Raises the error of the first item that failed, after the other items
+    in progress have ended.
     """
     if most < 2:
         yield from map(function, items)
@@ -43,21 +50,22 @@ def prefetched(function: Callable[[Item], Result], items: Iterable[Item], most: 
 
 
 def batches(items: Iterable[Item], weight: Callable[[Item], float], most: int, heaviest: float) -> Iterator[list[Item]]:
-    """Cut the items, in order, into lists of at most `most` items with a total weight of at most `heaviest`.
+    """Cut the items, in order, into batches of limited weight.
 
-    An item that is heavier than that gets a list of its own.
+    A batch has at most `most` items with a total weight of at most `heaviest`. An item that is heavier than that gets a
+    batch of its own.
 
     >>> list(batches([1, 2, 3, 9, 1, 1, 1, 1], float, 3, 5))
     [[1, 2], [3], [9], [1, 1, 1], [1]]
     """
-    together: list[Item] = []
+    batch: list[Item] = []
     total = 0.0
     for item in items:
         more = weight(item)
-        if together and (len(together) == most or total + more > heaviest):
-            yield together
-            together, total = [], 0.0
-        together.append(item)
+        if batch and (len(batch) == most or total + more > heaviest):
+            yield batch
+            batch, total = [], 0.0
+        batch.append(item)
         total += more
-    if together:
-        yield together
+    if batch:
+        yield batch

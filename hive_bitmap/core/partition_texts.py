@@ -1,4 +1,7 @@
-"""The text of a partition value as the metastore has it, and the value that Spark reads from it."""
+"""Read partition values from their texts in the metastore.
+
+The values are those that Spark reads.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,10 @@ from hive_bitmap.core.formats.key_values import KeyColumn, is_simple
 
 
 def typed_value(type: str, text: str) -> Any:
-    """Return the value that Spark reads from the text of a partition value; None where only Spark can tell."""
+    """Return the value that Spark reads from a partition's text.
+
+    None if only Spark can read it.
+    """
     if not is_simple(KeyColumn("", type)):
         return None
     match type:
@@ -18,8 +24,8 @@ def typed_value(type: str, text: str) -> Any:
             return text
         case "tinyint" | "smallint" | "int" | "bigint":
             bits = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}[type]
-            found = int(text) if re.fullmatch(r"-?\d{1,19}", text) else None
-            return found if found is not None and -(1 << bits - 1) <= found < 1 << bits - 1 else None
+            number = int(text) if re.fullmatch(r"-?\d{1,19}", text) else None
+            return number if number is not None and -(1 << bits - 1) <= number < 1 << bits - 1 else None
         case "date":
             return date.fromisoformat(text) if re.fullmatch(r"[1-9]\d{3}-\d\d-\d\d", text) else None
         case "boolean":

@@ -1,4 +1,7 @@
-"""Tables and partitions of the metastore as values, and their names in SQL. Nothing here needs a session."""
+"""Tables and partitions of the metastore, and their names in SQL.
+
+They are plain values: nothing here needs a session.
+"""
 
 from __future__ import annotations
 
@@ -18,16 +21,16 @@ Values = tuple[str | None, ...]  # values of the partition columns; () for an un
 NAMES_REMEMBERED = 1024
 SESSION_CATALOG = "spark_catalog"  # Spark's name of the session's own catalog
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
-VARIABLE = "${"  # Spark and Hive replace what begins so in SQL by a setting, property or environment variable
+VARIABLE = "${"  # begins a setting, property or environment variable, which Spark and Hive put into SQL
 
 
 @dataclass(frozen=True)
 class Lake:
-    """What makes a table one whose log tells which files are its rows: the `kind` of it, `delta` or `iceberg`.
+    """The format of a table with a log that lists its files.
 
-    `partitioned_by` are the columns whose values readers take from the log, and not from the files. `problem` says why
-    such a table has no indexes; empty if it may have some. `format` is that of its files, or of those that it will get.
-    `past` says that it is a version of before, or of another branch.
+    `kind` is `delta` or `iceberg`. `partitioned_by` are the columns that readers take from the log, and not from the
+    files. `problem` says why such a table cannot have indexes; empty if it can. `format` is that of its present or
+    future files. With `past`, it is an older version of the table, or one of another branch.
     """
 
     kind: str
@@ -39,12 +42,13 @@ class Lake:
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """A table or view. Paths are Hadoop path strings; `kind` is MANAGED, EXTERNAL, VIEW or TEMPORARY.
+    """A table or view.
 
-    `catalog` is Spark's name of the catalog that the table is in; empty for the session's own. `declared` is the schema
-    as JSON, including comments. `by_folders` says that Spark finds the partitions by listing
-    folders instead of in the metastore. `owner` is the metastore's; empty if it knows none. The columns of a `lake`
-    table are those of its log, and all of them are `columns`.
+    Paths are Hadoop path strings; `kind` is MANAGED, EXTERNAL, VIEW or TEMPORARY. `catalog` is Spark's name of the
+    catalog that the table is in; empty for the session's own. `declared` is the schema as JSON, including comments.
+    With `by_folders`, Spark finds the partitions by listing folders instead of in the metastore. `owner` is the
+    metastore's; empty if it records none. The columns of a `lake` table are those of its log, and all of them are
+    `columns`.
     """
 
     database: str
@@ -69,29 +73,33 @@ class Table:
         return full_name(self.catalog, self.database, self.name)
 
     def by_partitions(self) -> Table:
-        """This table, whose partition columns are those of which its log has the values."""
+        """Return this table with the partition columns of its log.
+
+        These are the columns whose values the log has.
+        """
         names = () if self.lake is None else self.lake.partitioned_by
-        found = {column.name: column for column in self.columns if column.name in names}
-        columns = tuple(column for column in self.columns if column.name not in found)
-        return replace(self, columns=columns, partition_columns=tuple(found[name] for name in names))
+        partitioning = {column.name: column for column in self.columns if column.name in names}
+        columns = tuple(column for column in self.columns if column.name not in partitioning)
+        return replace(self, columns=columns, partition_columns=tuple(partitioning[name] for name in names))
 
     @property
     def sql_name(self) -> str:
-        """The name in Hive's SQL, and in texts for people."""
+        """The name in Hive's SQL and in texts for people."""
         return f"{quote(self.database)}.{quote(self.name)}"
 
     @property
     def spark_name(self) -> str:
-        """The name in Spark's SQL, which is this table's whatever the session's current catalog is."""
+        """The name in Spark's SQL, independent of the current catalog."""
         return in_spark(self.database, self.name, catalog=self.catalog)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Partition:
-    """A partition: its values in the order of the partition columns (None is NULL), its folder, and how it is read.
+    """A partition: its values, its folder, and how it is read.
 
-    `properties` are those of the partition followed by those of its SerDe. `files` are those that the log of a lake
-    table lists; None if they are those of the folder.
+    The values are in the order of the partition columns (None is NULL). `properties` are those of the partition
+    followed by those of its SerDe. `files` are those that the log of a lake table lists; None if they are those of the
+    folder.
     """
 
     values: tuple[str | None, ...]
@@ -105,21 +113,21 @@ class Partition:
 def quote(name: str) -> str:
     """Quote a name as an SQL identifier.
 
-    Raise Unsupported for a name with `${`: Spark and Hive put the value of a variable there, even between quotes.
+    Raises Unsupported for a name with `${`: Spark and Hive put the value of a variable there, even between quotes.
 
     >>> quote("a `b`")
     '`a ``b```'
     """
     if VARIABLE in name:
-        raise Unsupported(f"name {name!r} holds {VARIABLE}, where SQL has the value of a variable instead")
+        raise Unsupported(f"name {name!r} contains {VARIABLE}, which begins a variable in SQL: rename it")
     return "`" + name.replace("`", "``") + "`"
 
 
 @lru_cache(maxsize=NAMES_REMEMBERED)
 def name_parts(text: str) -> tuple[str, str, str]:
-    """Return the catalog, the database and the name that a name of a table consists of, by the rules of Spark's lexer.
+    """Split a table name into catalog, database and table.
 
-    A part that is not there is "". Raises NotFound for what is no name of a table.
+    The rules are those of Spark's lexer. A part that is missing is "". Raises NotFound if the name is malformed.
 
     >>> name_parts("db.`a table`"), name_parts("t")
     (('', 'db', 'a table'), ('', '', 't'))
@@ -138,14 +146,16 @@ def name_parts(text: str) -> tuple[str, str, str]:
 
 
 def _identifier(token: Token) -> str:
-    """Return the name that a token is; "" for another token."""
+    """Return the name in a token; "" for other tokens."""
     if token.text.startswith("`"):
         return token.text[1:-1].replace("``", "`")
     return token.text if token.kind in ("word", "name") and token.text.isascii() else ""
 
 
 def full_name(catalog: str, database: str, name: str) -> str:
-    """Return the name of a table for people, and in properties; of the session's own catalog, "", without that.
+    """Return the name of a table for people and properties.
+
+    Tables of the session's own catalog, "", have no catalog in it.
 
     >>> full_name("", "db", "t"), full_name("lake", "db", "t")
     ('db.t', 'lake.db.t')
@@ -154,7 +164,9 @@ def full_name(catalog: str, database: str, name: str) -> str:
 
 
 def for_people(name: str) -> str:
-    """Return the name of a table in Spark's SQL as `full_name` writes it; a text that is no name as it is.
+    """Convert a table name of Spark's SQL to its `full_name`.
+
+    A text that is not a table name is returned unchanged.
 
     >>> for_people("spark_catalog.`db`.`t`"), for_people("lake.db.t"), for_people("t"), for_people("a b")
     ('db.t', 'lake.db.t', 't', 'a b')
@@ -167,7 +179,9 @@ def for_people(name: str) -> str:
 
 
 def in_spark(database: str, *names: str, catalog: str = "") -> str:
-    """Return the name of a database, or of a table in it, in Spark's SQL, with its catalog, or the session's own.
+    """Return the name of a database or table in Spark's SQL.
+
+    It begins with the catalog, or the session's own.
 
     >>> in_spark("db", "t")
     'spark_catalog.`db`.`t`'
@@ -176,10 +190,11 @@ def in_spark(database: str, *names: str, catalog: str = "") -> str:
 
 
 def literal(text: str) -> str:
-    """Quote text as an SQL string literal, for LOCATION, COMMENT, LIKE of SHOW, TBLPROPERTIES, and for Hive.
+    """Quote text as an SQL string literal.
 
-    With `spark.sql.parser.escapedStringLiterals`, Spark resolves escapes in those places, but not in partition specs
-    and expressions: see `partition_spec` and `string_expression`. Nothing in it is taken for a variable.
+    It is for LOCATION, COMMENT, LIKE of SHOW, TBLPROPERTIES, and for Hive. With
+    `spark.sql.parser.escapedStringLiterals`, Spark resolves escapes in those places, but not in partition specs and
+    expressions: see `partition_spec` and `string_expression`. Nothing in it is taken for a variable.
 
     >>> literal("it's"), literal("${env:HOME}")
     ("'it\\\\'s'", "'$\\\\{env:HOME}'")
@@ -189,7 +204,9 @@ def literal(text: str) -> str:
 
 
 def string_expression(text: str) -> str:
-    """Return an SQL expression for a string that Spark evaluates to the same under all settings of its parser.
+    """Return an SQL expression for a string.
+
+    Spark evaluates it to the same string under all settings of its parser.
 
     >>> string_expression("a b"), string_expression("it's")
     ("'a b'", "CAST(X'69742773' AS STRING)")
@@ -199,7 +216,9 @@ def string_expression(text: str) -> str:
 
 
 def constant(text: str) -> str:
-    """Return the text as a constant of Spark's SQL without escapes: between quotes, or its bytes in hexadecimal.
+    """Return the text as a constant of Spark's SQL without escapes.
+
+    It is written between quotes, or as its bytes in hexadecimal.
 
     >>> constant("a b"), constant("it's"), constant("${a}")
     ("'a b'", "X'69742773'", "X'247b617d'")
@@ -209,16 +228,16 @@ def constant(text: str) -> str:
 
 
 def raw_hadoop_path(text: str, default: str = "file:///") -> str:
-    """Return a path that is no URI, in which % stands for itself, as Hadoop's `Path.toString()` prints it.
+    """Return a path as Hadoop's `Path.toString()` prints it.
 
-    One without a scheme is on the `default` file system.
+    The path is not a URI: % stands for itself. A path without a scheme is on the `default` file system.
 
     >>> raw_hadoop_path("file:///w//a%20b/"), raw_hadoop_path("/w/x"), raw_hadoop_path("/w/x", "hdfs://nn:8020")
     ('file:/w/a%20b', 'file:/w/x', 'hdfs://nn:8020/w/x')
     """
-    found = re.fullmatch(r"(?:([A-Za-z][A-Za-z0-9+.-]*):)?(?://([^/]*))?(.*)", text, re.DOTALL)
-    assert found is not None  # the last group takes everything
-    scheme, authority, path = found[1], found[2], re.sub("/+", "/", found[3])
+    match = re.fullmatch(r"(?:([A-Za-z][A-Za-z0-9+.-]*):)?(?://([^/]*))?(.*)", text, re.DOTALL)
+    assert match is not None  # the last group takes everything
+    scheme, authority, path = match[1], match[2], re.sub("/+", "/", match[3])
     if scheme is None:
         return raw_hadoop_path(default.rstrip("/") + path if path != "/" else default, default)
     home = f"{scheme}://{authority}" if authority else f"{scheme}:"
@@ -226,7 +245,9 @@ def raw_hadoop_path(text: str, default: str = "file:///") -> str:
 
 
 def hadoop_path(uri: str) -> str:
-    """Return a location URI as Hadoop's `Path.toString()` prints it: decoded, with one slash after `file:`.
+    """Return a location URI as Hadoop's `Path.toString()` prints it.
+
+    That is decoded, with one slash after `file:`.
 
     >>> hadoop_path("file:///w/a%20b/")
     'file:/w/a b'
@@ -236,15 +257,19 @@ def hadoop_path(uri: str) -> str:
 
 
 def index_table_name(database: str, table: str, index: str) -> str:
-    """Return the default name of an index table, the same as in Hive; with `*` for names, a pattern of such names."""
+    """Return the default name of an index table, as in Hive.
+
+    With `*` for names, it is a pattern of such names.
+    """
     return f"{database}__{table}_{index}__"
 
 
 def partition_spec(table: Table, values: Sequence[str | None]) -> str:
-    """Return the partition spec in Spark's SQL, for ALTER TABLE .. PARTITION: ``(`p`='1', `q`='x')``.
+    """Return the partition spec in Spark's SQL.
 
-    Spark casts constants in it to strings, so bytes stand for a value whose quotes or backslashes need escapes. That
-    takes a session as of `session_settings.verbatim_partitions`. See `visitStringConstant` in
+    It is for ALTER TABLE .. PARTITION: ``(`p`='1', `q`='x')``. Spark casts constants in it to strings, so bytes stand
+    for a value whose quotes or backslashes need escapes. The session needs the settings of
+    `session_settings.verbatim_partitions`. See `visitStringConstant` in
     https://github.com/apache/spark/blob/v4.0.0/sql/catalyst/src/main/scala/org/apache/spark/sql/catalyst/parser/AstBuilder.scala.
     """
     pairs = (
@@ -265,5 +290,8 @@ def partition_name(columns: Iterable[str], values: Iterable[str | None]) -> str:
 
 
 def error_message(error: Exception) -> str:
-    """Return the message of a Spark error, without the query plan and the stack trace of the JVM."""
+    """Return the message of a Spark error.
+
+    The query plan and the stack trace of the JVM are left out.
+    """
     return str(error).partition(";\n")[0].partition("\n\nJVM stacktrace")[0].strip()

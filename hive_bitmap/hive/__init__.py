@@ -1,1 +1,4 @@
-"""What Hive adds, and nothing else needs: queries through a Hive server, and indexes of Hive 2's own kind."""
+"""The parts that only Hive needs.
+
+They are queries through a Hive server, and native indexes of Hive 2.
+"""

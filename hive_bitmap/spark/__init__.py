@@ -1,1 +1,4 @@
-"""The floor that needs Spark: tables in its metastore, builds as its jobs, and its queries answered with an index."""
+"""Do everything that needs Spark.
+
+This package reads tables in Spark's metastore, builds indexes in its jobs, and answers its queries with them.
+"""

@@ -1,7 +1,7 @@
-"""Make the archive of classes (`class_archive`) in a process of its own, which nobody waits for.
+"""Make the archive of classes (`class_archive`) in a separate background process.
 
-That process starts a Spark in a temporary warehouse, has it do what commands do, and lets its JVM write the classes
-that it has loaded when it ends. The JVM of a command cannot: it would hold the warehouse for as long as that takes.
+The process starts a Spark in a temporary warehouse, has it do what commands do, and lets its JVM write the classes that
+it has loaded when it ends. The JVM of a command cannot: it would hold the warehouse for as long as that takes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 DAY = 86_400
-UNUSED_DAYS = 30  # after which an archive is of a Java or a Spark that is gone, most likely
+UNUSED_DAYS = 30  # an archive unused for longer is probably for a removed Java or Spark
 _ELSEWHERE = ("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "YARN_CONF_DIR", "HIVE_CONF_DIR", "PYSPARK_SUBMIT_ARGS")
 _STATEMENTS = (
     "CREATE TABLE t USING parquet AS SELECT id AS a, cast(id % 7 AS string) AS b FROM range(1000)",
@@ -35,12 +35,15 @@ _STATEMENTS = (
 
 
 def make_in_background() -> None:
-    """Start the process that makes the archive, unless there is one, or an attempt was begun within a day."""
+    """Start the process that makes the archive.
+
+    Nothing is started if there is an archive, or an attempt began within a day.
+    """
     base = class_archive.place()
     if base is None or class_archive.find(base) is not None or not _begin(base):
         return
     environment = {name: value for name, value in os.environ.items() if name not in _ELSEWHERE}
-    with suppress(OSError):  # no process can be started: the next command of another day tries again
+    with suppress(OSError):  # no process can be started: a command of another day tries again
         subprocess.Popen(
             [sys.executable, "-m", __name__, str(base)],
             env=environment,
@@ -52,7 +55,10 @@ def make_in_background() -> None:
 
 
 def _begin(base: Path) -> bool:
-    """Note that an attempt begins; False if one was begun within a day, or the folder cannot be written."""
+    """Record that an attempt begins.
+
+    Return False if one began within a day, or the folder cannot be written.
+    """
     note = base.with_suffix(".attempt")
     try:
         base.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -65,7 +71,10 @@ def _begin(base: Path) -> bool:
 
 
 def make(base: Path) -> None:
-    """Make the archive that lies at `base`, whole or not at all, and delete what nobody has used for a month."""
+    """Make the archive at `base`, completely or not at all.
+
+    Archives unused for a month are deleted.
+    """
     part = base.with_suffix(f".{os.getpid()}")
     try:
         with TemporaryDirectory() as folder:
@@ -82,7 +91,7 @@ def make(base: Path) -> None:
 
 
 def _work(spark: SparkSession) -> None:
-    """Load the classes that commands need, by doing what they do."""
+    """Load the classes that commands need, by running what they run."""
     for statement in _STATEMENTS:
         hive_bitmap.sql(spark, statement).collect()
     hive_bitmap.explain("SELECT * FROM t WHERE a = 7", spark)
@@ -92,7 +101,10 @@ def _work(spark: SparkSession) -> None:
 
 
 def _end(spark: SparkSession) -> None:
-    """Stop Spark, and wait until its JVM has ended, which is when it has written the archive."""
+    """Stop Spark, and wait until its JVM has ended.
+
+    The JVM writes the archive before it ends.
+    """
     gateway = spark.sparkContext._gateway
     assert gateway is not None
     spark.stop()

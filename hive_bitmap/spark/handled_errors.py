@@ -1,4 +1,7 @@
-"""PySpark logs errors of queries, with the JVM's stack, before it raises them: but not those that are handled here."""
+"""Keep errors that are handled here out of PySpark's log.
+
+PySpark logs errors of queries, with the JVM's stack, before it raises them.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +16,14 @@ _handled: ContextVar[bool] = ContextVar("handled", default=False)
 
 @contextmanager
 def handled() -> Iterator[None]:
-    """Keep errors of PySpark out of its log that are raised in this block, by this thread."""
+    """Keep PySpark errors raised in this block out of its log.
+
+    Only errors of this thread are kept out.
+    """
     from pyspark.logger import PySparkLogger
 
     for name in LOGGERS:
-        PySparkLogger.getLogger(name).addFilter(_is_logged)  # once: a logger has a filter only once
+        PySparkLogger.getLogger(name).addFilter(_is_logged)  # repeated calls have no effect
     token = _handled.set(True)
     try:
         yield

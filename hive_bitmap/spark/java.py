@@ -1,4 +1,7 @@
-"""The Java that Spark starts: whether it is new enough, before Spark fails with a stack trace; and options for it."""
+"""Check the Java that Spark starts, and pass options to it.
+
+A Java that is too old would make Spark fail with a stack trace.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,8 @@ from contextlib import contextmanager
 from hive_bitmap.errors import HiveBitmapError
 
 OLDEST = 17
-QUICK_COMPILER = "-XX:TieredStopAtLevel=1"  # the better one of the JVM pays only after some ten seconds
-_OPTIONS = "SPARK_SUBMIT_OPTS"  # options of the JVM of a driver, before those of Spark's configuration
+QUICK_COMPILER = "-XX:TieredStopAtLevel=1"  # the JVM's optimizing compiler pays only after some ten seconds
+_OPTIONS = "SPARK_SUBMIT_OPTS"  # options of a driver's JVM, before those of Spark's configuration
 _ADVICE = (
     f"install Java {OLDEST} or newer and set JAVA_HOME to it (Debian/Ubuntu: apt-get install default-jre-headless; "
     "macOS: brew install openjdk; anywhere: pip install install-jdk, then "
@@ -22,16 +25,16 @@ _ADVICE = (
 
 
 def executable() -> str:
-    """Return the path of the `java` that Spark will start: that of JAVA_HOME, else the first on PATH.
+    """Return the path of the `java` that Spark will start.
 
-    Raises HiveBitmapError if there is none.
+    It is that of JAVA_HOME, else the first on PATH. Raises HiveBitmapError if there is none.
     """
     home = os.environ.get("JAVA_HOME")
-    found = shutil.which(os.path.join(home, "bin", "java")) if home else shutil.which("java")
-    if not found:
+    path = shutil.which(os.path.join(home, "bin", "java")) if home else shutil.which("java")
+    if not path:
         where = f"JAVA_HOME={home} holds no bin/java" if home else "JAVA_HOME is not set and no java is on PATH"
-        raise HiveBitmapError(f"Spark needs Java {OLDEST} or newer, and {where}; {_ADVICE}")
-    return found
+        raise HiveBitmapError(f"Spark needs Java {OLDEST} or newer, but {where}; {_ADVICE}")
+    return path
 
 
 def version(java: str) -> int:
@@ -49,22 +52,23 @@ def version(java: str) -> int:
 def require() -> None:
     """Raise HiveBitmapError unless the Java that Spark will start is new enough."""
     java = executable()
-    found = version(java)
-    if found < OLDEST:
-        raise HiveBitmapError(f"Spark needs Java {OLDEST} or newer, and {java} is Java {found}; {_ADVICE}")
+    release = version(java)
+    if release < OLDEST:
+        raise HiveBitmapError(f"Spark needs Java {OLDEST} or newer, but {java} is Java {release}; {_ADVICE}")
 
 
 @contextmanager
 def started_with(*options: str) -> Iterator[None]:
-    """Have a JVM that Spark starts within the block take these options, unless the environment or Spark's settings
-    say otherwise: of two values of an option Java takes the last.
+    """Pass these options to a JVM that Spark starts within the block.
+
+    The environment and Spark's settings have precedence: of two values of an option Java takes the last.
     """
-    before = os.environ.get(_OPTIONS)
-    os.environ[_OPTIONS] = " ".join([*options, *([before] if before else [])])
+    previous = os.environ.get(_OPTIONS)
+    os.environ[_OPTIONS] = " ".join([*options, *([previous] if previous else [])])
     try:
         yield
     finally:
-        if before is None:
+        if previous is None:
             del os.environ[_OPTIONS]
         else:
-            os.environ[_OPTIONS] = before
+            os.environ[_OPTIONS] = previous

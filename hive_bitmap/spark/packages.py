@@ -1,7 +1,8 @@
-"""Check that the packages that hive_bitmap needs are installed, and locate data files of the package.
+"""Check that the packages of hive_bitmap are installed.
 
 Each process checks once, before it imports any of them: the driver at the first call, the program when it starts, and
-the Python worker of an executor, which may lack packages that the driver has, when it runs its first task.
+the Python worker of an executor, which may lack packages that the driver has, when it runs its first task. Data files
+of hive_bitmap are located here, too.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from hive_bitmap.errors import MissingPackage
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
-# Which packages are needed where; their versions are those that the installed package requires (setup.cfg).
+# The packages that each process needs; the installed package requires their versions (setup.cfg).
 TASK = ("pyarrow", "numpy", "duckdb", "packaging", "cachetools", "pyorc")
 DRIVER = ("pyspark", "pandas", *TASK, "rich")
 PROGRAM = (*DRIVER, "click", "prompt_toolkit")
@@ -34,35 +35,42 @@ atexit.register(_copies.close)
 
 @lru_cache
 def require(needed: tuple[str, ...] = DRIVER) -> None:
-    """Raise MissingPackage unless these packages are installed in this environment, in the required versions."""
+    """Raise MissingPackage unless these packages are installed, in the required versions."""
     _require_installed(needed, "")
 
 
 @lru_cache
 def file_of(package: str, name: str) -> Path:
-    """Return the path of a data file; a temporary copy if the package is in a zip (`spark.submit.pyFiles`)."""
+    """Return the path of a data file.
+
+    It is a temporary copy if the package is in a zip (`spark.submit.pyFiles`).
+    """
     return _copies.enter_context(as_file(files(package) / name))
 
 
 def require_connect() -> None:
-    """Raise MissingPackage unless the client of Spark Connect can be imported; PySpark would fail with a traceback."""
+    """Raise MissingPackage unless the Spark Connect client can be imported.
+
+    PySpark would fail with a traceback.
+    """
     missing = [name for name in ("grpc", "grpc_status") if find_spec(name) is None]
     if missing:
         raise MissingPackage(
-            f"SPARK_REMOTE is set, and Spark Connect needs {' and '.join(missing)}, not installed here: "
+            f"SPARK_REMOTE is set, but Spark Connect needs {' and '.join(missing)}, which is not installed: "
             f"{sys.executable} -m pip install 'hive_bitmap[connect]'"
         )
 
 
-def for_tasks(run: Callable[..., Iterator[Any]], /, **given: Any) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """Return `run` with these arguments as a function for `mapInArrow`, which first checks the executor's packages.
+def for_tasks(run: Callable[..., Iterator[Any]], /, **arguments: Any) -> Callable[[Iterable[Any]], Iterator[Any]]:
+    """Return `run` with these arguments for `mapInArrow`.
 
-    `run` itself is pickled by name, so unpickling it fails with a traceback if the executor lacks hive_bitmap or a
-    package. `checked` is a nested function, which is pickled by value, so it can run and raise a clear error.
+    The result checks the executor's packages first. `run` itself is pickled by name, so unpickling it fails with a
+    traceback if the executor lacks hive_bitmap or a package. `checked` is a nested function, which is pickled by value,
+    so it can run and raise a clear error.
     """
     from pyspark import cloudpickle
 
-    work = cloudpickle.dumps(partial(run, **given))
+    work = cloudpickle.dumps(partial(run, **arguments))
 
     def checked(batches: Iterable[Any]) -> Iterator[Any]:
         import pickle
@@ -87,27 +95,35 @@ def for_tasks(run: Callable[..., Iterator[Any]], /, **given: Any) -> Callable[[I
 
 @lru_cache
 def require_in_task() -> None:
-    """Raise MissingPackage unless this process, a Python worker of an executor, has the packages that tasks need."""
+    """Raise MissingPackage unless an executor has the packages of tasks.
+
+    It checks the Python worker in which it runs.
+    """
     _require_installed(TASK, f"an executor on {socket.gethostname()}: ")
 
 
 def _require_installed(needed: Sequence[str], where: str) -> None:
-    if find_spec("packaging") is None:  # which compares the versions of the others
-        found = {"packaging": "packaging is not installed"}
+    if find_spec("packaging") is None:  # it compares the versions of the others
+        problems = {"packaging": "packaging is not installed"}
     else:
-        found = {str(requirement): problem for requirement in _declared(needed) if (problem := _problem(requirement))}
-    if not found:
+        problems = {
+            str(requirement): problem for requirement in _declared(needed) if (problem := _problem(requirement))
+        }
+    if not problems:
         return
-    install = " ".join(f"'{requirement}'" for requirement in found)
+    install = " ".join(f"'{requirement}'" for requirement in problems)
     more = " (on every machine that runs executors)" if where else ""
     raise MissingPackage(
-        f"{where}hive_bitmap needs {', '.join(found)}, and {' and '.join(found.values())}: "
+        f"{where}hive_bitmap needs {', '.join(problems)}, but {' and '.join(problems.values())}: "
         f"{sys.executable} -m pip install {install}{more}"
     )
 
 
 def _declared(needed: Sequence[str]) -> list[Requirement]:
-    """Return these packages with the versions that hive_bitmap requires; any version if it was sent as a mere zip."""
+    """Return these packages with the versions that hive_bitmap requires.
+
+    If hive_bitmap was sent as a mere zip, any version is accepted.
+    """
     from packaging.requirements import Requirement
 
     try:
@@ -115,15 +131,15 @@ def _declared(needed: Sequence[str]) -> list[Requirement]:
     except PackageNotFoundError:
         lines = []
     declared = [Requirement(line) for line in lines]
-    versions = {one.name: one.specifier for one in declared if one.marker is None}
-    found = [Requirement(name) for name in needed]
-    for one in found:
-        one.specifier = versions.get(one.name, one.specifier)
-    return found
+    versions = {requirement.name: requirement.specifier for requirement in declared if requirement.marker is None}
+    needed_requirements = [Requirement(name) for name in needed]
+    for requirement in needed_requirements:
+        requirement.specifier = versions.get(requirement.name, requirement.specifier)
+    return needed_requirements
 
 
 def _problem(requirement: Requirement) -> str:
-    """Return what is wrong with a required package; "" if nothing is.
+    """Describe the problem of a required package; "" if there is none.
 
     >>> from packaging.requirements import Requirement
     >>> _problem(Requirement("numpy>=2")), _problem(Requirement("numpy>=1000"))[:6]
@@ -134,7 +150,7 @@ def _problem(requirement: Requirement) -> str:
     if find_spec(requirement.name) is None:
         return f"{requirement.name} is not installed"
     try:
-        found = version(requirement.name)
+        installed = version(requirement.name)
     except PackageNotFoundError:  # without metadata, like pyspark from SPARK_HOME/python: assume that it fits
         return ""
-    return "" if requirement.specifier.contains(found, prereleases=True) else f"{requirement.name} is {found}"
+    return "" if requirement.specifier.contains(installed, prereleases=True) else f"{requirement.name} is {installed}"

@@ -1,7 +1,8 @@
-"""Create a Spark session, by default a local one whose Derby metastore is inside the warehouse folder.
+"""Create a Spark session.
 
-Such a warehouse can be used by one process at a time. An active session is used as it is. If the warehouse is None, the
-existing configuration of Spark or Hive is used.
+By default it is local, with its Derby metastore in the warehouse folder. Such a warehouse can be used by one process at
+a time. An active session is returned unchanged. If the warehouse is None, the existing configuration of Spark or Hive
+is used.
 """
 
 from __future__ import annotations
@@ -32,16 +33,17 @@ def session(
     master: str | None = None,
     conf: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """Return the active session, or create one on the folder `warehouse`, or on the existing configuration if None.
+    """Return the active session, or create one.
 
-    Queries of a new session use the indexes (see `hive_bitmap.enable`). `master` defaults to `local[*]` for a warehouse
-    folder, else to that of the configuration. `conf` overrides any setting. Raises HiveBitmapError if Java or a package
-    is missing or too old, if another process uses the warehouse, and if the warehouse is None but no configuration
-    names a metastore; InvalidProperty for a setting of ours in `conf` that is none.
+    A new session uses the folder `warehouse`, or the existing configuration if that is None, and its queries use the
+    indexes (see `hive_bitmap.enable`). `master` defaults to `local[*]` for a warehouse folder, else to that of the
+    configuration. `conf` overrides any setting. Raises HiveBitmapError if Java or a package is missing or too old, if
+    another process uses the warehouse, and if the warehouse is None but no configuration names a metastore;
+    InvalidProperty for an unknown setting of hive_bitmap in `conf`.
     """
     require()
-    if wrong := problems(conf or {}):
-        raise InvalidProperty(wrong[0])
+    if setting_problems := problems(conf or {}):
+        raise InvalidProperty(setting_problems[0])
     from pyspark.sql import SparkSession
 
     active = SparkSession.getActiveSession()
@@ -72,15 +74,21 @@ def session(
 
 
 def default_warehouse() -> str | None:
-    """Return the default of commands for `warehouse`: None if SPARK_REMOTE or a configuration names one."""
+    """Return the default of commands for `warehouse`.
+
+    It is None if SPARK_REMOTE or a configuration names a metastore.
+    """
     return None if "SPARK_REMOTE" in os.environ or any(_named_metastores()) else "warehouse"
 
 
 def _embedded(warehouse: Path) -> dict[str, str]:
-    """Return the settings of a local session, whose metastore is in a hidden folder so that no table can be there."""
+    """Return the settings of a local session.
+
+    Its metastore is in a hidden folder, so that no table can be there.
+    """
     metastore = warehouse / ".metastore"
     if warehouse.exists() and not warehouse.is_dir():
-        raise HiveBitmapError(f"warehouse {warehouse} is no folder")
+        raise HiveBitmapError(f"warehouse {warehouse} is not a folder")
     metastore.mkdir(parents=True, exist_ok=True)
     # Workers must run the same interpreter that pickles functions for them.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -95,7 +103,7 @@ def _embedded(warehouse: Path) -> dict[str, str]:
             f'-Dlog4j2.configurationFile={log4j} "-Dderby.stream.error.file={metastore / "derby.log"}"'
         ),
         "spark.driver.memory": "2g",
-        # The loopback address works without DNS, so also on a laptop that is offline.
+        # The loopback address works without DNS, so also on a laptop without a network.
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.enabled": "false",
@@ -106,7 +114,10 @@ def _embedded(warehouse: Path) -> dict[str, str]:
 
 
 def _configured() -> dict[str, str]:
-    """Return the settings in HIVE_CONF_DIR, which Spark would not find, since that folder is not on its class path."""
+    """Return the settings in HIVE_CONF_DIR.
+
+    Spark would not find them, since that folder is not on its class path.
+    """
     if default_warehouse() is not None:
         raise HiveBitmapError(
             "no existing configuration names a metastore (hive-site.xml or spark-defaults.conf in SPARK_CONF_DIR, "
@@ -120,7 +131,10 @@ def _configured() -> dict[str, str]:
 
 
 def _named_metastores() -> Iterator[str]:
-    """Yield the metastores that hive-site.xml and spark-defaults.conf name, in the folders of Spark and Hive."""
+    """Yield the metastores named in configuration files.
+
+    These are hive-site.xml and spark-defaults.conf in Spark's and Hive's folders.
+    """
     folders = [os.environ.get(name) for name in ("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "HIVE_CONF_DIR")]
     if "SPARK_HOME" in os.environ:
         folders.append(os.path.join(os.environ["SPARK_HOME"], "conf"))
@@ -130,18 +144,27 @@ def _named_metastores() -> Iterator[str]:
 
 
 def _hive_site(path: Path) -> dict[str, str]:
-    """Return the properties of a Hadoop configuration file; none if the file does not exist."""
+    """Return the properties of a Hadoop configuration file.
+
+    The result is empty if the file does not exist.
+    """
     if not path.is_file():
         return {}
     try:
         root = ElementTree.parse(path).getroot()
     except ElementTree.ParseError as e:
         raise HiveBitmapError(f"{path} is not a Hadoop configuration file: {e}") from e
-    return {p.findtext("name", "").strip(): p.findtext("value", "").strip() for p in root.iter("property")}
+    return {
+        property.findtext("name", "").strip(): property.findtext("value", "").strip()
+        for property in root.iter("property")
+    }
 
 
 def _spark_defaults(path: Path) -> dict[str, str]:
-    """Return the properties of a spark-defaults.conf (lines `key value` or `key=value`), without `spark.hadoop.`."""
+    """Return the properties of a spark-defaults.conf, without the prefix `spark.hadoop.`.
+
+    Its lines are `key value` or `key=value`.
+    """
     if not path.is_file():
         return {}
     lines = (line.strip() for line in path.read_text().splitlines())
@@ -150,7 +173,10 @@ def _spark_defaults(path: Path) -> dict[str, str]:
 
 
 def _open_metastore(spark: SparkSession, warehouse: Path) -> None:
-    """Access the metastore, so that a warehouse in use by another process fails here and not at the first statement."""
+    """Access the metastore, so that a warehouse in use fails here.
+
+    If another process uses the warehouse, the first statement would fail otherwise.
+    """
     from pyspark.errors import PySparkException
 
     try:
@@ -158,6 +184,6 @@ def _open_metastore(spark: SparkSession, warehouse: Path) -> None:
     except PySparkException as e:
         spark.stop()
         raise HiveBitmapError(
-            f"the metastore of warehouse {warehouse} does not open; if another process uses that warehouse, end it "
+            f"the metastore of warehouse {warehouse} cannot be opened: if another process uses that warehouse, end it "
             f"(one process at a time), or use another folder. Details: {warehouse / '.metastore' / 'derby.log'}"
         ) from e

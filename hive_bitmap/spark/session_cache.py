@@ -1,7 +1,8 @@
-"""What is kept of each session for a few seconds, so that queries need not ask the metastore again.
+"""Cache values for each session for a few seconds.
 
-All of a session is one object, which goes with the session; a `TtlCache` is a part of it. What depends on nothing of a
-session but its user is kept once for all sessions of that user: clients of a server open a session for a few queries.
+This avoids requests to the metastore. All values of a session are in one object, which is dropped with the session; a
+`TtlCache` is a part of it. Values that depend only on the user of a session are cached once for all sessions of that
+user: clients of a server open a session for a few queries.
 """
 
 from __future__ import annotations
@@ -19,32 +20,39 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
-class _User:
-    """A user of an application, as long as a session is known that is this user's."""
+class _CacheOwner:
+    """A cache owner shared by all sessions of a user.
+
+    It is dropped with the last of them.
+    """
 
 
-_kept: WeakKeyDictionary[SparkSession | _User, dict[TtlCache[Any, Any], dict[Any, tuple[float, Any]]]] = (
+_values: WeakKeyDictionary[SparkSession | _CacheOwner, dict[TtlCache[Any, Any], dict[Any, tuple[float, Any]]]] = (
     WeakKeyDictionary()
 )
-_users: WeakValueDictionary[tuple[str, str], _User] = WeakValueDictionary()  # by application and name
-_user_of: WeakKeyDictionary[SparkSession, _User] = WeakKeyDictionary()
+_users: WeakValueDictionary[tuple[str, str], _CacheOwner] = WeakValueDictionary()  # by application and name
+_user_of: WeakKeyDictionary[SparkSession, _CacheOwner] = WeakKeyDictionary()
 _caches: WeakSet[TtlCache[Any, Any]] = WeakSet()
 _lock = Lock()
 
 
 def belongs_to(spark: SparkSession, user: str) -> None:
-    """Say whose a session is: it shares what is kept by user with all sessions of that user in its application."""
+    """Set the user of a session.
+
+    The session shares what is cached by user with all sessions of that user in its application.
+    """
     if spark not in _user_of:
         application = spark.sparkContext.applicationId
         with _lock:
-            _user_of[spark] = _users.setdefault((application, user), _User())
+            _user_of[spark] = _users.setdefault((application, user), _CacheOwner())
 
 
 class TtlCache(Generic[K, V]):
-    """A cache of the `most` newest values of each session, or with `by_user` of each user, by key.
+    """A cache of each session's `most` newest values, by key.
 
-    `version` changes when the cache is cleared. Whoever looks up what the clearing may concern takes it before, and
-    gives it with the value: what was true before is not kept then.
+    With `by_user`, values are cached for each user instead. `version` changes when the cache is cleared. A caller that
+    computes a value reads the version first, and passes it to `put`: a value computed before the clearing is then not
+    stored.
     """
 
     def __init__(self, most: int = 4096, *, by_user: bool = False) -> None:
@@ -54,29 +62,38 @@ class TtlCache(Generic[K, V]):
         _caches.add(self)
 
     def get(self, spark: SparkSession, key: K, seconds: float) -> V | None:
-        """Return the value that was added in the last `seconds`; None if there is none."""
+        """Return the value that was added in the last `seconds`.
+
+        Return None if there is none.
+        """
         with _lock:
-            found = _kept.get(self._owner(spark), {}).get(self, {}).get(key)
-        return found[1] if found is not None and time.monotonic() - found[0] < seconds else None
+            entry = _values.get(self._owner(spark), {}).get(self, {}).get(key)
+        return entry[1] if entry is not None and time.monotonic() - entry[0] < seconds else None
 
     def put(self, spark: SparkSession, key: K, value: V, version: int | None = None) -> None:
-        """Add a value, as of now, unless the cache was cleared since it had this version, if one is given."""
+        """Add a value, with the current time.
+
+        If `version` is given and the cache was cleared since that version, nothing is added.
+        """
         with _lock:
             if version not in (None, self.version):
                 return
-            mine = _kept.setdefault(self._owner(spark), {}).setdefault(self, {})
-            mine.pop(key, None)
-            mine[key] = time.monotonic(), value
-            if len(mine) > self._most:
-                del mine[next(iter(mine))]
+            entries = _values.setdefault(self._owner(spark), {}).setdefault(self, {})
+            entries.pop(key, None)
+            entries[key] = time.monotonic(), value
+            if len(entries) > self._most:
+                del entries[next(iter(entries))]
 
     def drop(self, spark: SparkSession, key: K) -> None:
         """Remove the value of this key, if there is one."""
         with _lock:
-            _kept.get(self._owner(spark), {}).get(self, {}).pop(key, None)
+            _values.get(self._owner(spark), {}).get(self, {}).pop(key, None)
 
-    def _owner(self, spark: SparkSession) -> SparkSession | _User:
-        """Whose values these are: a session's of which the user is not known are its own."""
+    def _owner(self, spark: SparkSession) -> SparkSession | _CacheOwner:
+        """Return the owner of a session's values.
+
+        It is the session's user, or the session itself if that is unknown.
+        """
         return _user_of.get(spark, spark) if self._by_user else spark
 
 
@@ -85,5 +102,5 @@ def clear(*caches: TtlCache[Any, Any]) -> None:
     with _lock:
         for cache in caches or tuple(_caches):
             cache.version += 1
-            for kept in _kept.values():
-                kept.pop(cache, None)
+            for owned in _values.values():
+                owned.pop(cache, None)

@@ -1,4 +1,4 @@
-"""Conditions given by users as text, for Spark to parse."""
+"""Pass conditions that users write as text to Spark."""
 
 from __future__ import annotations
 
@@ -13,17 +13,20 @@ if TYPE_CHECKING:
 def satisfying(frame: DataFrame, condition: str) -> DataFrame:
     """Return the rows of a DataFrame that satisfy an SQL condition.
 
-    The condition is put in parentheses, because `where` would read the last word of `k = 1 AND` as an alias. It has to
-    be one without them, too, unlike `a) OR (b`. Raises ParseException, and InvalidPredicate for text that is not valid
+    The condition is put in parentheses, because `where` would read the last word of `k = 1 AND` as an alias. It must be
+    valid without them, too, unlike `a) OR (b`. Raises ParseException, and InvalidPredicate for text that is not valid
     Unicode.
     """
     require_characters(condition)
-    as_it_is = frame.where(condition)
+    unbracketed = frame.where(condition)
     if not hasattr(frame, "_jdf"):
-        as_it_is.schema  # noqa: B018 - Spark Connect parses when it is asked for the schema
+        unbracketed.schema  # noqa: B018 - Spark Connect parses when the schema is requested
     return frame.where(bracketed(condition))
 
 
 def bracketed(condition: str) -> str:
-    """Return a condition in parentheses; a line break keeps a comment at its end from hiding the closing one."""
+    """Return a condition in parentheses.
+
+    A line break keeps a comment at its end from hiding the closing parenthesis.
+    """
     return f"({condition}\n)" if "--" in condition else f"({condition})"

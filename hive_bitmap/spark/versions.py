@@ -1,6 +1,6 @@
-"""The code that depends on the version of PySpark, of which 4.0 to 4.3 are supported.
+"""Hide the differences between the supported versions of PySpark.
 
-All other code is the same for all versions. `make compat` tests them.
+Versions 4.0 to 4.3 are supported. All other code is the same for all versions. `make compat` tests them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 @lru_cache
 def pyspark_version() -> tuple[int, int]:
-    """Return the feature release of PySpark: (4, 0) for 4.0.5. Over Spark Connect it is that of the client."""
+    """Return the feature release of PySpark: (4, 0) for 4.0.5.
+
+    Over Spark Connect it is that of the client.
+    """
     import pyspark
 
     major, minor = pyspark.__version__.split(".")[:2]
@@ -24,7 +27,10 @@ def pyspark_version() -> tuple[int, int]:
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """Return the Arrow schema of rows for Spark; timestamps with time zone are in UTC."""
+    """Return the Arrow schema of rows for Spark.
+
+    Timestamps with time zone are in UTC.
+    """
     from pyspark.sql.pandas import types
 
     convert: Any = types.to_arrow_schema
@@ -33,10 +39,11 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
 
 def data_frame(spark: SparkSession, rows: pa.Table, schema: StructType | None = None) -> DataFrame:
-    """Return an Arrow table as a DataFrame; if no schema is given, PySpark derives the types.
+    """Return an Arrow table as a DataFrame.
 
-    Over Spark Connect the table is sent as a single batch: a server of version 4.0.0 silently drops all record batches
-    but the first (SPARK-53342), and finding out its version would take another request.
+    Without a schema, PySpark derives the types. Over Spark Connect the table is sent as a single batch: a server of
+    version 4.0.0 silently drops all record batches but the first (SPARK-53342), and finding out its version would take
+    another request.
     """
     return spark.createDataFrame(rows.combine_chunks() if _is_connect(spark) else rows, schema)
 

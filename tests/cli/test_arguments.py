@@ -75,20 +75,20 @@ def test_the_program_has_help_and_a_version(capsys: pytest.CaptureFixture[str]) 
         (["create", "t"], "Missing argument 'COLUMNS...'"),
         (["create", "t", "a", "--encoding", "rle"], "'rle' is not one of 'plain', 'gap', 'ewah', 'roaring'"),
         (["create", "t", "a", "--type", "btree"], "is not one of"),
-        (["create", "t", "a", "b", "--name", "n"], "--name is for one index, and 2 are asked for"),
+        (["create", "t", "a", "b", "--name", "n"], "--name is for one index, but COLUMNS name 2"),
         (["create", "t", "a", "b", "--index-table", "n"], "--index-table is for one index"),
-        (["create", "t", "a,`b"], "no list of names at '`b'"),
-        (["rebuild", "t", "--partition", "month"], "no list of NAME=VALUE at 'month'"),
-        (["query", "t", "--count", "--limit", "3"], "--count goes with neither --columns nor --limit"),
+        (["create", "t", "a,`b"], "is not a list of names, from '`b'"),
+        (["rebuild", "t", "--partition", "month"], "is not a list of NAME=VALUE, from 'month'"),
+        (["query", "t", "--count", "--limit", "3"], "--count cannot be combined with --columns or --limit"),
         (["query", "t", "--limit", "-1"], "-1 is not in the range x>=0"),
         (["query", "t", "--strategy", "magic"], "'magic' is not one of"),
         (["query", "t", "--strategy", "index only"], "answers --count only"),
         (["query", "t", "--format", "xml"], "'xml' is not one of"),
         (["offsets", "t"], "Missing argument 'WHERE'"),
         (["drop", "t"], "Missing argument 'INDEX'"),
-        (["--conf", "memory=2g", "show"], "--conf memory=2g: give a setting of Spark as spark.name=value"),
-        (["--conf", "spark.memory", "show"], "--conf spark.memory: give a setting of Spark"),
-        (["--hiveserver2", "h:1", "--master", "local", "show"], "--master and --conf are for Spark"),
+        (["--conf", "memory=2g", "show"], "--conf memory=2g: give a Spark setting as spark.name=value"),
+        (["--conf", "spark.memory", "show"], "--conf spark.memory: give a Spark setting"),
+        (["--hiveserver2", "h:1", "--master", "local", "show"], "--master and --conf configure Spark"),
     ],
 )
 def test_wrong_usage_is_status_2_with_nothing_on_stdout(
@@ -117,7 +117,7 @@ def test_what_is_no_text_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     name = os.fsdecode(b"caf\xe9")
     for arguments in (["create", "t", "k", "--comment", name], ["show", "--database", name], ["show", name]):
         assert cli.main(arguments) == 2
-        assert "is no text in UTF-8" in capsys.readouterr().err
+        assert "is not valid UTF-8" in capsys.readouterr().err
 
 
 @given(st.lists(NAMES, min_size=1, max_size=4))
@@ -219,4 +219,4 @@ def test_the_filter_of_stderr_drops_noise_and_nothing_else(closed: bool, quiet: 
 def test_a_warehouse_without_a_name_is_refused(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """As an unset variable of a shell gives it; the current folder would become a warehouse."""
     assert cli.main(["--warehouse", name, "show"]) == 2
-    assert "the warehouse has no name" in capsys.readouterr().err
+    assert "the name of the warehouse is empty" in capsys.readouterr().err

@@ -92,7 +92,7 @@ def test_an_index_from_its_creation_to_its_end(spark: SparkSession, trips: str, 
     assert status == 0 and "roaring" in out and "id_n" not in out
 
     status, _, err = run("create", city["index_table"], "city")
-    assert status == 1 and "holds the index city on" in err
+    assert status == 1 and "is the index table of city on" in err
     assert run("set", trips, "city", "encoding=gap")[0] == 0
     assert run("show", trips)[2] == "city: gap from its next rebuild on\n"
     assert [row.get("next_encoding") for row in json.loads(run("show", trips, "--format", "json")[1])] == ["gap", None]

@@ -85,14 +85,14 @@ def test_without_a_session_the_rest_is_not_looked_at(run: Run, monkeypatch: pyte
     assert found["pyspark"] == ("ok", f"PySpark {version('pyspark')}")
     named = [name for name in PROGRAM if name != "pyspark"]
     assert found["packages"] == ("ok", ", ".join(f"{name} {version(name)}" for name in named))
-    assert found["spark"][0] == "wrong" and found["spark"][1].startswith("this needs Spark; with --hiveserver2 go: ")
-    assert {found[name] for name in OF_SESSION} == {("unknown", "not looked at: no session of Spark started")}
+    assert found["spark"][0] == "wrong" and found["spark"][1].startswith("this command needs Spark; with ")
+    assert {found[name] for name in OF_SESSION} == {("unknown", "not checked: no Spark session started")}
 
 
 @pytest.mark.parametrize(
     ("says", "status", "detail"),
     [
-        (None, 0, "and JAVA_HOME={home} holds no bin/java; install Java 17 or newer"),
+        (None, 0, "but JAVA_HOME={home} holds no bin/java; install Java 17 or newer"),
         ('java version "1.8.0_402"', 0, "{home}/bin/java is Java 8; install Java 17 or newer"),
         ('openjdk version "16.0.2"', 0, "{home}/bin/java is Java 16; install Java 17 or newer"),
         ("Unable to locate a Java Runtime.", 1, "-version failed: Unable to locate a Java Runtime.; install Java 17"),
@@ -111,7 +111,7 @@ def test_lines_for_people(run: Run) -> None:
     status, out, err = run(*AWAY)
     heading, _, *lines = out.splitlines()
     assert (status, heading.split("  ")[0], err) == (1, "check", "")
-    assert heading.endswith("what there is, or what to do")
+    assert heading.endswith("what was found, or what to do")
     assert len(lines) == len([*OF_MACHINE, "spark", *OF_SESSION])
 
 

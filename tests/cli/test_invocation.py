@@ -41,7 +41,7 @@ def test_settings(given: list[str], settings: dict[str, str]) -> None:
 def test_what_is_no_setting_of_spark(given: str) -> None:
     with pytest.raises(click.UsageError) as raised:
         settings_of(["spark.a=1", given])
-    assert str(raised.value) == f"--conf {given}: give a setting of Spark as spark.name=value"
+    assert str(raised.value) == f"--conf {given}: give a Spark setting as spark.name=value"
 
 
 @pytest.mark.parametrize(

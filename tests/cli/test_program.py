@@ -43,7 +43,7 @@ def test_the_configuration_file(config: Path, monkeypatch: pytest.MonkeyPatch, t
         ("[confg]\n", "did you mean 'conf'?"),
         ("[conf]\nhive_bitmap.enabled = true\n", "begin with spark."),
         ("warehouse = x\n", "cannot be read"),
-        (None, "which is no file"),
+        (None, "which is not a file"),
     ],
 )
 def test_a_wrong_file_is_wrong_usage(config: Path, run: Run, text: str | None, says: str) -> None:

@@ -140,7 +140,7 @@ def test_a_refresh_that_failed_is_told_also_where_nothing_is_new() -> None:
     [
         ({"seconds": 0.0}, True, "would be deleted"),
         ({"seconds": 0.0}, False, "deleted"),
-        ({"seconds": 5400.0}, False, "kept for 1.5 hours yet"),
+        ({"seconds": 5400.0}, False, "kept for 1.5 hours more"),
         ({"seconds": 0.0, "kept": "a file of others"}, False, "a file of others"),
     ],
 )

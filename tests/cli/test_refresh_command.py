@@ -83,9 +83,9 @@ def test_again_and_again(two_tables: str, spark: SparkSession, run: Run, monkeyp
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["a", "--all"], "and not two of them"),
-        (["--all", "--database", "d"], "and not two of them"),
-        (["--every", "soon"], "'soon' is no length of time: it is a number and a unit, such as 30 seconds or 5m"),
+        (["a", "--all"], "give only one of TABLEs"),
+        (["--all", "--database", "d"], "give only one of TABLEs"),
+        (["--every", "soon"], "'soon' is not a length of time: write a number and a unit, such as 30 seconds or 5m"),
     ],
 )
 def test_wrong_usage(run: Run, arguments: list[str], message: str) -> None:

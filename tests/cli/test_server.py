@@ -16,8 +16,8 @@ from hive_bitmap.hive.hiveserver.connection import Address
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
-        (["--hiveserver2", "h:1", "create", "t", "a"], "this needs Spark; with --hiveserver2 go: show, query --count"),
-        (["--hiveserver2", "h:1", "query", "t", "a = 1"], "this needs Spark"),
+        (["--hiveserver2", "h:1", "create", "t", "a"], "this command needs Spark; with --hiveserver2 use: show, query"),
+        (["--hiveserver2", "h:1", "query", "t", "a = 1"], "this command needs Spark"),
         (["--hiveserver2", "h:99999", "show", "t"], "'h:99999' is not HOST:PORT"),
         (["--hiveserver2", "h:x", "show", "t"], "is not HOST:PORT"),
         (["--auth", "PLAIN", "show", "t"], "'PLAIN' is not one of"),

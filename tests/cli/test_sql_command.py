@@ -112,7 +112,7 @@ def test_nothing_runs_of_a_script_that_cannot_be_split(run: Run, tmp_path: Path)
 
 def test_wrong_usage_and_a_file_that_is_not_there(run: Run) -> None:
     status, out, err = run("-e", "SELECT 1", "-f", "-")
-    assert (status, out) == (2, "") and "-e goes with no -f" in err
+    assert (status, out) == (2, "") and "give -e or -f, not both" in err
     status, out, err = run("-f", "no/such/file")
     assert (status, out) == (1, "") and "No such file or directory: 'no/such/file'" in err
 

@@ -34,5 +34,5 @@ def test_lengths(length: str, seconds: float) -> None:
     "length", ["", "soon", "s", "5 ss", "5 ms", "-5 s", "5 s 3", "1e3 s", "5 weeks", "٥ s", "30 secondss"]
 )
 def test_what_is_none(length: str) -> None:
-    with pytest.raises(InvalidProperty, match="is no length of time: it is a number and a unit, such as"):
+    with pytest.raises(InvalidProperty, match="is not a length of time: write a number and a unit, such as"):
         seconds_of(length)

@@ -51,9 +51,9 @@ def test_a_name_that_holds_a_variable_is_refused() -> None:
     for name in ("${a}", "x${", "`${"):
         with pytest.raises(Unsupported) as error:
             quote(name)
-        assert str(error.value) == f"name {name!r} holds ${{, where SQL has the value of a variable instead"
+        assert str(error.value) == f"name {name!r} contains ${{, which begins a variable in SQL: rename it"
     assert quote("$ {a}$") == "`$ {a}$`"
-    with pytest.raises(Unsupported, match="holds"):
+    with pytest.raises(Unsupported, match="contains"):
         in_spark("db", "${a}")
 
 

@@ -615,7 +615,7 @@ def test_partitions_that_spark_takes_from_folders(spark: SparkSession, database:
         spark.sql("CREATE TABLE t USING parquet PARTITIONED BY (p) AS SELECT id % 5 AS k, id % 2 AS p FROM range(40)")
         assert hive_bitmap.count(spark, "t", "k = 3") == 8
     assert hive_bitmap.count(spark, "t", "k = 3") == 8
-    with pytest.raises(Unsupported, match=r"not in the metastore: MSCK REPAIR TABLE `.*`\.`t` puts them there"):
+    with pytest.raises(Unsupported, match=r"not in the metastore: add them with MSCK REPAIR TABLE `.*`\.`t`"):
         hive_bitmap.build(spark, "t", ["k"])
     spark.sql("MSCK REPAIR TABLE t")
     hive_bitmap.build(spark, "t", ["k"])
@@ -639,7 +639,7 @@ def test_a_folder_that_became_a_file(spark: SparkSession, database: str) -> None
     assert spark.table("t").where("k = 3").count() == 4
     agree(spark, "t", "k = 3 AND p = 0", "k = 3")
     for change in (hive_bitmap.rebuild, hive_bitmap.verify):
-        with pytest.raises(Unsupported, match=r"is a file, where a folder of table"):
+        with pytest.raises(Unsupported, match=r"is a file, but should be a folder of table"):
             change(spark, "t")
 
 

@@ -102,7 +102,7 @@ def test_the_first_call_says_what_to_install(tmp_path: Path, call: str) -> None:
     status, error = run(python, "-c", f"import hive_bitmap\n{call}")
     assert status == 1
     assert error.splitlines()[-1] == (
-        "hive_bitmap.errors.MissingPackage: hive_bitmap needs pandas<3,>=2.2.2, duckdb>=1.2, pyorc>=0.9, and pandas is "
+        "hive_bitmap.errors.MissingPackage: hive_bitmap needs pandas<3,>=2.2.2, duckdb>=1.2, pyorc>=0.9, but pandas is "
         "not installed and duckdb is 1.1.3 and pyorc is not installed: "
         f"{tmp_path}/env/bin/python -m pip install 'pandas<3,>=2.2.2' 'duckdb>=1.2' 'pyorc>=0.9'"
     )
@@ -111,13 +111,13 @@ def test_the_first_call_says_what_to_install(tmp_path: Path, call: str) -> None:
 def test_a_package_may_be_too_new(tmp_path: Path) -> None:
     python = python_without(tmp_path, older={"pandas": "3.1"})
     status, error = run(python, "-c", "import hive_bitmap\nhive_bitmap.build")
-    assert status == 1 and "hive_bitmap needs pandas<3,>=2.2.2, and pandas is 3.1: " in error
+    assert status == 1 and "hive_bitmap needs pandas<3,>=2.2.2, but pandas is 3.1: " in error
 
 
 def test_versions_are_compared_with_a_package(tmp_path: Path) -> None:
     python = python_without(tmp_path, "packaging")
     status, error = run(python, "-c", "import hive_bitmap\nhive_bitmap.build")
-    assert status == 1 and "hive_bitmap needs packaging, and packaging is not installed: " in error
+    assert status == 1 and "hive_bitmap needs packaging, but packaging is not installed: " in error
 
 
 def test_the_program_says_it_in_one_line(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_the_program_says_it_in_one_line(tmp_path: Path) -> None:
     status, error = run(python, "-m", "hive_bitmap", "show", "t")
     assert (status, error) == (
         1,
-        "hive-bitmap: hive_bitmap needs pyarrow>=21, click>=8.1, and pyarrow is 17.0.0 and click is not installed: "
+        "hive-bitmap: hive_bitmap needs pyarrow>=21, click>=8.1, but pyarrow is 17.0.0 and click is not installed: "
         f"{tmp_path}/env/bin/python -m pip install 'pyarrow>=21' 'click>=8.1'",
     )
 
@@ -135,7 +135,7 @@ def test_spark_connect_says_what_it_needs(tmp_path: Path, monkeypatch: pytest.Mo
     status, error = run(python_without(tmp_path, "grpc"), "-m", "hive_bitmap", "show", "t")
     assert (status, error) == (
         1,
-        "hive-bitmap: SPARK_REMOTE is set, and Spark Connect needs grpc and grpc_status, not installed here: "
+        "hive-bitmap: SPARK_REMOTE is set, but Spark Connect needs grpc and grpc_status, which is not installed: "
         f"{tmp_path}/env/bin/python -m pip install 'hive_bitmap[connect]'",
     )
 
@@ -163,7 +163,7 @@ def test_an_executor_says_what_it_lacks(
     python = python_without(tmp_path, "pyorc", older={"numpy": "1.26.4"})
     executors_run(spark, python, monkeypatch)
     problem = (
-        r"an executor on \S+: hive_bitmap needs numpy>=2, pyorc>=0.9, and numpy is 1.26.4 and pyorc is not installed: "
+        r"an executor on \S+: hive_bitmap needs numpy>=2, pyorc>=0.9, but numpy is 1.26.4 and pyorc is not installed: "
         rf"{tmp_path}/env/bin/python -m pip install 'numpy>=2' 'pyorc>=0.9' \(on every machine that runs executors\)$"
     )
     with pytest.raises(BuildFailed, match=f"^the build failed, the published index is untouched: {problem}"):
@@ -193,7 +193,7 @@ def test_an_executor_of_another_version(spark: SparkSession, database: str, monk
     own = spark.sparkContext.pythonVer
     monkeypatch.setattr(spark.sparkContext, "pythonVer", "3.8")
     problem = (
-        rf"an executor on \S+ runs \S+, which is Python {own}, and the driver runs Python 3\.8: name one Python for"
+        rf"an executor on \S+ runs \S+, which is Python {own}, but the driver runs Python 3\.8: name one Python for"
     )
     with pytest.raises(BuildFailed, match=f"^the build failed, the published index is untouched: {problem}"):
         hive_bitmap.build(spark, "t", ["k"])
@@ -260,7 +260,7 @@ def test_rows_from_an_executor_that_lacks_a_package(
     with monkeypatch.context() as while_building:
         while_building.setattr(spark.sparkContext, "pythonExec", sys.executable)
         hive_bitmap.build(spark, "t", ["k"])
-    problem = r"an executor on \S+: hive_bitmap needs duckdb>=1.2, and duckdb is not installed"
+    problem = r"an executor on \S+: hive_bitmap needs duckdb>=1.2, but duckdb is not installed"
     with under(spark, {"hive_bitmap.driver_read_bytes": "0"}), pytest.raises(PySparkException, match=problem):
         hive_bitmap.scan(spark, "t", "k = 3", strategy="rows").collect()
     assert hive_bitmap.scan(spark, "t", "k = 3").collect() == spark.table("t").where("k = 3").collect()

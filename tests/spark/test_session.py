@@ -52,7 +52,7 @@ def test_java_release_is_parsed_from_its_output(tmp_path: Path, first_line: str,
 def test_an_old_java_is_named_with_its_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script(tmp_path, 'openjdk version "11.0.2" 2019-01-15')
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(HiveBitmapError, match=r"needs Java 17 or newer, and .*bin/java is Java 11; install"):
+    with pytest.raises(HiveBitmapError, match=r"needs Java 17 or newer, but .*bin/java is Java 11; install"):
         java.require()
 
 
@@ -145,7 +145,7 @@ def test_a_warehouse_in_use_is_named(spark: SparkSession) -> None:
     code = "import sys\nfrom hive_bitmap.spark.session import session\nsession(sys.argv[1], master='local[1]')"
     other = subprocess.run([sys.executable, "-c", code, warehouse], capture_output=True, text=True, check=False)
     assert other.returncode == 1
-    assert f"HiveBitmapError: the metastore of warehouse {warehouse} does not open" in other.stderr
+    assert f"HiveBitmapError: the metastore of warehouse {warehouse} cannot be opened" in other.stderr
 
 
 def test_no_configuration_and_no_warehouse_is_an_error() -> None:

@@ -71,7 +71,7 @@ def test_a_folder_that_others_own_or_can_write_is_not_used(
         assert disk_cache.get(options(cache), "key") is None
         disk_cache.put(options(cache), "other", CONTENT)
     assert sorted(tmp_path.rglob("*")) == before
-    assert len(caplog.records) == 1 and "index files are kept in memory only" in caplog.text
+    assert len(caplog.records) == 1 and "index files are cached in memory only" in caplog.text
 
 
 def test_a_folder_that_everybody_can_write_holds_one_that_only_this_user_can(tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def test_a_new_folder_is_made_or_refused(tmp_path: Path, secret: Path, access: A
     path = tmp_path / "shared" / "generation"
     path.symlink_to(secret.parent) if by == "link" else path.mkdir()
     before = secret.parent.stat().st_mode
-    with pytest.raises(FileExistsError, match="was there before it was made, so somebody else may write into it"):
+    with pytest.raises(FileExistsError, match="already existed, so somebody else may write into it"):
         stores.make_new_folder(f"file:{path}", access)
     assert secret.parent.stat().st_mode == before
 

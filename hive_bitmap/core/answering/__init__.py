@@ -1,6 +1,7 @@
-"""Answers from the index alone: how many rows satisfy a predicate, in total or by key, counted in shards.
+"""Answer counts of rows from the index alone.
 
-What a count would read and hold is estimated before it begins (`count_budget`, `answer_size`); `tally` counts.
+They are counted in shards, in total or by key. `count_budget` and `answer_size` estimate what a count would read and
+hold before it begins; `tally` counts.
 """
 
 __all__ = ["answer_size", "count_budget", "extremes", "tally"]

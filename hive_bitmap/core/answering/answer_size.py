@@ -1,8 +1,8 @@
-"""Whether an answer from the index alone is small enough: the driver holds its keys, as rows of the JVM.
+"""Limit the size of an answer from the index alone.
 
-How many keys there are is known when they are counted, and not before. So planning estimates it, from the sizes in the
-manifests and, if these leave it open, from a row group of the index. Counting adds up what it has (`tally`) and stops
-beyond the limit; that is remembered, and the next plan is Spark's.
+The driver holds the keys of an answer, as rows of the JVM. Their number is known only once they are counted. So
+planning estimates it, from the sizes in the manifests and, if these leave it open, from a row group of the index.
+Counting adds up its counts (`tally`) and stops beyond the limit; that is remembered, and the next plan is Spark's.
 """
 
 from __future__ import annotations
@@ -20,17 +20,20 @@ from hive_bitmap.core.selecting.candidates import Lookup, LookupResults
 from hive_bitmap.core.selecting.lookup_units import IndexPart
 from hive_bitmap.errors import CorruptIndex, Unsupported
 
-ROW_BYTES = 128  # of the objects that hold a row in the JVM, besides its values; the same as in AnswerSize.java
+ROW_BYTES = 128  # of the objects that hold a row in the JVM, without its values; the same as in AnswerSize.java
 
 
 class _Sample(NamedTuple):
-    """Of the first rows of a shard: keys for each row (1 if no two rows have the same one), and bytes of a key."""
+    """Figures of the first rows of a shard.
+
+    `share` is the number of keys for each row (1 if no two rows have the same key), `width` the bytes of a key.
+    """
 
     share: float
     width: float
 
 
-FEW_ROWS = 4096  # so many keys are small enough, whatever they are: counting finds out if they are not
+FEW_ROWS = 4096  # so many keys count as small enough; the count itself raises TooLarge if they are not
 KeySets = Sequence[Sequence[str]]  # names in lower case
 _Key = tuple[frozenset[str], tuple[tuple[str, ...], ...], frozenset[Predicate], int]
 _too_large: Cache[_Key, str] = Cache("answers that were too large", len)
@@ -38,25 +41,31 @@ _samples: Cache[tuple[str, tuple[str, ...]], _Sample] = Cache("samples of keys",
 
 
 class TooLarge(Unsupported):
-    """An answer from the index alone would take more of the driver's memory than `hive_bitmap.answer_bytes`."""
+    """An answer from the index alone that needs too much memory.
+
+    It would take more of the driver's memory than `hive_bitmap.answer_bytes`.
+    """
 
 
 def nbytes(keys: pa.Table) -> int:
-    """Return the bytes of keys and counts as the limit counts them."""
+    """Return the bytes of keys and counts, as the limit counts them."""
     return int(keys.nbytes) + ROW_BYTES * keys.num_rows
 
 
 def driver_bytes(keys: float, width: float) -> float:
-    """Estimate the bytes that so many keys of an answer, of `width` bytes each, take in the driver."""
+    """Estimate the memory of an answer's keys in the driver.
+
+    Each of them has `width` bytes.
+    """
     return keys * (ROW_BYTES + width)
 
 
 def require_small(results: LookupResults, key_sets: KeySets, limit: int) -> int:
-    """Return about how many keys of all these sets the rows have that were looked up, or more if that is few.
+    """Estimate the number of distinct keys in the answer.
 
-    Raise TooLarge if they are too many.
+    It covers all key sets; if it is small, it is an upper bound. Raises TooLarge if the keys exceed the limit.
     """
-    selected = sum(int(found.counts.sum()) for found in results.results)
+    selected = sum(int(result.counts.sum()) for result in results.results)
     if not any(key_sets) or selected <= FEW_ROWS:
         return min(selected, FEW_ROWS) * sum(map(bool, key_sets))
     if reason := _too_large.get(_key(results.lookups, key_sets, limit)):
@@ -68,7 +77,10 @@ def require_small(results: LookupResults, key_sets: KeySets, limit: int) -> int:
 
 
 def remember_too_large(lookups: Sequence[Lookup], key_sets: KeySets, limit: int) -> None:
-    """Have `require_small` refuse these keys from now on, as long as the index stays as it is."""
+    """Make `require_small` refuse these keys from now on.
+
+    This holds as long as the index is not changed.
+    """
     reason = f"its keys take more than hive_bitmap.answer_bytes in the driver, {limit:,} bytes here"
     _too_large.put(_key(lookups, key_sets, limit), reason)
 
@@ -82,12 +94,15 @@ def _key(lookups: Sequence[Lookup], key_sets: KeySets, limit: int) -> _Key:
 
 
 def _estimate(lookups: Sequence[Lookup], keys: Sequence[str], selected: int) -> int:
-    """Return about how many bytes the keys of the selected rows take; 0 if an index is damaged."""
+    """Estimate the bytes of the keys of the selected rows.
+
+    Returns 0 if an index is damaged.
+    """
     sizes = [0]
     by_index: dict[str, list[tuple[Lookup, IndexPart]]] = {}
     for lookup in lookups:
-        known = {part.index: part for key in keys if (part := lookup.unit.parts.get(key)) and part.shards}
-        for index, part in known.items():
+        key_parts = {part.index: part for key in keys if (part := lookup.unit.parts.get(key)) and part.shards}
+        for index, part in key_parts.items():
             by_index.setdefault(index, []).append((lookup, part))
     for parts in by_index.values():
         try:
@@ -98,21 +113,24 @@ def _estimate(lookups: Sequence[Lookup], keys: Sequence[str], selected: int) -> 
 
 
 def _bytes_of(parts: Sequence[tuple[Lookup, IndexPart]], keys: Sequence[str], selected: int) -> int:
-    """Return about how many bytes the keys of one index take, by the first row group of its largest shards."""
-    largest = sorted(parts, key=lambda one: -one[1].entries)[:2]
+    """Estimate the bytes of the keys of one index.
+
+    The estimate uses the first row group of its largest shards.
+    """
+    largest = sorted(parts, key=lambda pair: -pair[1].entries)[:2]
     samples = [_sample(lookup, part, keys) for lookup, part in largest]
     share, width = (max(values) for values in zip(*samples, strict=True))
     of_each = [part.entries * share for _, part in parts]
-    found = sum(of_each) if _are_apart([part for _, part in largest]) else max(of_each)
+    count = sum(of_each) if _are_apart([part for _, part in largest]) else max(of_each)
     rows = sum(int(lookup.unit.rows.sum()) for lookup, _ in parts)
     tested = {column.lower() for lookup, _ in parts for column in columns_of(lookup.predicate)}
     if tested & set(keys):
-        found *= selected / max(rows, 1)
-    return int(driver_bytes(min(found, selected), width))
+        count *= selected / max(rows, 1)
+    return int(driver_bytes(min(count, selected), width))
 
 
 def _sample(lookup: Lookup, part: IndexPart, keys: Sequence[str]) -> _Sample:
-    fields = [one.key for key in keys if (one := lookup.unit.parts.get(key)) and one.index == part.index]
+    fields = [other.key for key in keys if (other := lookup.unit.parts.get(key)) and other.index == part.index]
     path, size = part.shards[0]
 
     def read() -> _Sample:
@@ -124,7 +142,7 @@ def _sample(lookup: Lookup, part: IndexPart, keys: Sequence[str]) -> _Sample:
 
 
 def _runs(columns: Sequence[pa.DictionaryArray]) -> int:
-    """Return how many runs of equal rows these columns have together."""
+    """Count the runs of equal rows in these columns together."""
     changed = np.zeros(max(len(columns[0]) - 1, 0), bool)
     for column in columns:
         codes = column.indices.to_numpy(zero_copy_only=False)
@@ -137,7 +155,10 @@ def _width(column: pa.DictionaryArray) -> float:
 
 
 def _are_apart(parts: Sequence[IndexPart]) -> bool:
-    """Whether the keys of one or two shards do not overlap, by their statistics, as in a table that is sorted."""
+    """Return whether the keys of one or two shards do not overlap.
+
+    Their statistics show it, as in a table that is sorted.
+    """
     ranges = [shards.key_range(*part.shards[0], part.key.name) for part in parts]
     if len(ranges) < 2:
         return True

@@ -1,9 +1,9 @@
-"""What counting through the index takes, and whether Spark reads the columns in less time.
+"""Estimate whether Spark counts in less time than the index.
 
-Sizes and statistics decide where the index is small, or where most of its row groups are skipped. Otherwise the
-matching keys are looked up, without their bitmaps, which tells how many bytes of bitmaps would be decoded. Prices are
-seconds, measured on one core of a small machine. What is compared with Spark is an index that is not in memory yet;
-what a plan expects of an answer counts on what is (`share_in_memory`).
+Spark would read the columns. Sizes and statistics decide if the index is small, or if most of its row groups are
+skipped. Otherwise the matching keys are looked up, without their bitmaps, to learn how many bytes of bitmaps would be
+decoded. Prices are seconds, measured on one core of a small machine. The index that is compared with Spark is not in
+memory yet; the time that a plan expects for an answer depends on the part in memory (`share_in_memory`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from hive_bitmap.errors import CorruptIndex
 
 @dataclass(frozen=True)
 class CountPrices:
-    """Seconds that Spark and the index take for their units of work."""
+    """Seconds that Spark and the index take for units of work."""
 
     spark_start: float = 0.06  # for Spark to start a job
     spark_value: float = 1.8e-8  # for Spark to read, compare and group a value
@@ -35,8 +35,8 @@ class CountPrices:
     shard: float = 5.0e-4  # to read the statistics of a shard
     key: float = 3.5e-6  # to hand on a key with its count: measured with 80,000 keys
     spark_key: float = 1.0e-6  # for Spark to group by a key
-    answer_start: float = 0.03  # to ask for an answer, and to make rows of it
-    in_memory: float = 0.1  # of what is in memory already, as a share of what it takes otherwise
+    answer_start: float = 0.03  # to request an answer, and to convert it to rows
+    in_memory: float = 0.1  # share of the usual time that data already in memory takes
     deleted_rows: float = 1.0e-3  # to read which rows of a file are deleted, besides waiting for the store
 
 
@@ -45,8 +45,9 @@ COUNT_PRICES = CountPrices()
 
 @dataclass(frozen=True)
 class CountCost:
-    """Seconds that counting through the index takes at most once it has begun, and those of Spark for as many rows.
+    """Seconds that a count takes through the index and by Spark.
 
+    `seconds` is the most that the index takes once counting has begun, `by_spark` the time of Spark for as many rows.
     `why_slower` says why Spark counts more quickly; None if it does not.
     """
 
@@ -64,10 +65,10 @@ def count_cost(
     waits: float = 0.0,
     extremes: Collection[str] = (),
 ) -> CountCost:
-    """Compare what counting the rows of these lookups takes through the index, and by Spark.
+    """Compare counting through the index with counting by Spark.
 
     `keys` are the grouping columns, in lower case; `waits` is how many seconds Spark waits for the store of the files.
-    Of `extremes`, columns in lower case, only the smallest and the largest key are wanted.
+    For the columns `extremes`, in lower case, only the smallest and the largest key are needed.
     """
     if are_enough(lookups, keys, extremes):
         opened = sum(len(lookup.unit.parts[keys[0]].shards) for lookup in lookups)
@@ -93,8 +94,8 @@ def count_cost(
     seconds = sum(_seconds(lookup, keys, read, dict.fromkeys(read, 0.0), prices) for lookup, _, read in work)
     for lookup, nodes, read in work:
         if compared(seconds).why_slower is None:
-            found = {column: matching_share(lookup.unit, node, matching_keys) for column, node in nodes.items()}
-            seconds += _seconds(lookup, keys, read, found, prices)
+            decoded = {column: matching_share(lookup.unit, node, matching_keys) for column, node in nodes.items()}
+            seconds += _seconds(lookup, keys, read, decoded, prices)
             seconds -= _seconds(lookup, keys, read, dict.fromkeys(read, 0.0), prices)
     return compared(seconds)
 
@@ -106,7 +107,10 @@ def _rows(lookups: Sequence[Lookup]) -> int:
 def _compared(
     seconds: float, rows: int, columns: int, cores: int, prices: CountPrices, waits: float, what: str
 ) -> CountCost:
-    """Compare seconds of the index with those of Spark; `what` says of what, as in "the indexes are decoded"."""
+    """Compare seconds of the index with those of Spark.
+
+    `what` names the work of the index, as in "the indexes are decoded".
+    """
     by_spark = spark_seconds(rows, columns, cores, prices, waits)
     named = "the column" if columns == 1 else f"{columns} columns"
     slower = f"Spark reads {named} in less time than {what}" if seconds > CLEARLY_CHEAPER * by_spark else None
@@ -114,20 +118,29 @@ def _compared(
 
 
 def spark_seconds(rows: int, columns: int, cores: int, prices: CountPrices, waits: float = 0.0) -> float:
-    """Return how many seconds Spark takes to count rows by these columns, of few keys."""
+    """Estimate the seconds of Spark to count rows by these columns.
+
+    They have few keys.
+    """
     return prices.spark_start + waits + rows * columns * prices.spark_value / cores
 
 
 def is_counted_by_index(
     index_bytes: float, rows: int, columns: int, cores: int, waits: float = 0.0, keys: float = 0.0
 ) -> bool:
-    """Whether counting by a whole index, and handing on so many keys, takes clearly less time than Spark takes."""
+    """Return whether counting by a whole index beats Spark.
+
+    It must take clearly less time than Spark takes, also to hand on so many keys.
+    """
     by_spark = spark_seconds(rows, columns, cores, COUNT_PRICES, waits) + keys * COUNT_PRICES.spark_key
     return index_bytes * COUNT_PRICES.key_byte + keys * COUNT_PRICES.key <= CLEARLY_CHEAPER * by_spark
 
 
 def index_bytes(lookups: Sequence[Lookup], keys: Sequence[str] = ()) -> int:
-    """The bytes of the shards of these keys (in lower case) and of the columns that the predicates test."""
+    """Return the bytes of the shards that a count needs.
+
+    These are the shards of the keys (in lower case) and of the columns that the predicates test.
+    """
     shards = set()
     for lookup in lookups:
         columns = {*keys, *(column.lower() for column in columns_of(lookup.predicate))} & set(lookup.unit.parts)
@@ -136,20 +149,23 @@ def index_bytes(lookups: Sequence[Lookup], keys: Sequence[str] = ()) -> int:
 
 
 def share_in_memory(lookups: Sequence[Lookup], keys: Sequence[str] = ()) -> float:
-    """The share of what `index_bytes` counts, in bytes, that is in memory already."""
-    total = kept = 0.0
+    """Return the share of `index_bytes` that is in memory already."""
+    total = in_memory = 0.0
     for lookup in lookups:
         columns = {*keys, *(column.lower() for column in columns_of(lookup.predicate))} & set(lookup.unit.parts)
         for part in (lookup.unit.parts[column] for column in columns):
             for path, size in part.shards:
                 total += size
                 with suppress(CorruptIndex):  # its files are read whole
-                    kept += size * shards.share_in_memory(path, size, part.key)
-    return kept / max(total, 1.0)
+                    in_memory += size * shards.share_in_memory(path, size, part.key)
+    return in_memory / max(total, 1.0)
 
 
 def bytes_to_look_up(lookups: Sequence[Lookup]) -> float:
-    """About how many bytes of the indexes may hold matching keys, by the statistics of their row groups."""
+    """Estimate the bytes of the indexes that may hold matching keys.
+
+    The statistics of their row groups show it.
+    """
     return sum(
         _bytes(lookup.unit.parts[column]) * _share_of_groups(lookup, column, node)
         for lookup in lookups
@@ -159,40 +175,51 @@ def bytes_to_look_up(lookups: Sequence[Lookup]) -> float:
 
 
 def _by_column(predicate: Predicate) -> dict[str, Predicate]:
-    """For each tested column, the OR of its leaves: a key for which it is not TRUE matters to no leaf."""
+    """Return for each tested column the OR of its leaves.
+
+    A key for which it is not TRUE matters to no leaf.
+    """
     leaves: dict[str, list[Predicate]] = {}
     for leaf in leaves_of(predicate):
         if not isinstance(leaf, (Unknown, Constant)):
             leaves.setdefault(leaf.column.lower(), []).append(leaf)
-    return {column: Or(tuple(mine)) for column, mine in leaves.items()}
+    return {column: Or(tuple(nodes)) for column, nodes in leaves.items()}
 
 
 def _share_of_groups(lookup: Lookup, column: str, node: Predicate) -> float:
-    """The share of a column's index, in bytes, whose row groups may hold matching keys, by their statistics."""
+    """Estimate the share of a column's index that may match.
+
+    It is the share in bytes of the row groups whose statistics allow matching keys.
+    """
     part = lookup.unit.parts.get(column)
     if part is None:
         return 0.0
     try:
-        found = [size * shards.share(path, size, part.key, lambda s: may_hold(node, s)) for path, size in part.shards]
+        sizes = [
+            size * shards.share(path, size, part.key, lambda stats: may_hold(node, stats)) for path, size in part.shards
+        ]
     except CorruptIndex:
         return 0.0  # its files are read whole
-    return sum(found) / max(_bytes(part), 1)
+    return sum(sizes) / max(_bytes(part), 1)
 
 
 def _seconds(
     lookup: Lookup, keys: Sequence[str], read: Mapping[str, float], decoded: Mapping[str, float], prices: CountPrices
 ) -> float:
-    """Seconds that counting takes if these shares of the tested columns' indexes are read and decoded."""
+    """Return the seconds that counting takes.
+
+    `read` and `decoded` are the shares of the tested columns' indexes that are read and decoded.
+    """
     parts = lookup.unit.parts
     tested = [column for column in read if column in parts]
     counted = {parts[key].index: parts[key] for key in keys if key in parts}
-    others = {parts[column].index: column for column in tested if parts[column].index not in counted}
+    filtering = {parts[column].index: column for column in tested if parts[column].index not in counted}
     seconds = sum(_bytes(part) for part in counted.values()) * prices.key_byte
-    seconds += sum(_bytes(parts[column]) * read[column] for column in others.values()) * prices.key_byte
+    seconds += sum(_bytes(parts[column]) * read[column] for column in filtering.values()) * prices.key_byte
     seconds += sum(map(bool, lookup.deletes)) * prices.deleted_rows
-    if len(counted) + len(others) > 1 or any(lookup.deletes):
+    if len(counted) + len(filtering) > 1 or any(lookup.deletes):
         seconds += sum(_bytes(part) for part in counted.values()) * prices.bitmap_byte
-        seconds += sum(_bytes(parts[column]) * decoded[column] for column in others.values()) * prices.bitmap_byte
+        seconds += sum(_bytes(parts[column]) * decoded[column] for column in filtering.values()) * prices.bitmap_byte
     return seconds
 
 

@@ -1,8 +1,9 @@
-"""The smallest and the largest key of the rows that satisfy a predicate, which MIN and MAX need of an index.
+"""Find the smallest and the largest key of the matching rows.
 
-A shard is sorted by its first key column, and the statistics of its row groups say between which keys their own lie. So
-row groups are read from the end that has the best keys, those of the shards that promise most first, and only as long
-as they promise more than was found: the rows of some keys may be gone by now, or fail the predicate.
+MIN and MAX need only these of an index. A shard is sorted by its first key column, and the statistics of its row groups
+hold the range of their keys. So row groups are read from the end that has the best keys, from the most promising shards
+first, and only as long as they promise more than the best key so far: the rows of some keys may be deleted by now, or
+fail the predicate.
 """
 
 from __future__ import annotations
@@ -21,24 +22,32 @@ from hive_bitmap.core.selecting.candidates import Lookup
 from hive_bitmap.core.selecting.key_matches import MatchingKeys, may_hold
 from hive_bitmap.errors import CorruptIndex
 
-# Of other types the order of Spark may differ from that of statistics, or of stored keys: NaN, padded CHAR, collations.
+# For other types Spark's order may differ from that of statistics or stored keys: NaN, padded CHAR, collations.
 ORDERED = ("tinyint", "smallint", "int", "bigint", "date", "timestamp", "timestamp_ntz", "string")
 
 
 def has_order(column: Column) -> bool:
-    """Return whether Spark's order of the values of a column is that of stored keys and of their statistics."""
+    """Return whether Spark orders a column as the index does.
+
+    The index has the order of stored keys and of their statistics.
+    """
     return column.type in ORDERED or column.type.startswith("decimal(")
 
 
 def are_enough(lookups: Sequence[Lookup], keys: Sequence[str], extremes: Collection[str]) -> bool:
-    """Return whether keys (in lower case) are one column of these, whose extremes are found without any bitmap."""
-    return len(keys) == 1 and keys[0] in extremes and all(one_index_knows(lookup, keys[0]) for lookup in lookups)
+    """Return whether only the extremes of one column are needed.
+
+    `keys` (in lower case) are then a single column of `extremes`, and one index has all that is tested. Its extremes
+    are found without any bitmap.
+    """
+    return len(keys) == 1 and keys[0] in extremes and all(index_covers(lookup, keys[0]) for lookup in lookups)
 
 
-def one_index_knows(lookup: Lookup, key: str) -> bool:
-    """Return whether the index of this key (in lower case) also has all columns that the predicate tests.
+def index_covers(lookup: Lookup, key: str) -> bool:
+    """Return whether the index of this key covers the predicate.
 
-    It does not know all that is asked if rows are deleted, which may be all that have the smallest key.
+    The key is in lower case, and its index must have all columns that the predicate tests. If rows are deleted, the
+    index is not enough: all rows with the smallest key may be deleted.
     """
     if any(lookup.deletes):
         return False
@@ -48,18 +57,19 @@ def one_index_knows(lookup: Lookup, key: str) -> bool:
 
 
 def extremes(lookups: Sequence[Lookup], key: str, matching_keys: MatchingKeys, rows: int) -> pa.Table:
-    """Return the smallest and the largest key, or NULL if there is no other, of rows for which the predicate is TRUE.
+    """Return the smallest and the largest key of the matching rows.
 
-    One index must know the key and the predicate of each lookup (`one_index_knows`), and the predicate must be exact in
-    every file. `rows` is the number of these rows. The columns of the result are the key (in lower case, in the Arrow
-    type of the index) and COUNT (int64), whose sum is `rows`, so that they are counted too. Raises CorruptIndex.
+    They are NULL if all keys are NULL. One index must have the key and the predicate of each lookup (`index_covers`),
+    and the predicate must be exact in every file. `rows` is the number of these rows. The columns of the result are the
+    key (in lower case, in the Arrow type of the index) and COUNT (int64), whose sum is `rows`, so that the rows are
+    counted too. Raises CorruptIndex.
     """
     field = lookups[0].unit.parts[key].key.with_name(key)
     searches = [_Search(key, field.type, matching_keys, largest=largest) for largest in (False, True)]
-    found = [search.among(lookups) for search in searches]
-    keys = list(dict.fromkeys(found))
+    ends = [search.among(lookups) for search in searches]
+    keys = list(dict.fromkeys(ends))
     if rows < len(keys):
-        raise CorruptIndex(f"it has other rows than the {rows:,} that were counted")
+        raise CorruptIndex(f"its keys do not fit the {rows:,} rows that were counted")
     counts = [1] * (len(keys) - 1) + [rows - len(keys) + 1]
     schema = pa.schema([field, (COUNT, pa.int64())])
     return pa.Table.from_arrays([pa.array(keys, field.type), pa.array(counts, pa.int64())], schema=schema)
@@ -67,7 +77,10 @@ def extremes(lookups: Sequence[Lookup], key: str, matching_keys: MatchingKeys, r
 
 @dataclass(frozen=True, kw_only=True)
 class _Shard:
-    """A shard to search: its row groups, best end first, each with the best key that it may have (NULL: not known)."""
+    """A shard to search.
+
+    Its row groups begin with the best end, each with the best key that it may have (NULL: not known).
+    """
 
     lookup: Lookup
     shard: tuple[str, int]  # path and size in bytes
@@ -76,22 +89,31 @@ class _Shard:
 
 
 class _Search:
-    """The search for one extreme of a key over the shards of all lookups."""
+    """A search for one extreme of a key.
+
+    It covers the shards of all lookups.
+    """
 
     def __init__(self, key: str, type: pa.DataType, matching_keys: MatchingKeys, *, largest: bool) -> None:
         self._key, self._type, self._matching_keys, self._largest = key, type, matching_keys, largest
         self._best = pc.max if largest else pc.min
 
     def among(self, lookups: Sequence[Lookup]) -> pa.Scalar:
-        """Return the extreme; NULL if no row has a key that is not NULL."""
-        found = pa.scalar(None, self._type)
+        """Return the extreme key.
+
+        It is NULL if no row has a key that is not NULL.
+        """
+        best = pa.scalar(None, self._type)
         shards = [self._shard(lookup, shard) for lookup in lookups for shard in lookup.unit.parts[self._key].shards]
         for shard in self._in_order([shard for shard in shards if shard.groups]):
-            found = self._better(shard, found)
-        return found
+            best = self._better(shard, best)
+        return best
 
     def _shard(self, lookup: Lookup, shard: tuple[str, int]) -> _Shard:
-        """The shard, without the row groups in which the predicate is TRUE of no row by their statistics."""
+        """Return a shard without row groups that cannot match.
+
+        Their statistics show that the predicate is not TRUE for any row.
+        """
         name, predicate = lookup.unit.parts[self._key].key.name, lookup.predicate
         tests_key = {column.lower() for column in columns_of(predicate)} == {self._key}
         of_groups = [
@@ -102,28 +124,31 @@ class _Search:
         groups = tuple(reversed(of_groups) if self._largest else of_groups)
         return _Shard(lookup=lookup, shard=shard, groups=groups, is_sorted=shards.is_sorted_by(*shard, name))
 
-    def _in_order(self, found: Sequence[_Shard]) -> list[_Shard]:
-        """Return shards with those first that promise most; what is not known of a shard may be anything."""
-        promises = pa.array([self._promise(shard) for shard in found], self._type)
+    def _in_order(self, searched: Sequence[_Shard]) -> list[_Shard]:
+        """Return the shards, the most promising first.
+
+        A shard without statistics may hold any key.
+        """
+        promises = pa.array([self._promise(shard) for shard in searched], self._type)
         order = "descending" if self._largest else "ascending"
         places = pc.array_sort_indices(promises, order=order, null_placement="at_start")
-        return [found[place] for place in places.to_pylist()]
+        return [searched[place] for place in places.to_pylist()]
 
     def _promise(self, shard: _Shard) -> pa.Scalar:
         promised = pa.array([promise for _, promise in shard.groups], self._type)
         return pa.scalar(None, self._type) if promised.null_count else self._best(promised)
 
-    def _better(self, shard: _Shard, found: pa.Scalar) -> pa.Scalar:
-        """Return the best of what was found and of the keys of a shard."""
+    def _better(self, shard: _Shard, so_far: pa.Scalar) -> pa.Scalar:
+        """Return the better of a key and a shard's best key."""
         for group, promise in shard.groups:
-            if found.is_valid and promise.is_valid and self._of(found, promise).equals(found):
+            if so_far.is_valid and promise.is_valid and self._of(so_far, promise).equals(so_far):
                 continue
             unit, predicate = shard.lookup.unit, shard.lookup.predicate
             best = self._best(keys_of_group(unit, self._key, predicate, self._matching_keys, shard.shard, group))
-            found = self._of(found, best)
+            so_far = self._of(so_far, best)
             if shard.is_sorted and best.is_valid:
                 break
-        return found
+        return so_far
 
     def _of(self, first: pa.Scalar, second: pa.Scalar) -> pa.Scalar:
         return self._best(pa.array([first, second], self._type))

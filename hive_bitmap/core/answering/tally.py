@@ -1,10 +1,10 @@
-"""Counting by key: how many rows of a unit satisfy a predicate, for each key of one index or two.
+"""Count by key the rows that satisfy a predicate.
 
-If one index has the keys and all columns of the predicate, cardinalities are added up and no bitmap is read; the sums
-over all rows are kept in memory. Of blocks of which rows are deleted, the bits are subtracted that each key's bitmap
-shares with these rows. Otherwise the rows are selected first, and the bits are counted that each key's bitmap shares
-with the selection, for all keys of a row group of a shard at once. With two indexes, the selection is first split by
-the keys of the one that has few.
+The keys are those of one index or two. If one index has the keys and all columns of the predicate, cardinalities are
+added up and no bitmap is read; the sums over all rows are cached. In blocks with deleted rows, the bits that each key's
+bitmap shares with these rows are subtracted. Otherwise the rows are selected first, and the bits that each key's bitmap
+shares with the selection are counted, for all keys of a row group of a shard at once. With two indexes, the selection
+is first split by the keys of the one that has few.
 
 Every row of a block has exactly one key. So the counts of a block must add up to its selected rows; if they do not, the
 index is damaged.
@@ -34,8 +34,8 @@ from hive_bitmap.core.selecting.select import Selection, select
 from hive_bitmap.errors import CorruptIndex
 
 COUNT = "count"  # the last column of a tally; the columns of the keys have lower-case names
-GROUP = ""  # the column of the numbers of groups of files, which no column of a table is named
-MOST_PARTS = 16  # keys that the index by which a selection is split may have
+GROUP = ""  # the column of the numbers of groups of files; no column of a table has this name
+MOST_PARTS = 16  # most keys of an index that splits a selection
 Bits = npt.NDArray[np.uint8]
 _NO_KEY = pa.table({"": [0]}).select([])
 _INCONSISTENT = "its keys share rows, or some rows have none"
@@ -43,7 +43,10 @@ _INCONSISTENT = "its keys share rows, or some rows have none"
 
 @dataclass(frozen=True, kw_only=True)
 class _Rows:
-    """Index rows of one row group, sorted by key. The arrays have an item for each row."""
+    """Index rows of one row group, sorted by key.
+
+    The arrays have an item for each row.
+    """
 
     shard: tuple[str, int]  # path and size in bytes
     group: int
@@ -57,20 +60,29 @@ class _Rows:
 
 @dataclass(frozen=True)
 class _Part:
-    """Those selected rows that have the same key in one index; all selected rows if `key` has no columns."""
+    """The selected rows that have the same key in one index.
+
+    They are all selected rows if `key` has no columns.
+    """
 
     key: pa.Table  # a single row
     bits: Bits
 
 
 class Counts:
-    """Tables of keys and COUNT that are added up, of `limit` bytes at most (`answer_size.nbytes`)."""
+    """Tables of keys and COUNT that are added up.
+
+    They take at most `limit` bytes (`answer_size.nbytes`).
+    """
 
     def __init__(self, nothing: pa.Table, limit: int) -> None:
         self._tables, self._limit, self._pending = [nothing], limit, 0
 
     def add(self, counts: pa.Table) -> None:
-        """Add the counts of more rows. Raises TooLarge if there are more keys than the limit allows."""
+        """Add the counts of more rows.
+
+        Raises TooLarge if there are more keys than the limit allows.
+        """
         self._tables.append(counts)
         self._pending += nbytes(counts)
         if self._pending > self._limit:
@@ -78,12 +90,18 @@ class Counts:
             self._pending = 0
 
     def total(self) -> pa.Table:
-        """Return the sum of all counts, each key once. Raises TooLarge."""
+        """Return the sum of all counts, each key once.
+
+        Raises TooLarge.
+        """
         return require_small(merge_counts(self._tables), self._limit)
 
 
 def require_small(counts: pa.Table, limit: int) -> pa.Table:
-    """Return these counts; raise TooLarge if they take more bytes than the limit allows."""
+    """Return these counts, if they fit in the limit.
+
+    Raises TooLarge if they take more bytes.
+    """
     if nbytes(counts) > limit and len(counts.schema) > 1:
         raise TooLarge("its keys take more than hive_bitmap.answer_bytes")
     return counts
@@ -97,13 +115,14 @@ def tally(
     limit: int = ANSWER_BYTES,
     groups: Sequence[int] | None = None,
 ) -> pa.Table | None:
-    """Count the rows of the unit for which the predicate is TRUE, by key; only keys that occur are in the result.
+    """Count by key the rows of the unit that match.
 
-    The columns of the result are `keys` (lower-case names), in the Arrow types of the index, and COUNT (int64). With
-    `groups`, a number for each file, each group of files is counted for itself, and GROUP (int64) comes before COUNT.
-    The indexes of the keys must know every file of the unit, and the predicate must be exact in every file. Returns
-    None if the keys are in more than two indexes, or in two that both have more than MOST_PARTS keys. Raises TooLarge
-    for more keys than fit in `limit` bytes, and CorruptIndex or CorruptBitmap if an index is damaged.
+    These are the rows for which the predicate is TRUE, and only keys that occur are in the result. Its columns are
+    `keys` (lower-case names), in the Arrow types of the index, and COUNT (int64). With `groups`, which has a number for
+    each file, each group of files is counted separately, and GROUP (int64) comes before COUNT. The indexes of the keys
+    must know every file of the unit, and the predicate must be exact in every file. Returns None if the keys are in
+    more than two indexes, or in two that both have more than MOST_PARTS keys. Raises TooLarge for more keys than fit in
+    `limit` bytes, and CorruptIndex or CorruptBitmap if an index is damaged.
     """
     columns = (*keys, *(column.lower() for column in columns_of(predicate)))
     grouped = [] if groups is None else [(GROUP, pa.int64())]
@@ -129,29 +148,32 @@ def tally(
     bits = selection.everything(selected.layout) if selected.bits is None else selected.bits
     parts = [_Part(_NO_KEY, bits)] if len(by_index) == 1 else _parts(selected, bits, by_index[0])
     counts = Counts(nothing, limit)
-    for some in _by_overlap(selected, parts, by_index[-1], group):
-        counts.add(some)
+    for table in _by_overlap(selected, parts, by_index[-1], group):
+        counts.add(table)
     return counts.total()
 
 
 def keys_of_group(
     unit: LookupUnit, key: str, predicate: Predicate, matching_keys: MatchingKeys, shard: tuple[str, int], group: int
 ) -> pa.Array:
-    """Return the distinct values of a key (in lower case) in those rows of a row group for which the predicate is TRUE.
+    """Return the distinct keys of matching rows in a row group.
 
-    The shard (path and size in bytes) is of the index of the key, which must have all columns of the predicate. Raises
-    CorruptIndex.
+    They are values of `key` (in lower case) in rows for which the predicate is TRUE. The shard (path and size in bytes)
+    is of the index of the key, which must have all columns of the predicate. Raises CorruptIndex.
     """
     blocks = BlockNumbers(unit, unit.known(unit.parts[key]))
     names = list(dict.fromkeys((key, *(column.lower() for column in columns_of(predicate)))))
     values, entries = lookup.entries_of_group(*shard, [unit.parts[name].key for name in names], group)
-    _, kept = blocks.find(entries.buckets, entries.offsets)
-    true = _true(predicate, dict(zip(names, values, strict=True)), matching_keys)[kept]
-    return pc.unique(_values(values[0], kept[true]))
+    _, rows = blocks.find(entries.buckets, entries.offsets)
+    true = _true(predicate, dict(zip(names, values, strict=True)), matching_keys)[rows]
+    return pc.unique(_values(values[0], rows[true]))
 
 
 def is_countable(unit: LookupUnit, keys: Sequence[str]) -> bool:
-    """Return whether `tally` can count these keys: one index has them, or two of which one has few keys."""
+    """Return whether `tally` can count these keys.
+
+    It can if one index has them, or two of which one has few keys.
+    """
     if any(key not in unit.parts for key in keys):
         return True  # the files of the unit are read then, so nothing of it is counted here
     groups = _by_index(unit, keys)
@@ -167,7 +189,10 @@ def _by_index(unit: LookupUnit, keys: Sequence[str]) -> list[list[str]]:
 
 
 def merge_counts(tables: Sequence[pa.Table]) -> pa.Table:
-    """Add up tables of keys and counts; the result has each key once, and the columns of the first table."""
+    """Add up tables of keys and counts.
+
+    The result has each key once, and the columns of the first table.
+    """
     schema = tables[0].schema
     if len(schema) == 1:
         total = sum(table[COUNT][0].as_py() for table in tables if table.num_rows)
@@ -195,9 +220,12 @@ def _sums(
     limit: int,
     group: Longs | None,
 ) -> pa.Table:
-    """Count by cardinalities, less the deleted rows of each key; `nothing` is the empty result."""
+    """Count by cardinalities, less the deleted rows of each key.
+
+    `nothing` is the empty result.
+    """
     counts, in_blocks = Counts(nothing, limit), np.zeros(len(unit.rows), np.int64)
-    deleted = _Deleted(unit, unit.parts[keys[0]].encoding) if unit.deleted else None
+    deleted = _DeletedRows(unit, unit.parts[keys[0]].encoding) if unit.deleted else None
     for rows in _rows(unit, keys, predicate, matching_keys):
         in_blocks += np.bincount(rows.block, rows.cardinality, len(in_blocks)).astype(np.int64)
         live = rows.cardinality if deleted is None else rows.cardinality - deleted.of(rows)
@@ -209,44 +237,56 @@ def _sums(
     return counts.total()
 
 
-class _Deleted:
-    """The deleted rows of a unit, and how many of them the index rows of one index have."""
+class _DeletedRows:
+    """The deleted rows of a unit.
+
+    It counts how many of them the index rows of one index have.
+    """
 
     def __init__(self, unit: LookupUnit, encoding: str) -> None:
         self._encoding, self._layout = encoding, selection.layout(unit.rows)
         self._bits = deleted_bits(unit, self._layout)
-        self._wanted = selection.counts(self._bits, self._layout)
-        self._found = np.zeros_like(self._wanted)
+        self._expected = selection.counts(self._bits, self._layout)
+        self._counted = np.zeros_like(self._expected)
 
     def of(self, rows: _Rows) -> Longs:
-        """Return how many deleted rows have the key of each index row for which the predicate is TRUE."""
+        """Return how many deleted rows have the key of each index row.
+
+        Only index rows for which the predicate is TRUE are counted.
+        """
         counts = np.zeros(len(rows.block), np.int64)
-        chosen = np.flatnonzero(rows.true & (self._wanted[rows.block] > 0))
+        chosen = np.flatnonzero(rows.true & (self._expected[rows.block] > 0))
         if len(chosen):
             blocks = rows.block[chosen]
             bitmaps = lookup.bitmaps(*rows.shard, rows.group, self._encoding)
             [counts[chosen]] = bitmaps.shared(
                 [self._bits], rows.number[chosen], self._layout.starts[blocks], self._layout.rows[blocks]
             )
-            self._found += np.bincount(blocks, counts[chosen], len(self._found)).astype(np.int64)
+            self._counted += np.bincount(blocks, counts[chosen], len(self._counted)).astype(np.int64)
         return counts
 
     def require_found(self, *, all: bool) -> None:
-        """Require that each deleted row was found once; at most, unless `all` were looked for. Raises CorruptIndex."""
-        if (self._found > self._wanted).any() or (all and (self._found != self._wanted).any()):
+        """Require that each deleted row was found once.
+
+        Unless `all` were looked for, it is found at most once. Raises CorruptIndex.
+        """
+        if (self._counted > self._expected).any() or (all and (self._counted != self._expected).any()):
             raise CorruptIndex(_INCONSISTENT)
 
 
 def _by_overlap(
     selected: Selection, parts: Sequence[_Part], keys: Sequence[str], group: Longs | None
 ) -> Iterator[pa.Table]:
-    """Count the keys of one index in each part of a selection, by the bits that bitmaps share with the part."""
+    """Count the keys of one index in each part of a selection.
+
+    The counts are the bits that bitmaps share with the part.
+    """
     layout, encoding = selected.layout, selected.unit.parts[keys[0]].encoding
-    wanted = np.array([selection.counts(part.bits, layout) for part in parts], np.int64).reshape(
+    expected = np.array([selection.counts(part.bits, layout) for part in parts], np.int64).reshape(
         len(parts), len(layout.rows)
     )  # for each part and block, the number of selected rows
-    alive: Flags = wanted.sum(axis=0) > 0
-    in_blocks = np.zeros_like(wanted)
+    alive: Flags = expected.sum(axis=0) > 0
+    in_blocks = np.zeros_like(expected)
     for rows in _rows(selected.unit, keys, TRUE, {}):
         chosen = np.flatnonzero(alive[rows.block])
         if not len(chosen):
@@ -263,16 +303,19 @@ def _by_overlap(
             for name in part.key.column_names:
                 summed = summed.append_column(name, pa.repeat(part.key[name][0], summed.num_rows))
             yield summed
-    if (in_blocks != wanted).any():
+    if (in_blocks != expected).any():
         raise CorruptIndex(_INCONSISTENT)
 
 
 def _has_few_keys(unit: LookupUnit, keys: Sequence[str]) -> bool:
-    """Return whether the index of these columns has no more than MOST_PARTS distinct keys of them."""
-    found: set[tuple[Any, ...]] = set()
+    """Return whether an index has at most MOST_PARTS distinct keys.
+
+    They are keys of these columns.
+    """
+    distinct: set[tuple[Any, ...]] = set()
     for rows in _rows(unit, keys, TRUE, {}):
-        found.update(_values_of(rows))
-        if len(found) > MOST_PARTS:
+        distinct.update(_values_of(rows))
+        if len(distinct) > MOST_PARTS:
             return False
     return True
 
@@ -281,21 +324,21 @@ def _parts(selected: Selection, bits: Bits, keys: Sequence[str]) -> list[_Part]:
     """Split the selected rows by their key in one index."""
     unit, layout = selected.unit, selected.layout
     encoding = unit.parts[keys[0]].encoding
-    found: dict[tuple[Any, ...], _Part] = {}
+    by_key: dict[tuple[Any, ...], _Part] = {}
     for rows in _rows(unit, keys, TRUE, {}):
         for run, value in enumerate(_values_of(rows)):
-            part = found.setdefault(value, _Part(rows.keys.slice(run, 1), selection.nothing(layout)))
+            part = by_key.setdefault(value, _Part(rows.keys.slice(run, 1), selection.nothing(layout)))
             chosen = np.flatnonzero(rows.run == run)
             blocks = rows.block[chosen]
             lookup.bitmaps(*rows.shard, rows.group, encoding).or_into(
                 part.bits, rows.number[chosen], layout.starts[blocks], layout.rows[blocks], bits
             )
-    for part in found.values():
+    for part in by_key.values():
         np.bitwise_and(part.bits, bits, out=part.bits)
-    in_blocks = sum((selection.counts(part.bits, layout) for part in found.values()), np.zeros_like(unit.rows))
+    in_blocks = sum((selection.counts(part.bits, layout) for part in by_key.values()), np.zeros_like(unit.rows))
     if (in_blocks != selection.counts(bits, layout)).any():
         raise CorruptIndex(_INCONSISTENT)
-    return list(found.values())
+    return list(by_key.values())
 
 
 def _values_of(rows: _Rows) -> Iterator[tuple[Any, ...]]:
@@ -304,7 +347,10 @@ def _values_of(rows: _Rows) -> Iterator[tuple[Any, ...]]:
 
 
 def _rows(unit: LookupUnit, keys: Sequence[str], predicate: Predicate, matching_keys: MatchingKeys) -> Iterator[_Rows]:
-    """Yield the rows of the index that has these keys and all columns of the predicate, a row group at a time."""
+    """Yield the rows of an index, a row group at a time.
+
+    The index has these keys and all columns of the predicate.
+    """
     part = unit.parts[keys[0]]
     blocks = BlockNumbers(unit, unit.known(part))
     tested = [column.lower() for column in columns_of(predicate)]
@@ -315,13 +361,13 @@ def _rows(unit: LookupUnit, keys: Sequence[str], predicate: Predicate, matching_
             *shard, fields, lambda stats: len(tested) != 1 or may_hold(predicate, stats)
         ):
             columns = dict(zip(names, values, strict=True))
-            block, kept = blocks.find(entries.buckets, entries.offsets)
-            changed = np.zeros(len(kept), bool)
+            block, in_unit = blocks.find(entries.buckets, entries.offsets)
+            changed = np.zeros(len(in_unit), bool)
             changed[:1] = True
             for key in keys:
-                codes = columns[key].indices.to_numpy(zero_copy_only=False)[kept]
+                codes = columns[key].indices.to_numpy(zero_copy_only=False)[in_unit]
                 changed[1:] |= codes[1:] != codes[:-1]
-            first = kept[changed]
+            first = in_unit[changed]
             assert entries.cardinality is not None
             yield _Rows(
                 shard=shard,
@@ -329,9 +375,9 @@ def _rows(unit: LookupUnit, keys: Sequence[str], predicate: Predicate, matching_
                 keys=pa.table({key: _values(columns[key], first) for key in keys}),
                 run=np.cumsum(changed) - 1,
                 block=block,
-                cardinality=entries.cardinality[kept],
-                number=entries.rows[kept],
-                true=_true(predicate, columns, matching_keys)[kept],
+                cardinality=entries.cardinality[in_unit],
+                number=entries.rows[in_unit],
+                true=_true(predicate, columns, matching_keys)[in_unit],
             )
 
 
@@ -340,7 +386,10 @@ def _values(column: pa.DictionaryArray, rows: Longs) -> pa.Array:
 
 
 def _true(node: Predicate, columns: Mapping[str, pa.DictionaryArray], matching_keys: MatchingKeys) -> Flags:
-    """Return for each row of an index with these columns whether the predicate is TRUE."""
+    """Return for each index row whether the predicate is TRUE.
+
+    `columns` are the key columns of the index, by name in lower case.
+    """
     match node:
         case Constant(value):
             return np.full(len(next(iter(columns.values()))), value is True)
@@ -354,18 +403,19 @@ def _true(node: Predicate, columns: Mapping[str, pa.DictionaryArray], matching_k
 
 
 def _summed(rows: _Rows, counts: Longs, group: Longs | None) -> pa.Table:
-    """Return each key with the sum of the counts of its rows, without those whose sum is 0.
+    """Return each key with the sum of the counts of its rows.
 
-    `group` is the number of the group of each block, if groups are counted for themselves.
+    Keys with the sum 0 are left out. `group` is the number of the group of each block, if groups are counted
+    separately.
     """
     if group is None:
         sums = np.bincount(rows.run, counts, rows.keys.num_rows).astype(np.int64)
-        kept = np.flatnonzero(sums)
-        return rows.keys.take(pa.array(kept)).append_column(COUNT, pa.array(sums[kept]))
+        occurring = np.flatnonzero(sums)
+        return rows.keys.take(pa.array(occurring)).append_column(COUNT, pa.array(sums[occurring]))
     width = int(group.max(initial=0)) + 1
     pairs, of_row = np.unique(rows.run * width + group[rows.block], return_inverse=True)
     sums = np.bincount(of_row, counts, len(pairs)).astype(np.int64)
-    kept = np.flatnonzero(sums)
-    run, numbers = np.divmod(pairs[kept], width)
-    found = rows.keys.take(pa.array(run)).append_column(GROUP, pa.array(numbers))
-    return found.append_column(COUNT, pa.array(sums[kept]))
+    occurring = np.flatnonzero(sums)
+    run, numbers = np.divmod(pairs[occurring], width)
+    counted = rows.keys.take(pa.array(run)).append_column(GROUP, pa.array(numbers))
+    return counted.append_column(COUNT, pa.array(sums[occurring]))

@@ -1,6 +1,7 @@
-"""Encode, decode and combine bitmaps. A bitmap is the set of the rows of one block that hold one key.
+"""Encode, decode and combine bitmaps.
 
-Each encoding is a module that satisfies the `Encoding` protocol:
+A bitmap is the set of the rows of one block that hold one key. Each encoding is a module that satisfies the `Encoding`
+protocol:
 
 * `encode` turns the bitmaps of all k keys of a block, given by their non-zero bytes (`keybytes`), into the columns of
   the index table.
@@ -31,36 +32,40 @@ __all__ = ["ENCODINGS", "Encoding", "cached_bitmaps", "gap", "keybytes", "plain"
 
 
 class Encoding(Protocol):
-    """A stored form of bitmaps: its name, its columns in the index table, and how to encode and decode them.
+    """A stored form of bitmaps.
 
-    In all methods `columns` are the stored columns of m bitmaps, which may belong to different blocks: one array of m
-    values for each of FIELDS, of its type. `rows` (int64, m) is the number of rows of each bitmap's block. All methods
-    raise CorruptBitmap for a bitmap that does not fit its block.
+    It has a name and columns in the index table, and encodes and decodes bitmaps. In all methods `columns` are the
+    stored columns of m bitmaps, which may belong to different blocks: one array of m values for each of FIELDS, of its
+    type. `rows` (int64, m) is the number of rows of each bitmap's block. All methods raise CorruptBitmap for a bitmap
+    that does not fit its block.
     """
 
     NAME: str  # the value of the property `hive_bitmap.encoding`
     FIELDS: tuple[pa.Field, ...]  # columns of the index table after the keys, the file and the offset
-    DENSE: bool  # a bitmap takes as many bytes as its block has rows, divided by 8, whatever is set in it
+    DENSE: bool  # a bitmap takes ceil(rows / 8) bytes, however few bits are set
 
     def encode(self, b: KeyBytes) -> tuple[pa.Array, ...]:
-        """Return the stored columns for the k keys of one block, k values each."""
+        """Return the stored columns of the k keys of a block.
+
+        Each column has k values.
+        """
 
     def decode_into(
         self, bits: NDArray[np.uint8], columns: Sequence[pa.Array], starts: NDArray[np.int64], rows: NDArray[np.int64]
     ) -> None:
-        """OR m stored bitmaps into the selection `bits`, in which the block of bitmap i begins at byte starts[i].
+        """OR m stored bitmaps into the selection `bits`.
 
-        If CorruptBitmap is raised, `bits` is unchanged.
+        The block of bitmap i begins at byte starts[i] of `bits`. If CorruptBitmap is raised, `bits` is unchanged.
         """
 
     def to_cached(self, columns: Sequence[pa.Array]) -> CachedBitmaps:
-        """Return the bitmaps in the form in which they are cached between queries, addressed by their number.
+        """Return the bitmaps in the form that is cached between queries.
 
-        Whether a bitmap fits its block is checked when it is used, not here.
+        They are addressed by their number. Whether a bitmap fits its block is checked when it is used, not here.
         """
 
     def cardinalities(self, columns: Sequence[pa.Array], rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the number of set bits of each bitmap (int64, m)."""
+        """Count the set bits of each bitmap (int64, m)."""
 
 
 ENCODINGS: dict[str, Encoding] = {encoding.NAME: encoding for encoding in (plain, gap, ewah, roaring)}

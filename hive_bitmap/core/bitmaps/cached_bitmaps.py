@@ -1,7 +1,8 @@
-"""Bitmaps cached in memory between queries, in forms that can quickly be ORed into a selection.
+"""Bitmaps cached in memory between queries.
 
-All forms implement `CachedBitmaps`. `PlainBitmaps` keeps every byte and suits dense bitmaps; `SparseBitmaps` keeps only
-the non-zero bytes; `StoredBitmaps` keeps the stored columns and decodes them at each use.
+They have forms that can quickly be ORed into a selection. All forms implement `CachedBitmaps`. `PlainBitmaps` keeps
+every byte and suits dense bitmaps; `SparseBitmaps` keeps only the non-zero bytes; `StoredBitmaps` keeps the stored
+columns and decodes them at each use.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ Longs = NDArray[np.int64]
 SPARSE_BYTES = 5  # memory that `SparseBitmaps` needs for each non-zero byte: an int32 position and the byte
 _PIECE = 4 << 20  # decode at most so many bytes of bitmaps at a time
 _WIDE = 256  # if bitmaps have this mean size in bytes or more, slicing each beats indexing all bytes at once
-# OR parts without repeated positions one by one if they have this mean number of bytes or more; below it, `or_bytes`,
-# which checks for repeated positions, is faster.
+# Parts of this mean number of bytes or more are ORed one by one: a part repeats no position. Smaller parts are faster
+# together by `or_bytes`, which checks for repeated positions.
 _SHORT = 256
 
 
@@ -38,28 +39,34 @@ class CachedBitmaps(Protocol):
 
     @property
     def nbytes(self) -> int:
-        """Their size in memory, in bytes."""
+        """The size in memory, in bytes."""
 
     def or_into(self, bits: Bits, which: Longs, starts: Longs, rows: Longs, within: Bits | None = None) -> int:
-        """OR the bitmaps into the selection `bits`, and return how many bytes were read.
+        """OR the bitmaps into `bits`; return the number of bytes read.
 
-        Rows that the selection `within` does not hold may be left out.
+        `bits` is a selection. Rows that the selection `within` does not hold may be left out.
         """
 
     def shared(self, selections: Sequence[Bits], which: Longs, starts: Longs, rows: Longs) -> Longs:
-        """Return how many rows each selection and each bitmap have in common (int64, selections x len(which))."""
+        """Count the rows that each selection shares with each bitmap.
+
+        Returns int64, selections x len(which).
+        """
 
 
 @dataclass(frozen=True)
 class PlainBitmaps:
-    """Bitmaps with all their bytes, end to end: bitmap i is data[offsets[i]:offsets[i+1]]."""
+    """Bitmaps with all their bytes, end to end.
+
+    Bitmap i is data[offsets[i]:offsets[i+1]].
+    """
 
     data: Bits
     offsets: Longs  # m + 1
 
     @property
     def nbytes(self) -> int:
-        """Their size in memory, in bytes."""
+        """The size in memory, in bytes."""
         return self.data.nbytes + self.offsets.nbytes
 
     def or_into(self, bits: Bits, which: Longs, starts: Longs, rows: Longs, within: Bits | None = None) -> int:
@@ -72,15 +79,18 @@ class PlainBitmaps:
         """See `CachedBitmaps.shared`."""
         nbytes, begins = self.require_fit(which, rows), self.offsets[which]
         counts = np.zeros((len(selections), len(which)), np.int64)
-        for some in pieces(offsets_of(nbytes), _PIECE):
-            own, offsets = _bytes_at(self.data, begins[some], nbytes[some]), offsets_of(nbytes[some])
+        for piece in pieces(offsets_of(nbytes), _PIECE):
+            stored, offsets = _bytes_at(self.data, begins[piece], nbytes[piece]), offsets_of(nbytes[piece])
             for number, bits in enumerate(selections):
-                both = own & _bytes_at(bits, starts[some], nbytes[some])
-                counts[number, some] = segment_sums(np.bitwise_count(both), offsets)
+                common = stored & _bytes_at(bits, starts[piece], nbytes[piece])
+                counts[number, piece] = segment_sums(np.bitwise_count(common), offsets)
         return counts
 
     def require_fit(self, which: Longs, rows: Longs) -> Longs:
-        """Return the size of each bitmap in bytes; raise CorruptBitmap for one that does not fit its block."""
+        """Return the size of each bitmap in bytes.
+
+        Raises CorruptBitmap for a bitmap that does not fit its block.
+        """
         nbytes, ends = byte_lengths(rows), self.offsets[which + 1]
         require(ends - self.offsets[which] == nbytes, "its bytes are not ceil(rows / 8)")
         filled = nbytes > 0
@@ -92,9 +102,10 @@ class PlainBitmaps:
 
 @dataclass(frozen=True, kw_only=True)
 class SparseBitmaps:
-    """Bitmaps by their non-zero bytes: bitmap i owns the bytes first[i] to first[i+1] of `position` and `value`.
+    """Bitmaps by their non-zero bytes.
 
-    A run of 0xFF is one entry. `full` are the entries of runs that are longer than one byte, `run` their lengths.
+    Bitmap i owns the bytes first[i] to first[i+1] of `position` and `value`. A run of 0xFF is one entry. `full` are the
+    entries of runs that are longer than one byte, `run` their lengths.
     """
 
     first: Longs  # m + 1
@@ -103,11 +114,11 @@ class SparseBitmaps:
     full: Longs
     run: NDArray[np.int32]  # in bytes
     lengths: Longs  # m: decoded size of each bitmap in bytes
-    last: Bits  # m: the last byte of each bitmap, 0 for an empty one
+    last: Bits  # m: the last byte of each bitmap, 0 if the bitmap is empty
 
     @property
     def nbytes(self) -> int:
-        """Their size in memory, in bytes."""
+        """The size in memory, in bytes."""
         parts = (self.first, self.position, self.value, self.full, self.run, self.lengths, self.last)
         return sum(part.nbytes for part in parts)
 
@@ -138,7 +149,7 @@ class SparseBitmaps:
                 counts[number] += segment_sums(before[begin + placed.run] - before[begin + 1], runs)
         return counts
 
-    def _placed(self, which: Longs, starts: Longs, rows: Longs) -> _Placed:
+    def _placed(self, which: Longs, starts: Longs, rows: Longs) -> _PlacedBytes:
         require(self.lengths[which] == byte_lengths(rows), "its decoded bytes are not ceil(rows / 8)")
         require((self.last[which] & ~tail_bits(rows)) == 0, "it has bits behind the last row")
         begin = self.first[which]
@@ -151,21 +162,23 @@ class SparseBitmaps:
             full, run = self.full[runs] - chosen.start, self.run[runs]
         else:
             chosen = spans(begin, lengths)
-            full, mine, _ = np.intersect1d(chosen, self.full, assume_unique=True, return_indices=True)
-            full, run = mine, self.run[np.searchsorted(self.full, full)]
+            full, in_chosen, _ = np.intersect1d(chosen, self.full, assume_unique=True, return_indices=True)
+            full, run = in_chosen, self.run[np.searchsorted(self.full, full)]
         at = self.position[chosen].astype(np.int64)
         at += np.repeat(starts, lengths)
         apart = first[np.concatenate(([0], np.flatnonzero(starts[1:] <= starts[:-1]) + 1, [len(starts)]))]
-        return _Placed(at=at, value=self.value[chosen], first=first, apart=apart, full=full, run=run.astype(np.int64))
+        return _PlacedBytes(
+            at=at, value=self.value[chosen], first=first, apart=apart, full=full, run=run.astype(np.int64)
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Placed:
-    """The non-zero bytes of some bitmaps, and their positions in a selection."""
+class _PlacedBytes:
+    """The non-zero bytes of bitmaps, and their positions in a selection."""
 
     at: Longs
     value: Bits
-    first: Longs  # bitmap i of these owns at[first[i]:first[i+1]]
+    first: Longs  # bitmap i of the chosen ones owns at[first[i]:first[i+1]]
     apart: Longs  # at[apart[i]:apart[i+1]] has no position twice
     full: Longs  # indexes into `at` of the entries that stand for a run of 0xFF longer than one byte
     run: Longs  # the lengths of these runs, in bytes
@@ -173,14 +186,17 @@ class _Placed:
 
 @dataclass(frozen=True)
 class StoredBitmaps:
-    """Bitmaps kept in their stored columns, with the `decode_into` of their encoding."""
+    """Bitmaps in their stored columns.
+
+    `decode_into` of their encoding decodes them at each use.
+    """
 
     columns: Sequence[pa.Array]
     decode_into: Callable[[Bits, Sequence[pa.Array], Longs, Longs], None]
 
     @property
     def nbytes(self) -> int:
-        """Their size in memory, in bytes."""
+        """The size in memory, in bytes."""
         return sum(column.nbytes for column in self.columns)
 
     def or_into(self, bits: Bits, which: Longs, starts: Longs, rows: Longs, within: Bits | None = None) -> int:
@@ -193,10 +209,10 @@ class StoredBitmaps:
         """See `CachedBitmaps.shared`."""
         columns, nbytes = self._taken(which), byte_lengths(rows)
         counts = np.zeros((len(selections), len(which)), np.int64)
-        for some in pieces(offsets_of(nbytes), _PIECE):
-            whole = PlainBitmaps(np.zeros(nbytes[some].sum(), np.uint8), offsets_of(nbytes[some]))
-            self.decode_into(whole.data, [column[some] for column in columns], whole.offsets[:-1], rows[some])
-            counts[:, some] = whole.shared(selections, np.arange(some.stop - some.start), starts[some], rows[some])
+        for piece in pieces(offsets_of(nbytes), _PIECE):
+            whole = PlainBitmaps(np.zeros(nbytes[piece].sum(), np.uint8), offsets_of(nbytes[piece]))
+            self.decode_into(whole.data, [column[piece] for column in columns], whole.offsets[:-1], rows[piece])
+            counts[:, piece] = whole.shared(selections, np.arange(piece.stop - piece.start), starts[piece], rows[piece])
         return counts
 
     def _taken(self, which: Longs) -> list[pa.Array]:
@@ -206,7 +222,7 @@ class StoredBitmaps:
 
 
 def _contiguous(which: Longs) -> bool:
-    """Whether these ascending numbers have no gap."""
+    """Return whether these ascending numbers have no gap."""
     return len(which) > 0 and int(which[-1] - which[0]) + 1 == len(which)
 
 

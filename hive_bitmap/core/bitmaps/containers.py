@@ -1,8 +1,8 @@
-"""Parse Roaring's portable serialisation: locate and check the containers of many bitmaps at once.
+"""Parse Roaring's portable serialisation.
 
-`roaring` describes the layout. The position of a container depends on the sizes of those before it, so `_locate` loops:
-its step i locates container i of every bitmap. There are as many steps as the largest bitmap has containers, at most
-one for every 65536 rows.
+The containers of many bitmaps are located and checked at once. `roaring` describes the layout. The position of a
+container depends on the sizes of those before it, so `_locate` loops: its step i locates container i of every bitmap.
+There are as many steps as the largest bitmap has containers, at most one for every 65536 rows.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ ARRAY_MAX = 4096  # most rows of a container of kind ARRAY; with more rows BITS 
 
 @dataclass(frozen=True, kw_only=True)
 class Containers:
-    """The c containers of m bitmaps, in order: the position, kind and size of each."""
+    """The position, kind and size of c containers.
+
+    They are the containers of m bitmaps, in order.
+    """
 
     data: NDArray[np.uint8]  # the stored bytes of all bitmaps
     owner: NDArray[np.int64]  # c: number of the bitmap
@@ -33,21 +36,28 @@ class Containers:
     runs: NDArray[np.int64]  # c: number of runs, 0 for other kinds than RUNS
 
     def array_rows(self) -> NDArray[np.int64]:
-        """Return the rows & 0xFFFF of all containers of kind ARRAY, end to end."""
+        """Return the row numbers in containers of kind ARRAY.
+
+        Each is row & 0xFFFF. They are laid end to end.
+        """
         chosen = self.kind == ARRAY
         return _numbers(self.data, self.at[chosen], self.cardinality[chosen])
 
     def run_rows(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the first row & 0xFFFF, and the length, of the runs of all containers of kind RUNS, end to end."""
+        """Return the first row and the length of each run.
+
+        The runs are those of all containers of kind RUNS, end to end; the first row is row & 0xFFFF.
+        """
         chosen = self.kind == RUNS
         pairs = _numbers(self.data, self.at[chosen] + 2, 2 * self.runs[chosen])
         return pairs[0::2], pairs[1::2] + 1
 
 
 def parse(data: NDArray[np.uint8], offsets: NDArray[np.int64], rows: NDArray[np.int64]) -> Containers:
-    """Return the containers of the m bitmaps data[offsets[i]:offsets[i+1]], whose blocks have rows[i] rows.
+    """Locate and check the containers of m bitmaps.
 
-    Raises CorruptBitmap for a bitmap that violates the format or has a row beyond the end of its block.
+    Bitmap i is data[offsets[i]:offsets[i+1]], and its block has rows[i] rows. Raises CorruptBitmap for a bitmap that
+    violates the format or has a row beyond the end of its block.
     """
     begin, end = offsets[:-1], offsets[1:]
     require(end - begin >= 8, "it is shorter than the shortest header, 8 bytes")
@@ -73,9 +83,9 @@ def parse(data: NDArray[np.uint8], offsets: NDArray[np.int64], rows: NDArray[np.
     listed = has_positions[owner]
     right = _u32(data, field[listed]) == (at - begin[owner])[listed]
     _require_each(right, owner[listed], len(rows), "a position in its header is wrong")
-    found = Containers(data=data, owner=owner, key=key, cardinality=cardinality, kind=kind, at=at, runs=runs)
-    _check(found, rows)
-    return found
+    containers = Containers(data=data, owner=owner, key=key, cardinality=cardinality, kind=kind, at=at, runs=runs)
+    _check(containers, rows)
+    return containers
 
 
 def _locate(
@@ -106,43 +116,47 @@ def _locate(
     return at, runs
 
 
-def _check(found: Containers, rows: NDArray[np.int64]) -> None:
-    """Raise CorruptBitmap unless every container is ordered, inside its block, and as large as its header says."""
-    m, owner, cardinality = len(rows), found.owner, found.cardinality
+def _check(containers: Containers, rows: NDArray[np.int64]) -> None:
+    """Check the order, extent and size of every container.
+
+    Raises CorruptBitmap unless every container is ordered, inside its block, and as large as its header says.
+    """
+    m, owner, cardinality = len(rows), containers.owner, containers.cardinality
     same = owner[1:] == owner[:-1]
-    _require_each((found.key[1:] > found.key[:-1]) | ~same, owner[1:], m, "its containers are out of order")
-    room = np.minimum(rows[owner] - (found.key << 16), 0x10000)
+    _require_each((containers.key[1:] > containers.key[:-1]) | ~same, owner[1:], m, "its containers are out of order")
+    room = np.minimum(rows[owner] - (containers.key << 16), 0x10000)
     _require_each(room > 0, owner, m, "it has a container behind the last row")
 
-    plain = found.kind == ARRAY
-    row, holder = found.array_rows(), np.repeat(np.flatnonzero(plain), cardinality[plain])
+    plain = containers.kind == ARRAY
+    row, holder = containers.array_rows(), np.repeat(np.flatnonzero(plain), cardinality[plain])
     ordered = (row[1:] > row[:-1]) | (holder[1:] != holder[:-1])
     _require_each(ordered, owner[holder[1:]], m, "an array of rows is out of order")
     _require_each(row < room[holder], owner[holder], m, "it has a row behind the last row")
 
-    coded = found.kind == RUNS
-    (row, length), holder = found.run_rows(), np.repeat(np.flatnonzero(coded), found.runs[coded])
+    coded = containers.kind == RUNS
+    (row, length), holder = containers.run_rows(), np.repeat(np.flatnonzero(coded), containers.runs[coded])
     ordered = (row[1:] >= (row + length)[:-1]) | (holder[1:] != holder[:-1])
     _require_each(ordered, owner[holder[1:]], m, "its runs are out of order")
     _require_each(row + length <= room[holder], owner[holder], m, "it has a run behind the last row")
-    counted = segment_sums(length, offsets_of(found.runs[coded]))
+    counted = segment_sums(length, offsets_of(containers.runs[coded]))
     _require_each(counted == cardinality[coded], owner[coded], m, "a cardinality in its header is wrong")
 
-    dense = found.kind == BITS
-    at, owner, room = found.at[dense], owner[dense], room[dense]
+    dense = containers.kind == BITS
+    at, owner, room = containers.at[dense], owner[dense], room[dense]
     size = np.full(len(at), BITS_SIZE)
-    counted = segment_sums(np.bitwise_count(found.data[spans(at, size)]), offsets_of(size))
+    counted = segment_sums(np.bitwise_count(containers.data[spans(at, size)]), offsets_of(size))
     _require_each(counted == cardinality[dense], owner, m, "a cardinality in its header is wrong")
     used = byte_lengths(room)
-    over = segment_sums(found.data[spans(at + used, size - used)], offsets_of(size - used))
-    inside = (over == 0) & (found.data[at + used - 1] & ~tail_bits(room) == 0)
+    over = segment_sums(containers.data[spans(at + used, size - used)], offsets_of(size - used))
+    inside = (over == 0) & (containers.data[at + used - 1] & ~tail_bits(room) == 0)
     _require_each(inside, owner, m, "it has bits behind the last row")
 
 
 def _require_each(good: NDArray[np.bool_], owner: NDArray[np.int64], bitmaps: int, what: str) -> None:
-    """Raise CorruptBitmap, naming the first bitmap that owns a part for which `good` is false.
+    """Require that every part is good.
 
-    owner[i] is the number of the bitmap that part i belongs to.
+    owner[i] is the number of the bitmap that part i belongs to. Raises CorruptBitmap, naming the first bitmap that owns
+    a part for which `good` is false.
     """
     if not good.all():
         whole = np.ones(bitmaps, bool)
@@ -151,7 +165,10 @@ def _require_each(good: NDArray[np.bool_], owner: NDArray[np.int64], bitmaps: in
 
 
 def _numbers(data: NDArray[np.uint8], at: NDArray[np.int64], count: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the count[i] 16-bit numbers that begin at data[at[i]], for each i in turn."""
+    """Return 16-bit numbers from several positions, end to end.
+
+    They are the count[i] numbers that begin at data[at[i]], for each i in turn.
+    """
     return data[spans(at, 2 * count)].view("<u2").astype(np.int64)
 
 

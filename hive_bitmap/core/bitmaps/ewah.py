@@ -1,4 +1,6 @@
-"""EWAH bitmaps, as Hive 0.8 to 2.3 wrote them (with JavaEWAH 0.3) and as its EWAH_BITMAP_* functions read them.
+"""EWAH bitmaps in the form of Hive 0.8 to 2.3.
+
+Hive wrote them with JavaEWAH 0.3, and its EWAH_BITMAP_* functions read them.
 
 `_bitmaps array<bigint>`: `[sizeInBits, n, bufferLength, word 0 .. word n-1, rlwPosition]`. sizeInBits is the last row
 + 1, bufferLength the capacity of the Java array, rlwPosition the index of the last marker among the words. A marker
@@ -45,7 +47,10 @@ _LENGTH = np.array([number.bit_length() for number in range(256)])  # of a byte:
 
 
 def encode(b: KeyBytes) -> tuple[pa.Array, ...]:
-    """Return the bitmaps of the k keys, a column of k values: the same numbers that Hive's EWAH_BITMAP gives."""
+    """Encode the bitmaps of the k keys.
+
+    Returns one column of k values: the same numbers that Hive's EWAH_BITMAP gives.
+    """
     begin, index, word, run = _words(b)
     full = word == _FULL
     zeros = np.diff(index + run, prepend=0) - run
@@ -73,29 +78,36 @@ def encode(b: KeyBytes) -> tuple[pa.Array, ...]:
 def decode_into(
     bits: NDArray[np.uint8], columns: Sequence[pa.Array], starts: NDArray[np.int64], rows: NDArray[np.int64]
 ) -> None:
-    """OR m stored bitmaps into `bits`: bitmap i belongs to a block of rows[i] rows that begins at bits[starts[i]].
+    """OR m stored bitmaps into `bits`.
 
-    Raises CorruptBitmap, before `bits` is changed, for a bitmap that does not fit its block.
+    Bitmap i belongs to a block of rows[i] rows that begins at bits[starts[i]]. Raises CorruptBitmap, before `bits` is
+    changed, for a bitmap that does not fit its block.
     """
     stored = _read(columns, rows)
     start = starts[stored.owner] + 8 * stored.index
     ones = np.flatnonzero(stored.ones)
     fill(bits, start[ones], 8 * stored.run[ones])
-    some = np.flatnonzero(stored.literals)  # markers with literals
+    filled = np.flatnonzero(stored.literals)  # markers with literals
     room = byte_lengths(rows)[stored.owner] - 8 * (stored.index + stored.run)
-    length = np.clip(8 * stored.literals, 0, room)[some]  # the last word may extend beyond the block, with zeros
-    begin = 8 * (stored.marker[some] + 1)
+    length = np.clip(8 * stored.literals, 0, room)[filled]  # the last word may extend beyond the block, with zeros
+    begin = 8 * (stored.marker[filled] + 1)
     data = stored.numbers.astype("<i8", copy=False).view(np.uint8)
-    or_slices(bits, (start + 8 * stored.run)[some], data, begin, length)
+    or_slices(bits, (start + 8 * stored.run)[filled], data, begin, length)
 
 
 def to_cached(columns: Sequence[pa.Array]) -> CachedBitmaps:
-    """Return the bitmaps in the form in which they are cached: their stored columns."""
+    """Return the bitmaps in the form that is cached.
+
+    That form is their stored columns.
+    """
     return StoredBitmaps(columns, decode_into)
 
 
 def cardinalities(columns: Sequence[pa.Array], rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the number of set bits of each of m stored bitmaps; raise CorruptBitmap as `decode_into` does."""
+    """Count the set bits of each of m stored bitmaps.
+
+    Raises CorruptBitmap as `decode_into` does.
+    """
     stored = _read(columns, rows)
     bits = np.bitwise_count(stored.numbers.view(np.uint64)[spans(stored.marker + 1, stored.literals)])
     counted = segment_sums(bits, offsets_of(stored.literals)) + 64 * stored.run * stored.ones
@@ -104,7 +116,10 @@ def cardinalities(columns: Sequence[pa.Array], rows: NDArray[np.int64]) -> NDArr
 
 @dataclass(frozen=True, kw_only=True)
 class _StoredWords:
-    """The markers of m checked bitmaps, in order; all arrays but `numbers` have one entry for each marker."""
+    """The markers of m checked bitmaps, in order.
+
+    All arrays but `numbers` have one entry for each marker.
+    """
 
     numbers: NDArray[np.int64]  # the stored arrays, end to end
     marker: NDArray[np.int64]  # position of the marker in `numbers`
@@ -116,7 +131,11 @@ class _StoredWords:
 
 
 def _words(b: KeyBytes) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint64], NDArray[np.int64]]:
-    """Return the non-zero words of each key, runs of full words joined: key offsets, index, word, run length."""
+    """Return the non-zero words of each key.
+
+    Runs of full words are joined. Returns the offsets of the keys, and the index, the word and the run length of each
+    entry.
+    """
     index = b.position >> 3
     new = changes(index)
     new[b.first[:-1]] = True
@@ -127,7 +146,10 @@ def _words(b: KeyBytes) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[n
 
 
 def _count_literals(out: NDArray[np.int64], offsets: NDArray[np.int64], markers: NDArray[np.int64]) -> None:
-    """Write the number of literals into each marker, and the last marker's index into the last field of each bitmap."""
+    """Write the number of literals into each marker.
+
+    The index of the last marker goes into the last field of each bitmap.
+    """
     end = offsets[1:] - 1
     is_stop = np.zeros(len(out), bool)
     is_stop[markers] = is_stop[end] = True
@@ -139,7 +161,10 @@ def _count_literals(out: NDArray[np.int64], offsets: NDArray[np.int64], markers:
 
 
 def _read(columns: Sequence[pa.Array], rows: NDArray[np.int64]) -> _StoredWords:
-    """Return the stored bitmaps, checked against the number of rows of their blocks."""
+    """Return the stored bitmaps, checked against their blocks.
+
+    Raises CorruptBitmap for a bitmap that violates the format or has a row beyond the end of its block.
+    """
     numbers, offsets = list_values(columns[0])
     begin, end = offsets[:-1], offsets[1:] - 1
     require(end - begin >= 4, "it has less than 5 numbers")
@@ -170,22 +195,22 @@ def _markers(
     """Return the position of each marker and the number of its bitmap.
 
     The number of literals in a marker gives the position of the next one. All are found in log2(markers) rounds, by
-    pointer jumping: a round finds the markers that are 1, 2, 4, .. markers after one that is already known.
-    Raises CorruptBitmap if literals reach beyond the words of their bitmap.
+    pointer jumping: a round finds the markers that are 1, 2, 4, .. markers after one that is already reached. Raises
+    CorruptBitmap if literals reach beyond the words of their bitmap.
     """
     stay = len(numbers)
     jump = np.append(np.minimum(np.arange(1, stay + 1) + (numbers.view(np.uint64) >> 33).astype(np.int64), stay), stay)
     jump[end] = end
     following = jump
-    known = np.zeros(stay + 1, bool)
-    known[first] = True
+    is_marker = np.zeros(stay + 1, bool)
+    is_marker[first] = True
     count = 0
-    while count != (marker := np.flatnonzero(known)).size:
+    while count != (marker := np.flatnonzero(is_marker)).size:
         count = len(marker)
-        known[jump[marker]] = True
+        is_marker[jump[marker]] = True
         jump = jump[jump]
-    known[end] = known[stay] = False
-    marker = np.flatnonzero(known)
+    is_marker[end] = is_marker[stay] = False
+    marker = np.flatnonzero(is_marker)
     owner = np.searchsorted(end, marker)
     fits = np.ones(len(end), bool)
     fits[owner[following[marker] > end[owner]]] = False

@@ -1,6 +1,7 @@
-"""Gap-coded bitmaps, the default encoding: the second iteration in the design of HIVE-1803.
+"""Gap-coded bitmaps, the default encoding.
 
-Hive never implemented that iteration. The design: https://cwiki.apache.org/confluence/display/Hive/IndexDev+Bitmap.
+They are the second iteration in the design of HIVE-1803, which Hive never implemented. The design:
+https://cwiki.apache.org/confluence/display/Hive/IndexDev+Bitmap.
 
 `_bitmaps binary`: the bytes of the plain bitmap, in which each run of equal bytes 0x00 or 0xFF is a single byte, the
 mark of the run. `_gap_lengths array<int>`: the length of each run in bytes, in the order of the marks. A run at the end
@@ -49,7 +50,10 @@ _CHUNK = 1 << 17  # stored bytes decoded at a time, few enough for the temporary
 
 
 def encode(b: KeyBytes) -> tuple[pa.Array, ...]:
-    """Return the bitmaps of the k keys: the columns `_bitmaps` and `_gap_lengths`, of k values each."""
+    """Encode the bitmaps of the k keys.
+
+    Returns the columns `_bitmaps` and `_gap_lengths`, of k values each.
+    """
     begin, position, value, run = join_full(b.first, b.position, b.value, 0xFF)
     last = begin[1:] - 1
     zeros = position.astype(np.int32)  # bytes between an entry and the one before it, or the start of its bitmap
@@ -57,9 +61,9 @@ def encode(b: KeyBytes) -> tuple[pa.Array, ...]:
     zeros[begin[:-1]] = position[begin[:-1]]
     gapped = zeros != 0
     # Put a 0x00 mark before each byte, then remove the marks of bytes that follow no zeros.
-    pairs, kept = np.zeros((len(value), 2), np.uint8), np.ones((len(value), 2), bool)
-    pairs[:, 1], kept[:, 0] = value, gapped
-    data = pairs.ravel().compress(kept.ravel())
+    pairs, is_kept = np.zeros((len(value), 2), np.uint8), np.ones((len(value), 2), bool)
+    pairs[:, 1], is_kept[:, 0] = value, gapped
+    data = pairs.ravel().compress(is_kept.ravel())
     gaps = np.flatnonzero(gapped)
     marks = np.searchsorted(gaps, begin)
     tail = b.nbytes - position[last] - run[last]  # number of zero bytes after the last entry of each bitmap
@@ -79,29 +83,36 @@ def encode(b: KeyBytes) -> tuple[pa.Array, ...]:
 def decode_into(
     bits: NDArray[np.uint8], columns: Sequence[pa.Array], starts: NDArray[np.int64], rows: NDArray[np.int64]
 ) -> None:
-    """OR m stored bitmaps into `bits`: bitmap i belongs to a block of rows[i] rows that begins at bits[starts[i]].
+    """OR m stored bitmaps into `bits`.
 
-    Raises CorruptBitmap, before `bits` is changed, for a bitmap that does not fit its block.
+    Bitmap i belongs to a block of rows[i] rows that begins at bits[starts[i]]. Raises CorruptBitmap, before `bits` is
+    changed, for a bitmap that does not fit its block.
     """
     stored = _stored(columns)
-    parts = [(some, _cached(stored.part(some))) for some in pieces(stored.offsets, _CHUNK)]
+    parts = [(piece, _cached(stored.part(piece))) for piece in pieces(stored.offsets, _CHUNK)]
     _require_fit(stored, rows)
-    for some, bitmaps in parts:
-        bitmaps.or_into(bits, np.arange(some.stop - some.start), starts[some], rows[some])
+    for piece, bitmaps in parts:
+        bitmaps.or_into(bits, np.arange(piece.stop - piece.start), starts[piece], rows[piece])
 
 
 def to_cached(columns: Sequence[pa.Array]) -> CachedBitmaps:
-    """Return the bitmaps in the form in which they are cached; raise CorruptBitmap if marks and gap lengths differ."""
+    """Return the bitmaps in the form that is cached.
+
+    Raises CorruptBitmap if marks and gap lengths differ.
+    """
     return _cached(_stored(columns))
 
 
 def plain_sizes(columns: Sequence[pa.Array]) -> NDArray[np.int64]:
-    """Return how many bytes each of m stored bitmaps takes as a plain one."""
+    """Return the size of each bitmap as a plain one, in bytes."""
     return _stored(columns).decoded()
 
 
 def cardinalities(columns: Sequence[pa.Array], rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the number of set bits of each of m stored bitmaps; raise CorruptBitmap as `decode_into` does."""
+    """Count the set bits of each of m stored bitmaps.
+
+    Raises CorruptBitmap as `decode_into` does.
+    """
     stored = _stored(columns)
     marks = _checked_marks(stored)
     _require_fit(stored, rows)
@@ -112,7 +123,10 @@ def cardinalities(columns: Sequence[pa.Array], rows: NDArray[np.int64]) -> NDArr
 
 @dataclass(frozen=True)
 class _StoredGaps:
-    """m bitmaps as they are stored, end to end. A mark is a byte that stands for a run: 0x00 or 0xFF."""
+    """The stored bytes and gap lengths of m bitmaps, end to end.
+
+    A mark is a byte that stands for a run: 0x00 or 0xFF.
+    """
 
     data: NDArray[np.uint8]
     offsets: NDArray[np.int64]  # m + 1, into data
@@ -124,9 +138,9 @@ class _StoredGaps:
         longer = segment_sums(self.lengths, self.mark_offsets) - np.diff(self.mark_offsets)
         return np.diff(self.offsets) + longer
 
-    def part(self, some: slice) -> _StoredGaps:
+    def part(self, chosen: slice) -> _StoredGaps:
         """Return consecutive bitmaps as views of these."""
-        offsets, marks = (o[some.start : some.stop + 1] for o in (self.offsets, self.mark_offsets))
+        offsets, marks = (bounds[chosen.start : chosen.stop + 1] for bounds in (self.offsets, self.mark_offsets))
         data, lengths = self.data[offsets[0] : offsets[-1]], self.lengths[marks[0] : marks[-1]]
         return _StoredGaps(data, offsets - offsets[0], lengths, marks - marks[0])
 
@@ -136,13 +150,16 @@ def _stored(columns: Sequence[pa.Array]) -> _StoredGaps:
 
 
 def _merged(many: NDArray[Any], few: NDArray[Any], before: NDArray[np.int64]) -> NDArray[Any]:
-    """Return `many` with few[i] inserted before many[before[i]], as `np.insert`; `before` is ascending."""
+    """Return `many` with the values of `few` inserted.
+
+    few[i] is inserted before many[before[i]], as `np.insert` does; `before` is ascending.
+    """
     merged = np.empty(len(many) + len(few), many.dtype)
     at = before + np.arange(len(few))
     merged[at] = few
-    others = np.ones(len(merged), bool)
-    others[at] = False
-    merged[others] = many
+    from_many = np.ones(len(merged), bool)
+    from_many[at] = False
+    merged[from_many] = many
     return merged
 
 
@@ -152,7 +169,10 @@ def _marks(data: NDArray[np.uint8]) -> NDArray[np.int64]:
 
 
 def _require_fit(stored: _StoredGaps, rows: NDArray[np.int64]) -> None:
-    """Raise CorruptBitmap unless each bitmap has ceil(rows / 8) bytes, and its last byte no bit beyond the last row."""
+    """Require that each bitmap has the size of its block.
+
+    Raises CorruptBitmap unless each bitmap has ceil(rows / 8) bytes, and its last byte has no bit beyond the last row.
+    """
     require(stored.decoded() == byte_lengths(rows), "its decoded bytes are not ceil(rows / 8)")
     filled = np.diff(stored.offsets) > 0
     beyond = np.zeros(len(rows), np.uint8)
@@ -161,8 +181,11 @@ def _require_fit(stored: _StoredGaps, rows: NDArray[np.int64]) -> None:
 
 
 def _require_marks(stored: _StoredGaps, marks: NDArray[np.int64]) -> None:
-    """Raise CorruptBitmap unless bitmap i has marks[i] gap lengths, none of them below 1."""
-    require(marks == np.diff(stored.mark_offsets), "it has not one gap length a byte 0x00 or 0xFF")
+    """Require one gap length for each mark.
+
+    Raises CorruptBitmap unless bitmap i has marks[i] gap lengths, none of them below 1.
+    """
+    require(marks == np.diff(stored.mark_offsets), "its gap lengths are not as many as its bytes 0x00 and 0xFF")
     if len(stored.lengths) and stored.lengths.min() < 1:
         require(segment_sums(stored.lengths < 1, stored.mark_offsets) == 0, "it has a gap length below 1")
 
@@ -174,7 +197,10 @@ def _checked_marks(stored: _StoredGaps) -> NDArray[np.int64]:
 
 
 def _cached(stored: _StoredGaps) -> CachedBitmaps:
-    """Return PlainBitmaps if they need at most twice the memory of SparseBitmaps, since they are faster to OR."""
+    """Return the bitmaps as PlainBitmaps or SparseBitmaps.
+
+    PlainBitmaps are faster to OR. They are preferred if they need at most twice the memory of SparseBitmaps.
+    """
     decoded = stored.decoded()
     if decoded.sum() > 2 * SPARSE_BYTES * np.count_nonzero(stored.data):
         return _sparse(stored)

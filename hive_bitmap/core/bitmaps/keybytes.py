@@ -1,4 +1,4 @@
-"""The bitmaps of all keys of one block, represented by their non-zero bytes.
+"""The non-zero bytes of the bitmaps of one block.
 
 Every encoding starts from this form. The bitmaps of a block have at most one non-zero byte for each row, however many
 keys there are, so the form is never larger than the block. It is computed by whole-array operations, without a loop
@@ -29,11 +29,11 @@ _FEW_KEYS = 32  # up to so many keys, comparing all rows with each key is faster
 
 @dataclass(frozen=True)
 class KeyBytes:
-    """The non-zero bytes of the bitmaps of the k keys of one block of `rows` rows.
+    """The non-zero bytes of the bitmaps of a block's k keys.
 
-    Key i owns the entries first[i] to first[i+1] (exclusive) of `position`, the byte of the bitmap, ascending for each
-    key, and `value`, 1 to 255. Row r is bit r % 8, least significant first, of byte r // 8. Every key owns at least one
-    entry.
+    The block has `rows` rows. Key i owns the entries first[i] to first[i+1] (exclusive) of `position`, the byte of the
+    bitmap, ascending for each key, and `value`, 1 to 255. Row r is bit r % 8, least significant first, of byte r // 8.
+    Every key owns at least one entry.
     """
 
     rows: int
@@ -52,7 +52,10 @@ class KeyBytes:
         return (self.rows + 7) // 8
 
     def part(self, first: int, end: int) -> KeyBytes:
-        """Return the bitmaps of the keys from `first` to `end` (exclusive, or the last key)."""
+        """Return the bitmaps of consecutive keys.
+
+        They are the keys from `first` to `end` (exclusive, or the last key).
+        """
         owned = self.first[first : end + 1]
         entries = slice(int(owned[0]), int(owned[-1]))
         return KeyBytes(self.rows, owned - owned[0], self.position[entries], self.value[entries])
@@ -63,9 +66,10 @@ class KeyBytes:
 
 
 def key_bytes(codes: NDArray[Any]) -> tuple[NDArray[np.int64], KeyBytes]:
-    """Return the codes that occur (int64, k, ascending), and their bitmaps: key i of these is the code present[i].
+    """Return the codes that occur, and their bitmaps.
 
-    `codes` has an integer below 2**32 for each row of the block: an index into the keys of the block.
+    The codes `present` are ascending (int64, k), and key i of the bitmaps is the code present[i]. `codes` has an
+    integer below 2**32 for each row of the block: an index into the keys of the block.
 
     >>> present, b = key_bytes(np.array([3, 3, 0, 3, 3, 3, 3, 3, 3]))
     >>> present.tolist(), b.first.tolist(), b.position.tolist(), b.value.tolist()
@@ -78,9 +82,10 @@ def key_bytes(codes: NDArray[Any]) -> tuple[NDArray[np.int64], KeyBytes]:
 def join_full(
     first: NDArray[np.int64], position: NDArray[np.int64], value: NDArray[Any], full: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any], NDArray[np.int64]]:
-    """Join each run of adjacent bytes (or words) of the value `full` into one entry.
+    """Join adjacent bytes (or words) of the value `full`.
 
-    Returns `first` (k + 1), and the position, value and run length, in bytes (or words), of each remaining entry.
+    Each run of them becomes one entry. Returns `first` (k + 1), and the position, value and run length, in bytes (or
+    words), of each remaining entry.
 
     >>> first, position, value, run = join_full(np.array([0, 4]), np.arange(4), np.array([255, 255, 1, 255]), 255)
     >>> first.tolist(), position.tolist(), value.tolist(), run.tolist()
@@ -93,12 +98,15 @@ def join_full(
         joins[first[:-1]] = False
     if not joins.any():
         return first, position, value, np.broadcast_to(np.int64(1), len(value))
-    kept = np.flatnonzero(~joins)
-    return np.searchsorted(kept, first), position[kept], value[kept], np.diff(kept, append=len(joins))
+    entries = np.flatnonzero(~joins)
+    return np.searchsorted(entries, first), position[entries], value[entries], np.diff(entries, append=len(joins))
 
 
 def _by_matrix(codes: NDArray[Any], keys: int) -> tuple[NDArray[np.int64], KeyBytes]:
-    """Compute `key_bytes` from the matrix of all bytes of all keys, comparing all rows with each key."""
+    """Compute `key_bytes` from the matrix of all bytes of all keys.
+
+    All rows are compared with each key.
+    """
     nbytes = (len(codes) + 7) // 8
     matrix = np.empty((keys, nbytes), np.uint8)
     for key in range(keys):
@@ -114,7 +122,10 @@ def _by_matrix(codes: NDArray[Any], keys: int) -> tuple[NDArray[np.int64], KeyBy
 
 
 def _by_sort(codes: NDArray[Any], keys: int) -> tuple[NDArray[np.int64], KeyBytes]:
-    """Compute `key_bytes` by sorting the pairs (code, row), each packed into one integer."""
+    """Compute `key_bytes` by sorting pairs (code, row).
+
+    Each pair is packed into one integer.
+    """
     rows = len(codes)
     shift = max(3, (rows - 1).bit_length())
     word: type[Any] = np.uint32 if shift + (keys - 1).bit_length() <= 32 else np.uint64

@@ -1,6 +1,7 @@
-"""Plain (uncompressed) bitmaps: the first implementation in the design of HIVE-1803.
+"""Plain (uncompressed) bitmaps.
 
-The design: https://cwiki.apache.org/confluence/display/Hive/IndexDev+Bitmap.
+They are the first implementation in the design of HIVE-1803:
+https://cwiki.apache.org/confluence/display/Hive/IndexDev+Bitmap.
 
 `_bitmaps binary`: row r of the block is bit r % 8, least significant first, of byte r // 8; ceil(rows / 8) bytes.
 Example: rows 5, 12 and 64 of a block of 72 rows.
@@ -31,7 +32,10 @@ FIELDS = (pa.field("_bitmaps", pa.binary()),)
 
 
 def encode(b: KeyBytes) -> tuple[pa.Array, ...]:
-    """Return the bitmaps of the k keys: one column of k values of ceil(rows / 8) bytes."""
+    """Encode the bitmaps of the k keys.
+
+    Returns one column of k values of ceil(rows / 8) bytes.
+    """
     data = np.zeros(b.keys * b.nbytes, np.uint8)
     start = np.arange(b.keys + 1) * b.nbytes
     data[np.repeat(start[:-1], np.diff(b.first)) + b.position] = b.value
@@ -41,20 +45,27 @@ def encode(b: KeyBytes) -> tuple[pa.Array, ...]:
 def decode_into(
     bits: NDArray[np.uint8], columns: Sequence[pa.Array], starts: NDArray[np.int64], rows: NDArray[np.int64]
 ) -> None:
-    """OR m stored bitmaps into `bits`: bitmap i belongs to a block of rows[i] rows that begins at bits[starts[i]].
+    """OR m stored bitmaps into `bits`.
 
-    Raises CorruptBitmap, before `bits` is changed, for a bitmap that does not fit its block.
+    Bitmap i belongs to a block of rows[i] rows that begins at bits[starts[i]]. Raises CorruptBitmap, before `bits` is
+    changed, for a bitmap that does not fit its block.
     """
     to_cached(columns).or_into(bits, np.arange(len(rows)), starts, rows)
 
 
 def to_cached(columns: Sequence[pa.Array]) -> PlainBitmaps:
-    """Return the bitmaps in the form in which they are cached; raise CorruptBitmap if one is NULL."""
+    """Return the bitmaps in the form that is cached.
+
+    Raises CorruptBitmap if one is NULL.
+    """
     return PlainBitmaps(*binary_values(columns[0]))
 
 
 def cardinalities(columns: Sequence[pa.Array], rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the number of set bits of each of m stored bitmaps; raise CorruptBitmap as `decode_into` does."""
+    """Count the set bits of each of m stored bitmaps.
+
+    Raises CorruptBitmap as `decode_into` does.
+    """
     bitmaps = to_cached(columns)
     bitmaps.require_fit(np.arange(len(rows)), rows)
     return segment_sums(np.bitwise_count(bitmaps.data), bitmaps.offsets)

@@ -1,4 +1,7 @@
-"""Plain bitmaps as gap-coded ones, and back: the same bytes, of which gap leaves out the runs."""
+"""Convert plain bitmaps to gap-coded ones, and back.
+
+Gap-coded bitmaps are the same bytes without the runs.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,9 @@ from hive_bitmap.errors import CorruptBitmap
 
 
 def to_gap(plain: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Return the columns of gap for m plain bitmaps, of any blocks. Raise CorruptBitmap for one without a row.
+    """Return the gap columns of m plain bitmaps.
+
+    The bitmaps may be of any blocks. Raises CorruptBitmap for a bitmap without a row.
 
     >>> marks, lengths = to_gap(pa.array([bytes([0, 0, 1]), bytes([2])]))
     >>> [mark.hex() for mark in marks.to_pylist()], lengths.to_pylist()
@@ -22,8 +27,8 @@ def to_gap(plain: pa.Array) -> tuple[pa.Array, pa.Array]:
     """
     sizes = np.diff(binary_values(plain)[1])
     if not len(sizes):
-        none = offsets_of(sizes)
-        return binary_array(np.zeros(0, np.uint8), none), list_array(np.zeros(0, np.int32), none)
+        no_offsets = offsets_of(sizes)
+        return binary_array(np.zeros(0, np.uint8), no_offsets), list_array(np.zeros(0, np.int32), no_offsets)
     parts = [
         gap.encode(_key_bytes(plain.take(pa.array(np.flatnonzero(sizes == size))), size))
         for size in np.unique(sizes).tolist()
@@ -34,7 +39,10 @@ def to_gap(plain: pa.Array) -> tuple[pa.Array, pa.Array]:
 
 
 def to_plain(columns: Sequence[pa.Array]) -> pa.Array:
-    """Return m gap-coded bitmaps as plain ones. Raise CorruptBitmap."""
+    """Return m gap-coded bitmaps as plain ones.
+
+    Raises CorruptBitmap.
+    """
     sizes = gap.plain_sizes(columns)
     starts = offsets_of(sizes)
     bits = np.zeros(int(starts[-1]), np.uint8)
@@ -43,7 +51,10 @@ def to_plain(columns: Sequence[pa.Array]) -> pa.Array:
 
 
 def _key_bytes(plain: pa.Array, size: int) -> KeyBytes:
-    """The non-zero bytes of plain bitmaps of this size each."""
+    """Return the non-zero bytes of plain bitmaps of one size.
+
+    Raises CorruptBitmap for a bitmap without a row.
+    """
     data, offsets = binary_values(plain)
     at = np.flatnonzero(data)
     first = np.searchsorted(at, offsets)

@@ -1,7 +1,7 @@
-"""Ragged arrays: many short sequences laid end to end in one array, and their conversion from and to Arrow.
+"""Ragged arrays, and their conversion from and to Arrow.
 
-Sequence i of a ragged array is values[offsets[i]:offsets[i+1]]. offsets[0] is 0, the last offset is the length of the
-array.
+A ragged array holds many short sequences, laid end to end in one array. Sequence i is values[offsets[i]:offsets[i+1]].
+offsets[0] is 0, the last offset is the length of the array.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ def offsets_of(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def segment_sums(values: NDArray[Any], offsets: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the sum of each sequence of `values` (int64); that of an empty sequence is 0."""
+    """Return the sum of each sequence of `values` (int64).
+
+    The sum of an empty sequence is 0.
+    """
     # Summing in uint32 takes half the time of int64, and the sum of fewer than 2**24 bytes fits.
     kind = np.uint32 if values.dtype == np.uint8 and len(values) < 1 << 24 else np.int64
     sums = np.zeros(len(offsets) - 1, np.int64)
@@ -39,7 +42,9 @@ def segment_sums(values: NDArray[Any], offsets: NDArray[np.int64]) -> NDArray[np
 
 
 def pieces(offsets: NDArray[np.int64], size: int) -> Iterator[slice]:
-    """Cut the sequences into slices of consecutive ones, with no more than `size` values together or only one sequence.
+    """Cut the sequences into slices of limited size.
+
+    A slice has consecutive sequences, of no more than `size` values together, or a single larger sequence.
 
     >>> list(pieces(np.array([0, 2, 3, 9, 10]), 4))
     [slice(0, 2, None), slice(2, 3, None), slice(3, 4, None)]
@@ -52,7 +57,9 @@ def pieces(offsets: NDArray[np.int64], size: int) -> Iterator[slice]:
 
 
 def changes(values: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return whether each value differs from the one before it; for the first value that is true.
+    """Return whether each value differs from the one before it.
+
+    This is true for the first value.
 
     >>> changes(np.array([7, 7, 8, 7])).tolist()
     [True, False, True, True]
@@ -63,7 +70,9 @@ def changes(values: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def spans(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return starts[i], starts[i] + 1, .. (lengths[i] numbers), for each i in turn.
+    """Return ranges of numbers, end to end.
+
+    Range i is starts[i], starts[i] + 1, .. (lengths[i] numbers).
 
     >>> spans(np.array([5, 0, 9]), np.array([2, 0, 3])).tolist()
     [5, 6, 9, 10, 11]
@@ -74,7 +83,10 @@ def spans(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.i
 
 
 def binary_array(data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> pa.Array:
-    """Return sequences of bytes as a binary array; they must have less than 2 GiB in all (32-bit offsets)."""
+    """Return sequences of bytes as a binary array.
+
+    They must have less than 2 GiB in all (32-bit offsets).
+    """
     buffers = [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(data)]
     return pa.Array.from_buffers(pa.binary(), len(offsets) - 1, buffers)
 
@@ -85,9 +97,10 @@ def list_array(values: NDArray[Any], offsets: NDArray[np.int64]) -> pa.Array:
 
 
 def binary_values(column: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Return the values of a binary array, which may be a slice, end to end, and their offsets (int64).
+    """Return the values of a binary array, and their offsets.
 
-    Raises CorruptBitmap for a null.
+    The values are laid end to end, and the offsets are int64. The array may be a slice. Raises CorruptBitmap for a
+    null.
 
     >>> data, offsets = binary_values(pa.array([b"ab", b"", b"c"]))
     >>> data.tobytes(), offsets.tolist()
@@ -103,9 +116,10 @@ def binary_values(column: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.int64
 
 
 def list_values(column: pa.Array) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return the elements of an array of integer lists, which may be a slice, end to end, and the lists' offsets.
+    """Return the elements of an array of integer lists, and the offsets.
 
-    Raises CorruptBitmap for a null list or a null in a list.
+    The elements are laid end to end, and the offsets are those of the lists. The array may be a slice. Raises
+    CorruptBitmap for a null list or a null in a list.
     """
     _require_values(column)
     offsets = column.offsets.to_numpy().astype(np.int64)
@@ -115,9 +129,9 @@ def list_values(column: pa.Array) -> tuple[NDArray[Any], NDArray[np.int64]]:
 
 
 def take(column: pa.Array, order: pa.Array) -> pa.Array:
-    """Return the same as `column.take(order)`, `order` being 0-based indexes.
+    """Return the same as `column.take(order)`, only faster.
 
-    For lists of numbers this is faster than Arrow, which copies them number by number.
+    `order` holds 0-based indexes. Arrow copies lists of numbers number by number, so these are taken in another way.
     """
     if not isinstance(column, pa.ListArray) or column.null_count or column.values.null_count:
         return column.take(order)
@@ -131,7 +145,10 @@ def take(column: pa.Array, order: pa.Array) -> pa.Array:
 
 
 def require(good: NDArray[np.bool_], what: str) -> None:
-    """Raise CorruptBitmap, naming the first bitmap for which `good` is false."""
+    """Require that every bitmap is good.
+
+    Raises CorruptBitmap, naming the first bitmap for which `good` is false.
+    """
     if not good.all():
         raise CorruptBitmap(f"bitmap {int(np.argmin(good))} of {len(good)}: {what}")
 

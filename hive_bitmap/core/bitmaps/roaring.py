@@ -1,6 +1,7 @@
-"""Roaring bitmaps in their portable serialisation, which CRoaring and the Java and Go libraries write.
+"""Roaring bitmaps in their portable serialisation.
 
-The format: https://github.com/RoaringBitmap/RoaringFormatSpec#standard-32-bit-roaring-bitmap.
+CRoaring and the Java and Go libraries write it. The format:
+https://github.com/RoaringBitmap/RoaringFormatSpec#standard-32-bit-roaring-bitmap.
 
 `_bitmaps binary`, little-endian, consists of:
 
@@ -47,7 +48,10 @@ FIELDS = (pa.field("_bitmaps", pa.binary()),)
 
 
 def encode(b: KeyBytes) -> tuple[pa.Array, ...]:
-    """Return the bitmaps of the k keys, one column of k values. Each container has the kind that is smallest."""
+    """Encode the bitmaps of the k keys.
+
+    Returns one column of k values. Each container has the kind that is smallest.
+    """
     key_of = np.repeat(np.arange(b.keys), np.diff(b.first))
     chunk = b.position >> 13  # a container's 65536 rows are 8192 bytes of a plain bitmap
     start = np.flatnonzero(changes(chunk) | changes(key_of))
@@ -74,36 +78,44 @@ def encode(b: KeyBytes) -> tuple[pa.Array, ...]:
 def decode_into(
     bits: NDArray[np.uint8], columns: Sequence[pa.Array], starts: NDArray[np.int64], rows: NDArray[np.int64]
 ) -> None:
-    """OR m stored bitmaps into `bits`: bitmap i belongs to a block of rows[i] rows that begins at bits[starts[i]].
+    """OR m stored bitmaps into `bits`.
 
-    Raises CorruptBitmap, before `bits` is changed, for a bitmap that does not fit its block.
+    Bitmap i belongs to a block of rows[i] rows that begins at bits[starts[i]]. Raises CorruptBitmap, before `bits` is
+    changed, for a bitmap that does not fit its block.
     """
-    found = parse(*binary_values(columns[0]), rows)
-    base = starts[found.owner] * 8 + (found.key << 16)  # bit in `bits` of the first row of the container
-    plain, coded, dense = (found.kind == kind for kind in (ARRAY, RUNS, BITS))
-    or_rows(bits, np.repeat(base[plain], found.cardinality[plain]) + found.array_rows())
-    row, length = found.run_rows()
-    begin = np.repeat(base[coded], found.runs[coded]) + row
+    containers = parse(*binary_values(columns[0]), rows)
+    base = starts[containers.owner] * 8 + (containers.key << 16)  # bit in `bits` of the first row of the container
+    plain, coded, dense = (containers.kind == kind for kind in (ARRAY, RUNS, BITS))
+    or_rows(bits, np.repeat(base[plain], containers.cardinality[plain]) + containers.array_rows())
+    row, length = containers.run_rows()
+    begin = np.repeat(base[coded], containers.runs[coded]) + row
     fill_rows(bits, begin, begin + length)
-    room = byte_lengths(rows[found.owner[dense]] - (found.key[dense] << 16))
-    or_slices(bits, base[dense] >> 3, found.data, found.at[dense], np.minimum(room, BITS_SIZE))
+    room = byte_lengths(rows[containers.owner[dense]] - (containers.key[dense] << 16))
+    or_slices(bits, base[dense] >> 3, containers.data, containers.at[dense], np.minimum(room, BITS_SIZE))
 
 
 def to_cached(columns: Sequence[pa.Array]) -> CachedBitmaps:
-    """Return the bitmaps in the form in which they are cached: their stored columns."""
+    """Return the bitmaps in the form that is cached.
+
+    That form is their stored columns.
+    """
     return StoredBitmaps(columns, decode_into)
 
 
 def cardinalities(columns: Sequence[pa.Array], rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the number of set bits of each of m stored bitmaps; raise CorruptBitmap as `decode_into` does."""
-    found = parse(*binary_values(columns[0]), rows)
-    return segment_sums(found.cardinality, np.searchsorted(found.owner, np.arange(len(rows) + 1)))
+    """Count the set bits of each of m stored bitmaps.
+
+    Raises CorruptBitmap as `decode_into` does.
+    """
+    containers = parse(*binary_values(columns[0]), rows)
+    return segment_sums(containers.cardinality, np.searchsorted(containers.owner, np.arange(len(rows) + 1)))
 
 
 def _rows_and_runs(b: KeyBytes, bounds: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
-    """Return the rows & 0xFFFF of each container with their offsets, and which of them begin runs, with offsets too.
+    """Return the rows of each container, and the runs among them.
 
-    All offsets are by container; `bounds` are those of the containers in the entries of `b`.
+    The rows are row & 0xFFFF, with their offsets. The runs are the positions of the rows that begin them, with their
+    offsets too. All offsets are by container; `bounds` are those of the containers in the entries of `b`.
     """
     bit = np.flatnonzero(np.unpackbits(b.value, bitorder="little"))
     row = (b.position[bit >> 3] * 8 + (bit & 7)) & 0xFFFF
@@ -122,9 +134,10 @@ def _headers(
     kind: NDArray[np.int64],
     size: NDArray[np.int64],
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
-    """Return the bitmaps with headers and zeroed containers, end to end, their offsets, and the containers' positions.
+    """Return bitmaps that have headers and zeroed containers.
 
-    Bitmap i has the containers first[i] to first[i+1] (exclusive).
+    They are laid end to end, and come with their offsets and the positions of the containers. Bitmap i has the
+    containers first[i] to first[i+1] (exclusive).
     """
     count = np.diff(first)
     inside = np.arange(len(key)) - np.repeat(first[:-1], count)

@@ -1,8 +1,8 @@
-"""Selections: one bit for each row of some blocks, least significant bit first.
+"""Selections: one bit for each row of several blocks.
 
-A selection is a uint8 array. Each block begins at a byte boundary, and its last byte is padded with zeros. AND and OR
-of two selections of the same layout are numpy's `&` and `|`. Because the padding must stay 0, do not complement a
-selection with `~`; subtract it from another one with `and_not`.
+A selection is a uint8 array, least significant bit first. Each block begins at a byte boundary, and its last byte is
+padded with zeros. AND and OR of two selections of the same layout are numpy's `&` and `|`. Because the padding must
+stay 0, do not complement a selection with `~`; subtract it from another one with `and_not`.
 """
 
 from __future__ import annotations
@@ -18,14 +18,19 @@ from hive_bitmap.core.bitmaps.writing import byte_lengths, fill, tail_bits
 
 @dataclass(frozen=True)
 class BitLayout:
-    """The positions of the b blocks of a selection, which is a uint8 array of starts[b] bytes."""
+    """The positions of the b blocks of a selection.
+
+    The selection is a uint8 array of starts[b] bytes.
+    """
 
     rows: NDArray[np.int64]  # b: number of rows of each block
     starts: NDArray[np.int64]  # b + 1: first byte of each block, and the end of the last one
 
 
 def layout(rows: ArrayLike) -> BitLayout:
-    """Return the layout of blocks with these numbers of rows, in this order.
+    """Return the layout of blocks with these numbers of rows.
+
+    The blocks keep this order.
 
     >>> layout([9, 0, 8]).starts.tolist()
     [0, 2, 2, 3]
@@ -47,7 +52,10 @@ def everything(where: BitLayout) -> NDArray[np.uint8]:
 
 
 def everything_in(where: BitLayout, blocks: ArrayLike) -> NDArray[np.uint8]:
-    """Return a selection of every row of the blocks with these numbers, and of no other row."""
+    """Return a selection of every row of the chosen blocks.
+
+    `blocks` are their numbers. No other row is selected.
+    """
     chosen = np.asarray(blocks, np.int64)
     bits = nothing(where)
     fill(bits, where.starts[chosen], where.starts[chosen + 1] - where.starts[chosen])
@@ -55,13 +63,16 @@ def everything_in(where: BitLayout, blocks: ArrayLike) -> NDArray[np.uint8]:
     return bits
 
 
-def and_not(left: NDArray[np.uint8], right: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Return the rows of `left` that are not in `right`; both, and the result, are selections of the same layout."""
-    return left & ~right
+def and_not(bits: NDArray[np.uint8], removed: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return the rows of `bits` that are not in `removed`.
+
+    Both, and the result, are selections of the same layout.
+    """
+    return bits & ~removed
 
 
 def counts(bits: NDArray[np.uint8], where: BitLayout) -> NDArray[np.int64]:
-    """Return how many rows of each block are selected (int64, b).
+    """Count the selected rows of each block (int64, b).
 
     >>> where = layout([9, 0, 8])
     >>> counts(np.array([0b101, 1, 0xFF], np.uint8), where).tolist()
@@ -72,15 +83,17 @@ def counts(bits: NDArray[np.uint8], where: BitLayout) -> NDArray[np.int64]:
 
 def any_in(bits: NDArray[np.uint8], where: BitLayout) -> NDArray[np.bool_]:
     """Return whether each block has a selected row (bool, b)."""
-    found = np.zeros(len(where.rows), bool)
+    has_rows = np.zeros(len(where.rows), bool)
     filled = np.flatnonzero(where.rows)
     if len(filled):
-        found[filled] = np.bitwise_or.reduceat(bits, where.starts[filled]) != 0
-    return found
+        has_rows[filled] = np.bitwise_or.reduceat(bits, where.starts[filled]) != 0
+    return has_rows
 
 
 def rows(bits: NDArray[np.uint8], where: BitLayout, block: int) -> NDArray[np.int64]:
-    """Return the numbers of the selected rows of one block (int64), 0-based and ascending.
+    """Return the numbers of the selected rows of one block.
+
+    They are int64, 0-based and ascending.
 
     >>> rows(np.array([0b101, 1], np.uint8), layout([9]), block=0).tolist()
     [0, 2, 8]

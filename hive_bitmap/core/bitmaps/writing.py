@@ -1,7 +1,7 @@
-"""OR bytes, runs of bytes, and runs of rows into a selection. Several of them may fall into the same byte.
+"""OR bytes, runs of bytes, and runs of rows into a selection.
 
-All functions use whole-array operations. They loop only over slices that are long enough for copying a slice to be
-faster than indexing its bytes.
+Several of them may fall into the same byte. All functions use whole-array operations. They loop only over slices that
+are long enough for copying a slice to be faster than indexing its bytes.
 """
 
 from __future__ import annotations
@@ -16,12 +16,17 @@ _WIDE = 256  # sequences of this mean size in bytes or more are ORed as slices
 
 
 def byte_lengths(rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return ceil(rows / 8), the size in bytes of the bitmap of a block with so many rows."""
+    """Return ceil(rows / 8).
+
+    This is the size in bytes of the bitmap of a block with so many rows.
+    """
     return (rows + 7) // 8
 
 
 def tail_bits(rows: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """Return a mask of the bits of a block's last byte that stand for rows.
+    """Return a mask of the used bits of a block's last byte.
+
+    These are the bits that stand for rows.
 
     >>> tail_bits(np.array([1, 7, 8, 10])).tolist()
     [1, 127, 255, 3]
@@ -30,11 +35,11 @@ def tail_bits(rows: NDArray[np.int64]) -> NDArray[np.uint8]:
 
 
 def or_bytes(bits: NDArray[np.uint8], at: NDArray[np.int64], value: NDArray[np.uint8]) -> None:
-    """Compute bits[at] |= value, even if a position occurs in `at` several times.
+    """Compute bits[at] |= value, also for repeated positions.
 
-    For a repeated position numpy's indexed OR keeps only one of the values, so the loop repeats it for the values that
-    are not yet in place. Each round adds at least one bit to every such byte, so there are at most eight. (numpy's
-    `bitwise_or.at` takes twice as long.)
+    For a position that occurs in `at` several times, numpy's indexed OR keeps only one of the values, so the loop
+    repeats it for the values that are not yet in place. Each round adds at least one bit to every such byte, so there
+    are at most eight. (numpy's `bitwise_or.at` takes twice as long.)
     """
     while len(at):
         bits[at] |= value
@@ -49,7 +54,10 @@ def or_slices(
     begins: NDArray[np.int64],
     lengths: NDArray[np.int64],
 ) -> None:
-    """OR data[begins[i]:begins[i]+lengths[i]] into `bits` at starts[i], for each i."""
+    """OR slices of `data` into `bits`.
+
+    Slice i is data[begins[i]:begins[i]+lengths[i]], and goes to starts[i].
+    """
     if lengths.sum() < _WIDE * len(lengths):
         source = spans(begins, lengths)
         filled = np.flatnonzero(data[source])
@@ -60,7 +68,10 @@ def or_slices(
 
 
 def fill(bits: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> None:
-    """Set every bit of bits[starts[i]:starts[i]+lengths[i]], for each i."""
+    """Set every bit of several ranges of bytes.
+
+    Range i is bits[starts[i]:starts[i]+lengths[i]].
+    """
     short = lengths < _LONG
     bits[spans(starts[short], lengths[short])] = 0xFF
     for start, length in zip(starts[~short].tolist(), lengths[~short].tolist(), strict=True):
@@ -68,7 +79,10 @@ def fill(bits: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np
 
 
 def or_rows(bits: NDArray[np.uint8], rows: NDArray[np.int64]) -> None:
-    """Set the bits with these numbers, counted from the first byte of `bits`."""
+    """Set the bits with these numbers.
+
+    They are counted from the first byte of `bits`.
+    """
     byte = rows >> 3
     start = np.flatnonzero(changes(byte))
     if len(start):  # adjacent rows of one byte are combined first, which leaves or_bytes few repeated positions
@@ -76,7 +90,10 @@ def or_rows(bits: NDArray[np.uint8], rows: NDArray[np.int64]) -> None:
 
 
 def fill_rows(bits: NDArray[np.uint8], begins: NDArray[np.int64], ends: NDArray[np.int64]) -> None:
-    """Set the bits begins[i] to ends[i] (exclusive), counted from the first byte of `bits`; no range may be empty."""
+    """Set several ranges of bits.
+
+    Range i is begins[i] to ends[i] (exclusive), counted from the first byte of `bits`. No range may be empty.
+    """
     first, last = begins >> 3, ends >> 3
     head, tail = (0xFF << (begins & 7)) & 0xFF, (1 << (ends & 7)) - 1
     inside = first == last

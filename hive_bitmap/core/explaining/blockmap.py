@@ -1,6 +1,7 @@
-"""The block map of a plan: one row per file, one cell per block, or per few adjacent blocks where there are too many.
+"""The block map of a plan.
 
-Files that are kept come first; the files that are not drawn are counted.
+It has one row per file, and one cell per block, or per few adjacent blocks if there are too many. Files that are kept
+come first; the files that are not drawn are counted.
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ Int64s = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, kw_only=True)
 class Cells:
-    """The cells of one file, each of which stands for adjacent blocks: arrays of equal length, an element per cell."""
+    """The cells of one file.
+
+    Each stands for adjacent blocks. The arrays have equal length, with an element per cell.
+    """
 
     first: Int64s  # number of the cell's first block in its file
     blocks: Int64s
@@ -34,13 +38,16 @@ class Cells:
         return len(self.rows)
 
     def share(self) -> npt.NDArray[np.float64]:
-        """Selected rows of all rows of each cell, 0 to 1."""
+        """Return the share of selected rows of each cell, 0 to 1."""
         return self.selected / np.maximum(self.rows, 1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class MapRow:
-    """A file of the map; `cells` is empty where the index does not know the file's blocks."""
+    """A file of the map.
+
+    `cells` is empty if the index does not have the file's blocks.
+    """
 
     path: str
     partition: str
@@ -57,7 +64,10 @@ class MapRow:
 
 @dataclass(frozen=True)
 class BlockMap:
-    """The files to draw, in the plan's order. `more` files are left out, `kept_more` of them are kept."""
+    """The files to draw, in the plan's order.
+
+    `more` files are left out, `kept_more` of them are kept.
+    """
 
     rows: tuple[MapRow, ...]
     more: int
@@ -65,32 +75,39 @@ class BlockMap:
 
 
 def scanned(plan: Plan) -> npt.NDArray[np.bool_]:
-    """For each file of the plan, whether it is read whole."""
+    """Return for each file of the plan whether it is read whole."""
     return _column(plan.files, "scanned").astype(bool)
 
 
 def files_kept(plan: Plan) -> npt.NDArray[np.bool_]:
-    """For each file of the plan, whether it is kept: it is read whole, or it holds a selected row.
+    """Return for each file of the plan whether it is kept.
 
-    An answer from the index keeps only the files that it reads whole.
+    A file is kept if it is read whole or holds a selected row. An answer from the index keeps only the files that it
+    reads whole.
     """
-    kept = scanned(plan)
+    is_kept = scanned(plan)
     if plan.strategy == Strategy.INDEX_ONLY:
-        return kept
+        return is_kept
     selected = _column(plan.blocks, "selected") > 0
-    kept[_column(plan.blocks, "file")[selected]] = True
-    return kept
+    is_kept[_column(plan.blocks, "file")[selected]] = True
+    return is_kept
 
 
 def blocks_kept(plan: Plan) -> int | None:
-    """Return how many blocks are kept, each file that is read whole as one; None if no index was looked up."""
+    """Return the number of blocks that are kept.
+
+    Each file that is read whole counts as one block. Returns None if no index was looked up.
+    """
     return int(scanned(plan).sum()) if plan.strategy == Strategy.INDEX_ONLY else plan.blocks_selected
 
 
 def block_map(plan: Plan, max_files: int, max_cells: int) -> BlockMap:
-    """The map of at most `max_files` files, with at most `max_cells` cells for each; both are at least 1."""
-    kept = files_kept(plan)
-    drawn = np.sort(np.argsort(~kept, kind="stable")[:max_files])
+    """Make the map of at most `max_files` files.
+
+    Each has at most `max_cells` cells; both limits are at least 1.
+    """
+    is_kept = files_kept(plan)
+    drawn = np.sort(np.argsort(~is_kept, kind="stable")[:max_files])
     file_of_block = _column(plan.blocks, "file")
     order = np.lexsort((_column(plan.blocks, "offset"), file_of_block))
     starts = np.searchsorted(file_of_block[order], drawn, side="left")
@@ -99,7 +116,7 @@ def block_map(plan: Plan, max_files: int, max_cells: int) -> BlockMap:
         MapRow(**file, cells=_cells(plan.blocks.take(order[start:end]), max_cells))
         for file, start, end in zip(_files(plan, drawn), starts, ends, strict=True)
     )
-    return BlockMap(rows, len(kept) - len(drawn), int(kept.sum() - kept[drawn].sum()))
+    return BlockMap(rows, len(is_kept) - len(drawn), int(is_kept.sum() - is_kept[drawn].sum()))
 
 
 def _files(plan: Plan, numbers: Int64s) -> list[dict[str, Any]]:
@@ -109,7 +126,10 @@ def _files(plan: Plan, numbers: Int64s) -> list[dict[str, Any]]:
 
 
 def _cells(blocks: pa.Table, max_cells: int) -> Cells:
-    """The cells for the blocks of one file, in the order of their offsets; all cells but the last have equally many."""
+    """Make the cells for the blocks of one file.
+
+    They are in the order of their offsets; all cells but the last have equally many blocks.
+    """
     count = len(blocks)
     group = max(1, -(-count // max_cells))
     first = np.arange(0, count, group, dtype=np.int64)
@@ -128,6 +148,9 @@ def _cells(blocks: pa.Table, max_cells: int) -> Cells:
 
 
 def _column(table: pa.Table, name: str) -> Int64s:
-    """A numeric or boolean column as integers; NULL becomes 0."""
+    """Return a numeric or boolean column as integers.
+
+    NULL becomes 0.
+    """
     values: Int64s = pc.fill_null(table[name].cast(pa.int64()), 0).to_numpy()
     return values

@@ -1,4 +1,7 @@
-"""Show a plan: as text and HTML for people, as JSON for programs."""
+"""Show a plan as text, HTML or JSON.
+
+Text and HTML are for people, JSON is for programs.
+"""
 
 from __future__ import annotations
 
@@ -19,17 +22,20 @@ from hive_bitmap.core.planning.plan import IndexUse, Plan
 __all__ = ["to_html", "to_json", "to_text"]
 
 MAX_FILES = 40
-# The shade of a cell by the share of its rows that is selected: none, then up to each limit, then above the last one.
+# The shade of a cell shows the share of its rows that is selected: none, then up to each limit, then above the last.
 SHADES = "·░▒▓█"
 LIMITS = (0.01, 0.1, 0.5)
 STYLES = ("bright_black", "color(31)", "color(37)", "color(178)", "color(208)")
 MARK = "?"
-# For the column right of the map, `read whole: unindexed` or `12,345 of 336,776 rows`, and the gaps between columns.
+# The width of the column right of the map (`read whole: unindexed`, `12,345 of 336,776 rows`) and of the gaps.
 TAIL_WIDTH = 32
 
 
 def to_text(plan: Plan, width: int | None = None, color: bool = False) -> str:
-    """The plan as lines of at most `width` characters (the terminal's width, or 100), with ANSI colours if `color`."""
+    """Return the plan as lines of text.
+
+    Each has at most `width` characters (the terminal's width, or 100), with ANSI colours if `color`.
+    """
     columns = width or shutil.get_terminal_size((100, 24)).columns
     console = Console(
         width=columns,
@@ -44,7 +50,10 @@ def to_text(plan: Plan, width: int | None = None, color: bool = False) -> str:
 
 
 def to_json(plan: Plan) -> dict[str, Any]:
-    """The plan as JSON values: its fields, with `files` and `blocks` as lists of objects, and the counts of files."""
+    """Return the plan as JSON values.
+
+    They are its fields, with `files` and `blocks` as lists of objects, and the counts of files.
+    """
     return {
         "table": plan.table,
         "predicate": plan.predicate,
@@ -124,8 +133,8 @@ def _measures(plan: Plan) -> Table:
     for column in grid.columns:
         column.justify = "right"
     grid.add_row("", *(Text(word, "dim") for word in ("kept", "of all", "share")))
-    for word, kept, total, share in measures(plan):
-        grid.add_row(Text(word, "dim"), Text(kept, "bold"), total, share)
+    for word, read, total, share in measures(plan):
+        grid.add_row(Text(word, "dim"), Text(read, "bold"), total, share)
     return grid
 
 
@@ -142,7 +151,7 @@ def _map(plan: Plan, width: int) -> list[RenderableType]:
 
 
 def _strip(row: MapRow, thickness: int) -> Text:
-    """The cells of a file, or MARK for a file that is not fresh."""
+    """Return the cells of a file; MARK if it is not fresh."""
     if not len(row.cells):
         return Text(MARK * 2 * thickness if row.state != "fresh" else "", "yellow")
     share = row.cells.share()
@@ -172,7 +181,7 @@ def _legend(drawn: BlockMap) -> Text:
     for shade, style, word in zip(SHADES, STYLES, words, strict=True):
         legend.append(shade, f"not dim {style}").append(f" {word}  ")
     if any(row.state != "fresh" for row in drawn.rows):
-        legend.append(MARK, "not dim yellow").append(" not known to the index as it is now")
+        legend.append(MARK, "not dim yellow").append(" stale or not indexed")
     return legend
 
 
@@ -190,7 +199,9 @@ def _grid(no_wrap: bool = False) -> Table:
 
 
 def _shorten(text: str, width: int) -> str:
-    """`text` in at most `width` characters, its middle left out.
+    """Shorten a text to at most `width` characters.
+
+    Its middle is left out.
 
     >>> _shorten("part-00000-6f1c-c000.snappy.parquet", 20)
     'part-00000-6f…arquet'

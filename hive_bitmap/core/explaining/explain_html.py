@@ -1,7 +1,8 @@
-"""A plan as one HTML page that needs nothing else: no script, no link, light or dark as the reader has it.
+"""Show a plan as one self-contained HTML page.
 
-Every text that comes from the plan is escaped. A block's colour is the share of its rows that is selected, on a
-logarithmic scale from a thousandth to all; its tooltip tells file, offset and rows.
+It has no script and no link, and is light or dark as the reader prefers. Every text that comes from the plan is
+escaped. A block's colour is the share of its rows that is selected, on a logarithmic scale from a thousandth to all;
+its tooltip has the file, offset and rows.
 """
 
 from __future__ import annotations
@@ -17,22 +18,25 @@ from hive_bitmap.core.explaining.blockmap import BlockMap, Cells, MapRow, block_
 from hive_bitmap.core.explaining.measures import deleted, measures, of_all, percent, read_by_answer, seconds, size
 from hive_bitmap.core.planning.plan import Plan
 
-# A browser lays out this many cells at once without a pause; above it, neighbours share a cell.
+# A browser lays out this many cells without a pause; if there are more blocks, neighbours share a cell.
 MAX_CELLS = 20_000
 MAX_FILES = 2_000
 LEVELS = 9
-# So few cells share the width of the map; more are small squares, in as many lines as they take.
+# Up to so many cells share the width of the map; more are small squares, in as many lines as they take.
 FEW_CELLS = 24
 MOST_HEIGHT = 90  # em of a frame
 
 
 def to_html(plan: Plan) -> str:
-    """The plan as a complete HTML document."""
+    """Return the plan as a complete HTML document."""
     return page(f"{plan.table}: {plan.predicate or 'all rows'}", body(plan))
 
 
 def page(title: str, lines: Iterable[str], kind: str = "") -> str:
-    """A complete HTML document with these lines of HTML for its body, whose class is `kind`."""
+    """Return a complete HTML document with these lines as its body.
+
+    `kind` is the class of the body.
+    """
     style = (files(__package__) / "explain.css").read_text(encoding="utf-8")
     return "\n".join(
         [
@@ -46,10 +50,11 @@ def page(title: str, lines: Iterable[str], kind: str = "") -> str:
 
 
 def fragment(lines: Iterable[str], height: int = 0) -> str:
-    """These lines of HTML for a page of somebody else, such as a notebook: a frame of their own, with its own styles.
+    """Return lines of HTML as a frame to embed in another page.
 
-    Light or dark is what the reader of the page has. Nothing in it runs or is loaded. What is higher than `height`, in
-    em, is scrolled; 0: about as high as it is on a wide page, MOST_HEIGHT at most. The reader may drag it higher.
+    The other page may be a notebook; the frame has its own styles. Light or dark is what the reader of the page
+    prefers. Nothing in it runs or is loaded. Content beyond `height`, in em, is scrolled; 0 means about as high as the
+    content is on a wide page, MOST_HEIGHT at most. The reader may drag it higher.
     """
     whole = page("hive_bitmap", lines, "frame")
     return (
@@ -59,18 +64,18 @@ def fragment(lines: Iterable[str], height: int = 0) -> str:
 
 
 def _height(page: str) -> int:
-    """About how high a page is on a wide screen, in em."""
+    """Estimate the height of a page on a wide screen, in em."""
     parts = {'class="tiles"': 9, "<h2": 5, "<tr": 3, 'class="file': 2, 'class="cost"': 2, "<pre": 16}
     return min(14 + sum(high * page.count(part) for part, high in parts.items()), MOST_HEIGHT)
 
 
 def shown(plan: Plan) -> str:
-    """The plan for a page of somebody else."""
+    """Return the plan as HTML to embed in another page."""
     return fragment(body(plan))
 
 
 def body(plan: Plan) -> Iterator[str]:
-    """The lines of HTML that show a plan."""
+    """Yield the lines of HTML that show a plan."""
     yield from _header(plan)
     yield from _tiles(plan)
     yield from _indexes(plan)
@@ -89,10 +94,10 @@ def _header(plan: Plan) -> Iterator[str]:
 
 def _tiles(plan: Plan) -> Iterator[str]:
     yield '<div class="tiles">'
-    for word, kept, total, share in measures(plan):
+    for word, amount, total, share in measures(plan):
         yield (
             f'<div class="tile"><div class="word">{word}</div><div class="kept">{escape(share)}</div>'
-            f'<div class="all">{_of(kept, total)}</div>{_meter(_width(share))}</div>'
+            f'<div class="all">{_of(amount, total)}</div>{_meter(_width(share))}</div>'
         )
     yield "</div>"
     if read := read_by_answer(plan):
@@ -150,7 +155,7 @@ def _legend(drawn: BlockMap) -> Iterator[str]:
     yield f'<div class="legend"><span>a row is a file, {cell}</span><span><i></i> no row selected</span>'
     yield '<span>0.1 % <b class="ramp"></b> all rows selected</span>'
     if any(row.state != "fresh" for row in drawn.rows):
-        yield '<span><i class="whole legend-whole"></i> not known to the index as it is now</span>'
+        yield '<span><i class="whole legend-whole"></i> stale or not indexed</span>'
     yield "</div>"
 
 
@@ -176,19 +181,22 @@ def _cells(name: str, cells: Cells) -> Iterator[str]:
     scale = (np.log10(np.maximum(cells.share(), 1e-3)) + 3) / 3
     levels = np.where(cells.selected == 0, 0, 1 + np.rint(np.minimum(scale, 1) * (LEVELS - 1)).astype(int))
     columns = (levels, cells.first, cells.blocks, cells.offset, cells.length, cells.rows, cells.selected)
-    for level, first, count, offset, length, rows, selected in zip(*(c.tolist() for c in columns), strict=True):
+    for level, first, count, offset, length, rows, selected in zip(*(array.tolist() for array in columns), strict=True):
         blocks = f"block {first + 1:,}" if count == 1 else f"blocks {first + 1:,} to {first + count:,}"
         share = f"{of_all(selected, rows)} ({percent(selected, rows)})"
         tip = f"{name}\n{blocks}, from byte {offset:,}, {size(length)}\n{share}"
         yield f'<i class="h{level}" data-tip="{escape(tip)}"></i>'
 
 
-def _of(kept: str, total: str) -> str:
-    return "not known" if kept == total == "-" else f"{kept} of {total}"
+def _of(part: str, total: str) -> str:
+    return "not known" if part == total == "-" else f"{part} of {total}"
 
 
 def _width(share: str) -> float:
-    """The length of a meter from the share as it is written; what is more than nothing is seen."""
+    """Return the length of a meter from the text of a share.
+
+    A share above nothing is always visible.
+    """
     number = share.strip("<> %")
     return float(number) if number != "-" else 0.0
 

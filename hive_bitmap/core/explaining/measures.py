@@ -1,4 +1,7 @@
-"""Figures as text for people: shares, sizes, times, and how much of a table a plan reads."""
+"""Format figures for people.
+
+They are shares, sizes, times, and how much of a table a plan reads.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,10 @@ from hive_bitmap.core.planning.strategy import Strategy
 
 
 def measures(plan: Plan) -> list[tuple[str, str, str, str]]:
-    """How much a plan reads, as rows of (what, kept, of all, share); a dash stands for what is not known.
+    """Return how much a plan reads.
 
-    An answer from the index keeps only the files that the index does not know as they are, and counts rows.
+    The rows are (what, kept, of all, share); a dash stands for what is not known. An answer from the index keeps only
+    the files that are not indexed in their current state, and counts rows.
     """
     if not plan.looked_up:
         return [(word, "-", "-", "-") for word in ("files", "blocks", "bytes", "rows")]
@@ -25,7 +29,7 @@ def measures(plan: Plan) -> list[tuple[str, str, str, str]]:
         ("blocks", blocks_kept(plan), plan.blocks_total),
         ("rows counted" if answered else "rows", plan.rows_selected, plan.rows_total),
     ]
-    lines = [(word, _count(kept), _count(total), percent(kept, total)) for word, kept, total in counts]
+    lines = [(word, _count(part), _count(total), percent(part, total)) for word, part, total in counts]
     byte_line = (
         "bytes",
         size(bytes_kept or 0),
@@ -36,28 +40,35 @@ def measures(plan: Plan) -> list[tuple[str, str, str, str]]:
 
 
 def read_by_answer(plan: Plan) -> str:
-    """Which files are read where the index answers, as a sentence; "" for other strategies, which read what is kept."""
+    """Say in a sentence which files an answer from the index reads.
+
+    Returns "" for other strategies, which read what is kept.
+    """
     if plan.strategy != Strategy.INDEX_ONLY or not plan.looked_up:
         return ""
     whole = int(scanned(plan).sum())
-    read = f"{counted(whole, 'file')} that it does not know as they are now" if whole else "no file"
+    read = f"{counted(whole, 'file')} whole" if whole else "no file"
     return f"the index answers, and reads {read}"
 
 
 def by_reason(counted: Iterable[Iterable[tuple[str, int]]]) -> dict[str, int]:
-    """Sum up how often each reason was counted in several places; the most frequent comes first.
+    """Add up how often each reason was counted.
+
+    It may be counted in several places. The most frequent reason comes first.
 
     >>> by_reason([[("new", 1)], [("changed", 3), ("new", 1)]])
     {'changed': 3, 'new': 2}
     """
     total: Counter[str] = Counter()
-    for some in counted:
-        total.update(dict(some))
+    for counts in counted:
+        total.update(dict(counts))
     return dict(total.most_common())
 
 
 def percent(part: float | None, whole: float | None) -> str:
-    """The share of `part` in `whole`; 0 and 100 only if it is exactly that.
+    """Return the share of `part` in `whole`, in percent.
+
+    It is 0 or 100 only if it is exactly that.
 
     >>> [percent(0, 9), percent(1, 9), percent(1, 90_000), percent(8_999, 9_000), percent(9, 9), percent(0, 0)]
     ['0 %', '11 %', '<0.1 %', '>99 %', '100 %', '-']
@@ -73,7 +84,7 @@ def percent(part: float | None, whole: float | None) -> str:
 
 
 def size(count: int) -> str:
-    """Bytes in decimal units.
+    """Return a number of bytes in decimal units.
 
     >>> [size(0), size(999), size(1_234_567)]
     ['0 B', '999 B', '1.2 MB']
@@ -86,7 +97,7 @@ def size(count: int) -> str:
 
 
 def counted(number: int, what: str) -> str:
-    """A number of things, named in the singular.
+    """Return a number of things, given their name in the singular.
 
     >>> [counted(1, "file"), counted(0, "file"), counted(1234, "file")]
     ['1 file', '0 files', '1,234 files']
@@ -95,7 +106,7 @@ def counted(number: int, what: str) -> str:
 
 
 def seconds(value: float) -> str:
-    """A duration, below a second in milliseconds.
+    """Return a duration; below a second in milliseconds.
 
     >>> [seconds(0.0042), seconds(0.25), seconds(12.34)]
     ['4 ms', '250 ms', '12.3 s']
@@ -104,7 +115,7 @@ def seconds(value: float) -> str:
 
 
 def moment(since_1970: float) -> str:
-    """A time, in seconds since 1970, in UTC.
+    """Return a time in UTC, given in seconds since 1970.
 
     >>> moment(86400.5)
     '1970-01-02T00:00:00Z'
@@ -113,7 +124,7 @@ def moment(since_1970: float) -> str:
 
 
 def of_all(part: int, whole: int) -> str:
-    """`part` of `whole` rows, in words.
+    """Return a text such as `12 of 41,000 rows`.
 
     >>> of_all(12, 41_000)
     '12 of 41,000 rows'
@@ -122,8 +133,8 @@ def of_all(part: int, whole: int) -> str:
 
 
 def deleted(count: int) -> str:
-    """A sentence on the files of the index that no longer exist."""
-    return "1 file that the index knew is gone" if count == 1 else f"{count:,} files that the index knew are gone"
+    """Say how many files of the index no longer exist."""
+    return "1 indexed file no longer exists" if count == 1 else f"{count:,} indexed files no longer exist"
 
 
 def _count(value: int | None) -> str:

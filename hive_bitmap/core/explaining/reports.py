@@ -1,4 +1,7 @@
-"""Reports in a notebook: a table in the style of the page of a plan, with a row for each report."""
+"""Show reports as tables in a notebook.
+
+They have the style of the page of a plan, with a row for each report.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +13,22 @@ from typing import Generic, TypeVar
 from hive_bitmap.core.explaining.explain_html import fragment
 
 SHORT = 30  # characters of a cell that is not wrapped
-MOST = 500  # rows of a table; of more reports the rest is counted
+MOST = 500  # rows of a table; further reports are only counted
 _HEAD, _ROW, _ALL = 7, 4, 32  # heights in em
 
 
 class Report(ABC):
-    """What tells of one index, by itself or in a list; a notebook shows its cells."""
+    """A report on one index, by itself or in a list.
+
+    A notebook shows its cells.
+    """
 
     @abstractmethod
     def _cells(self) -> Mapping[str, str]:
-        """Return what is shown of it, by heading; the same headings for all reports of a kind."""
+        """Return the cells to show, by heading.
+
+        All reports of a kind have the same headings.
+        """
 
     def _repr_html_(self) -> str:
         return table([self])
@@ -29,14 +38,20 @@ Kind = TypeVar("Kind", bound=Report)
 
 
 class Reports(list[Kind], Generic[Kind]):
-    """A list of reports of a kind, which a notebook shows as a table."""
+    """A list of reports of a kind.
+
+    A notebook shows it as a table.
+    """
 
     def _repr_html_(self) -> str:
         return table(self)
 
 
 def table(reports: Sequence[Report]) -> str:
-    """The reports as HTML for a page of somebody else, a row for each."""
+    """Return the reports as HTML to embed in another page.
+
+    Each report is a row.
+    """
     rows = min(len(reports), MOST) + (len(reports) > MOST)
     return fragment(_lines(reports), min(_HEAD + _ROW * rows, _ALL))
 

@@ -1,7 +1,8 @@
-"""The supported file formats: where the blocks of a file are, and the values of their rows as Spark reads them.
+"""The supported file formats.
 
-Each file format is a module. Modules of formats whose values Arrow reads implement `Format`; those of formats that only
-Spark reads implement `Layout`, and `EngineFormat` makes a `Format` of them.
+A format finds the blocks of a file, and reads the values of their rows as Spark does. Each file format is a module.
+Modules of formats that Arrow can read implement `Format`; those of formats that only Spark reads implement `Layout`,
+and `EngineFormat` makes a `Format` of them.
 """
 
 from __future__ import annotations
@@ -45,44 +46,61 @@ class Format(Protocol):
     """
 
     def open_file(self, path: str) -> Any:
-        """Open a file and read its footer; raise FileNotFoundError or Undecodable."""
+        """Open a file and read its footer.
+
+        Raises FileNotFoundError or Undecodable.
+        """
 
     def blocks(self, handle: Any) -> Blocks:
-        """Return all blocks of the file, in file order; raise Undecodable."""
+        """Return all blocks of the file, in file order.
+
+        Raises Undecodable.
+        """
 
     def names(self, handle: Any) -> list[str]:
-        """Return the top-level columns of the file by which a column of the table may be found; none without names."""
+        """Return the top-level columns of the file.
+
+        Columns of the table may be found by these names; there are none in a file without names.
+        """
 
     def by_name(self, handle: Any) -> bool:
-        """Whether Spark finds all columns by name, so that keys of this file stay as they are if others change."""
+        """Return whether Spark finds all columns by name.
+
+        Then the keys of this file stay the same if other columns change.
+        """
 
     def column_bytes(self, handle: Any, columns: Sequence[KeyColumn]) -> npt.NDArray[np.int64]:
-        """Estimate from the footer how many bytes these columns take in each block (int64, in the order of `blocks`).
+        """Estimate how many bytes columns take in each block.
 
-        Every number is at least 1. Raises Undecodable.
+        The estimate comes from the footer (int64, in the order of `blocks`). Every number is at least 1. Raises
+        Undecodable.
         """
 
     def key_columns(self, handle: Any, block: int, columns: Sequence[KeyColumn]) -> pa.Table:
-        """Return the columns of all rows of block number `block` as keys (see `key_values`), in the given order.
+        """Return the columns of all rows of a block as keys.
 
-        Their types are those of `key_values.arrow_type`; strings may be dictionary-encoded. Raises Undecodable unless
-        the values are certainly the same that Spark reads.
+        `block` is its number. The columns (see `key_values`) are in the given order, with the types of
+        `key_values.arrow_type`; strings may be dictionary-encoded. Raises Undecodable unless the values are certainly
+        the same that Spark reads.
         """
 
     def spark_only_columns(self, handle: Any, schema: Sequence[KeyColumn]) -> dict[str, str]:
-        """Return the columns of the table that `read_rows` must not read from this file, each with the reason."""
+        """Return the columns that only Spark may read from this file.
+
+        `read_rows` must not read these columns of the table. Each has a reason.
+        """
 
     def rehearse(self, handle: Any, schema: Sequence[KeyColumn]) -> None:
-        """Read in the footer all that later readers of these columns of the table read in it; raise Undecodable.
+        """Read in the footer all that later readers of columns read.
 
-        A task of a build does so before any other process opens the file: a damaged footer may end the process in which
-        C++ reads it.
+        The columns are columns of the table. A task of a build does so before any other process opens the file: a
+        damaged footer may end the process in which C++ reads it. Raises Undecodable.
         """
 
     def bytes_at_once(self, path: str, columns: Sequence[KeyColumn]) -> int:
-        """Return about how many bytes `read_rows` may have to decode at once, however few rows are selected.
+        """Estimate the bytes that `read_rows` may decode at once.
 
-        Raises FileNotFoundError or Undecodable.
+        They do not depend on the number of selected rows. Raises FileNotFoundError or Undecodable.
         """
 
     def read_rows(
@@ -91,11 +109,11 @@ class Format(Protocol):
         columns: Sequence[KeyColumn],
         selection: Sequence[tuple[int, npt.NDArray[np.int64] | None]],
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the selected rows of the file, in file order, with these columns.
+        """Yield the selected rows of the file, with these columns.
 
-        `selection` has pairs of the number of a block, ascending, and the numbers of its selected rows, 0-based inside
-        the block and ascending, or None for all rows. Raises FileNotFoundError, Undecodable or FileChanged when the
-        first or a later batch is requested.
+        Rows are in file order. `selection` has pairs of the number of a block, ascending, and the numbers of its
+        selected rows, 0-based inside the block and ascending, or None for all rows. Raises FileNotFoundError,
+        Undecodable or FileChanged when the first or a later batch is requested.
         """
 
     def read_together(
@@ -103,21 +121,22 @@ class Format(Protocol):
         files: Sequence[tuple[str, Sequence[tuple[int, npt.NDArray[np.int64] | None]]]],
         columns: Sequence[KeyColumn],
     ) -> pa.RecordBatch | None:
-        """Return few rows of several files at once, in the order of the files; None if `read_rows` has to read each.
+        """Return few rows of several files at once.
 
-        `files` are paths and selections as `read_rows` takes them. More than FEW_ROWS rows are never read. Raises as
-        `read_rows` does.
+        They are in the order of the files; None if `read_rows` has to read each file. `files` are paths and selections
+        as `read_rows` takes them. More than FEW_ROWS rows are never read. Raises the same errors as `read_rows`.
         """
 
 
 @dataclass(frozen=True, kw_only=True)
 class FileFormat:
-    """A file format, which the metastore identifies by the class of the table's input format.
+    """A file format of tables.
 
-    A format has either a `reader`, which reads values with Arrow, or a `layout`, if only Spark reads its values. Tables
-    of the latter are supported if their SerDe is one of `serdes`, which make exactly one row of each record; settings
-    of a session that change what their readers make of a file belong to `spark/metastore/serde.DOUBTFUL_SETTINGS`.
-    Readers take a file whose name ends with one of `unsplit` as one split.
+    The metastore identifies it by the class of the table's input format. A format has either a `reader`, which reads
+    values with Arrow, or a `layout`, if only Spark reads its values. Tables of the latter are supported if their SerDe
+    is one of `serdes`, which make exactly one row of each record; settings of a session that change how their readers
+    read a file belong to `spark/metastore/serde.DOUBTFUL_SETTINGS`. Readers take a file with one of the suffixes
+    `unsplit` as one split.
     """
 
     name: str
@@ -156,9 +175,9 @@ FILE_FORMATS = (
         name="sequencefile", input_format=f"{_HADOOP}SequenceFileInputFormat", layout=sequencefile, serdes=_RECORDS
     ),
 )
-BY_INPUT_FORMAT: Mapping[str, FileFormat] = {one.input_format: one for one in FILE_FORMATS}
-UNSPLIT: Mapping[str, tuple[str, ...]] = {one.name: one.unsplit for one in FILE_FORMATS}
-LAYOUTS: Mapping[str, Layout] = {one.name: one.layout for one in FILE_FORMATS if one.layout is not None}
-FORMATS: Mapping[str, Format] = {one.name: one.reader for one in FILE_FORMATS if one.reader is not None} | {
-    name: EngineFormat(name, layout) for name, layout in LAYOUTS.items()
-}
+BY_INPUT_FORMAT: Mapping[str, FileFormat] = {format_.input_format: format_ for format_ in FILE_FORMATS}
+UNSPLIT: Mapping[str, tuple[str, ...]] = {format_.name: format_.unsplit for format_ in FILE_FORMATS}
+LAYOUTS: Mapping[str, Layout] = {format_.name: format_.layout for format_ in FILE_FORMATS if format_.layout is not None}
+FORMATS: Mapping[str, Format] = {
+    format_.name: format_.reader for format_ in FILE_FORMATS if format_.reader is not None
+} | {name: EngineFormat(name, layout) for name, layout in LAYOUTS.items()}

@@ -1,6 +1,7 @@
-"""Avro layout: a unit is a data block of the file, identified by the offset of the sync marker before it.
+"""Avro layout: a unit is a data block of the file.
 
-The format: https://avro.apache.org/docs/1.11.1/specification/#object-container-files.
+It is identified by the offset of the sync marker before it. The format:
+https://avro.apache.org/docs/1.11.1/specification/#object-container-files.
 
 A reader reads the blocks whose sync marker starts in its split, see `sync` and `pastSync` of
 https://github.com/apache/avro/blob/release-1.11.1/lang/java/avro/src/main/java/org/apache/avro/file/DataFileReader.java.
@@ -20,7 +21,10 @@ MAGIC = b"Obj\x01"
 
 
 def units(source: pa.NativeFile, path: str, start: int, end: int) -> Iterator[Units]:
-    """Yield the data blocks whose sync markers start in the bytes from `start` to before `end`."""
+    """Yield the data blocks from byte `start` to before `end`.
+
+    Their sync markers start in these bytes.
+    """
     return in_batches(_blocks(source, start, end))
 
 

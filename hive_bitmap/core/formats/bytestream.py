@@ -1,4 +1,7 @@
-"""Read the primitive values in Hadoop's and Avro's container files: variable-length numbers, strings, metadata."""
+"""Read primitive values in Hadoop's and Avro's container files.
+
+They are variable-length numbers, strings, and metadata.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +17,10 @@ _MOST_SHIFT = 63  # of the bits of a number
 
 
 def unsigned(data: bytes, at: int) -> tuple[int, int]:
-    """Return the number at this place, seven bits a byte and the lowest first, and the place behind it.
+    """Return the number at this place, and the place behind it.
 
-    Raise IndexError at the end of the data, and Undecodable for a number of more than 64 bits.
+    A number has seven bits in each byte, the lowest first. Raises IndexError at the end of the data, and Undecodable
+    for a number of more than 64 bits.
 
     >>> unsigned(bytes([5, 0x96, 1]), 1)
     (150, 3)
@@ -30,13 +34,13 @@ def unsigned(data: bytes, at: int) -> tuple[int, int]:
             return value, at
         shift += 7
         if shift > _MOST_SHIFT:
-            raise Undecodable(f"no number at byte {at}")
+            raise Undecodable(f"no valid number at byte {at}")
 
 
 class ByteStream:
-    """Buffered forward reader of the bytes of a file from `start` to before `end`.
+    """A buffered forward reader of bytes of a file.
 
-    Methods raise Undecodable if they would read beyond `end`.
+    It reads from `start` to before `end`. Methods raise Undecodable if they would read beyond `end`.
     """
 
     def __init__(self, source: pa.NativeFile, start: int, end: int) -> None:
@@ -45,7 +49,7 @@ class ByteStream:
 
     @property
     def position(self) -> int:
-        """The position in the file of the byte that is read next."""
+        """The position in the file of the next byte to read."""
         return self.base + self.place
 
     def at_end(self) -> bool:
@@ -69,17 +73,20 @@ class ByteStream:
         """Read `count` bytes."""
         if count < 0 or self.place + count > len(self.window):
             self._fill(count)
-        found = self.window[self.place : self.place + count]
+        content = self.window[self.place : self.place + count]
         self.place += count
-        return found
+        return content
 
     def big_int(self) -> int:
         """Read a Java int: 4 bytes, big-endian."""
-        found: int = struct.unpack(">i", self.read(4))[0]
-        return found
+        number: int = struct.unpack(">i", self.read(4))[0]
+        return number
 
     def hadoop_int(self) -> int:
-        """Read a number in the variable-length format of Hadoop's `WritableUtils.writeVLong`."""
+        """Read a variable-length number of Hadoop.
+
+        The format is that of `WritableUtils.writeVLong`.
+        """
         first = struct.unpack("b", self.read(1))[0]
         if first >= -112:
             return int(first)
@@ -97,7 +104,10 @@ class ByteStream:
             self.hadoop_text()
 
     def avro_long(self) -> int:
-        """Read an Avro long: a zigzag-encoded number, seven bits in each byte, the lowest first."""
+        """Read an Avro long.
+
+        It is a zigzag-encoded number, seven bits in each byte, the lowest first.
+        """
         value = shift = 0
         while True:
             byte = self.read(1)[0]
@@ -106,7 +116,7 @@ class ByteStream:
                 return (value >> 1) ^ -(value & 1)
             shift += 7
             if shift > _MOST_SHIFT:
-                raise Undecodable(f"no number at byte {self.position}")
+                raise Undecodable(f"no valid number at byte {self.position}")
 
     def avro_bytes(self) -> bytes:
         """Read Avro bytes or an Avro string, as bytes."""

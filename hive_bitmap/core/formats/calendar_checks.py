@@ -1,4 +1,7 @@
-"""Checks of dates and timestamps. Values that Arrow may read differently than Spark make their column undecodable."""
+"""Check dates and timestamps.
+
+Values that Arrow may read differently than Spark make their column undecodable.
+"""
 
 from __future__ import annotations
 
@@ -24,17 +27,20 @@ _YEARS = [(datetime.date(1, 1, 1) - _EPOCH).days, (datetime.date(9999, 12, 31) -
 
 
 def require_from(values: Values, floor: int, name: str) -> None:
-    """Raise Undecodable if a date (in days since 1970) or timestamp (in microseconds) is less than `floor`."""
+    """Require that no date or timestamp is less than `floor`.
+
+    Dates are in days, timestamps in microseconds since 1970. Raises Undecodable.
+    """
     least, _ = _range(values)
     if least is not None and least < floor:
-        raise Undecodable(f"column {name!r} holds dates of a calendar that the file does not tell")
+        raise Undecodable(f"column {name!r} holds dates of a calendar that the file does not name")
 
 
 def as_keys(values: Values, name: str) -> Values:
-    """Return the values as `canonical` keys; raise Undecodable for dates and timestamps outside the years 1 to 9999.
+    """Return the values as `canonical` keys.
 
-    Python cannot represent others. A timestamp in microseconds outside these years is usually what a reader makes of
-    nanoseconds that overflowed.
+    Raises Undecodable for dates and timestamps outside the years 1 to 9999, which Python cannot represent. A timestamp
+    in microseconds outside these years usually comes from nanoseconds that overflowed in a reader.
     """
     if pa.types.is_date32(values.type) or pa.types.is_timestamp(values.type):
         least, greatest = _range(values)
@@ -46,11 +52,11 @@ def as_keys(values: Values, name: str) -> Values:
 
 
 def require_whole_seconds_near_1970(values: Values, name: str) -> None:
-    """Raise Undecodable if a timestamp (in microseconds) within a day of 1970-01-01 has a fraction of a second.
+    """Require whole seconds in timestamps near 1970-01-01.
 
-    ORC stores the seconds and the fraction separately, so within the second before 1970 the sign is lost. The Java and
-    C++ readers infer it in different time zones (the writer's, the reader's, UTC), and their results differ by a
-    second.
+    Raises Undecodable if a timestamp (in microseconds) within a day of 1970-01-01 has a fraction of a second. ORC
+    stores the seconds and the fraction separately, so within the second before 1970 the sign is lost. The Java and C++
+    readers infer it in different time zones (the writer's, the reader's, UTC), and their results differ by a second.
     """
     micros = np.asarray(values.cast(pa.int64()).drop_null())
     if bool(np.any((np.abs(micros) < _DAY) & (micros % 1_000_000 != 0))):

@@ -1,6 +1,7 @@
-"""Queries of the DuckDB database of this process, which is closed before the process ends.
+"""Queries of the DuckDB database of this process.
 
-A Python that ends while another thread is inside DuckDB aborts, or prints what DuckDB has not freed.
+The database is closed before the process ends. A Python that ends while another thread is inside DuckDB aborts, or
+prints what DuckDB has not freed.
 """
 
 from __future__ import annotations
@@ -14,11 +15,14 @@ from threading import Condition
 import duckdb
 import pyarrow as pa
 
-LONGEST_WAIT = 10.0  # seconds, at the end of the process, for queries at work
+LONGEST_WAIT = 10.0  # seconds that the end of the process waits for running queries
 
 
 class _Gate:
-    """Counts the threads that are inside DuckDB; once closed, nobody enters any more."""
+    """A counter of the threads inside DuckDB.
+
+    Once it is closed, no thread can enter.
+    """
 
     def __init__(self) -> None:
         self._changed = Condition()
@@ -27,7 +31,10 @@ class _Gate:
 
     @contextlib.contextmanager
     def entered(self) -> Iterator[None]:
-        """Enter for the length of the block. Raise duckdb.Error once the gate is closed."""
+        """Enter for the length of the block.
+
+        Raises duckdb.Error once the gate is closed.
+        """
         with self._changed:
             if self._closed:
                 raise duckdb.Error("this process is ending")
@@ -40,7 +47,10 @@ class _Gate:
                 self._changed.notify_all()
 
     def close(self) -> None:
-        """Close the gate, and wait until all have left, for LONGEST_WAIT at most."""
+        """Close the gate, and wait until all threads have left.
+
+        It waits at most LONGEST_WAIT.
+        """
         with self._changed:
             self._closed = True
             self._changed.wait_for(lambda: self._inside == 0, LONGEST_WAIT)
@@ -50,18 +60,20 @@ _gate = _Gate()
 
 
 def table(query: str, paths: Sequence[str], wanted: pa.Table | None = None) -> pa.Table:
-    """Return the result of a query, with `paths` for its parameters; `wanted` is a table of that name.
+    """Return the result of a query.
 
-    Raise duckdb.Error, also if the process ends.
+    `paths` are its parameters, and `wanted` is a table of that name. Raises duckdb.Error, also if the process is
+    ending.
     """
     with _gate.entered():
         return _table(query, paths, wanted)
 
 
 def _table(query: str, paths: Sequence[str], wanted: pa.Table | None) -> pa.Table:
-    """Execute a query by a cursor of its own, of which nothing is left when this returns or raises.
+    """Execute a query by a cursor of its own.
 
-    Its destructor, too, leaves Python's lock for a moment, and must not meet the end of the process.
+    The cursor is destroyed before this returns or raises: its destructor releases Python's lock for a moment, and must
+    not meet the end of the process.
     """
     connection = _database().cursor()
     try:
@@ -75,7 +87,10 @@ def _table(query: str, paths: Sequence[str], wanted: pa.Table | None) -> pa.Tabl
 
 @functools.cache
 def _database() -> duckdb.DuckDBPyConnection:
-    """Return the DuckDB database of this process, since opening one takes 12 ms. It caches no files."""
+    """Return the DuckDB database of this process.
+
+    It is opened once, since that takes 12 ms. It caches no files.
+    """
     options: dict[str, str | bool | int | float | list[str]] = {"threads": 1, "enable_external_file_cache": False}
     database = duckdb.connect(":memory:", config=options)
     database.execute("SET GLOBAL TimeZone = 'UTC'")

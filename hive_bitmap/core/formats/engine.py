@@ -1,4 +1,7 @@
-"""Formats whose values only the engine (Spark) reads. Here only the positions of their blocks are known."""
+"""Formats that only the engine (Spark) reads.
+
+Here only the positions of their blocks are known.
+"""
 
 from __future__ import annotations
 
@@ -26,45 +29,57 @@ class EngineHandle:
 
 @dataclass(frozen=True)
 class EngineFormat:
-    """A `Format` that finds the blocks of a file by its layout, and that cannot read any column."""
+    """A `Format` that only finds the blocks of a file.
+
+    It finds them by the file's layout, and cannot read any column.
+    """
 
     name: str
     layout: Layout
 
     def open_file(self, path: str) -> EngineHandle:
-        """Check that the file exists; raise FileNotFoundError if not."""
+        """Check that the file exists.
+
+        Raises FileNotFoundError if it does not.
+        """
         stores.status(path)
         return EngineHandle(path)
 
     def blocks(self, handle: EngineHandle) -> Blocks:
-        """Return all blocks of the file; raise Undecodable."""
+        """Return all blocks of the file.
+
+        Raises Undecodable.
+        """
         return units.blocks(self.layout, handle.path)
 
     def names(self, handle: EngineHandle) -> list[str]:
-        """Return no column: what the file has is not known here."""
+        """Return no column: the columns of the file are not known here."""
         return []
 
     def by_name(self, handle: EngineHandle) -> bool:
-        """Return that this is not known: a SerDe decides it."""
+        """Return False: a SerDe decides how columns are found."""
         return False
 
     def column_bytes(self, handle: EngineHandle, columns: Sequence[KeyColumn]) -> npt.NDArray[np.int64]:
-        """Return the size of each block in bytes, since the sizes of single columns are not known."""
+        """Return the size of each block in bytes.
+
+        The sizes of single columns are not known.
+        """
         return np.maximum(self.blocks(handle).length, 1)
 
     def key_columns(self, handle: EngineHandle, block: int, columns: Sequence[KeyColumn]) -> pa.Table:
-        """Raise Undecodable, always."""
+        """Raise Undecodable: only Spark reads these files."""
         raise Undecodable(self._reason)
 
     def spark_only_columns(self, handle: EngineHandle, schema: Sequence[KeyColumn]) -> dict[str, str]:
-        """Return all columns."""
+        """Return all columns: only Spark reads these files."""
         return {column.name: self._reason for column in schema}
 
     def rehearse(self, handle: EngineHandle, schema: Sequence[KeyColumn]) -> None:
         """Do nothing: Arrow does not read these files."""
 
     def bytes_at_once(self, path: str, columns: Sequence[KeyColumn]) -> int:
-        """Raise Undecodable, always."""
+        """Raise Undecodable: only Spark reads these files."""
         raise Undecodable(self._reason)
 
     def read_rows(
@@ -73,7 +88,7 @@ class EngineFormat:
         columns: Sequence[KeyColumn],
         selection: Sequence[tuple[int, npt.NDArray[np.int64] | None]],
     ) -> Iterator[pa.RecordBatch]:
-        """Raise Undecodable, always."""
+        """Raise Undecodable: only Spark reads these files."""
         raise Undecodable(self._reason)
 
     def read_together(
@@ -81,7 +96,7 @@ class EngineFormat:
         files: Sequence[tuple[str, Sequence[tuple[int, npt.NDArray[np.int64] | None]]]],
         columns: Sequence[KeyColumn],
     ) -> None:
-        """Raise Undecodable, always."""
+        """Raise Undecodable: only Spark reads these files."""
         raise Undecodable(self._reason)
 
     @property

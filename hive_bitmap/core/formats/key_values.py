@@ -1,7 +1,7 @@
-"""Key columns: their Spark types, the Arrow types of their values, and the canonical form of keys.
+"""Key columns: their Spark types, Arrow types and canonical values.
 
 Two keys are equal if Spark's GROUP BY would put them into one group: CHAR is padded with blanks to its length, -0.0
-becomes 0.0, and all NaNs become the same one.
+becomes 0.0, and all NaNs become the same NaN.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _ARROW: dict[str, pa.DataType] = {
     "timestamp": pa.timestamp("us", tz="UTC"),
     "timestamp_ntz": pa.timestamp("us"),
 }
-# The characters with which Spark, Arrow, DuckDB and pyorc were seen to find a column by its name: marks of ASCII, and
-# the categories of Unicode for letters, marks that go with them, and numbers.
+# Characters in names by which Spark, Arrow, DuckDB and pyorc find a column in our tests: marks of ASCII, and the
+# categories of Unicode for letters, marks that combine with them, and numbers.
 _SIGNS = frozenset(" !\"#$%&'()*+,-./:;<=>?@[\\]^_{|}~")
 _CATEGORIES = frozenset("LMN")
 _TYPE = re.compile(r"(?P<base>[a-z_]+)(?:\((?P<first>\d+)(?:,\s*(?P<second>\d+))?\))?(?: collate \S+)?", re.IGNORECASE)
@@ -45,13 +45,13 @@ _TYPE = re.compile(r"(?P<base>[a-z_]+)(?:\((?P<first>\d+)(?:,\s*(?P<second>\d+))
 
 @dataclass(frozen=True)
 class KeyColumn:
-    """A column of the table: its name and Spark type (simple string).
+    """A column of the table: its name and Spark type.
 
-    `file_name` is its name in Parquet files, empty if that is `name`; with a `field_id` it is found by that id instead.
-    Two attributes are needed for ORC files only. `time_zone` is the default time zone of the engine's JVM, in which
-    Spark interprets the local timestamps of ORC; if it is "", such columns are left to Spark. `position` is the
-    column's 0-based position among the table's columns other than partition columns, by which it is found in files
-    without names.
+    The type is a simple string. `file_name` is its name in Parquet files, empty if that is `name`; with a `field_id` it
+    is found by that id instead. Two attributes are needed for ORC files only. `time_zone` is the default time zone of
+    the engine's JVM, in which Spark interprets the local timestamps of ORC; if it is "", such columns are left to
+    Spark. `position` is the column's 0-based position among the table's columns other than partition columns, by which
+    it is found in files without names.
     """
 
     name: str
@@ -63,33 +63,47 @@ class KeyColumn:
 
     @property
     def base(self) -> str:
-        """The type without its parameters: `decimal` for `decimal(7,2)`. The text of nested types is unchanged."""
-        found = _TYPE.fullmatch(self.type)
-        return found["base"].lower() if found else self.type
+        """The type without its parameters.
+
+        It is `decimal` for `decimal(7,2)`. The text of nested types is unchanged.
+        """
+        match = _TYPE.fullmatch(self.type)
+        return match["base"].lower() if match else self.type
 
     @property
     def parameters(self) -> tuple[int, ...]:
-        """(precision, scale) of a decimal, (length,) of char and varchar, () of other types."""
-        found = _TYPE.fullmatch(self.type)
-        return tuple(int(number) for number in (found["first"], found["second"]) if number) if found else ()
+        """The parameters of the type.
+
+        They are (precision, scale) of a decimal, (length,) of char and varchar, () of other types.
+        """
+        match = _TYPE.fullmatch(self.type)
+        return tuple(int(number) for number in (match["first"], match["second"]) if number) if match else ()
 
 
 def has_plain_name(name: str) -> bool:
-    """Return whether all readers find a column of this name, as far as its characters tell.
+    """Return whether all readers find a column of this name.
+
+    Only its characters are checked.
 
     >>> has_plain_name("größe (cm)"), has_plain_name("a`b")
     (True, False)
     """
-    return all(one in _SIGNS or unicodedata.category(one)[0] in _CATEGORIES for one in name)
+    return all(character in _SIGNS or unicodedata.category(character)[0] in _CATEGORIES for character in name)
 
 
 def is_simple(column: KeyColumn) -> bool:
-    """Return whether the column can be a key: its type is neither nested, nor an interval, nor a variant."""
+    """Return whether the column can be a key.
+
+    Its type must not be nested, an interval, or a variant.
+    """
     return column.base == "decimal" or column.base in _ARROW
 
 
 def arrow_type(column: KeyColumn) -> pa.DataType:
-    """Return the Arrow type of the column's values; raise Unsupported for a type that cannot be a key."""
+    """Return the Arrow type of the column's values.
+
+    Raises Unsupported for a type that cannot be a key.
+    """
     if column.base == "decimal":
         return pa.decimal128(*(column.parameters or (10, 0)))
     if column.base not in _ARROW:
@@ -98,14 +112,18 @@ def arrow_type(column: KeyColumn) -> pa.DataType:
 
 
 def nulls(column: KeyColumn, rows: int) -> pa.Array:
-    """Return the values of a column that the file lacks, as Spark reads it: NULL in every row."""
+    """Return the values of a column that the file lacks.
+
+    As in Spark, they are NULL in every row.
+    """
     return pa.nulls(rows, arrow_type(column))
 
 
 def converted(values: Values, column: KeyColumn) -> Values:
-    """Cast the values to the column's Arrow type and pad CHAR; strings may stay dictionary-encoded.
+    """Cast the values to the column's Arrow type and pad CHAR.
 
-    Raises Undecodable if a value does not fit the type; Spark would overflow, fail or return NULL.
+    Strings may stay dictionary-encoded. Raises Undecodable if a value does not fit the type; Spark would overflow, fail
+    or return NULL.
     """
     target = arrow_type(column)
     with decoding(f"column {column.name!r}"):
@@ -119,9 +137,10 @@ def converted(values: Values, column: KeyColumn) -> Values:
 
 
 def canonical(values: Values) -> Values:
-    """Return the values as keys, with one zero and one NaN; raise Undecodable for strings that are not UTF-8.
+    """Return the values as keys, with one zero and one NaN.
 
-    Spark does not validate strings, so rows may contain such strings; but readers of an index table may reject them.
+    Raises Undecodable for strings that are not UTF-8. Spark does not validate strings, so rows may contain such
+    strings; but readers of an index table may reject them.
     """
     try:
         values.validate(full=True)
@@ -137,9 +156,9 @@ def canonical(values: Values) -> Values:
 
 @contextmanager
 def decoding(what: str) -> Iterator[None]:
-    """Turn errors of Arrow, pyorc and Python about the content of a file into Undecodable.
+    """Raise Undecodable for errors about the content of a file.
 
-    Errors of the store, which have an errno, pass.
+    They are errors of Arrow, pyorc and Python. Errors of the store, which have an errno, pass.
     """
     try:
         yield
@@ -152,7 +171,10 @@ def decoding(what: str) -> Iterator[None]:
 
 
 def _with_dictionary(values: Values, column: KeyColumn) -> Values:
-    """Convert only the dictionaries, that is each distinct value once instead of once a row."""
+    """Convert only the dictionaries of the values.
+
+    So each distinct value is converted once instead of once a row.
+    """
     if isinstance(values, pa.ChunkedArray):
         chunks = [_with_dictionary(chunk, column) for chunk in values.chunks]
         return pa.chunked_array(chunks, type=pa.dictionary(values.type.index_type, pa.string()))

@@ -1,6 +1,7 @@
-"""ORC: a block is a stripe, identified by its first byte.
+"""ORC: a block is a stripe.
 
-The file footer lists the stripes, see `StripeInformation` in https://orc.apache.org/specification/ORCv1/.
+It is identified by its first byte. The file footer lists the stripes, see `StripeInformation` in
+https://orc.apache.org/specification/ORCv1/.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hive_bitmap.core.formats import file_tails
+from hive_bitmap.core.formats import orc_streams
 from hive_bitmap.core.formats.blocks import Blocks
 from hive_bitmap.core.formats.calendar_checks import GREGORIAN, as_keys, require_from, require_whole_seconds_near_1970
 from hive_bitmap.core.formats.key_values import KeyColumn, Values, arrow_type, converted, decoding, is_simple, nulls
@@ -37,7 +38,7 @@ __all__ = [
     "spark_only_columns",
 ]
 
-_FIXED_BYTES = 16  # at least those of a value that is no text
+_FIXED_BYTES = 16  # most bytes of a value that is not text
 _NUMBERS = ("boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
 _WITHOUT_TIMESTAMPS = frozenset((*_NUMBERS, "string", "char", "varchar", "binary", "date"))
 _FIXED_ZONES = ("UTC", "GMT", "Etc/UTC", "Z")
@@ -46,11 +47,14 @@ _FIXED_ZONES = ("UTC", "GMT", "Etc/UTC", "Z")
 _FIRST_SURE = datetime(1970, 1, 3, tzinfo=timezone.utc)
 _LAST_SURE = datetime(2262, 4, 10, tzinfo=timezone.utc)
 
-Found = tuple[str, Conversion] | None
+Located = tuple[str, Conversion] | None
 
 
 def blocks(handle: OrcHandle) -> Blocks:
-    """Return the stripes. `offset` is their first byte; `length` includes index, data and stripe footer."""
+    """Return the stripes of the file.
+
+    `offset` is their first byte; `length` includes index, data and stripe footer.
+    """
     with decoding("its list of stripes"):
         stripes = list(footer(handle.source).iter_stripes())
         if stripes and not handle.columns:
@@ -63,22 +67,28 @@ def blocks(handle: OrcHandle) -> Blocks:
 
 
 def names(handle: OrcHandle) -> list[str]:
-    """Return the names of the columns; none of a file whose columns are found by position."""
+    """Return the names of the columns.
+
+    There are none in a file whose columns are found by position.
+    """
     return [] if handle.positional else [column.name for column in handle.columns]
 
 
 def by_name(handle: OrcHandle) -> bool:
-    """Whether the keys of a file are the same wherever the table's columns are moved, and whatever becomes of others.
+    """Return whether keys stay the same when other columns change.
 
-    They are if the file names its columns. But Spark compares timestamps of the file and of the table by position, also
-    those inside of other types, and fails where only one of them has a time zone (`checkTimestampCompatibility` of
-    OrcUtils). So the types of the columns must be some that hold none.
+    They do if the file names its columns, even if the table's columns are moved. But Spark compares timestamps of the
+    file and of the table by position, also those inside of other types, and fails if only one of them has a time zone
+    (`checkTimestampCompatibility` of OrcUtils). So the types of the columns must not hold any timestamps.
     """
     return bool(names(handle)) and all(column.base in _WITHOUT_TIMESTAMPS for column in handle.columns)
 
 
 def column_bytes(handle: OrcHandle, columns: Sequence[KeyColumn]) -> npt.NDArray[np.int64]:
-    """Return the size of each stripe in bytes, since the file footer does not give the sizes of single columns."""
+    """Return the size of each stripe in bytes.
+
+    The file footer does not give the sizes of single columns.
+    """
     return np.maximum(blocks(handle).length, 1)
 
 
@@ -87,16 +97,18 @@ def key_columns(handle: OrcHandle, block: int, columns: Sequence[KeyColumn]) -> 
 
     Raises Undecodable if a value may differ from what Spark reads.
     """
-    found = [find(handle, column) for column in columns]
-    stripe = _stripe(handle, block, found)
-    keys = [as_keys(_shown(stripe, column, at), column.name) for column, at in zip(columns, found, strict=True)]
+    located = [find(handle, column) for column in columns]
+    _require_sound_lengths(handle, block, located)
+    stripe = _stripe(handle, block, located)
+    keys = [as_keys(_shown(stripe, column, at), column.name) for column, at in zip(columns, located, strict=True)]
     return pa.Table.from_arrays(keys, names=[column.name for column in columns])
 
 
 def bytes_at_once(path: str, columns: Sequence[KeyColumn]) -> int:
-    """Return about how many bytes an average stripe of these columns takes when it is decoded whole, by the footer.
+    """Estimate the bytes of an average stripe, decoded whole.
 
-    `columns` are those that `read_rows` takes. Raises FileNotFoundError or Undecodable.
+    The estimate comes from the footer. `columns` are those that `read_rows` takes. Raises FileNotFoundError or
+    Undecodable.
     """
     handle = open_file(path)
     with handle.source:
@@ -105,19 +117,19 @@ def bytes_at_once(path: str, columns: Sequence[KeyColumn]) -> int:
 
 def _bytes_at_once(handle: OrcHandle, columns: Sequence[KeyColumn]) -> int:
     with decoding("its footer"):
-        opened, found = footer(handle.source), [find(handle, column) for column in columns]
-        texts = sum(statistics(opened, at[0]).get("total_length", 0) for at in found if at is not None)
+        opened, located = footer(handle.source), [find(handle, column) for column in columns]
+        texts = sum(statistics(opened, at[0]).get("total_length", 0) for at in located if at is not None)
         stripes, rows = max(opened.num_of_stripes, 1), len(opened)
     return (texts + _FIXED_BYTES * rows * len(columns)) // stripes
 
 
 def rehearse(handle: OrcHandle, schema: Sequence[KeyColumn]) -> None:
-    """Read in the footers all that later readers of these columns read in them; raise Undecodable.
+    """Read in the footers all that later readers of columns read.
 
-    A task of a build does so before any other process opens the file.
+    A task of a build does so before any other process opens the file. Raises Undecodable.
     """
     with decoding("the footers of its stripes"):
-        file_tails.require_sound_stripes(handle.source, handle.tail)
+        orc_streams.require_sound_stripes(handle.source, handle.tail)
     only_spark = spark_only_columns(handle, schema)
     columns = [column for column in schema if column.name not in only_spark]
     _bytes_at_once(handle, columns)
@@ -125,8 +137,11 @@ def rehearse(handle: OrcHandle, schema: Sequence[KeyColumn]) -> None:
 
 
 def spark_only_columns(handle: OrcHandle, schema: Sequence[KeyColumn]) -> dict[str, str]:
-    """Return the columns that only Spark may read from this file, each with the reason, by the footer alone."""
-    if handle.positional and len(handle.columns) > len(schema) and any(one.field_id is None for one in schema):
+    """Return the columns that only Spark may read from this file.
+
+    Each has a reason. Only the footer is read.
+    """
+    if handle.positional and len(handle.columns) > len(schema) and any(column.field_id is None for column in schema):
         return {column.name: "the file has more columns than the table, and no names" for column in schema}
     reasons = ((column.name, _reason(handle, column)) for column in schema)
     return {name: reason for name, reason in reasons if reason}
@@ -135,25 +150,27 @@ def spark_only_columns(handle: OrcHandle, schema: Sequence[KeyColumn]) -> dict[s
 def read_rows(
     path: str, columns: Sequence[KeyColumn], selection: Sequence[tuple[int, npt.NDArray[np.int64] | None]]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the selected rows in file order, with the Arrow types of `key_values.arrow_type`.
+    """Yield the selected rows in file order.
 
-    `columns` must be columns that `spark_only_columns` does not return. `selection` has pairs of the number of a block,
-    ascending, and the numbers of its selected rows, 0-based inside the block and ascending, or None for all rows.
-    Raises FileNotFoundError or Undecodable when the first or a later batch is requested.
+    They have the Arrow types of `key_values.arrow_type`. `columns` must be columns that `spark_only_columns` does not
+    return. `selection` has pairs of the number of a block, ascending, and the numbers of its selected rows, 0-based
+    inside the block and ascending, or None for all rows. Raises FileNotFoundError or Undecodable when the first or a
+    later batch is requested.
     """
     handle = open_file(path)
     schema = pa.schema([(column.name, arrow_type(column)) for column in columns])
     with handle.source:
-        found = [find(handle, column) for column in columns]
-        reader = RowReader(handle, _names(handle, found))
+        located = [find(handle, column) for column in columns]
+        reader = RowReader(handle, _names(handle, located))
         sizes = blocks(handle).rows
         for block, rows in selection:
+            _require_sound_lengths(handle, block, located)
             taken = reader.read(block, rows) if rows is not None and reader.pays(len(rows), sizes[block]) else None
             if taken is None:
-                stripe = _stripe(handle, block, found)
+                stripe = _stripe(handle, block, located)
                 taken = stripe if rows is None else stripe.take(pa.array(rows))
             if taken.num_rows:
-                shown = [_shown(taken, column, at) for column, at in zip(columns, found, strict=True)]
+                shown = [_shown(taken, column, at) for column, at in zip(columns, located, strict=True)]
                 yield pa.RecordBatch.from_arrays(shown, schema=schema)
 
 
@@ -163,17 +180,26 @@ def read_together(
     """Return None: each file is read by itself."""
 
 
-def _stripe(handle: OrcHandle, block: int, found: Sequence[Found]) -> pa.RecordBatch:
+def _require_sound_lengths(handle: OrcHandle, block: int, located: Sequence[Located]) -> None:
+    names = _names(handle, located)
+    positions = [position for position, column in enumerate(handle.columns) if column.name in names]
+    orc_streams.require_sound_lengths(handle.source, handle.tail, block, positions)
+
+
+def _stripe(handle: OrcHandle, block: int, located: Sequence[Located]) -> pa.RecordBatch:
     with decoding(f"block {block}"):
-        return handle.file.read_stripe(block, columns=_names(handle, found))
+        return handle.file.read_stripe(block, columns=_names(handle, located))
 
 
-def _names(handle: OrcHandle, found: Sequence[Found]) -> list[str]:
-    """Return the stored columns to read; if the file lacks them all, one that gives the number of rows."""
-    return sorted({at[0] for at in found if at is not None}) or [column.name for column in handle.columns[:1]]
+def _names(handle: OrcHandle, located: Sequence[Located]) -> list[str]:
+    """Return the stored columns to read.
+
+    If the file lacks them all, it is a column that gives the number of rows.
+    """
+    return sorted({at[0] for at in located if at is not None}) or [column.name for column in handle.columns[:1]]
 
 
-def _shown(stripe: pa.RecordBatch, column: KeyColumn, at: Found) -> Values:
+def _shown(stripe: pa.RecordBatch, column: KeyColumn, at: Located) -> Values:
     if at is None:
         return nulls(column, stripe.num_rows)
     name, how = at
@@ -189,7 +215,10 @@ def _shown(stripe: pa.RecordBatch, column: KeyColumn, at: Found) -> Values:
 
 
 def _micros(values: Values, zone: str, name: str) -> Values:
-    """Round timestamps down to microseconds, as Spark does, and interpret them in `zone` unless that is ""."""
+    """Round timestamps down to microseconds, as Spark does.
+
+    They are interpreted in `zone` unless that is "".
+    """
     micros = pc.floor_temporal(values, unit="microsecond").cast(pa.timestamp("us", values.type.tz))
     require_whole_seconds_near_1970(micros, name)
     if not zone:
@@ -215,14 +244,17 @@ def _reason(handle: OrcHandle, column: KeyColumn) -> str:
 
 
 def _statistics_within(handle: OrcHandle, name: str, column: KeyColumn) -> bool:
-    """Return whether the footer proves that all values are in the range that pyarrow and Spark read alike."""
+    """Return whether the footer proves that all values are safe.
+
+    They are then in the range that pyarrow and Spark read alike.
+    """
     try:
-        known = statistics(footer(handle.source), name)
+        stats = statistics(footer(handle.source), name)
     except Undecodable:  # such as a date that Python's `date` cannot hold
         return False
-    if known.get("number_of_values") == 0:
+    if stats.get("number_of_values") == 0:
         return True
-    least, greatest = known.get("minimum"), known.get("maximum")
+    least, greatest = stats.get("minimum"), stats.get("maximum")
     if column.base == "date":
         return type(least) is date and least >= GREGORIAN
     if not (isinstance(least, datetime) and isinstance(greatest, datetime)):

@@ -1,7 +1,7 @@
-"""An open ORC file, and the lookup of its columns by the rules of Spark.
+"""Open ORC files, and find columns by Spark's rules.
 
-Columns are found by name, ignoring case; if every name in the file begins with `_col`, as old versions of Hive wrote
-them, by position. A missing column is NULL. These are the rules of `requestedColumnIds` in
+Columns are found by name, ignoring case, or by position if every name in the file begins with `_col`, as old versions
+of Hive wrote them. A missing column is NULL. These are the rules of `requestedColumnIds` in
 https://github.com/apache/spark/blob/v4.0.0/sql/core/src/main/scala/org/apache/spark/sql/execution/datasources/orc/OrcUtils.scala.
 
 pyorc reads the footer, because it gives the positions of the stripes; pyarrow reads the values.
@@ -19,9 +19,8 @@ import pyorc
 from pyarrow import orc
 
 from hive_bitmap.core import stores
-from hive_bitmap.core.formats import file_tails
-from hive_bitmap.core.formats.file_tails import OrcTail
 from hive_bitmap.core.formats.key_values import KeyColumn, decoding, has_plain_name
+from hive_bitmap.core.formats.orc_tail import OrcTail, require_plain_orc
 from hive_bitmap.core.formats.orc_types import Conversion, conversion_for
 from hive_bitmap.errors import Undecodable
 
@@ -32,10 +31,10 @@ _ICEBERG_ID = "iceberg.id"  # attribute in which Iceberg keeps the id of a colum
 
 @dataclass(frozen=True)
 class OrcHandle:
-    """An open file: its path, content and reader, its top-level columns, and the tail that was read.
+    """An open file, with its tail.
 
-    The types of `columns` are Spark types if Spark wrote them to the file, else ORC types. Columns that Iceberg wrote
-    have ids.
+    It has the path, the content, a reader, and the top-level columns. The types of `columns` are Spark types if Spark
+    wrote them to the file, else ORC types. Columns that Iceberg wrote have ids.
     """
 
     path: str
@@ -47,22 +46,28 @@ class OrcHandle:
     @cached_property
     def by_name(self) -> dict[str, list[KeyColumn]]:
         """The columns by their names in lower case."""
-        found: dict[str, list[KeyColumn]] = {}
+        by_lower_name: dict[str, list[KeyColumn]] = {}
         for column in self.columns:
-            found.setdefault(column.name.lower(), []).append(column)
-        return found
+            by_lower_name.setdefault(column.name.lower(), []).append(column)
+        return by_lower_name
 
     @cached_property
     def positional(self) -> bool:
-        """Whether the columns are found by position; false for a file without columns."""
+        """Whether the columns are found by position.
+
+        It is false for a file without columns.
+        """
         return bool(self.columns) and all(column.name.startswith("_col") for column in self.columns)
 
 
 def open_file(path: str) -> OrcHandle:
-    """Open a file and read its footer; raise FileNotFoundError, or Undecodable for a damaged or encrypted file."""
+    """Open a file and read its footer.
+
+    Raises FileNotFoundError, or Undecodable for a damaged or encrypted file.
+    """
     source = stores.open_input(path)
     with decoding("its footer"):
-        tail = file_tails.require_plain_orc(source)
+        tail = require_plain_orc(source)
         file = orc.ORCFile(source)
         schema = root(footer(source))
         _require_plain_names(schema)
@@ -74,7 +79,10 @@ def open_file(path: str) -> OrcHandle:
 
 
 def footer(source: pa.NativeFile) -> pyorc.Reader:
-    """Return pyorc's reader of the file, which has its schema, stripes and statistics; raise Undecodable."""
+    """Return pyorc's reader of the file.
+
+    It has the file's schema, stripes and statistics. Raises Undecodable.
+    """
     try:
         return pyorc.Reader(source)
     except pyorc.ParseError as error:
@@ -82,51 +90,60 @@ def footer(source: pa.NativeFile) -> pyorc.Reader:
 
 
 def root(opened: pyorc.Reader) -> pyorc.Struct:
-    """Return the struct of the file's columns; raise Undecodable if a row is not a struct."""
+    """Return the struct of the file's columns.
+
+    Raises Undecodable if a row is not a struct.
+    """
     if not isinstance(opened.schema, pyorc.Struct):
         raise Undecodable(f"a row of the file is {opened.schema}, not a struct")
     return opened.schema
 
 
 def statistics(opened: pyorc.Reader, name: str) -> Mapping[str, Any]:
-    """Return the statistics of a top-level column; raise Undecodable for those that Python cannot hold."""
+    """Return the statistics of a top-level column.
+
+    Raises Undecodable for values that Python cannot hold.
+    """
     try:
-        found: Mapping[str, Any] = opened[root(opened).fields[name].column_id].statistics
+        figures: Mapping[str, Any] = opened[root(opened).fields[name].column_id].statistics
     except (pyorc.ParseError, ValueError, OverflowError, LookupError, TypeError) as error:
         raise Undecodable(f"the statistics of column {name!r} cannot be decoded: {error}") from error
-    return found
+    return figures
 
 
 def _require_plain_names(kind: pyorc.TypeDescription) -> None:
-    """Raise Undecodable if Spark may not find a column, or a field inside of one, by its name in the file.
+    """Require that Spark finds all columns and fields by name.
 
-    Spark writes the columns that it wants as the text of a type, in which it does not escape a backtick. All columns
-    of the text may then be others.
+    Spark writes the columns that it requests as the text of a type, in which it does not escape a backtick. All columns
+    of the text may then be wrong. Raises Undecodable if a name of the file, also inside of a column, may be misread.
     """
     fields = kind.fields if isinstance(kind, pyorc.Struct) else {}
     for name in fields:
         if not has_plain_name(name):
-            raise Undecodable(f"only Spark's own reader knows what it reads of a column named {name!r}")
+            raise Undecodable(f"only Spark's own reader can tell what it reads for a column named {name!r}")
     inner = [getattr(kind, part, None) for part in ("type", "key", "value")]
-    for one in (*fields.values(), *inner, *getattr(kind, "cont_types", ())):
-        if isinstance(one, pyorc.TypeDescription):
-            _require_plain_names(one)
+    for part in (*fields.values(), *inner, *getattr(kind, "cont_types", ())):
+        if isinstance(part, pyorc.TypeDescription):
+            _require_plain_names(part)
 
 
 def _id(attributes: Mapping[str, str]) -> int | None:
     """Return the id that Iceberg gave to a column of the file."""
-    found = attributes.get(_ICEBERG_ID, "")
-    return int(found) if found.isdecimal() else None
+    text = attributes.get(_ICEBERG_ID, "")
+    return int(text) if text.isdecimal() else None
 
 
 def find(handle: OrcHandle, column: KeyColumn) -> tuple[str, Conversion] | None:
-    """Return the column's name in the file and how to read it, None if the file lacks the column; raise Undecodable."""
+    """Return a column's name in the file and how to read it.
+
+    Returns None if the file lacks the column. Raises Undecodable.
+    """
     if not has_plain_name(column.name):
-        raise Undecodable(f"only Spark's own reader knows what it reads of a column named {column.name!r}")
+        raise Undecodable(f"only Spark's own reader can tell what it reads for a column named {column.name!r}")
     if column.field_id is not None:
-        if any(one.field_id is None for one in handle.columns):
+        if any(candidate.field_id is None for candidate in handle.columns):
             raise Undecodable(f"column {column.name!r} has an id in the table, and columns of the file have none")
-        stored = [one for one in handle.columns if one.field_id == column.field_id]
+        stored = [candidate for candidate in handle.columns if candidate.field_id == column.field_id]
     elif handle.positional:
         if column.position is None:
             raise Undecodable(f"column {column.name!r} has no name in the file, and its position is not known")
@@ -136,7 +153,9 @@ def find(handle: OrcHandle, column: KeyColumn) -> tuple[str, Conversion] | None:
     if not stored:
         return None
     if len(stored) > 1:
-        raise Undecodable(f"column {column.name!r} is ambiguous: the file has {', '.join(s.name for s in stored)}")
+        raise Undecodable(
+            f"column {column.name!r} is ambiguous: the file has {', '.join(candidate.name for candidate in stored)}"
+        )
     name = stored[0].name
     if any(name.startswith(f"{other.name}.") for other in handle.columns):
         raise Undecodable(f"column {name!r} cannot be told from a nested one")  # pyarrow selects by dotted paths

@@ -1,7 +1,7 @@
-"""Read a few rows of an ORC stripe with pyorc, which seeks by the row index; Arrow would decode the whole stripe.
+"""Read a few rows of an ORC stripe with pyorc.
 
-Measured on one core with nine columns and a stripe of 150,000 rows: decoding all takes 29 ms; seeking takes 2 ms to
-open the stripe and 0.45 ms for each row.
+It seeks by the row index; Arrow would decode the whole stripe. Measured on one core with nine columns and a stripe of
+150,000 rows: decoding all takes 29 ms; seeking takes 2 ms to open the stripe and 0.45 ms for each row.
 """
 
 from __future__ import annotations
@@ -43,30 +43,40 @@ _CONVERTERS = {
 
 
 def decoded_share(selected: Any, rows: Any, stride: int) -> Any:
-    """Return the cost of reading `selected` of the `rows` rows of a stripe, as a fraction of decoding the whole stripe.
+    """Return the cost of reading selected rows of a stripe.
 
-    The fraction is 1 if the whole stripe is decoded, and less if pyorc seeks to each row. `stride` is the number of
-    rows between two entries of the row index: opening the stripe costs as much as decoding `stride` rows, a seek a
-    quarter of that. Numbers and arrays are accepted.
+    It is a fraction of decoding the whole stripe: 1 if the whole stripe is decoded, and less if pyorc seeks to each
+    row. `selected` of the `rows` rows are read. `stride` is the number of rows between two entries of the row index:
+    opening the stripe costs as much as decoding `stride` rows, a seek a quarter of that. Numbers and arrays are
+    accepted.
     """
     few = np.maximum(selected, 2) * stride <= rows
     return np.where(few, (1 + selected / 4) * stride / np.maximum(rows, 1), 1.0)
 
 
 class RowReader:
-    """Reads rows of some top-level columns of an open file, given by their names in the file."""
+    """A reader of rows of an open file.
+
+    It reads some top-level columns, given by their names in the file.
+    """
 
     def __init__(self, handle: OrcHandle, names: Collection[str]) -> None:
         self._handle = handle
         self._columns = [number for number, column in enumerate(handle.columns) if column.name in names]
 
-    def pays(self, rows: int, of: int) -> bool:
-        """Return whether seeking `rows` of the `of` rows of a stripe beats decoding it; false without a row index."""
+    def pays(self, selected: int, total: int) -> bool:
+        """Return whether seeking `selected` of `total` rows beats decoding the stripe.
+
+        It is false without a row index.
+        """
         stride: int = self._handle.file.row_index_stride
-        return stride > 0 and bool(decoded_share(rows, of, stride) < 1)
+        return stride > 0 and bool(decoded_share(selected, total, stride) < 1)
 
     def read(self, block: int, rows: npt.NDArray[np.int64]) -> pa.RecordBatch | None:
-        """Return these rows of a stripe (0-based, ascending) as pyarrow would; None if pyorc cannot read them."""
+        """Return rows of a stripe as pyarrow would.
+
+        They are 0-based and ascending. Returns None if pyorc cannot read them.
+        """
         try:
             stripe = self._opened.read_stripe(block)
             read = []
@@ -82,7 +92,10 @@ class RowReader:
             return None
 
     def rehearse(self) -> None:
-        """Read in the footer what `read` reads in it; raise Undecodable."""
+        """Read in the footer what `read` reads in it.
+
+        Raises Undecodable.
+        """
         with decoding("its footer"):
             if self._columns and self._opened.num_of_stripes:
                 self.pays(1, 1)

@@ -1,8 +1,8 @@
-"""For which types Arrow reads the same values from ORC files as Spark, and under which condition.
+"""The types that Arrow reads from ORC files like Spark.
 
-This is an allowlist, as for Parquet. Dates before 1582-10-15 and timestamps before 1900 are left to Spark whichever
-writer wrote them, because Spark takes the days in ORC files as days of the hybrid calendar. Arrow reads a `timestamp`
-as local time; Spark interprets it as an instant in the default time zone of its JVM.
+Each has its conditions. This is an allowlist, as for Parquet. Dates before 1582-10-15 and timestamps before 1900 are
+left to Spark for every writer, because Spark takes the days in ORC files as days of the hybrid calendar. Arrow reads a
+`timestamp` as local time; Spark interprets it as an instant in the default time zone of its JVM.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hive_bitmap.core.formats.calendar_checks import FIRST_DAY, FIRST_MICROSECON
 from hive_bitmap.core.formats.key_values import KeyColumn
 from hive_bitmap.errors import Undecodable
 
-# Types of the file, and the types of the table as which they may be read.
+# Types of the file, and the table types that they may be read as.
 SAFE_CONVERSIONS: Mapping[str, tuple[str, ...]] = {
     "boolean": ("boolean",),
     "tinyint": ("tinyint", "smallint", "int", "bigint", "double"),
@@ -49,7 +49,10 @@ class Conversion:
 
 
 def conversion_for(stored: KeyColumn, column: KeyColumn) -> Conversion:
-    """Return how `column` of the table is read from the file's column `stored`; raise Undecodable."""
+    """Return how a column of the table is read from the file.
+
+    `stored` is the file's column. Raises Undecodable.
+    """
     if not (column.base in SAFE_CONVERSIONS.get(stored.base, ()) or _is_wider_decimal(column, stored)):
         raise Undecodable(f"column {column.name!r} is stored as {stored.type}, the table says {column.type}")
     if column.base == "date":
@@ -64,7 +67,10 @@ def conversion_for(stored: KeyColumn, column: KeyColumn) -> Conversion:
 
 
 def _is_wider_decimal(column: KeyColumn, stored: KeyColumn) -> bool:
-    """Return whether both are decimals and `column` has all digits of `stored`, before and after the point."""
+    """Return whether a decimal has all digits of the stored decimal.
+
+    These are the digits before and after the point; both columns must be decimals.
+    """
     if column.base != "decimal" or stored.base != "decimal" or not stored.parameters:
         return False
     (precision, scale), (stored_precision, stored_scale) = column.parameters or (10, 0), stored.parameters

@@ -1,6 +1,7 @@
-"""Parquet: a block is a row group, identified by the first byte of the first data page of its first column.
+"""Parquet: a block is a row group.
 
-Hive's reader assigns a row group to a split by that byte, which follows the dictionary page, in
+It is identified by the first byte of the first data page of its first column. Hive's reader assigns a row group to a
+split by that byte, which follows the dictionary page, in
 https://github.com/apache/hive/blob/rel/release-2.3.9/ql/src/java/org/apache/hadoop/hive/ql/io/parquet/ParquetRecordReaderBase.java.
 """
 
@@ -13,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hive_bitmap.core.formats import file_tails, parquet_rows
+from hive_bitmap.core.formats import parquet_footer, parquet_rows
 from hive_bitmap.core.formats.blocks import Blocks
 from hive_bitmap.core.formats.calendar_checks import as_keys, require_from
 from hive_bitmap.core.formats.key_values import KeyColumn, Values, converted, decoding, is_simple, nulls
@@ -39,7 +40,10 @@ __all__ = [
 
 
 def blocks(handle: ParquetHandle) -> Blocks:
-    """Return the row groups. `offset` is the first data page of the first column, `length` the compressed size."""
+    """Return the row groups of the file.
+
+    `offset` is the first data page of the first column, `length` the compressed size.
+    """
     with decoding("its list of row groups"):
         groups = [handle.metadata.row_group(ordinal) for ordinal in range(handle.metadata.num_row_groups)]
         if groups and not handle.metadata.num_columns:
@@ -53,7 +57,10 @@ def blocks(handle: ParquetHandle) -> Blocks:
 
 
 def _first_byte(chunk: pq.ColumnChunkMetaData) -> int:
-    """Return where a column chunk begins: at its dictionary page, if that comes before its data pages."""
+    """Return the position where a column chunk begins.
+
+    That is its dictionary page, if that comes before its data pages.
+    """
     start: int = chunk.data_page_offset
     return min(start, chunk.dictionary_page_offset) if chunk.has_dictionary_page else start
 
@@ -64,47 +71,56 @@ def names(handle: ParquetHandle) -> list[str]:
 
 
 def by_name(handle: ParquetHandle) -> bool:
-    """Return that columns are found by name, as those of all Parquet files are."""
+    """Return True: columns of Parquet files are found by name."""
     return True
 
 
 def column_bytes(handle: ParquetHandle, columns: Sequence[KeyColumn]) -> npt.NDArray[np.int64]:
-    """Return the compressed size of these columns in each row group, in bytes, plus 1."""
-    found = [handle.leaves[at[0]] for column in columns if (at := find(handle, column)) is not None]
+    """Return the compressed size of columns in each row group.
+
+    It is in bytes, plus 1.
+    """
+    leaves = [handle.leaves[at[0]] for column in columns if (at := find(handle, column)) is not None]
     with decoding("its list of row groups"):
         groups = [handle.metadata.row_group(ordinal) for ordinal in range(handle.metadata.num_row_groups)]
-        return np.array([1 + sum(group.column(c).total_compressed_size for c in found) for group in groups], np.int64)
+        return np.array([1 + sum(group.column(c).total_compressed_size for c in leaves) for group in groups], np.int64)
 
 
 def key_columns(handle: ParquetHandle, block: int, columns: Sequence[KeyColumn]) -> pa.Table:
-    """Return the columns of one row group as keys, in the given order; strings may be dictionary-encoded.
+    """Return the columns of one row group as keys.
 
-    Raises Undecodable if a value may differ from what Spark reads.
+    They are in the given order; strings may be dictionary-encoded. Raises Undecodable if a value may differ from what
+    Spark reads.
     """
-    found = {column.name: find(handle, column) for column in columns}
-    names = sorted({at[0] for at in found.values() if at is not None})
-    texts = [at[0] for column in columns if (at := found[column.name]) and column.base in ("string", "varchar", "char")]
+    places = {column.name: find(handle, column) for column in columns}
+    names = sorted({at[0] for at in places.values() if at is not None})
+    texts = [
+        at[0] for column in columns if (at := places[column.name]) and column.base in ("string", "varchar", "char")
+    ]
     texts = [name for name in texts if not handle.is_delta(name, [block])]
     with decoding(f"block {block}"):
         table = handle.reader(texts).read_row_group(block, columns=names, use_threads=False)
     rows = handle.metadata.row_group(block).num_rows
-    keys = [_key(table, column, found[column.name], rows) for column in columns]
+    keys = [_key(table, column, places[column.name], rows) for column in columns]
     return pa.Table.from_arrays(keys, names=[column.name for column in columns])
 
 
 def spark_only_columns(handle: ParquetHandle, schema: Sequence[KeyColumn]) -> dict[str, str]:
-    """Return the columns that only Spark may read from this file, each with the reason, by the footer alone."""
+    """Return the columns that only Spark may read from this file.
+
+    Each has a reason. Only the footer is read.
+    """
     with decoding("its footer"):
         reasons = [(column.name, _reason(handle, column)) for column in schema]
     return {name: reason for name, reason in reasons if reason}
 
 
 def rehearse(handle: ParquetHandle, schema: Sequence[KeyColumn]) -> None:
-    """Read in the footer all that later readers of these columns read in it; raise Undecodable.
+    """Read in the footer all that later readers of columns read.
 
-    A task of a build does so before any other process opens the file.
+    A task of a build does so before any other process opens the file. Raises Undecodable.
     """
-    file_tails.require_plain_parquet(handle.source)
+    parquet_footer.require_plain_parquet(handle.source)
     only_spark = spark_only_columns(handle, schema)
     parquet_rows.rehearse(handle, [column for column in schema if column.name not in only_spark])
 
@@ -120,13 +136,13 @@ def _reason(handle: ParquetHandle, column: KeyColumn) -> str:
         return ""
     name, how = at
     if name in handle.dictionaries and handle.is_delta(name, range(handle.metadata.num_row_groups)):
-        return f"column {column.name!r} is a dictionary to Arrow that is not stored as one"
+        return f"column {column.name!r} is a dictionary for Arrow, but is not stored as one"
     if how.always_alike:
         return ""
     if how.narrowed:
         return f"column {column.name!r} may hold values that do not fit {column.type}"
     if not _statistics_from(handle, handle.leaves[name], how.floor):
-        return f"column {column.name!r} may hold dates of a calendar that the file does not tell"
+        return f"column {column.name!r} may hold dates of a calendar that the file does not name"
     return ""
 
 
@@ -149,11 +165,11 @@ def _statistics_from(handle: ParquetHandle, leaf: int, floor: int | None) -> boo
         chunk = handle.metadata.row_group(ordinal).column(leaf)
         if chunk.physical_type != physical:  # a damaged footer: reading the statistics would abort the process
             return False
-        known = chunk.statistics
-        if known is None or known.physical_type == "INT96":
+        stats = chunk.statistics
+        if stats is None or stats.physical_type == "INT96":
             return False
-        scale = 1000 if '"milliseconds"' in known.logical_type.to_json() else 1
-        empty = known.has_null_count and known.null_count == chunk.num_values
-        if not empty and not (known.has_min_max and known.min_raw * scale >= floor):
+        scale = 1000 if '"milliseconds"' in stats.logical_type.to_json() else 1
+        empty = stats.has_null_count and stats.null_count == chunk.num_values
+        if not empty and not (stats.has_min_max and stats.min_raw * scale >= floor):
             return False
     return True

@@ -1,6 +1,7 @@
-"""An open Parquet file, and the lookup of its columns by the rules of Spark: by name, ignoring case.
+"""Open Parquet files, and find columns by Spark's rules.
 
-Of a table that maps its columns by id, by the id that the file has for each. A column that is missing is NULL.
+They are found by name, ignoring case. If the table maps its columns by id, they are found by the id that the file has
+for each. A missing column is NULL.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hive_bitmap.core import stores
-from hive_bitmap.core.formats import file_tails
+from hive_bitmap.core.formats import parquet_footer
 from hive_bitmap.core.formats.key_values import KeyColumn, decoding
 from hive_bitmap.core.formats.parquet_types import Conversion, conversion_for
 from hive_bitmap.errors import Undecodable
@@ -23,9 +24,10 @@ FIELD_ID = b"PARQUET:field_id"  # the key under which Arrow keeps a column's id
 
 @dataclass(frozen=True, kw_only=True)
 class ParquetHandle:
-    """An open file: its path, content, footer and column names.
+    """An open file.
 
-    `dictionaries` are the columns that Arrow reads as dictionaries because the Arrow schema in the file says so.
+    It has the path, the content, the footer and the column names. `dictionaries` are the columns that Arrow reads as
+    dictionaries because the Arrow schema in the file says so.
     """
 
     path: str
@@ -36,36 +38,46 @@ class ParquetHandle:
 
     @cached_property
     def fields(self) -> dict[str, list[str]]:
-        """The top-level names of the file by the same names in lower case."""
-        found: dict[str, list[str]] = {}
+        """The top-level names of the file, by name in lower case."""
+        by_lower_name: dict[str, list[str]] = {}
         for name in self.names:
-            found.setdefault(name.lower(), []).append(name)
-        return found
+            by_lower_name.setdefault(name.lower(), []).append(name)
+        return by_lower_name
 
     @cached_property
     def leaves(self) -> dict[str, int]:
-        """The ordinals, by name, of the columns that are neither nested nor repeated."""
+        """The ordinals of the simple columns, by name.
+
+        They are neither nested nor repeated.
+        """
         schema = self.metadata.schema
         columns = ((schema.column(ordinal), ordinal) for ordinal in range(len(schema)))
         return {leaf.name: at for leaf, at in columns if leaf.path == leaf.name and not leaf.max_repetition_level}
 
     @cached_property
     def field_ids(self) -> dict[str, int | None]:
-        """The ids of the top-level columns by name; None for one that has no id."""
+        """The ids of the top-level columns by name.
+
+        None stands for a missing id.
+        """
         with decoding("its footer"):
             schema = self.metadata.schema.to_arrow_schema()
         ids = ((field.name, (field.metadata or {}).get(FIELD_ID)) for field in schema)
         return {name: None if id is None else int(id) for name, id in ids}
 
     def is_delta(self, name: str, blocks: Iterable[int]) -> bool:
-        """Return whether a column has DELTA-encoded pages in these row groups; Arrow makes no dictionary of them."""
+        """Return whether a column has DELTA-encoded pages.
+
+        They are looked for in these row groups. Arrow does not read such pages as dictionaries.
+        """
         chunks = (self.metadata.row_group(block).column(self.leaves[name]) for block in blocks)
         return any(encoding.startswith("DELTA") for chunk in chunks for encoding in chunk.encodings)
 
     def reader(self, dictionaries: Sequence[str] = ()) -> pq.ParquetFile:
-        """Return a reader that reads the named string columns as dictionaries, and INT96 in microseconds.
+        """Return a reader of the file.
 
-        In nanoseconds, pyarrow's default, the year 9999 would overflow to 1816.
+        It reads the named string columns as dictionaries, and INT96 in microseconds. In nanoseconds, pyarrow's default,
+        the year 9999 would overflow to 1816.
         """
         return pq.ParquetFile(
             self.source,
@@ -78,13 +90,16 @@ class ParquetHandle:
 
 
 def open_file(path: str) -> ParquetHandle:
-    """Open a file and read its footer; raise FileNotFoundError, or Undecodable for a damaged or encrypted file."""
+    """Open a file and read its footer.
+
+    Raises FileNotFoundError, or Undecodable for a damaged or encrypted file.
+    """
     source = stores.open_input(path)
     with decoding("its footer"):
-        length = file_tails.parquet_footer_length(source)
+        length = parquet_footer.parquet_footer_length(source)
         file = pq.ParquetFile(source)
         if file.metadata.serialized_size != length:  # a signature follows, as in every file with an encrypted column
-            file_tails.require_plain_parquet(source)
+            parquet_footer.require_plain_parquet(source)
         schema = file.schema_arrow
         dictionaries = frozenset(field.name for field in schema if pa.types.is_dictionary(field.type))
         return ParquetHandle(
@@ -93,7 +108,10 @@ def open_file(path: str) -> ParquetHandle:
 
 
 def find(handle: ParquetHandle, column: KeyColumn) -> tuple[str, Conversion] | None:
-    """Return the column's name in the file and how to read it, None if the file lacks the column; raise Undecodable."""
+    """Return a column's name in the file and how to read it.
+
+    Returns None if the file lacks the column. Raises Undecodable.
+    """
     names = _names(handle, column)
     if not names:
         return None
@@ -106,7 +124,10 @@ def find(handle: ParquetHandle, column: KeyColumn) -> tuple[str, Conversion] | N
 
 
 def _names(handle: ParquetHandle, column: KeyColumn) -> list[str]:
-    """Return the top-level columns of the file that may be this one; raise Undecodable if an id would not tell."""
+    """Return the top-level columns that may be this column.
+
+    Raises Undecodable if ids cannot decide it.
+    """
     if column.field_id is None:
         return handle.fields.get((column.file_name or column.name).lower(), [])
     if None in handle.field_ids.values() or len(handle.field_ids) < len(handle.names):

@@ -1,10 +1,10 @@
-"""For which types Arrow reads the same values from Parquet files as Spark, and under which condition.
+"""The types that Arrow reads from Parquet files like Spark.
 
-This is an allowlist of pairs of stored kind and table type that Spark 4 reads without an error and whose values were
-compared with Spark's. Dates and timestamps need more care: writers of the hybrid calendar stored other numbers for days
-before 1582-10-15 and timestamps before 1900. Only the metadata of Spark's own writer proves which calendar was used;
-for other writers the session's configuration decides, so their old values are left to Spark. See `datetimeRebaseSpec`
-and `int96RebaseSpec` in
+Each has its conditions. This is an allowlist of pairs of stored kind and table type that Spark 4 reads without an error
+and whose values were compared with Spark's. Dates and timestamps need more care: writers of the hybrid calendar stored
+other numbers for days before 1582-10-15 and timestamps before 1900. Only the metadata of Spark's own writer proves
+which calendar was used; for other writers the session's configuration decides, so their old values are left to Spark.
+See `datetimeRebaseSpec` and `int96RebaseSpec` in
 https://github.com/apache/spark/blob/v4.0.0/sql/core/src/main/scala/org/apache/spark/sql/execution/datasources/DataSourceUtils.scala.
 """
 
@@ -24,7 +24,7 @@ from hive_bitmap.errors import Undecodable
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 _TEXTS = ("string", "varchar", "char")
 
-# Stored kinds (`stored_kind`), and the types of the table as which they may be read.
+# Stored kinds (`stored_kind`), and the table types that they may be read as.
 SAFE_CONVERSIONS: Mapping[str, tuple[str, ...]] = {
     "boolean": ("boolean",),
     "int8": (*_INTEGERS, "double"),
@@ -79,7 +79,10 @@ class Conversion:
 
 
 def conversion_for(leaf: pq.ColumnSchema, column: KeyColumn, metadata: Mapping[bytes, bytes] | None) -> Conversion:
-    """Return how `column` of the table is read from `leaf` of a file with this metadata; raise Undecodable."""
+    """Return how a column of the table is read from the file.
+
+    `leaf` is the file's column, and `metadata` that of the file. Raises Undecodable.
+    """
     kind = stored_kind(leaf)
     if kind == "decimal":
         return _decimal_conversion(leaf, column)
@@ -97,7 +100,10 @@ def conversion_for(leaf: pq.ColumnSchema, column: KeyColumn, metadata: Mapping[b
 
 
 def stored_kind(leaf: pq.ColumnSchema) -> str:
-    """Return the kind of a stored column: a key of SAFE_CONVERSIONS, `decimal`, or the text of an unsupported type."""
+    """Return the kind of a stored column.
+
+    It is a key of SAFE_CONVERSIONS, `decimal`, or the text of an unsupported type.
+    """
     logical: dict[str, Any] = json.loads(leaf.logical_type.to_json())
     match logical["Type"]:
         case "None":
@@ -126,7 +132,10 @@ def describe(leaf: pq.ColumnSchema) -> str:
 
 
 def _decimal_conversion(leaf: pq.ColumnSchema, column: KeyColumn) -> Conversion:
-    """Return how a stored decimal is read; raise Undecodable, as Spark does, if digits would be lost on either side."""
+    """Return how a stored decimal is read.
+
+    Raises Undecodable, as Spark raises an error, if digits would be lost on either side.
+    """
     if column.base == "decimal":
         precision, scale = column.parameters or (10, 0)
         if scale >= leaf.scale and precision - scale >= leaf.precision - leaf.scale:
@@ -136,7 +145,10 @@ def _decimal_conversion(leaf: pq.ColumnSchema, column: KeyColumn) -> Conversion:
 
 
 def _proleptic(metadata: Mapping[bytes, bytes] | None, since: tuple[int, int], legacy: bytes) -> bool:
-    """Return whether the metadata proves that Spark `since` or later wrote the file in the proleptic calendar."""
+    """Return whether a file surely has the proleptic calendar.
+
+    Its metadata must prove that Spark `since` or later wrote it in that calendar.
+    """
     metadata = metadata or {}
     version = metadata.get(_SPARK_VERSION, b"").split(b".")[:2]
     numbers = tuple(int(part) for part in version if part.isdigit())

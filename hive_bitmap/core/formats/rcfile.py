@@ -1,9 +1,10 @@
-"""RCFile layout: a unit is the row groups after one sync marker, identified by the first byte of its escape.
+"""RCFile layout: a unit is the row groups after one sync marker.
 
-The row groups between the header and the first marker are a unit too, identified by the end of the header. Most row
-groups have a marker of their own; small ones share one. A reader reads the row groups after every marker that starts in
-its split. The first number in the key of a row group, which may be compressed, is its number of rows. This is version 1
-of the format, which is described in the comment before the class in
+It is identified by the first byte of the marker's escape. The row groups between the header and the first marker are a
+unit too, identified by the end of the header. Most row groups have a marker of their own; small ones share one. A
+reader reads the row groups after every marker that starts in its split. The first number in the key of a row group,
+which may be compressed, is its number of rows. This is version 1 of the format, which is described in the comment
+before the class in
 https://github.com/apache/hive/blob/rel/release-2.3.9/ql/src/java/org/apache/hadoop/hive/ql/io/RCFile.java.
 """
 
@@ -25,7 +26,10 @@ FIRST_BYTES = 16  # so many bytes of a decompressed key contain its first number
 
 
 def units(source: pa.NativeFile, path: str, start: int, end: int) -> Iterator[Units]:
-    """Yield the units that start in the bytes from `start` to before `end`."""
+    """Yield the units that start from byte `start` to before `end`.
+
+    Raises Undecodable.
+    """
     file = ByteStream(source, 0, source.size())
     if file.read(len(MAGIC)) != MAGIC:
         raise Undecodable("not an RCFile of version 1")
@@ -52,10 +56,10 @@ def _groups(file: ByteStream, mark: bytes, end: int, decompress: Callable[[bytes
 def _rows(key: bytes, decompress: Callable[[bytes], bytes]) -> int:
     with decoding("the key of a row group"):
         try:
-            found = decompress(key)
+            content = decompress(key)
         except zlib.error as error:
             raise Undecodable(f"key of a row group: {error}") from error
-    return ByteStream(pa.BufferReader(found), 0, len(found)).hadoop_int()
+    return ByteStream(pa.BufferReader(content), 0, len(content)).hadoop_int()
 
 
 def _zlib(data: bytes) -> bytes:

@@ -1,8 +1,9 @@
-"""SequenceFile layout: a unit is the records after one sync marker, identified by the first byte of its escape.
+"""SequenceFile layout: a unit is the records after one sync marker.
 
-The records between the header and the first marker are a unit too, identified by the end of the header. A reader reads
-the records after every marker that starts in its split, up to the next marker. In a block-compressed file each block
-has a marker and says how many records it has; in other files records are counted. This is version 6 of the format:
+It is identified by the first byte of the marker's escape. The records between the header and the first marker are a
+unit too, identified by the end of the header. A reader reads the records after every marker that starts in its split,
+up to the next marker. In a block-compressed file each block has a marker and gives its number of records; in other
+files records are counted. This is version 6 of the format:
 https://hadoop.apache.org/docs/r3.5.0/api/org/apache/hadoop/io/SequenceFile.html.
 """
 
@@ -17,12 +18,15 @@ from hive_bitmap.core.formats.units import Units, in_batches
 from hive_bitmap.errors import Undecodable
 
 MAGIC = b"SEQ\x06"
-ESCAPE = -1  # stands in place of the length of a record where a sync marker follows
+ESCAPE = -1  # replaces the length of a record if a sync marker follows
 COMPRESSED_PARTS = 4  # parts of a block: lengths of keys, keys, lengths of values, values
 
 
 def units(source: pa.NativeFile, path: str, start: int, end: int) -> Iterator[Units]:
-    """Yield the units that start in the bytes from `start` to before `end`."""
+    """Yield the units that start from byte `start` to before `end`.
+
+    Raises Undecodable.
+    """
     file = ByteStream(source, 0, source.size())
     if file.read(len(MAGIC)) != MAGIC:
         raise Undecodable("not a SequenceFile of version 6")
@@ -50,7 +54,10 @@ def _blocks(file: ByteStream, mark: bytes, end: int) -> Iterator[tuple[int, int]
 
 
 def _records(file: ByteStream, mark: bytes, end: int) -> Iterator[tuple[int, int]]:
-    """Yield units of records, which have to be visited one by one to count them."""
+    """Yield units of records.
+
+    The records have to be visited one by one to count them.
+    """
 
     def record(length: int) -> int:
         file.big_int()  # length of the key, which is part of the record
@@ -61,9 +68,10 @@ def _records(file: ByteStream, mark: bytes, end: int) -> Iterator[tuple[int, int
 
 
 def between_marks(file: ByteStream, mark: bytes, end: int, rows_of: Callable[[int], int]) -> Iterator[tuple[int, int]]:
-    """Yield the offset and the number of rows of each unit that starts before `end`.
+    """Yield the offset and the number of rows of each unit.
 
-    `rows_of` is called after a length has been read. It skips the record or row group and returns its number of rows.
+    Only units that start before `end` are yielded. `rows_of` is called after a length has been read. It skips the
+    record or row group and returns its number of rows.
     """
     position, rows = file.position, 0
     while not file.at_end():
@@ -83,6 +91,9 @@ def between_marks(file: ByteStream, mark: bytes, end: int, rows_of: Callable[[in
 
 
 def _pass_mark(file: ByteStream, mark: bytes) -> None:
-    """Skip the sync marker after its escape; raise Undecodable if there is none."""
+    """Skip the sync marker after its escape.
+
+    Raises Undecodable if there is none.
+    """
     if file.read(SYNC_BYTES) != mark:
         raise Undecodable(f"the sync mark before byte {file.position} is damaged")

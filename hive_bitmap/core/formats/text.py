@@ -1,6 +1,6 @@
-"""Text layout: a unit is a line, identified by its first byte. Lines end at \\n, \\r or \\r\\n, as in Hadoop.
+"""Text layout: a unit is a line.
 
-Hadoop's rule is `readDefaultLine` in
+It is identified by its first byte. Lines end at \\n, \\r or \\r\\n, as in Hadoop. Hadoop's rule is `readDefaultLine` in
 https://github.com/apache/hadoop/blob/rel/release-3.4.1/hadoop-common-project/hadoop-common/src/main/java/org/apache/hadoop/util/LineReader.java.
 
 Hadoop recognises compressed files by their names. A gzip or deflate file cannot be split, so it is a single unit, at
@@ -26,9 +26,12 @@ _NEW_LINE, _RETURN = 10, 13
 
 
 def units(source: pa.NativeFile, path: str, start: int, end: int) -> Iterator[Units]:
-    """Yield the lines that start in the bytes from `start` to before `end`."""
+    """Yield the lines that start from byte `start` to before `end`.
+
+    Raises Undecodable for a codec that is not supported.
+    """
     if path.endswith(OTHER_CODECS):
-        raise Undecodable(f"text compressed as {path.rpartition('.')[2]}: known are gzip and deflate")
+        raise Undecodable(f"text compressed as {path.rpartition('.')[2]} is not supported: use gzip or deflate")
     if path.endswith(COMPRESSED):
         chunks = _inflated(source) if path.endswith(DEFLATE) else _unzipped(source)
         yield Units(np.zeros(1, np.int64), np.array([_count(chunks)], np.int64))
@@ -37,12 +40,15 @@ def units(source: pa.NativeFile, path: str, start: int, end: int) -> Iterator[Un
         yield _lines(np.array([start], np.int64))
     for at in range(start, end, CHUNK_BYTES):
         data = source.read_at(min(CHUNK_BYTES + 1, end - at), at)  # one byte more, since a \n may follow a \r
-        found = at + _line_ends(np.frombuffer(data, np.uint8), CHUNK_BYTES)
-        yield _lines(found[found < end])
+        starts = at + _line_ends(np.frombuffer(data, np.uint8), CHUNK_BYTES)
+        yield _lines(starts[starts < end])
 
 
 def _line_ends(data: np.ndarray[tuple[int], np.dtype[np.uint8]], count: int) -> Longs:
-    """Return the positions after the line ends in the first `count` bytes, ascending: the starts of the next lines."""
+    """Return the starts of the lines after the first.
+
+    They are the positions, ascending, after the line ends in the first `count` bytes.
+    """
     head = data[:count]
     ends = head == _NEW_LINE
     if (returns := head == _RETURN).any():
@@ -55,7 +61,7 @@ def _line_ends(data: np.ndarray[tuple[int], np.dtype[np.uint8]], count: int) -> 
 
 def _count(chunks: Iterator[bytes]) -> int:
     """Return the number of lines."""
-    ended, waiting = 0, b""  # the last byte is judged together with the byte after it
+    ended, waiting = 0, b""  # the last byte is examined together with the byte after it
     for chunk in chunks:
         data = waiting + chunk
         ended += len(_line_ends(np.frombuffer(data, np.uint8), max(len(data) - 1, 0)))

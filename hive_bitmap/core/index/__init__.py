@@ -1,7 +1,7 @@
-"""The definition of an index and how it is stored: segments, manifests, shards, and lookup of keys in shards.
+"""The definition and the storage of an index.
 
-Building, querying and checking share these modules. A published segment never changes. `lookup` reads keys and
-bitmaps of a shard.
+It is stored in segments, manifests and shards. Building, querying and checking share these modules. A published segment
+never changes. `lookup` reads keys and bitmaps of a shard.
 """
 
 __all__ = [

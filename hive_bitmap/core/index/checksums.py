@@ -1,9 +1,9 @@
-"""CRC-32 checksums of everything that is read of a generation, so that a flipped bit cannot change an answer.
+"""CRC-32 checksums of all files of a generation.
 
-Parquet has checksums of its pages, but not of its page headers and footer, and a flipped bit in a footer can crash the
-process inside Arrow. Therefore `_manifest/checksums` (JSON) holds, by file name, a list of checksums: of a manifest
-file or a file of cardinalities, one; of a shard, that of its footer, then those of its column chunks, row group by row
-group. A generation without that file is not checked.
+A flipped bit can thus not change an answer. Parquet has checksums of its pages, but not of its page headers and footer,
+and a flipped bit in a footer can crash the process inside Arrow. Therefore `_manifest/checksums` (JSON) holds, by file
+name, a list of checksums. A manifest file or a file of cardinalities has one; a shard has that of its footer, then
+those of its column chunks, row group by row group. A generation without that file is not checked.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ _TRAILER = 8  # bytes at the end of a Parquet file: length of the footer (4), ma
 
 
 def of_shard(source: pa.NativeFile) -> list[int]:
-    """Compute the checksums of a shard: of its footer, then of its column chunks."""
+    """Compute the checksums of a shard.
+
+    The first is that of its footer, then follow those of its column chunks.
+    """
     chunks = _chunks(pq.read_metadata(source))
     return [zlib.crc32(_footer(source)), *(zlib.crc32(source.read_at(size, start)) for start, size in chunks)]
 
@@ -38,54 +41,73 @@ def write(folder: str, sums: Mapping[str, Sequence[int]]) -> None:
 
 
 def read(folder: str) -> Mapping[str, Sequence[int]]:
-    """Return the checksums of a generation by file name; none if it has none. Raise OSError if they are unreadable."""
+    """Return the checksums of a generation by file name.
+
+    The mapping is empty if the generation has no checksums. Raises OSError if they are unreadable.
+    """
     try:
         return of_generation(folder)
     except FileNotFoundError:  # not cached: the file may exist the next time
         return {}
 
 
-def _bytes(found: Mapping[str, Sequence[int]]) -> int:
-    return sum(200 + len(name) + 40 * len(sums) for name, sums in found.items())  # an int and its place are 40 bytes
+def _bytes(by_name: Mapping[str, Sequence[int]]) -> int:
+    return sum(200 + len(name) + 40 * len(sums) for name, sums in by_name.items())  # an int and its place are 40 bytes
 
 
 @cached("checksums", _bytes)
 def of_generation(folder: str) -> Mapping[str, Sequence[int]]:
-    """Return the checksums of a generation, which never change. Raise FileNotFoundError, or OSError if not JSON."""
+    """Return the checksums of a generation, which never change.
+
+    Raises FileNotFoundError, or OSError if they are not JSON.
+    """
     try:
-        found = json.loads(stores.read_immutable(f"{folder}/{FOLDER}/{NAME}"))
+        by_name = json.loads(stores.read_immutable(f"{folder}/{FOLDER}/{NAME}"))
     except (ValueError, RecursionError) as e:
         raise OSError(f"its checksums cannot be read: {e}") from e
-    sums = found.values() if isinstance(found, dict) else [None]
-    if not all(isinstance(one, list) and one and all(isinstance(crc, int) for crc in one) for one in sums):
-        raise OSError("its checksums cannot be read: they are no lists of numbers by file name")
-    return cast(Mapping[str, Sequence[int]], found)
+    sums = by_name.values() if isinstance(by_name, dict) else [None]
+    if not all(
+        isinstance(file_sums, list) and file_sums and all(isinstance(crc, int) for crc in file_sums)
+        for file_sums in sums
+    ):
+        raise OSError("its checksums cannot be read: they are not lists of numbers by file name")
+    return cast(Mapping[str, Sequence[int]], by_name)
 
 
 def require(content: bytes | pa.Buffer, sums: Sequence[int] | None) -> None:
-    """Raise OSError if the content does not have the first of these checksums; None is not checked."""
+    """Require that the content has the first of these checksums.
+
+    None is not checked. Raises OSError if it has another checksum.
+    """
     if sums is not None and zlib.crc32(content) != sums[0]:
         raise OSError("its checksum is wrong")
 
 
 def footer_of(source: pa.NativeFile, sums: Sequence[int] | None) -> pq.FileMetaData:
-    """Return the footer of a shard, checked before Arrow parses it. Raise OSError or ArrowInvalid."""
+    """Return the footer of a shard, checked before Arrow parses it.
+
+    Raises OSError or ArrowInvalid.
+    """
     require(_footer(source), sums)
     return pq.read_metadata(source)
 
 
 def chunks_of(source: pa.NativeFile, metadata: pq.FileMetaData, sums: Sequence[int] | None) -> pa.NativeFile:
-    """Return the shard as a file that checks each column chunk when it is read; None is not checked.
+    """Return the shard as a file that checks its column chunks.
 
-    Each read must cover whole column chunks. It raises OSError if a checksum is wrong.
+    Each is checked when it is read, unless the checksums are None. Each read must cover whole column chunks. It raises
+    OSError if a checksum is wrong.
     """
     if sums is None:
         return source
-    return pa.PythonFile(_Checked(source, dict(zip(_chunks(metadata), sums[1:], strict=True))), mode="r")
+    return pa.PythonFile(_CheckedFile(source, dict(zip(_chunks(metadata), sums[1:], strict=True))), mode="r")
 
 
-class _Checked:
-    """A Python file object whose reads must cover whole ranges; `sums` holds the checksum of each (start, size)."""
+class _CheckedFile:
+    """A Python file object that checks what is read.
+
+    Reads must cover whole ranges; `sums` holds the checksum of each (start, size).
+    """
 
     closed = False
 
@@ -138,11 +160,11 @@ def _footer(source: pa.NativeFile) -> bytes:
 
 def _chunks(metadata: pq.FileMetaData) -> list[tuple[int, int]]:
     """Return start and size of each column chunk, as Arrow reads it."""
-    found = []
+    chunks = []
     for ordinal in range(metadata.num_row_groups):
         group = metadata.row_group(ordinal)
         for number in range(group.num_columns):
             chunk = group.column(number)
             start = chunk.dictionary_page_offset if chunk.has_dictionary_page else chunk.data_page_offset
-            found.append((min(start, chunk.data_page_offset), chunk.total_compressed_size))
-    return found
+            chunks.append((min(start, chunk.data_page_offset), chunk.total_compressed_size))
+    return chunks

@@ -1,7 +1,8 @@
-"""The definition of an index (columns, type, encoding ..), and its form as TBLPROPERTIES of the index table.
+"""The definition of an index, and its form as TBLPROPERTIES.
 
-The default name of an index table is `<db>__<table>_<index>__`, as in Hive. It is in the database of the base table,
-unless another one is chosen. Planning relies on the properties, never on the name. docs/format.md lists the properties.
+They are properties of the index table. The definition has the columns, type, encoding and so on. The default name of an
+index table is `<db>__<table>_<index>__`, as in Hive. By default it is in the database of the base table. Planning
+relies on the properties, never on the name. docs/format.md lists the properties.
 """
 
 from __future__ import annotations
@@ -36,14 +37,14 @@ FORMER_VERSIONS = {
     "delta": "2",
     "iceberg": "2",
 }  # by source; such indexes are only found, replaced and deleted
-FEATURES: frozenset[str] = frozenset()  # what this version knows of `hive_bitmap.features`
+FEATURES: frozenset[str] = frozenset()  # the `hive_bitmap.features` that this version supports
 PREFIX = "hive_bitmap."
-POINTER = PREFIX + "index_tables"  # property of a base table: its index tables that are not found by name, with commas
+POINTER = PREFIX + "index_tables"  # property of a base table: comma-separated index tables that are not found by name
 INDEX_DATABASE = PREFIX + "index_database"  # a setting of sessions, and a property of index tables
 TYPES = ("BITMAP", "COMPACT")
 OWN_PROPERTIES = ("encoding", "compression", "comment", "enabled", "auto_refresh", "refresh_interval", "keep_removed")
 REFRESH_INTERVAL = "30 seconds"
-BY_NAME = -1  # in `valid_schemas`, stands for those of all files whose columns are found by name (`Format.by_name`)
+BY_NAME = -1  # in `valid_schemas`, stands for all files with columns that are found by name (`Format.by_name`)
 COMPRESSIONS = ("zstd", "snappy", "gzip")  # of the shards; Hive before 4 has no zstd
 BUCKET, OFFSET = pa.field(BUCKET_NAME, pa.string()), pa.field(OFFSET_NAME, pa.int64())
 OFFSETS = pa.field(OFFSETS_NAME, pa.list_(pa.int64()))
@@ -53,20 +54,20 @@ SEGMENT = Column(SEGMENT_NAME, "int")  # the partition column of every index tab
 
 @dataclass(frozen=True, kw_only=True)
 class Definition:
-    """The definition of one index.
+    """The definition of an index.
 
-    `id` is given at CREATE and never changes; indexes of early versions get theirs at the next rebuild. `table` is the
-    base table, `index_table` the index table, `root` the folder of its generations. `index_database` is the database of
-    the index table; empty if it is that of the base table. `where` is a condition on the partition columns: only
-    partitions for which it is true are covered; empty means all. An index that is not `enabled` is kept up to date but
-    not used. `next_encoding`, if not empty, is the encoding that the next rebuild changes to. One with `auto_refresh`
-    is refreshed after writes by the applications that see them, each of them at most once in `refresh_interval`, a
-    length of time. `properties` are user-defined names and values; they are stored and shown, and have no effect.
-    `source` is what tells the files of the base table: `delta` or `iceberg`, its log; empty, its folders.
-    `partitioned_by` are the partition columns that the base table had when it was indexed.
-    `version` is that of the format. What such an index knows of files that were removed from the table is kept for the
-    length of time `keep_removed`, for versions of before; empty: not at all. `catalog` is Spark's name of the catalog
-    that the base table is in, empty for the session's own, in which all index tables are.
+    `id` is assigned at CREATE and never changes; indexes of early versions get theirs at the next rebuild. `table` is
+    the base table, `index_table` the index table, `root` the folder of its generations. `index_database` is the
+    database of the index table; empty if it is that of the base table. `where` is a condition on the partition columns:
+    only partitions for which it is true are covered; empty means all. An index that is not `enabled` is kept up to date
+    but not used. `next_encoding`, if not empty, is the encoding that the next rebuild changes to. An index with
+    `auto_refresh` is refreshed after writes by the applications that see them, each of them at most once in
+    `refresh_interval`, a length of time. `properties` are user-defined names and values; they are stored and shown, and
+    have no effect. `source` is `delta` or `iceberg` if that log lists the files of the base table; empty if its folders
+    do. `partitioned_by` are the partition columns that the base table had when it was indexed. `version` is that of the
+    format. Index rows of files that were removed from a lake table are kept for the length of time `keep_removed`, for
+    queries of older versions of the table; empty: not at all. `catalog` is Spark's name of the catalog that the base
+    table is in, empty for the session's own, in which all index tables are.
     """
 
     name: str
@@ -99,7 +100,10 @@ class Definition:
 
     @property
     def has_bitmaps(self) -> bool:
-        """Whether the index stores the bitmaps of its keys (BITMAP), or only the blocks that they are in (COMPACT)."""
+        """Whether the index stores the bitmaps of its keys (BITMAP).
+
+        A COMPACT index stores only the blocks that contain them.
+        """
         return self.type == "BITMAP"
 
     @property
@@ -144,12 +148,18 @@ class Definition:
 
     @property
     def has_default_table(self) -> bool:
-        """Whether the index table has its default name, which depends on the name of the index."""
+        """Whether the index table has its default name.
+
+        That name depends on the name of the index.
+        """
         return self.index_table == index_table_name(self.database, self.table, self.name)
 
     @property
     def full_table(self) -> str:
-        """`<db>.<table>` of the base table, with its catalog before that if it is not the session's own."""
+        """`<db>.<table>` of the base table, preceded by its catalog.
+
+        The session's own catalog is left out.
+        """
         return full_name(self.catalog, self.database, self.table)
 
     def is_on(self, base: Table) -> bool:
@@ -168,17 +178,20 @@ class Definition:
 
     @property
     def is_former(self) -> bool:
-        """Whether the index has a format that this version no longer reads: the next rebuild replaces it."""
+        """Whether the index has a format that this version no longer reads.
+
+        The next rebuild replaces it.
+        """
         return self.version != VERSION
 
     def renewed(self, base: Table) -> Definition:
-        """Return the definition with `next_encoding` applied, in the present format.
+        """Return the definition with `next_encoding` applied, in the current format.
 
         If it differs, a rebuild must build the whole index.
         """
-        by = base.partition_columns if self.is_former else self.partitioned_by
+        partitioned_by = base.partition_columns if self.is_former else self.partitioned_by
         encoding = self.next_encoding or self.encoding
-        return replace(self, encoding=encoding, next_encoding="", partitioned_by=by, version=VERSION)
+        return replace(self, encoding=encoding, next_encoding="", partitioned_by=partitioned_by, version=VERSION)
 
 
 def define(
@@ -198,28 +211,34 @@ def define(
     keep_removed: str = "",
     properties: Mapping[str, str] | None = None,
 ) -> Definition:
-    """Return the definition of an index on columns of a table, in the order of the base table, as in Hive.
+    """Define an index on columns of a table.
 
-    `index_table` is the name of the index table, with or without a database. If it is None, the index table has its
-    default name, in `index_database`; those of Delta and Iceberg tables, which get no pointer, stay in their database.
-    Raise NotFound for an unknown column, Unsupported for a column that cannot be a key or a table that is itself an
-    index table, and InvalidProperty for an unknown type, encoding or compression, `auto_refresh` of a COMPACT index, an
-    interval that is none, or a name in `properties` that has an argument of its own.
+    The columns are put in the order of the base table, as in Hive. `index_table` is the name of the index table, with
+    or without a database. If it is None, the index table has its default name, in `index_database`; index tables of
+    Delta and Iceberg tables, which get no pointer, stay in the database of their base table. Raise NotFound for an
+    unknown column, Unsupported for a column that cannot be a key or a table that is itself an index table, and
+    InvalidProperty for an unknown type, encoding or compression, `auto_refresh` of a COMPACT index, an invalid
+    interval, or a name in `properties` that has an argument of its own.
     """
     if not columns:
         raise InvalidProperty("an index needs at least one column")
-    if of := from_table(table):
-        raise Unsupported(f"table {table.full_name} holds the index {of.name} on {of.full_table}: it is not indexed")
-    home = f"table {table.full_name}"
+    if existing := from_table(table):
+        raise Unsupported(
+            f"table {table.full_name} is the index table of {existing.name} on {existing.full_table}: "
+            "index the base table"
+        )
+    table_text = f"table {table.full_name}"
     for column in table.partition_columns:
         if base_type(column) not in KEY_TYPES:
             raise Unsupported(
-                f"{home} is partitioned by {column.name!r} ({column.type}), which index tables do not support"
+                f"{table_text} is partitioned by {column.name!r} ({column.type}), which index tables do not support"
             )
         if is_reserved(column.name):
-            raise Unsupported(f"{home} is partitioned by {column.name!r}, the name of a column of every index table")
+            raise Unsupported(
+                f"{table_text} is partitioned by {column.name!r}, the name of a column of every index table"
+            )
     require_keys(table, columns)
-    chosen = [find(table.columns, wanted, home) for wanted in columns]
+    chosen = [find(table.columns, column_name, table_text) for column_name in columns]
     ordered = tuple(column for column in table.columns if column in chosen)
     _require_of_lake(table, where=where, index_table=index_table)
     own_database, own_name = _index_table(table, index_table or "", index_database)
@@ -250,10 +269,13 @@ def define(
 
 
 def _index_table(table: Table, index_table: str, index_database: str) -> tuple[str, str]:
-    """Return the database of a new index table, "" for that of its base table, and its name, "" for the default."""
+    """Return the database and the name of a new index table.
+
+    The database is "" for that of the base table, the name "" for the default name.
+    """
     database, _, name = index_table.rpartition(".")
     if index_table and not name:
-        raise InvalidProperty(f"{index_table!r} names no table: use table or database.table")
+        raise InvalidProperty(f"{index_table!r} is not the name of a table: use table or database.table")
     if not index_table and table.lake is None:
         database = index_database
     database = check_name(database.strip())
@@ -261,20 +283,21 @@ def _index_table(table: Table, index_table: str, index_database: str) -> tuple[s
 
 
 def _require_of_lake(table: Table, *, where: str, index_table: str | None) -> None:
-    """Raise Unsupported for what an index on a lake table cannot be."""
+    """Raise Unsupported for options that lake tables do not support."""
     if table.lake is None:
         return
-    home = f"{table.lake.kind} table {table.full_name}"
+    table_text = f"{table.lake.kind} table {table.full_name}"
     if where:
-        raise Unsupported(f"an index on {home} covers all of its files: WHERE is not supported there")
+        raise Unsupported(f"an index on {table_text} covers all of its files: WHERE is not supported there")
     if index_table:
-        raise Unsupported(f"the index table of {home} has its default name: IN TABLE is not supported there")
+        raise Unsupported(f"the index table of {table_text} has its default name: IN TABLE is not supported there")
 
 
 def own_property(key: str) -> str | None:
-    """Return which of OWN_PROPERTIES a key is, ignoring case; None for a user-defined property.
+    """Return the item of OWN_PROPERTIES that a key names, ignoring case.
 
-    Raise InvalidProperty for a likely misspelling of one of them, which would silently have no effect.
+    None for a user-defined property. Raise InvalidProperty for a likely misspelling of one of them, which would
+    silently have no effect.
     """
     if key.lower() in OWN_PROPERTIES:
         return key.lower()
@@ -292,43 +315,54 @@ def require_followable(name: str, type: str, auto_refresh: bool) -> None:
 
 
 def checked_keeping(name: str, source: str, length: str) -> str:
-    """Return a `keep_removed` as it is stored; a number alone is one of days.
+    """Check a `keep_removed`, and return it in its stored form.
 
-    Raise InvalidProperty for one that is none, and for an index on a table whose folders tell its files: a file that
-    was removed there is gone.
+    A number alone is a number of days. Raise InvalidProperty for an invalid length of time, and for an index on a table
+    without a log: its removed files no longer exist.
 
     >>> [checked_keeping("i", "delta", length) for length in ("7", "12 hours", "0")]
     ['7 days', '12 hours', '']
     """
     days = length.strip()
-    wanted = f"{days} days" if days.replace(".", "", 1).isdecimal() else days
-    if not wanted or not seconds_of(wanted):
+    normalized = f"{days} days" if days.replace(".", "", 1).isdecimal() else days
+    if not normalized or not seconds_of(normalized):
         return ""
     if not source:
         raise InvalidProperty(f"index {name} cannot have keep_removed: only Delta and Iceberg keep removed files")
-    return wanted
+    return normalized
 
 
 def checked_interval(length: str) -> str:
-    """Return a `refresh_interval` as it is stored. Raise InvalidProperty as `interval_of` does."""
+    """Check a `refresh_interval`, and return it in its stored form.
+
+    Raise InvalidProperty as `interval_of` does.
+    """
     interval_of(length, "refresh_interval")
     return length.strip().lower()
 
 
 def flag(name: str, value: str) -> bool:
-    """Return the value of a property that is true or false. Raise InvalidProperty for any other."""
+    """Return the value of a property that is true or false.
+
+    Raise InvalidProperty for any other value.
+    """
     return one_of(f"value of {name}", value.strip().lower(), ("true", "false")) == "true"
 
 
 def check_name(name: str) -> str:
-    """Return the name of an index or index table in lower case. Raise InvalidProperty if a metastore rejects it."""
+    """Return the name of an index or index table in lower case.
+
+    Raise InvalidProperty if a metastore rejects it.
+    """
     if re.search(r"[^a-z0-9_]", name.lower()):
         raise InvalidProperty(f"{name!r} cannot name an index or its table: names are letters, digits and _")
     return name.lower()
 
 
 def default_name(columns: Sequence[str]) -> str:
-    """Return the default name of an index on these columns; characters that a metastore rejects become `_`.
+    """Return the default name of an index on these columns.
+
+    Characters that a metastore rejects become `_`.
 
     >>> default_name(["Origin", "dest city"])
     'origin_dest_city'
@@ -337,11 +371,14 @@ def default_name(columns: Sequence[str]) -> str:
 
 
 def require_distinct(definitions: Sequence[Definition]) -> None:
-    """Raise AlreadyExists if two indexes of one build would share an index table."""
+    """Raise AlreadyExists if two indexes would share an index table.
+
+    They are indexes of one build.
+    """
     tables = [definition.pointer for definition in definitions]
     for table in tables:
         if tables.count(table) > 1:
-            raise AlreadyExists(f"two of the indexes would be table {table}: build them one by one, with names")
+            raise AlreadyExists(f"two of the indexes would have the table {table}: build them one by one, with names")
 
 
 def to_properties(definition: Definition) -> dict[str, str]:
@@ -385,7 +422,7 @@ def to_properties(definition: Definition) -> dict[str, str]:
 def from_table(table: Table) -> Definition | None:
     """Return the definition stored in an index table.
 
-    Return None if the table is no index table, or if its definition contradicts its database or its columns.
+    Return None if the table is not an index table, or if its definition contradicts its database or its columns.
     """
     definition = from_properties(table.properties)
     if definition is None or definition.index_table_database != table.database:
@@ -403,9 +440,12 @@ def _typed(columns: Sequence[Column]) -> list[tuple[str, str]]:
 
 
 def pointers(table: Table) -> set[tuple[str, str]]:
-    """Return the database and the name of each index table that the POINTER property of a base table names."""
-    named = re.findall(r"(?:^|,)(?:([a-z0-9_]+)\.)?([a-z0-9_]+)(?=,|$)", table.properties.get(POINTER, ""))
-    return {(database or table.database, name) for database, name in named}
+    """Return the index tables in the POINTER property of a base table.
+
+    Each has its database and its name.
+    """
+    entries = re.findall(r"(?:^|,)(?:([a-z0-9_]+)\.)?([a-z0-9_]+)(?=,|$)", table.properties.get(POINTER, ""))
+    return {(database or table.database, name) for database, name in entries}
 
 
 def has_properties(table: Table) -> bool:
@@ -414,7 +454,10 @@ def has_properties(table: Table) -> bool:
 
 
 def from_properties(properties: Mapping[str, str]) -> Definition | None:
-    """Return the definition in these TBLPROPERTIES; None if there is none, its version is unknown, or it was edited."""
+    """Return the definition in these TBLPROPERTIES.
+
+    None if there is none, its version is unknown, or it was edited.
+    """
     stored = {key[len(PREFIX) :]: value for key, value in properties.items() if key.startswith(PREFIX)}
     try:
         source, version = stored.get("source", ""), stored["version"]
@@ -454,7 +497,10 @@ def from_properties(properties: Mapping[str, str]) -> Definition | None:
 
 
 def knows(properties: Mapping[str, str]) -> bool:
-    """Return whether this version of hive_bitmap knows the format in which these TBLPROPERTIES say an index is."""
+    """Return whether this version of hive_bitmap reads an index's format.
+
+    These TBLPROPERTIES state the format. The former versions count as known.
+    """
     version, features = properties.get(PREFIX + "version", VERSION), properties.get(PREFIX + "features", "")
     if version not in (VERSION, *FORMER_VERSIONS.values()):
         return False
@@ -462,9 +508,10 @@ def knows(properties: Mapping[str, str]) -> bool:
 
 
 def _columns(text: str, source: str) -> tuple[Column, ...]:
-    """Read a JSON array of columns; raise ValueError or TypeError, or RecursionError if it is nested deeply.
+    """Read a JSON array of columns.
 
-    Only of a table with a log, its `source`, columns have other names in the files.
+    Raise ValueError or TypeError, or RecursionError if it is nested deeply. Columns have other names in the files only
+    if the table has a log, its `source`.
     """
     columns = tuple(_column(*fields) for fields in json.loads(text))
     if not source and any(column.file_name or column.field_id is not None for column in columns):
@@ -479,14 +526,20 @@ def _column(name: str, type: str, file_name: str = "", field_id: int | None = No
 
 
 def _column_fields(column: Column) -> list[str | int]:
-    """Return name and type of a column, and what it is called in files where that is not its name."""
+    """Return the stored form of a column.
+
+    It has name and type, and the name or id in files if the name differs there.
+    """
     if column.field_id is not None:
         return [column.name, column.type, column.file_name, column.field_id]
     return [column.name, column.type, *filter(None, [column.file_name])]
 
 
 def stored_columns(definition: Definition) -> list[Column]:
-    """Return the columns of an index table after the keys, with Spark's type names, without that of the segment."""
+    """Return the columns of an index table after the keys.
+
+    They have Spark's type names; the column of the segment is left out.
+    """
     bucket = Column(BUCKET.name, "string")
     if not definition.has_bitmaps:
         return [bucket, Column(OFFSETS.name, "array<bigint>"), *value_columns(definition)]
@@ -495,9 +548,10 @@ def stored_columns(definition: Definition) -> list[Column]:
 
 
 def value_columns(definition: Definition) -> list[Column]:
-    """Return the columns of an index table that hold the partition of a base file.
+    """Return the columns that store the partition of a base file.
 
-    Those of timestamps are text: what value the text is depends on the reader's time zone.
+    They are columns of the index table. Timestamps are stored as text, because the value of the text depends on the
+    reader's time zone.
     """
     as_text = ("timestamp", "timestamp_ntz")
     return [
@@ -506,11 +560,11 @@ def value_columns(definition: Definition) -> list[Column]:
 
 
 def schema_crc(columns: Sequence[Column], time_zone: str, reading: Sequence[str] = ()) -> int:
-    """Return a CRC-32 that changes when a column of the base table is added, dropped, renamed, moved or retyped.
+    """Return a CRC-32 that identifies the columns of the base table.
 
-    If there is a timestamp column, it also depends on the time zone of Spark's JVM, which decides the values of ORC's
-    wall-clock times. It depends on `reading` too: anything else that decides how files are read
-    (`serde.read_properties`).
+    It changes when a column is added, dropped, renamed, moved or retyped. If there is a timestamp column, it also
+    depends on the time zone of Spark's JVM, which decides the values of ORC's wall-clock times. It depends on `reading`
+    too: anything else that decides how files are read (`serde.read_properties`).
     """
     zone = time_zone if any(column.type == "timestamp" for column in columns) else ""
     typed = ([column.name.lower(), column.type] for column in columns)
@@ -520,12 +574,13 @@ def schema_crc(columns: Sequence[Column], time_zone: str, reading: Sequence[str]
 def valid_schemas(
     format: str, columns: Sequence[Column], time_zone: str, reading: Sequence[str] = ()
 ) -> frozenset[int] | None:
-    """Return the checksums (`schema_crc`) under which files stay indexed when the table has these columns; None: all.
+    """Return the checksums (`schema_crc`) under which files stay indexed.
 
-    The columns of Parquet files are resolved by name, and those of Iceberg tables by id, so they stay indexed whatever
-    changes. So do ORC files with names and without timestamps (BY_NAME stands for these); others may name no columns,
-    and hold wall-clock times: they stay indexed only if columns were added behind the others. Files that a SerDe reads
-    stay indexed only if nothing changed.
+    `columns` are the current ones of the table; None stands for all checksums. The columns of Parquet files are
+    resolved by name, and those of Iceberg tables by id, so these files stay indexed after any change. So do ORC files
+    with names and without timestamps (BY_NAME stands for these). Other ORC files may have no column names, and may hold
+    wall-clock times: they stay indexed only if columns were added after the others. Files that a SerDe reads stay
+    indexed only if nothing changed.
     """
     ids = [column.field_id is not None for column in columns]
     if format == "parquet" or (format == "orc" and not reading and all(ids)):
@@ -535,10 +590,10 @@ def valid_schemas(
 
 
 def known_schemas(columns: Sequence[Column], time_zone: str, reading: Sequence[str] = ()) -> dict[int, frozenset[str]]:
-    """Return the checksums that a table with these columns may have had, each with the columns it had then.
+    """Return the checksums that a table with these columns may have had.
 
-    They are those of now, and of the times before columns were added behind the others; of a table that a SerDe reads
-    that of now alone. Names of columns are in lower case.
+    Each has the columns of that time. They are the current checksum, and those from before columns were added after the
+    others; for a table that a SerDe reads, only the current one. Names of columns are in lower case.
     """
     ends = [len(columns)] if reading else range(1, len(columns) + 1)
     return {
@@ -547,17 +602,20 @@ def known_schemas(columns: Sequence[Column], time_zone: str, reading: Sequence[s
     }
 
 
-def one_of(kind: str, value: str, known: Sequence[str]) -> str:
-    """Return the value if it is one of the known ones; else raise InvalidProperty, which lists them."""
-    if value not in known:
-        raise InvalidProperty(f"unknown {kind} {value!r}; known: {', '.join(known)}{suggestion(value, known)}")
+def one_of(kind: str, value: str, allowed: Sequence[str]) -> str:
+    """Return the value if it is allowed.
+
+    Otherwise raise InvalidProperty, which lists the allowed values.
+    """
+    if value not in allowed:
+        raise InvalidProperty(f"unknown {kind} {value!r}; known: {', '.join(allowed)}{suggestion(value, allowed)}")
     return value
 
 
 def _user_properties(properties: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     for key in properties:
-        if own := own_property(key):
-            raise InvalidProperty(f"{key!r} is not a user-defined property: pass it as the argument {own}")
+        if argument := own_property(key):
+            raise InvalidProperty(f"{key!r} is not a user-defined property: pass it as the argument {argument}")
     return tuple(properties.items())
 
 

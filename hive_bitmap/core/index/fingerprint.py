@@ -1,8 +1,9 @@
-"""Fingerprints, by which a base file is recognised as the one that was indexed: size, modification time, tail, etag.
+"""Fingerprints, which recognise the base file that was indexed.
 
-Size and time alone are not enough: a file can be rewritten twice within the resolution of the store's clock. Therefore
-a fingerprint holds a CRC-32 of the end of the file, where Parquet and ORC keep their footers, and is taken only after
-that resolution has passed since the last change of the file. Git's document technical/racy-git describes the problem.
+A fingerprint has a size, a modification time, a checksum of the tail, and an etag. Size and time alone are not enough:
+a file can be rewritten twice within the resolution of the store's clock. Therefore a fingerprint holds a CRC-32 of the
+end of the file, where Parquet and ORC keep their footers, and is taken only after that resolution has passed since the
+last change of the file. Git's document technical/racy-git describes the problem.
 """
 
 from __future__ import annotations
@@ -17,15 +18,16 @@ from hive_bitmap.core.stores import IMMUTABLE, FileStatus
 from hive_bitmap.errors import Undecodable
 
 FINE_RESOLUTION = 0.05  # seconds; a local kernel's timestamps advance with its ticks, at most 10 ms apart
-COARSE_RESOLUTION = 2.0  # seconds; for FAT, HFS+, NFS, and stores whose times are whole seconds
+COARSE_RESOLUTION = 2.0  # seconds; for FAT, HFS+, NFS, and stores with times in whole seconds
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fingerprint:
-    """One base file as it was indexed. `etag` is empty if the store has none; `mtime_ms` is milliseconds since 1970.
+    """One base file in the state that was indexed.
 
-    A file whose etag is IMMUTABLE is told by its path, and the size and time that the log of its table has of it. It
-    has no CRC, and is not looked at again.
+    `etag` is empty if the store has none; `mtime_ms` is milliseconds since 1970. A file with the etag IMMUTABLE is
+    identified by its path, and by the size and time in the log of its table. It has no CRC, and is not read again to
+    compare it.
     """
 
     path: str
@@ -36,7 +38,10 @@ class Fingerprint:
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Fingerprint:
-        """Return the fingerprint in a row of a manifest, which may have more columns."""
+        """Return the fingerprint in a row of a manifest.
+
+        The row may have more columns.
+        """
         return cls(**{field.name: row[field.name] for field in fields(cls)})
 
     @property
@@ -46,19 +51,26 @@ class Fingerprint:
 
     @property
     def tagged(self) -> bool:
-        """Whether reads can demand this etag, so that the file need not be checked before and after reading."""
+        """Whether reads can demand this etag.
+
+        Then the file need not be checked before and after reading.
+        """
         return bool(self.etag) and self.etag != IMMUTABLE and stores.has_tags(self.path)
 
     def matches(self, status: FileStatus) -> bool:
-        """Return whether a listing shows the same file; size and time decide if the listing has no etags.
+        """Return whether a listing shows the same file.
 
-        A fingerprint without an etag matches no file that has one: it was not taken of that file.
+        Size and time decide if the listing has no etags. A fingerprint without an etag matches no file that has one: it
+        is not the fingerprint of that file.
         """
         same_tag = self.etag == status.etag or not status.etag
         return self.size == status.size and self.mtime_ms == status.mtime_ms and same_tag
 
     def confirmed(self) -> bool:
-        """Return whether the file is still this one. Without an etag its tail is read and compared."""
+        """Return whether the file is still the same.
+
+        Without an etag its tail is read and compared.
+        """
         if self.etag == IMMUTABLE:
             return True
         try:
@@ -71,14 +83,17 @@ class Fingerprint:
 
 
 def immutable(listed: FileStatus) -> Fingerprint:
-    """Return the fingerprint of a file that is never written again, as the log of its table lists it."""
+    """Return the fingerprint of a file that is never written again.
+
+    The log of its table lists it.
+    """
     return Fingerprint(path=listed.path, size=listed.size, mtime_ms=listed.mtime_ms, etag=listed.etag, tail_crc32=0)
 
 
 def take(path: str) -> Fingerprint:
-    """Take the fingerprint of a file at a time after which no change can leave it the same.
+    """Take a fingerprint that any later change of the file alters.
 
-    Wait, if need be, until the store's resolution has passed since the last change. Raise FileNotFoundError, and
+    Waits, if need be, until the store's resolution has passed since the last change. Raises FileNotFoundError, and
     Undecodable for a file whose last change lies in the future by this machine's clock.
     """
     status, crc = stores.status_and_crc(path)
@@ -92,5 +107,8 @@ def take(path: str) -> Fingerprint:
 
 
 def _resolution(status: FileStatus) -> float:
-    """Return FINE_RESOLUTION if the store has etags and fractions of a second, else COARSE_RESOLUTION."""
+    """Return the resolution of the store's clock, in seconds.
+
+    It is FINE_RESOLUTION if the store has etags and fractions of a second, else COARSE_RESOLUTION.
+    """
     return FINE_RESOLUTION if status.etag and status.changed_ms % 1000 else COARSE_RESOLUTION

@@ -1,9 +1,10 @@
-"""Generations: folders that each hold one published state of an index table or index partition.
+"""Generations: folders with one published state of an index.
 
-Every build writes a new folder, which never changes after it is published. A generation that a dead build left behind,
-or that no metastore entry references any more, is recognised by its name, manifest and marker files, and deleted by a
-later build or by `clean` (`deletion`). A marker holds the definition of the index, so that the folder is still known to
-be ours after its table is gone; without a marker that can be read, a folder is nobody's and is left alone.
+A generation belongs to an index table or an index partition. Every build writes a new folder, which never changes after
+it is published. A generation that a dead build left behind, or that no metastore entry references any more, is
+recognised by its name, manifest and marker files, and deleted by a later build or by `clean` (`deletion`). A marker
+holds the definition of the index, so that the folder is recognised as ours after its table is dropped. A folder without
+a readable marker has no known owner and is not touched.
 """
 
 from __future__ import annotations
@@ -36,21 +37,25 @@ _NAME = re.compile(r"generation-\d{8}T\d{6}-[0-9a-f]{8}")
 
 
 class State(Enum):
-    """The state of a generation by its files alone; they do not tell whether the metastore references it."""
+    """The state of a generation by its files alone.
+
+    The files do not show whether the metastore references it.
+    """
 
     BUILDING = "its build may still be running"
     COMPLETE = "it is complete, and no marker says that it was replaced"
     REPLACED = "a marker says when it was replaced"
     ORPHANED = "its build died before it was complete"
-    UNKNOWN = "no marker that can be read says whose it is"
+    UNKNOWN = "no readable marker says which index it belongs to"
 
 
 @dataclass(frozen=True)
 class Usage:
-    """The state of a generation, the seconds since it was retired, and the index for which it was built.
+    """The state of a generation, its unused time, and its index.
 
-    `unused_seconds` is 0 if it is BUILDING, COMPLETE or UNKNOWN, and infinite if it is ORPHANED, as it never had a
-    reader. `problem` says why it is UNKNOWN. An ORPHANED generation without a definition holds nothing.
+    `unused_seconds` counts from when it was retired; it is 0 if it is BUILDING, COMPLETE or UNKNOWN, and infinite if it
+    is ORPHANED, as it never had a reader. `problem` says why it is UNKNOWN. An ORPHANED generation without a definition
+    holds nothing.
     """
 
     state: State
@@ -61,9 +66,10 @@ class Usage:
 
 @dataclass(frozen=True)
 class Built:
-    """The marker of a build: its process, its index, and the names of the shards that it linked or copied.
+    """The marker of a build.
 
-    `linked` is None in generations of early versions, whose shards have other names.
+    It has its process, its index, and the names of the shards that it linked or copied. `linked` is None in generations
+    of early versions, in which shards have other names.
     """
 
     author: Author
@@ -72,12 +78,15 @@ class Built:
 
 
 def empty_folder(root: str) -> str:
-    """Return the folder at which slots without a segment point (`segments.slots`)."""
+    """Return the folder that slots without a segment point at (`segments.slots`)."""
     return f"{root}/{EMPTY_FOLDER}"
 
 
 def make_empty_folder(root: str, access: Access | None) -> str:
-    """Make the folder of empty slots, unless it is there, for those who may enter the root; return its path."""
+    """Make the folder of empty slots unless it exists; return its path.
+
+    It is readable for everybody who may enter the root.
+    """
     folder = empty_folder(root)
     if not stores.exists(f"{folder}/{EMPTY_FILE}"):
         stores.make_folder(folder)
@@ -92,7 +101,7 @@ def new_name() -> str:
 
 
 def partition_folder(root: str, names: Iterable[str], values: Iterable[str | None]) -> str:
-    """Return the folder under `root` that holds the generations of one partition."""
+    """Return the folder under `root` that holds the generations of a partition."""
     parts = [
         f"{quote(name, safe=' ')}={'__NULL__' if value is None else quote(value, safe=' ')}"
         for name, value in zip(names, values, strict=True)
@@ -101,29 +110,31 @@ def partition_folder(root: str, names: Iterable[str], values: Iterable[str | Non
 
 
 def accesses(folders: Sequence[tuple[str, str]]) -> list[Access | None]:
-    """Return, for each base folder and root of an index, the access of a generation for the files in the base folder.
+    """Return the access of generations for files in base folders.
 
-    Nobody may enter it who may not enter the base folder, and all folders above it that are not above the root too. In
-    the place of a sticky base folder only the owner may write. Each folder is asked for once. None: the base folder is
-    gone or in another store, or its store has no permissions.
+    Each item of `folders` is a base folder and the root of an index. A generation is at most as readable as the base
+    folder, and as the folders above it that are not above the root too. If the base folder is sticky, only the owner
+    may write. Each folder is requested once. None: the base folder no longer exists or is in another store, or its
+    store has no permissions.
     """
     enclosing = [stores.enclosing(folder, root) for folder, root in folders]
     distinct = list(dict.fromkeys(path for paths in enclosing for path in paths))
-    known = dict(zip(distinct, map_parallel(stores.permissions_of, distinct), strict=True))
+    permissions = dict(zip(distinct, map_parallel(stores.permissions_of, distinct), strict=True))
 
     def of(paths: Sequence[str]) -> Access | None:
-        own = known[paths[0]] if paths else None
-        return own and own.of_own_folder.within(known[path] for path in paths[1:])
+        base = permissions[paths[0]] if paths else None
+        return base and base.of_own_folder.within(permissions[path] for path in paths[1:])
 
     return [of(paths) for paths in enclosing]
 
 
 def start(folder: str, access: Access | None, definition: Definition, linked: Sequence[str] = ()) -> None:
-    """Create the folder of a generation, with this access if its store has such, and mark it as being built.
+    """Create the folder of a generation, and mark it as being built.
 
-    It counts as such until `markers.end_work`, or the end of this process. `linked` are the names of the shards that
-    will be linked or copied into it. Raise FileExistsError if the folder, or that of its manifest, is there already,
-    and so may be somebody else's; OSError for a link between root and folder.
+    It gets this access if its store has permissions. It counts as being built until `markers.end_work`, or the end of
+    this process. `linked` are the names of the shards that will be linked or copied into it. Raise FileExistsError if
+    the folder, or that of its manifest, exists, because it may belong to another build; OSError for a link between root
+    and folder.
     """
     _require_no_link(folder, definition.root)
     stores.make_folder(parent(folder))
@@ -135,22 +146,25 @@ def start(folder: str, access: Access | None, definition: Definition, linked: Se
 
 
 def _require_no_link(folder: str, root: str) -> None:
-    """Raise OSError for a link among the folders between a root and a generation: it may lead to what others own."""
+    """Raise OSError for a link between a root and a generation.
+
+    It may lead to a folder of somebody else.
+    """
     above = parent(folder)
     while above.startswith(f"{root}/"):
         if stores.is_link(above):
-            raise OSError(f"folder {above} is a link, and nothing is written through one: remove it, and rebuild")
+            raise OSError(f"folder {above} is a link, and nothing is written through links: remove it, and rebuild")
         above = parent(above)
 
 
 def retire(folder: str, definition: Definition) -> None:
-    """Start the grace period of a generation of this index that is no longer published; do nothing to other folders.
+    """Start the grace period of a generation that is no longer published.
 
-    A generation whose folder does not let it be marked stays, and the log says so. One that has become a link is not
-    marked: what it leads to may be somebody else's.
+    It must be of this index; nothing is done to other folders. A generation stays if its folder cannot be marked, and
+    the log says so. If it has become a link, it is not marked: the target may belong to somebody else.
     """
     if stores.is_link(folder):
-        log.warning("folder %s was replaced, and stays: it is a link", folder)
+        log.warning("folder %s was replaced, but stays: it is a link", folder)
         return
     written = definition_of(folder) if is_generation(folder) else None
     if written is None or not roots.has_built(definition, written):
@@ -158,29 +172,35 @@ def retire(folder: str, definition: Definition) -> None:
     try:
         markers.write(folder, RETIRED, {"retired": time.time()})
     except OSError as e:
-        log.warning("folder %s was replaced, and stays, as it cannot be marked so: %s", folder, e)
+        log.warning("folder %s was replaced, but stays, because it cannot be marked: %s", folder, e)
 
 
 def is_generation(path: str) -> bool:
-    """Return whether the last part of a path is the name of a generation."""
+    """Return whether a path ends in the name of a generation."""
     return _begun(path) is not None
 
 
 def belongs_to(folder: str, definition: Definition) -> bool:
-    """Return whether the location of a table or partition is a generation of this index, really below its root."""
+    """Return whether a location is a generation of this index.
+
+    The location is that of a table or partition; it must really be below the index's root.
+    """
     return is_generation(folder) and folder.startswith(f"{definition.root}/") and ".." not in folder.split("/")
 
 
 def build_time(folder: str) -> float:
-    """Return when the build of a generation began, by its name, in seconds since 1970."""
+    """Return when the build of a generation began, in seconds since 1970.
+
+    The time is taken from its name.
+    """
     begun = _begun(folder)
     if begun is None:
-        raise ValueError(f"{folder} is no generation")
+        raise ValueError(f"{folder} is not a generation")
     return begun.timestamp()
 
 
 def _begun(path: str) -> datetime | None:
-    """Return the moment in the name of a generation; None for any other name."""
+    """Return the time in a generation's name; None for other names."""
     name = path.rpartition("/")[2]
     if not _NAME.fullmatch(name):
         return None
@@ -191,12 +211,18 @@ def _begun(path: str) -> datetime | None:
 
 
 def build_token(folder: str) -> str:
-    """Return the eight hex digits in the name of a generation with which the names of its new shards begin."""
+    """Return the eight hex digits in the name of a generation.
+
+    The names of its new shards begin with them.
+    """
     return folder.rpartition("-")[2]
 
 
 def built(folder: str) -> Built | None:
-    """Return what the marker of a generation says; None without a marker. Raise Unreadable."""
+    """Return the content of the marker of a generation.
+
+    None without a marker. Raise Unreadable.
+    """
     content = markers.read(folder, MARKER)
     if content is None:
         return None
@@ -211,46 +237,61 @@ def built(folder: str) -> Built | None:
 
 
 def definition_of(folder: str) -> Definition | None:
-    """Return the definition of the index that a generation was built for; None if no marker tells it."""
+    """Return the definition of the index that a generation was built for.
+
+    None if no marker has it.
+    """
     try:
-        known = built(folder)
+        marker = built(folder)
     except Unreadable:
         return None
-    return known.definition if known else None
+    return marker.definition if marker else None
 
 
 def in_folders(parents: Iterable[str]) -> list[str]:
     """Return the generations directly in these folders."""
-    return [folder for found in map_parallel(_generations, parents) for folder in found]
+    return [folder for folders in map_parallel(_generations, parents) for folder in folders]
 
 
 def all_below(root: str) -> list[str]:
-    """Return all generations in a folder and in the partition folders below it, at any depth."""
+    """Return all generations in a folder and its partition folders.
+
+    Partition folders are searched at any depth.
+    """
     return in_folders(with_partitions(root))
 
 
 def with_partitions(root: str) -> list[str]:
-    """Return a folder and the partition folders below it, at any depth; those above come first."""
-    found = deeper = [root]
+    """Return a folder and the partition folders below it, at any depth.
+
+    Parents come before their subfolders.
+    """
+    folders = deeper = [root]
     while deeper := [path for paths in map_parallel(_partitions, deeper) for path in paths]:
-        found = [*found, *deeper]
-    return found
+        folders = [*folders, *deeper]
+    return folders
 
 
 def links_below(root: str) -> list[str]:
-    """Return the links in a folder, and in the partition folders below it, that have the name of a folder of ours."""
+    """Return the links below a root that are named like our folders.
+
+    They are searched in the root, and in the partition folders below it.
+    """
     parents = with_partitions(root)
     listed = zip(parents, map_parallel(entries, parents), strict=True)
     return [
         f"{above}/{name}"
-        for above, there in listed
-        for name in sorted(there.others)
+        for above, content in listed
+        for name in sorted(content.others)
         if is_generation(name) or "=" in name
     ]
 
 
 def size(folder: str) -> int:
-    """Return the size of a generation in bytes, without that of folders that may not be listed."""
+    """Return the size of a generation in bytes.
+
+    Folders that cannot be listed are left out.
+    """
     files = [file for path in (folder, f"{folder}/{FOLDER}") for file in _listable(path).files]
     return sum(file.size for file in files)
 
@@ -258,23 +299,23 @@ def size(folder: str) -> int:
 def superseded(
     folders: Iterable[str], live: Collection[str], definition: Definition, grace_seconds: float = GRACE_SECONDS
 ) -> list[str]:
-    """Return those of these generations of an index that may be deleted.
+    """Return the generations of an index that may be deleted.
 
     They are not in `live`, and are ORPHANED, or REPLACED for at least the grace period. The grace period of a COMPLETE
     generation that is not in `live` begins now.
     """
     unused = [folder for folder in folders if folder not in live]
     usages = [
-        (folder, found)
-        for folder, found in zip(unused, map_parallel(usage, unused), strict=True)
-        if found.definition is None or roots.has_built(definition, found.definition)
+        (folder, folder_usage)
+        for folder, folder_usage in zip(unused, map_parallel(usage, unused), strict=True)
+        if folder_usage.definition is None or roots.has_built(definition, folder_usage.definition)
     ]
-    begun = [folder for folder, found in usages if found.state is State.COMPLETE]
+    begun = [folder for folder, folder_usage in usages if folder_usage.state is State.COMPLETE]
     map_parallel(lambda folder: retire(folder, definition), begun)
     return [
         folder
-        for folder, found in usages
-        if found.state not in (State.BUILDING, State.UNKNOWN) and found.unused_seconds >= grace_seconds
+        for folder, folder_usage in usages
+        if folder_usage.state not in (State.BUILDING, State.UNKNOWN) and folder_usage.unused_seconds >= grace_seconds
     ]
 
 
@@ -285,33 +326,36 @@ def usage(folder: str) -> Usage:
     and end in between, and the generation would seem to be unreferenced and no longer being built.
     """
     try:
-        known = built(folder)
+        marker = built(folder)
     except Unreadable as e:
         return _without_marker(folder, str(e))
-    if known is None:
+    if marker is None:
         return _without_marker(folder, f"it has no marker {MARKER}")
     retired = _retired(folder)
     if retired is not None:
-        return Usage(State.REPLACED, max(time.time() - retired, 0.0), known.definition)
+        return Usage(State.REPLACED, max(time.time() - retired, 0.0), marker.definition)
     complete = _is_complete(folder)
-    if markers.is_in_work(folder, known.author, complete):
-        return Usage(State.BUILDING, 0.0, known.definition)
+    if markers.is_in_work(folder, marker.author, complete):
+        return Usage(State.BUILDING, 0.0, marker.definition)
     if complete:
-        return Usage(State.COMPLETE, 0.0, known.definition)
-    return Usage(State.ORPHANED, float("inf"), known.definition)
+        return Usage(State.COMPLETE, 0.0, marker.definition)
+    return Usage(State.ORPHANED, float("inf"), marker.definition)
 
 
 def is_being_written(folder: str) -> bool:
-    """Return whether a generation is not complete yet, and its build may still be at work."""
+    """Return whether a generation is incomplete, and its build may be running."""
     try:
-        known = built(folder)
+        marker = built(folder)
     except Unreadable:
         return False
-    return known is not None and not _is_complete(folder) and markers.is_in_work(folder, known.author, False)
+    return marker is not None and not _is_complete(folder) and markers.is_in_work(folder, marker.author, False)
 
 
 def is_marker(name: str) -> bool:
-    """Return whether an entry of a generation has the name of one of its markers, or of one that was begun."""
+    """Return whether an entry of a generation is one of its markers.
+
+    Markers that were begun are included.
+    """
     return any(name == marker or markers.is_begun(name, marker) for marker in (MARKER, RETIRED))
 
 
@@ -328,19 +372,25 @@ def _is_complete(folder: str) -> bool:
 
 
 def _without_marker(folder: str, problem: str) -> Usage:
-    """Return the state of a folder whose marker cannot be read: of a build that was killed as it began, or UNKNOWN."""
+    """Return the state of a folder without a readable marker.
+
+    It is UNKNOWN, or that of a build that was killed as it began.
+    """
     try:
-        there = entries(folder)
+        content = entries(folder)
     except PermissionError:
         return Usage(State.UNKNOWN, problem=problem)
-    if there.folders or not all(is_marker(name) for name in there.names):
+    if content.folders or not all(is_marker(name) for name in content.names):
         return Usage(State.UNKNOWN, problem=problem)
-    young = time.time() - build_time(folder) < GRACE_SECONDS
-    return Usage(State.BUILDING) if young else Usage(State.ORPHANED, float("inf"))
+    is_young = time.time() - build_time(folder) < GRACE_SECONDS
+    return Usage(State.BUILDING) if is_young else Usage(State.ORPHANED, float("inf"))
 
 
 def _retired(folder: str) -> float | None:
-    """Return when a generation was replaced; None if no marker that can be read tells it, so that it is retired now."""
+    """Return when a generation was replaced.
+
+    None if no readable marker has the time; then it is retired now.
+    """
     try:
         content = markers.read(folder, RETIRED) or {}
     except Unreadable:
@@ -357,9 +407,12 @@ def _generations(path: str) -> list[str]:
 
 
 def subfolders(path: str) -> list[str]:
-    """Return the names of the folders in a folder, without links; none if it does not exist or cannot be listed."""
-    there = _listable(path)
-    return [name for name in there.folders if name not in there.others]
+    """Return the names of the folders in a folder, without links.
+
+    There are none if it does not exist or cannot be listed.
+    """
+    content = _listable(path)
+    return [name for name in content.folders if name not in content.others]
 
 
 def _listable(path: str) -> stores.Listing:

@@ -1,4 +1,4 @@
-"""Which columns of a table can be keys of an index."""
+"""Decide which columns of a table can be keys of an index."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ KEY_TYPES = (
 
 
 def require_keys(table: Table, columns: Sequence[str]) -> None:
-    """Raise ColumnNotFound if columns do not exist, Unsupported if they cannot be keys; the error names all of them."""
+    """Raise an error that names all columns that cannot be keys.
+
+    It is ColumnNotFound if columns do not exist, Unsupported if they cannot be keys.
+    """
     unknown: list[HiveBitmapError] = []
     refused: list[HiveBitmapError] = []
     for name in dict.fromkeys(columns):
@@ -49,7 +52,10 @@ def require_keys(table: Table, columns: Sequence[str]) -> None:
 
 
 def is_reserved(name: str) -> bool:
-    """Return whether an index table may have a column of this name that is not of the base table."""
+    """Return whether index tables may have their own column of this name.
+
+    Such a column does not come from the base table.
+    """
     bitmaps = {field.name for encoding in ENCODINGS.values() for field in encoding.FIELDS}
     return name.lower() in {BUCKET_NAME, OFFSET_NAME, OFFSETS_NAME, CARDINALITY_NAME, SEGMENT_NAME, *bitmaps}
 
@@ -60,7 +66,10 @@ def base_type(column: Column) -> str:
 
 
 def _check_key(table: Table, name: str) -> None:
-    """Raise NotFound or Unsupported if a table has no column of this name that can be a key."""
+    """Raise NotFound or Unsupported if a column cannot be a key.
+
+    The table must have a column of this name.
+    """
     where = f"table {table.full_name}"
     if name.lower() in (column.name.lower() for column in table.partition_columns):
         raise Unsupported(f"column {name!r} partitions {where}: partitions are pruned without an index")
@@ -71,11 +80,9 @@ def _check_key(table: Table, name: str) -> None:
     if is_reserved(column.name):
         raise Unsupported(f"column {column.name!r} of {where} has the name of a column of every index table")
     if column.name.lower().startswith("hive_bitmap"):
-        raise Unsupported(
-            f"column {column.name!r} of {where} begins with hive_bitmap, as names do that queries use themselves"
-        )
+        raise Unsupported(f"column {column.name!r} of {where} begins with hive_bitmap, which is reserved: rename it")
     if VARIABLE in column.name:
-        raise Unsupported(f"column {column.name!r} of {where} holds {VARIABLE}, where SQL has the value of a variable")
+        raise Unsupported(f"column {column.name!r} of {where} contains {VARIABLE}, which begins a variable in SQL")
     if " collate " in column.type:
         raise Unsupported(f"column {column.name!r} of {where} is {column.type}: collated strings cannot be keys")
     if column.default:

@@ -1,6 +1,7 @@
-"""Lookup of keys in a shard: first keys, blocks and cardinalities of whole row groups, then only the bitmaps needed.
+"""Look up keys in a shard.
 
-A shard never changes, so what is read of it is cached (`memory_budget`).
+First keys, blocks and cardinalities of whole row groups are read, then only the bitmaps needed. A shard never changes,
+so the parts that were read are cached (`memory_budget`).
 """
 
 from __future__ import annotations
@@ -24,22 +25,23 @@ from hive_bitmap.core.index import checksums, unreadable
 from hive_bitmap.core.index.definition import BUCKET, OFFSET, OFFSETS
 from hive_bitmap.core.index.shard import CARDINALITY, cardinalities_path
 from hive_bitmap.core.memory_budget import Cache
-from hive_bitmap.core.memory_budget import cached as kept
+from hive_bitmap.core.memory_budget import cached as cached_function
 
-STATISTICS_BYTES = 250  # of the statistics of a row group, besides their values
+STATISTICS_BYTES = 250  # of the statistics of a row group, without their values
 METADATA_SHARE = 4  # memory that a parsed footer takes for each of its bytes
 Flags = npt.NDArray[np.bool_]
 Longs = npt.NDArray[np.int64]
 Sized = TypeVar("Sized", pa.Table, CachedBitmaps)
-SHARDS = "shards"  # the kind of all caches of what is read and computed of shards
+SHARDS = "shards"  # the kind of all caches of shard contents, and of results computed from shards
 _cache: Cache[tuple[Any, ...], Any] = Cache(SHARDS, lambda rows: rows.nbytes)
 
 
 @dataclass(frozen=True)
 class KeyStats:
-    """Statistics of one key column in a row group: its smallest and largest value, and whether NULL may occur.
+    """Statistics of one key column in a row group.
 
-    `low` and `high` are None if the statistics lack them.
+    `low` and `high` are its smallest and largest value, None if the statistics lack them. `nulls` says whether NULL may
+    occur.
     """
 
     low: Any
@@ -49,10 +51,11 @@ class KeyStats:
 
 @dataclass(frozen=True, kw_only=True)
 class Entries:
-    """Rows of one row group of a shard, without their bitmaps: n pairs of a base file and a block of it.
+    """Rows of one row group of a shard, without their bitmaps.
 
-    A row of a BITMAP index is one such pair. A row of a COMPACT index has many blocks, so its number is repeated for
-    each of them; `cardinality` is None then, as COMPACT does not record which rows of a block hold the key.
+    They are n pairs of a base file and a block of it. A row of a BITMAP index is one such pair. A row of a COMPACT
+    index has many blocks, so its number is repeated for each of them; `cardinality` is None then, as COMPACT does not
+    record which rows of a block hold the key.
     """
 
     group: int  # number of the row group in the shard
@@ -66,18 +69,19 @@ def find(
     path: str,
     size: int,
     key: pa.Field,
-    wanted: Callable[[KeyStats], bool],
+    may_match: Callable[[KeyStats], bool],
     matches: Callable[[pa.Array], Flags],
     compact: bool = False,
 ) -> Iterator[Entries]:
-    """Yield the entries of a shard of `size` bytes whose value of the field `key` matches, one row group at a time.
+    """Yield the entries of a shard with a matching key.
 
-    `wanted` gets the statistics of a row group and returns whether a key may match; if not, the row group is not read.
-    `matches` gets the distinct keys of a row group, cast to the type of `key`, and returns a boolean for each. Raise
-    CorruptIndex for a shard that is missing, truncated or damaged.
+    The shard has `size` bytes, and the keys are values of the field `key`. Entries are yielded one row group at a time.
+    `may_match` gets the statistics of a row group and returns whether a key may match; if not, the row group is not
+    read. `matches` gets the distinct keys of a row group, cast to the type of `key`, and returns a boolean for each.
+    Raises CorruptIndex for a shard that is missing, truncated or damaged.
     """
     with _reading(path):
-        groups = [group for group, stats in enumerate(_statistics(path, size, key.name)) if wanted(stats)]
+        groups = [group for group, stats in enumerate(_statistics(path, size, key.name)) if may_match(stats)]
         for group, rows in _row_groups(path, size, groups, key, compact):
             keys = _array(rows[key.name])
             hits = np.flatnonzero(matches(keys.dictionary)[keys.indices.to_numpy(zero_copy_only=False)])
@@ -86,22 +90,26 @@ def find(
 
 
 def all_entries(
-    path: str, size: int, keys: Sequence[pa.Field], wanted: Callable[[KeyStats], bool]
+    path: str, size: int, keys: Sequence[pa.Field], may_match: Callable[[KeyStats], bool]
 ) -> Iterator[tuple[list[pa.DictionaryArray], Entries]]:
-    """Yield all entries of a BITMAP shard, one row group at a time, each with its values of the fields `keys`.
+    """Yield all entries of a BITMAP shard with their keys.
 
-    For a row group of n rows the values are one dictionary-encoded array of length n for each field. Row groups that
-    `wanted` rejects, by the statistics of the first field, are skipped. Raise CorruptIndex.
+    They are yielded one row group at a time, each with its values of the fields `keys`. For a row group of n rows the
+    values are one dictionary-encoded array of length n for each field. Row groups that `may_match` rejects, by the
+    statistics of the first field, are skipped. Raises CorruptIndex.
     """
     with _reading(path):
-        groups = [group for group, stats in enumerate(_statistics(path, size, keys[0].name)) if wanted(stats)]
+        groups = [group for group, stats in enumerate(_statistics(path, size, keys[0].name)) if may_match(stats)]
         yield from _all_entries(path, size, keys, groups)
 
 
 def entries_of_group(
     path: str, size: int, keys: Sequence[pa.Field], group: int
 ) -> tuple[list[pa.DictionaryArray], Entries]:
-    """Return what `all_entries` yields for one row group. Raise CorruptIndex."""
+    """Return what `all_entries` yields for one row group.
+
+    Raises CorruptIndex.
+    """
     with _reading(path):
         return next(_all_entries(path, size, keys, [group]))
 
@@ -115,61 +123,73 @@ def _all_entries(
         yield values, _entries(group, rows, np.arange(rows.num_rows), False)
 
 
-def share(path: str, size: int, key: pa.Field, wanted: Callable[[KeyStats], bool]) -> float:
-    """Return the fraction of the row groups of a shard that `find` would read. Raise CorruptIndex."""
+def share(path: str, size: int, key: pa.Field, may_match: Callable[[KeyStats], bool]) -> float:
+    """Return the share of row groups that `find` would read.
+
+    Raises CorruptIndex.
+    """
     with _reading(path):
-        groups = [wanted(stats) for stats in _statistics(path, size, key.name)]
+        groups = [may_match(stats) for stats in _statistics(path, size, key.name)]
         return sum(groups) / max(len(groups), 1)
 
 
 def share_in_memory(path: str, size: int, key: pa.Field) -> float:
-    """Return the fraction of the row groups of a shard whose values of a key are cached. Raise CorruptIndex."""
+    """Return the share of row groups with cached keys.
+
+    The keys are values of one key column. Raises CorruptIndex.
+    """
     with _reading(path):
         groups = len(_statistics(path, size, key.name))
-        kept = [_cache.get(_place(path, group, key)) is not None for group in range(groups)]
-        return sum(kept) / max(groups, 1)
+        is_cached = [_cache.get(_place(path, group, key)) is not None for group in range(groups)]
+        return sum(is_cached) / max(groups, 1)
 
 
 def statistics(path: str, size: int, key: str) -> tuple[KeyStats, ...]:
-    """Return the statistics of one key column in each row group of a shard. Raise CorruptIndex."""
+    """Return the statistics of a key column in each row group.
+
+    Raises CorruptIndex.
+    """
     with _reading(path):
         return _statistics(path, size, key)
 
 
 def is_sorted_by(path: str, size: int, key: str) -> bool:
-    """Return whether a key column is the first one of a shard, by which its rows are sorted, NULL last.
+    """Return whether a shard is sorted by a key column.
 
-    Raise CorruptIndex.
+    That is its first key column, with NULL last. Raises CorruptIndex.
     """
     with _reading(path):
         return bool(_metadata(path, size).schema.names[0] == key)
 
 
 def key_range(path: str, size: int, key: str) -> tuple[Any, Any]:
-    """Return the smallest and the largest value of a key column of a shard; None if not known, or if all are NULL.
+    """Return the smallest and the largest value of a key column.
 
-    Raise CorruptIndex.
+    They are those of a whole shard; None if not known, or if all are NULL. Raises CorruptIndex.
     """
     with _reading(path):
         metadata = _metadata(path, size)
         number = metadata.schema.names.index(key)
         columns = [metadata.row_group(group).column(number) for group in range(metadata.num_row_groups)]
-        found = [_stats(column) for column in columns if not _is_null(column)]
-        if not found or any(stats.low is None for stats in found):  # Parquet keeps none of long texts
+        ranges = [_stats(column) for column in columns if not _is_null(column)]
+        if not ranges or any(stats.low is None for stats in ranges):  # Parquet has none for long texts
             return None, None
-        return min(stats.low for stats in found), max(stats.high for stats in found)
+        return min(stats.low for stats in ranges), max(stats.high for stats in ranges)
 
 
 def bitmaps(path: str, size: int, group: int, encoding: str) -> CachedBitmaps:
-    """Return the bitmaps of one row group of a shard, in row order. Raise CorruptIndex or CorruptBitmap."""
+    """Return the bitmaps of one row group, in row order.
+
+    Raises CorruptIndex or CorruptBitmap.
+    """
     with _reading(path):
         return cached((path, group, encoding), lambda: _read_bitmaps(path, size, group, encoding))
 
 
 def distinct(path: str, size: int, key: pa.Field) -> Iterator[pa.Array]:
-    """Yield the distinct values of one key column in each row group of a shard, cast to its type, NULL included.
+    """Yield the distinct values of a key column in each row group.
 
-    Raise CorruptIndex.
+    They are cast to its type, and NULL is one of them. Raises CorruptIndex.
     """
     with _reading(path), _open(path, size) as file:
         for group in range(file.num_row_groups):
@@ -177,7 +197,10 @@ def distinct(path: str, size: int, key: pa.Field) -> Iterator[pa.Array]:
 
 
 def open_checked(source: pa.NativeFile, metadata: pq.FileMetaData, sums: Sequence[int] | None) -> pq.ParquetFile:
-    """Open a shard so that each column chunk is compared with its checksum when it is read."""
+    """Open a shard with checks of its checksums.
+
+    Each column chunk is compared with its checksum when it is read.
+    """
     return pq.ParquetFile(
         checksums.chunks_of(source, metadata, sums),
         metadata=metadata,
@@ -188,12 +211,15 @@ def open_checked(source: pa.NativeFile, metadata: pq.FileMetaData, sums: Sequenc
 
 
 def cardinalities(path: str) -> Longs:
-    """Return the cardinality of each row of a shard (int64), from the file beside it. Raise CorruptIndex."""
-    beside = cardinalities_path(path)
-    with _reading(beside):
-        content = stores.read_immutable(beside)
+    """Return the cardinality of each row of a shard (int64).
+
+    They come from the file beside it. Raises CorruptIndex.
+    """
+    sidecar = cardinalities_path(path)
+    with _reading(sidecar):
+        content = stores.read_immutable(sidecar)
         sums = checksums.read(path.rpartition("/")[0])
-        checksums.require(content, sums.get(beside.rpartition("/")[2]))
+        checksums.require(content, sums.get(sidecar.rpartition("/")[2]))
         column: Longs = pq.read_table(pa.BufferReader(content))[CARDINALITY.name].to_numpy()
         return column.astype(np.int64)
 
@@ -208,7 +234,7 @@ def cached(key: tuple[Any, ...], make: Callable[[], Sized]) -> Sized:
 
 
 def clear_caches() -> None:
-    """Empty all caches of what is read and computed of shards."""
+    """Empty all caches of shards."""
     _metadata.cache_clear()
     _statistics.cache_clear()
     _cache.clear()
@@ -216,7 +242,10 @@ def clear_caches() -> None:
 
 @contextmanager
 def _reading(path: str) -> Iterator[None]:
-    """Turn the errors of Arrow and the store about damaged or missing bytes into CorruptIndex or DroppedIndex."""
+    """Raise CorruptIndex or DroppedIndex for damaged or missing bytes.
+
+    They take the place of the errors of Arrow and the store.
+    """
     try:
         yield
     except (OSError, pa.ArrowException, KeyError, ValueError) as e:
@@ -227,9 +256,10 @@ def _reading(path: str) -> Iterator[None]:
 def _row_groups(
     path: str, size: int, groups: Sequence[int], key: pa.Field, compact: bool
 ) -> Iterator[tuple[int, pa.Table]]:
-    """Yield (number, table) of these row groups: key (dictionary-encoded), bucket, offsets and cardinality.
+    """Yield the number and the table of each of these row groups.
 
-    The shard is opened only when a row group is not cached.
+    The columns are key (dictionary-encoded), bucket, offsets and cardinality. The shard is opened only when a row group
+    is not cached.
     """
     with ExitStack() as stack:
         opened = cache(lambda: _with_cardinalities(stack.enter_context(_open(path, size)), path, compact))
@@ -243,14 +273,17 @@ def _place(path: str, group: int, key: pa.Field) -> tuple[Any, ...]:
 
 
 def _with_cardinalities(file: pq.ParquetFile, path: str, compact: bool) -> tuple[pq.ParquetFile, list[Longs] | None]:
-    """Return a shard with the cardinalities of each row group; None for COMPACT, which has none."""
+    """Return a shard with the cardinalities of each row group.
+
+    They are None for COMPACT, which has none.
+    """
     if compact:
         return file, None
-    found = cardinalities(path)
+    counts = cardinalities(path)
     ends = np.cumsum([file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)], dtype=np.int64)
-    if len(found) != ends[-1:].sum():
-        raise OSError(f"it has {ends[-1:].sum()} rows, but {len(found)} cardinalities")
-    return file, np.split(found, ends[:-1])
+    if len(counts) != ends[-1:].sum():
+        raise OSError(f"it has {ends[-1:].sum()} rows, but {len(counts)} cardinalities")
+    return file, np.split(counts, ends[:-1])
 
 
 def _row_group(opened: Callable[[], tuple[pq.ParquetFile, list[Longs] | None]], group: int, key: pa.Field) -> pa.Table:
@@ -302,7 +335,7 @@ def _footer_bytes(footer: pq.FileMetaData) -> int:
     return METADATA_SHARE * int(footer.serialized_size)
 
 
-@kept("footers of shards", _footer_bytes)
+@cached_function("footers of shards", _footer_bytes)
 def _metadata(path: str, size: int) -> pq.FileMetaData:
     with stores.open_immutable(path, size) as source:
         if source.size() != size:
@@ -322,14 +355,14 @@ def _sums(path: str) -> Sequence[int] | None:
     return checksums.read(folder).get(name)
 
 
-def _statistics_bytes(found: tuple[KeyStats, ...]) -> int:
-    texts = (value for stats in found for value in (stats.low, stats.high) if isinstance(value, (str, bytes)))
-    return STATISTICS_BYTES * len(found) + sum(map(len, texts))
+def _statistics_bytes(groups: tuple[KeyStats, ...]) -> int:
+    texts = (value for stats in groups for value in (stats.low, stats.high) if isinstance(value, (str, bytes)))
+    return STATISTICS_BYTES * len(groups) + sum(map(len, texts))
 
 
-@kept("statistics of shards", _statistics_bytes)
+@cached_function("statistics of shards", _statistics_bytes)
 def _statistics(path: str, size: int, key: str) -> tuple[KeyStats, ...]:
-    """Return the statistics of one key column in each row group of a shard."""
+    """Return the statistics of a key column in each row group."""
     metadata = _metadata(path, size)
     number = metadata.schema.names.index(key)
     return tuple(_stats(metadata.row_group(group).column(number)) for group in range(metadata.num_row_groups))
@@ -344,6 +377,9 @@ def _stats(column: Any) -> KeyStats:
 
 
 def _is_null(column: Any) -> bool:
-    """Return whether all values of a column in a row group are NULL, by its statistics."""
+    """Return whether a column is all NULL, by its statistics.
+
+    The column is that of one row group.
+    """
     stats = column.statistics if column.is_stats_set else None
     return stats is not None and stats.has_null_count and stats.null_count == column.num_values

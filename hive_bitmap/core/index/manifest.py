@@ -1,8 +1,8 @@
-"""The manifest of a segment: its shards, and the base files that it covers with their fingerprints and blocks.
+"""The manifest of a segment: its shards and base files.
 
-It is two Parquet files in the generation's hidden folder `_manifest`, and a copy as lines of JSON for clients of
-HiveServer2 that have no access to files (`dfs -text` prints it). Files of the generation that it does not list are
-ignored.
+It has the fingerprints and blocks of the base files. It is two Parquet files in the generation's hidden folder
+`_manifest`, and a copy as lines of JSON for clients of HiveServer2 that have no access to files (`dfs -text` prints
+it). Files of the generation that it does not list are ignored.
 """
 
 from __future__ import annotations
@@ -76,16 +76,19 @@ DAMAGED, ALL, UNBUILT = "damaged in the index", "all are asked for", "not indexe
 
 
 class Freshness(Enum):
-    """Whether a manifest describes a base file as it is now."""
+    """Whether a manifest describes the current state of a base file."""
 
-    FRESH = "fresh"  # the file is as it was indexed
+    FRESH = "fresh"  # the file is unchanged since it was indexed
     STALE = "stale"  # the file, or how it is read, has changed since it was indexed
     UNINDEXED = "unindexed"  # no shard covers the file
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """The content of the generation `folder`: `files` has schema FILES, `shards` has schema SHARDS."""
+    """The content of the generation `folder`.
+
+    `files` has schema FILES, `shards` has schema SHARDS.
+    """
 
     folder: str
     files: pa.Table
@@ -100,17 +103,20 @@ class Manifest:
         return f"{self.folder}/{shard}" if self.folder else shard
 
     def named(self) -> Manifest:
-        """Return a manifest that has the paths of shards with their names alone."""
+        """Return the manifest with names in place of the paths of shards."""
 
         def names(table: pa.Table) -> pa.Table:
             at = table.schema.get_field_index("shard")
-            found = pc.replace_substring_regex(table["shard"], "^.*/", "")
-            return table.set_column(at, table.schema.field(at), found)
+            file_names = pc.replace_substring_regex(table["shard"], "^.*/", "")
+            return table.set_column(at, table.schema.field(at), file_names)
 
         return Manifest(self.folder, names(self.files), names(self.shards))
 
     def located(self) -> Manifest:
-        """Return the manifest with the paths of shards in place of their names, so that it needs no folder."""
+        """Return the manifest with paths in place of the names of shards.
+
+        It needs no folder then.
+        """
 
         def paths(table: pa.Table) -> pa.Table:
             at = table.schema.get_field_index("shard")
@@ -120,7 +126,10 @@ class Manifest:
         return Manifest("", paths(self.files), paths(self.shards)) if self.folder else self
 
     def valid_under(self, schemas: Collection[int] | None) -> Manifest:
-        """Return the manifest with files unindexed that were indexed under none of the `definition.valid_schemas`."""
+        """Return the manifest with outdated files marked as not indexed.
+
+        They were indexed under none of the `definition.valid_schemas`.
+        """
         valid = pa.array(valid_rows(self.files, schemas))
         if pc.all(valid).as_py() is not False:
             return self
@@ -136,21 +145,25 @@ class Manifest:
 
 
 def valid_rows(files: pa.Table, schemas: Collection[int] | None) -> npt.NDArray[np.bool_]:
-    """Return for each row, of schema FILES, whether it was indexed under one of the `definition.valid_schemas`."""
+    """Return for each row whether its schema is still valid.
+
+    That is one of the `definition.valid_schemas`. The rows have schema FILES.
+    """
     if schemas is None:
         return np.ones(files.num_rows, bool)
-    known = np.isin(files["schema_crc"].to_numpy(), np.array(sorted(schemas), np.int64))
+    is_valid = np.isin(files["schema_crc"].to_numpy(), np.array(sorted(schemas), np.int64))
     if BY_NAME not in schemas:
-        return known
+        return is_valid
     by_name = pc.fill_null(files["by_name"], False).to_numpy(zero_copy_only=False)
-    return known | by_name.astype(bool)
+    return is_valid | by_name.astype(bool)
 
 
 def write(folder: str, files: Sequence[pa.Table], shards: pa.Table, sums: Mapping[str, Sequence[int]]) -> None:
-    """Write the manifest of a generation that was started, and all of whose shards have been written.
+    """Write the manifest of a generation, after all of its shards.
 
-    `files` are tables of schema FILES, in any order, `shards` has schema SHARDS, `sums` are the checksums of shards and
-    cardinalities by file name. Who may read all shards may read the manifest. Raise OSError or StoreError.
+    The generation must have been started. `files` are tables of schema FILES, in any order, `shards` has schema SHARDS,
+    `sums` are the checksums of shards and cardinalities by file name. The manifest is readable for those who may read
+    all shards. Raise OSError or StoreError.
     """
     ordered = pa.concat_tables([FILES.empty_table(), *files]).sort_by("path")
     contents: dict[str, pa.Buffer | bytes] = {
@@ -171,21 +184,22 @@ def write(folder: str, files: Sequence[pa.Table], shards: pa.Table, sums: Mappin
         checksums.write(folder, sums)
         stores.set_access(f"{folder}/{FOLDER}/{checksums.NAME}", access)
 
-    *others, last = [partial(put, name) for name in contents]
-    first: list[Callable[[], None]] = [put_sums, *others]
+    *before_last, last = [partial(put, name) for name in contents]
+    first: list[Callable[[], None]] = [put_sums, *before_last]
     map_parallel(lambda write: write(), first, stores.parallel(folder))
     last()  # `generation.usage` takes its existence to mean that the manifest is complete
 
 
-def _bytes(found: Manifest) -> int:
-    return found.files.nbytes + found.shards.nbytes
+def _bytes(manifest: Manifest) -> int:
+    return manifest.files.nbytes + manifest.shards.nbytes
 
 
 @cached("manifests", _bytes)
 def read(folder: str) -> Manifest:
-    """Read the manifest of a generation; it never changes, so it is cached.
+    """Read the manifest of a generation.
 
-    Raise CorruptIndex if it cannot be read or a checksum is wrong, DroppedIndex if it is gone, and StoreError.
+    It never changes, so it is cached. Raise CorruptIndex if it cannot be read or a checksum is wrong, DroppedIndex if
+    it no longer exists, and StoreError.
     """
     names, tables = (FILES_NAME, SHARDS_NAME), []
     requests: list[Callable[[], Any]] = [partial(stores.read_immutable, f"{folder}/{FOLDER}/{name}") for name in names]
@@ -208,7 +222,10 @@ def read(folder: str) -> Manifest:
 
 
 def from_lines(folder: str, lines: Iterable[str]) -> Manifest:
-    """Parse a manifest from its lines of JSON, as HiveServer2 printed them; raise CorruptIndex for malformed ones."""
+    """Parse a manifest from its lines of JSON, as HiveServer2 printed them.
+
+    Raise CorruptIndex for malformed lines.
+    """
     rows: dict[str, list[dict[str, object]]] = {"file": [], "shard": []}
     try:
         for line in lines:

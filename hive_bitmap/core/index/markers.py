@@ -1,7 +1,7 @@
-"""Markers: small JSON files, hidden from table readers, that say of a folder whose it is and what became of it.
+"""Markers: small JSON files with the owner and state of a folder.
 
-What cannot be read of a marker is a state of the folder, with a sentence, and never an exception: anybody who may write
-into the folder, or a flipped bit, can cause it.
+They are hidden from table readers. An unreadable marker is a state of the folder, with a sentence, and never an
+exception: anyone who may write into the folder, or a flipped bit, can cause it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any, TypeGuard
 from hive_bitmap.core import stores
 
 MOST_BYTES = 64 << 20  # a marker with the names of a million shards has 40 MB
-GRACE_SECONDS = 24 * 3600  # for so long a process of another machine is taken to be running
+GRACE_SECONDS = 24 * 3600  # for so long a process of another machine counts as running
 _CRC = "crc32"
 _STARTTIME = 22 - 3  # of the fields of /proc/<pid>/stat, which proc(5) numbers from 1; two stand before `_stat`
 _END_OF_TIME = 1e11  # seconds, in the year 5138
@@ -31,16 +31,19 @@ _lock = Lock()
 
 
 class Unreadable(Exception):
-    """A marker that is there and cannot be read; the message says why, as the end of a sentence."""
+    """A marker that exists and cannot be read.
+
+    The message says why, as the end of a sentence.
+    """
 
 
 @dataclass(frozen=True)
 class Author:
-    """The process that wrote a marker, and when, in seconds since 1970.
+    """The process that wrote a marker, and the time.
 
-    `process_start` tells it from others that get its number: when it began, in ticks since the machine did; 0 where the
-    system does not say. `pid_namespace` says where the number counts (containers may share the name of their host); ""
-    where the system does not say.
+    `started` is in seconds since 1970. `process_start` distinguishes the process from others that get its number: it is
+    the start in ticks since the machine booted; 0 if the system does not provide it. `pid_namespace` is the namespace
+    of the number (containers may share the name of their host); "" if the system does not provide it.
     """
 
     host: str
@@ -55,7 +58,10 @@ class Author:
 
     @classmethod
     def of(cls, content: Content, name: str) -> Author:
-        """Return the author in the content of the marker `name`; raise Unreadable if it has none."""
+        """Return the author in the content of the marker `name`.
+
+        Raises Unreadable if it has none.
+        """
         host, pid, started = (content.get(key) for key in ("host", "pid", "started"))
         if isinstance(host, str) and isinstance(pid, int) and pid > 0 and is_time(started):
             began, space = content.get("process_start"), content.get("pid_namespace")
@@ -69,10 +75,11 @@ class Author:
         raise Unreadable(f"its marker {name} does not say who wrote it")
 
     def is_at_work(self, complete: bool) -> bool:
-        """Return whether the process may still be at it.
+        """Return whether the process may still be at work.
 
-        One that lives may have `complete`d this and be busy with something else, so after a day it is not. Nor is
-        another process of the same number: in containers that begin anew all have the same few numbers.
+        A process that lives may have `complete`d its task and be busy with something else, so after a day it is not at
+        work. Nor is another process of the same number: in restarted containers all processes have the same few
+        numbers.
         """
         young = time.time() - self.started < GRACE_SECONDS
         if self.host != socket.gethostname() or self.pid_namespace not in ("", _pid_namespace()):
@@ -81,7 +88,10 @@ class Author:
 
     @property
     def is_this_process(self) -> bool:
-        """Whether this very process wrote the marker; never true where the system does not say when it began."""
+        """Whether this very process wrote the marker.
+
+        This is never true if the system does not provide the start of processes.
+        """
         this = Author.this_process()
         return bool(self.process_start) and replace(self, started=0) == replace(this, started=0)
 
@@ -90,7 +100,10 @@ class Author:
 
 
 def _pid_namespace() -> str:
-    """Return the namespace in which the numbers of processes count (namespaces(7)); "" where there is none."""
+    """Return the namespace of process numbers (namespaces(7)).
+
+    Returns "" if the system has none.
+    """
     try:
         return os.readlink("/proc/self/ns/pid")
     except OSError:
@@ -98,13 +111,19 @@ def _pid_namespace() -> str:
 
 
 def begin_work(folder: str) -> None:
-    """Note that a build of this process is at work in a folder, until `end_work`."""
+    """Record that a build of this process works in a folder.
+
+    This holds until `end_work`.
+    """
     with _lock:
         _in_work[folder] += 1
 
 
 def end_work(folders: Iterable[str]) -> None:
-    """Note that a build of this process no longer works in these folders, whether or not it had begun to."""
+    """Record that a build of this process has left these folders.
+
+    It makes no difference if the build had not begun to work there.
+    """
     with _lock:
         _in_work.subtract(folders)
         for folder in [folder for folder, builds in _in_work.items() if builds <= 0]:
@@ -112,9 +131,9 @@ def end_work(folders: Iterable[str]) -> None:
 
 
 def is_in_work(folder: str, author: Author, complete: bool) -> bool:
-    """Return whether the author of the marker in a folder may still be at work there.
+    """Return whether a marker's author may still work in the folder.
 
-    A process knows that of itself. Others are asked as by `Author.is_at_work`.
+    A process knows that of itself. For others, `Author.is_at_work` decides.
     """
     if author.is_this_process:
         return folder in _in_work
@@ -122,7 +141,10 @@ def is_in_work(folder: str, author: Author, complete: bool) -> bool:
 
 
 def is_time(value: object) -> TypeGuard[float]:
-    """Return whether a value of a marker is a moment, in seconds since 1970."""
+    """Return whether a value of a marker is a time.
+
+    It is in seconds since 1970.
+    """
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < _END_OF_TIME
 
 
@@ -133,7 +155,10 @@ def write(folder: str, name: str, content: Content) -> None:
 
 
 def read(folder: str, name: str) -> Content | None:
-    """Return the content of a marker; None if there is none. Raise Unreadable, and StoreError if the store fails."""
+    """Return the content of a marker; None if there is none.
+
+    Raises Unreadable, and StoreError if the store fails.
+    """
     try:
         content = json.loads(stores.read_whole(f"{folder}/{name}", MOST_BYTES))
     except (FileNotFoundError, NotADirectoryError):
@@ -148,7 +173,9 @@ def read(folder: str, name: str) -> Content | None:
 
 
 def is_begun(entry: str, name: str) -> bool:
-    """Return whether an entry of a folder is the marker `name` that a killed process had begun to write.
+    """Return whether a folder's entry is an unfinished marker.
+
+    A killed process had begun to write the marker `name`.
 
     >>> is_begun("_retired.0123abcd.begun", "_retired")
     True
@@ -167,18 +194,27 @@ def _alive(pid: int) -> bool:
 
 
 def _has_ended(pid: int) -> bool:
-    """Return whether a process has ended, and only its parent has not noticed yet; unknown where there is no /proc."""
+    """Return whether a process has ended without its parent noticing.
+
+    It is not known on systems without /proc.
+    """
     return _stat(pid)[:1] == [b"Z"]
 
 
 def _start_of(pid: int) -> int:
-    """Return when a process began, in ticks since the machine did; 0 where there is no /proc."""
+    """Return the start of a process, in ticks since the machine booted.
+
+    Returns 0 on systems without /proc.
+    """
     fields = _stat(pid)
     return int(fields[_STARTTIME]) if len(fields) > _STARTTIME else 0
 
 
 def _stat(pid: int) -> list[bytes]:
-    """Return the fields of /proc/<pid>/stat after the name of the program, which may contain anything (proc(5))."""
+    """Return the fields of /proc/<pid>/stat after the program's name.
+
+    The name may contain anything (proc(5)).
+    """
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             return file.read().rpartition(b")")[2].split()

@@ -1,7 +1,8 @@
-"""Index rows as they are collected and sorted in memory: packed, so that they take less than the rows that are stored.
+"""Pack the index rows that are collected and sorted in memory.
 
-The path of a base file is in a dictionary. Bitmaps of the encoding plain, which take keys x rows bits, have the
-encoding gap. What is written is unpacked a row group at a time (`shard.write`).
+Packed rows take less memory than stored ones. The path of a base file is in a dictionary. Bitmaps of the encoding
+plain, which take keys x rows bits, have the encoding gap. Rows are unpacked a row group at a time when they are written
+(`shard.write`).
 """
 
 from __future__ import annotations
@@ -25,12 +26,18 @@ def is_packed(definition: Definition) -> bool:
 
 
 def packing(definition: Definition) -> Definition:
-    """Return the definition by which the rows of an index are made that are packed."""
+    """Return the definition to use while rows are held in memory.
+
+    The encoding `plain` is replaced by `gap`.
+    """
     return replace(definition, encoding=gap.NAME) if is_packed(definition) else definition
 
 
 def packed(rows: pa.Table, definition: Definition) -> pa.Table:
-    """Pack index rows, which may be packed already. Raise CorruptBitmap for a plain bitmap in which no row is set."""
+    """Pack index rows.
+
+    They may be packed already. Raises CorruptBitmap for a plain bitmap without a set bit.
+    """
     at = rows.schema.get_field_index(BUCKET.name)
     if not pa.types.is_dictionary(rows.schema.field(at).type):
         rows = rows.set_column(at, BUCKET.name, pc.dictionary_encode(rows[BUCKET.name]))
@@ -43,7 +50,10 @@ def packed(rows: pa.Table, definition: Definition) -> pa.Table:
 
 
 def unpacked(rows: pa.Table, definition: Definition) -> pa.Table:
-    """Return index rows as they are stored; they may be so already."""
+    """Unpack index rows to the form that is stored.
+
+    They may have that form already.
+    """
     at = rows.schema.get_field_index(BUCKET.name)
     if pa.types.is_dictionary(rows.schema.field(at).type):
         rows = rows.set_column(at, BUCKET, rows[BUCKET.name].cast(BUCKET.type))
@@ -56,7 +66,10 @@ def unpacked(rows: pa.Table, definition: Definition) -> pa.Table:
 
 
 def bitmap_bytes(rows: pa.Table, definition: Definition) -> npt.NDArray[np.int64]:
-    """Return how many bytes the bitmaps of each row take that are stored, before compression."""
+    """Return the bytes of each row's stored bitmaps.
+
+    They are counted before compression.
+    """
     if is_packed(definition) and _has_gaps(rows):
         return gap.plain_sizes(_columns(rows))
     total = np.zeros(rows.num_rows, np.int64)
@@ -77,5 +90,5 @@ def _columns(rows: pa.Table) -> list[pa.Array]:
 
 
 def _array(rows: pa.Table, field: pa.Field) -> pa.Array:
-    """A column as one array."""
+    """Return a column as one array."""
     return rows[field.name].combine_chunks() if rows.num_rows else pa.array([], field.type)

@@ -1,7 +1,8 @@
-"""Conditions on partition columns, as the WHERE of an index holds them: a small part of Spark's SQL, written anew.
+"""Conditions on partition columns, in the WHERE of an index.
 
-The text of such a condition comes from table properties, which others may have written. So it is never handed to Spark:
-it is parsed, and what was understood is written as SQL again. There are no functions and no subqueries.
+They are a small part of Spark's SQL. The text of such a condition comes from table properties, which others may have
+written. So it is never passed to Spark: it is parsed, and the parsed condition is written as SQL again. There are no
+functions and no subqueries.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from hive_bitmap.core.table_info import quote
 from hive_bitmap.errors import HiveBitmapError, InvalidPredicate
 
 COMPARISONS = ("=", "==", "<=>", "<>", "!=", "<", "<=", ">", ">=")
-MOST_DEPTH, MOST_STORED_DEPTH = 50, 150  # parentheses inside one another; conditions grow where they are cut
+MOST_DEPTH, MOST_STORED_DEPTH = 50, 150  # of nested parentheses; `without` makes conditions deeper
 SUPPORTED = (
     "partition columns, compared with literals (=, <>, <, <=, >, >=, IN, BETWEEN, IS NULL), joined by AND, OR and NOT"
 )
@@ -26,7 +27,7 @@ _TYPE = re.compile(r"[A-Z]\w*")
 
 
 class Tokens(Protocol):
-    """The tokens of a text, of which the next one is looked at or consumed."""
+    """The tokens of a text, read one by one."""
 
     @property
     def token(self) -> Token: ...
@@ -40,9 +41,10 @@ class Tokens(Protocol):
 
 @dataclass(frozen=True)
 class Grammar:
-    """The grammar of conditions. It reads from `tokens` and writes SQL; `columns` are those named so far, in order.
+    """The grammar of conditions.
 
-    How columns and literals are written depends on the dialect: a subclass has `column` and `literal`.
+    It reads from `tokens` and writes SQL; `columns` are those named so far, in order. The dialect decides how columns
+    and literals are written: a subclass has `column` and `literal`.
     """
 
     tokens: Tokens
@@ -56,13 +58,13 @@ class Grammar:
         raise NotImplementedError
 
     def conditions(self, depth: int = 0) -> list[str]:
-        """Read a condition; return the conditions of which it is the disjunction."""
+        """Read a condition; return the parts of its disjunction."""
         if depth > self.most_depth:
             raise self.tokens.error(f"WHERE is nested deeper than {self.most_depth} parentheses")
-        found = [self._conjunction(depth)]
+        parts = [self._conjunction(depth)]
         while self.tokens.accept("OR"):
-            found.append(self._conjunction(depth))
-        return found
+            parts.append(self._conjunction(depth))
+        return parts
 
     def require_end(self) -> None:
         if self.tokens.token.kind != "end":
@@ -76,10 +78,10 @@ class Grammar:
             self.unsupported()
 
     def _conjunction(self, depth: int) -> str:
-        found = [self._term(depth)]
+        terms = [self._term(depth)]
         while self.tokens.accept("AND"):
-            found.append(self._term(depth))
-        return " AND ".join(found)
+            terms.append(self._term(depth))
+        return " AND ".join(terms)
 
     def _term(self, depth: int) -> str:
         negation = ""
@@ -118,14 +120,14 @@ class Grammar:
 
     def _literals(self) -> list[str]:
         self.expect("(")
-        found = [self.literal()]
+        values = [self.literal()]
         while self.tokens.accept(","):
-            found.append(self.literal())
+            values.append(self.literal())
         self.expect(")")
-        return found
+        return values
 
 
-class _Text:
+class _TextTokens:
     """The tokens of a whole text."""
 
     def __init__(self, text: str) -> None:
@@ -151,8 +153,11 @@ class _Text:
         return InvalidPredicate.at(self._text, offset, reason)
 
 
-class _Spark(Grammar):
-    """Spark's dialect, without what its settings may change: quotes in strings, and strings in double quotes."""
+class _SparkGrammar(Grammar):
+    """Spark's dialect, without what its settings may change.
+
+    These are quotes in strings, and strings in double quotes.
+    """
 
     def column(self) -> str:
         token = self.tokens.token
@@ -209,33 +214,36 @@ class _Spark(Grammar):
 
 
 def parse(text: str, columns: Sequence[Column]) -> list[str]:
-    """Return the conditions, in Spark's SQL, of which a condition on these partition columns is the disjunction.
+    """Return the parts, in Spark's SQL, of a condition's disjunction.
 
-    Raise InvalidPredicate for anything else.
+    The condition must test these partition columns only. Raises InvalidPredicate for anything else.
 
     >>> parse("p=1 or (P in (2, 3) and not p is null)", [Column("p", "int")])
     ['`p` = 1', '(`P` IN (2, 3) AND NOT `p` IS NULL)']
     """
     require_characters(text)
-    grammar = _Spark(_Text(text), most_depth=MOST_STORED_DEPTH)
-    found = grammar.conditions()
+    grammar = _SparkGrammar(_TextTokens(text), most_depth=MOST_STORED_DEPTH)
+    parts = grammar.conditions()
     grammar.require_end()
-    known = {column.name.lower() for column in columns}
+    known_columns = {column.name.lower() for column in columns}
     for name in grammar.columns:
-        if name.lower() not in known:
+        if name.lower() not in known_columns:
             names = ", ".join(column.name for column in columns) or "none"
-            raise InvalidPredicate(f"{name} is no partition column in WHERE {text}: those of the table are {names}")
-    return found
+            raise InvalidPredicate(f"{name} is not a partition column in WHERE {text}: those of the table are {names}")
+    return parts
 
 
-def either(one: str, other: str, columns: Sequence[Column]) -> str:
-    """Return the condition that is true where one of two is."""
-    return " OR ".join([*parse(one, columns), *parse(other, columns)])
+def either(first: str, second: str, columns: Sequence[Column]) -> str:
+    """Return the condition `first OR second`."""
+    return " OR ".join([*parse(first, columns), *parse(second, columns)])
 
 
-def without(one: str, other: str, columns: Sequence[Column]) -> str:
-    """Return the condition that is true where the first is and the second is not."""
-    kept = parse(one, columns)
-    left = kept[0] if len(kept) == 1 else f"({' OR '.join(kept)})"
-    cut = f"{left} AND ({' OR '.join(parse(other, columns))}) IS NOT TRUE"
-    return " OR ".join(parse(cut, columns))  # raises where it would be too deep to be read again
+def without(first: str, second: str, columns: Sequence[Column]) -> str:
+    """Return the condition `first AND NOT second`.
+
+    It is true if the first condition is true and the second is not, also if the second is NULL.
+    """
+    parts = parse(first, columns)
+    whole = parts[0] if len(parts) == 1 else f"({' OR '.join(parts)})"
+    cut = f"{whole} AND ({' OR '.join(parse(second, columns))}) IS NOT TRUE"
+    return " OR ".join(parse(cut, columns))  # raises an error if it is too deep to be read again

@@ -1,4 +1,7 @@
-"""The record of the last refresh of an index after writes: a small file in its root, for whoever looks at the index."""
+"""Record the last refresh of an index after writes.
+
+The record is a small file in the root of the index, for anyone who inspects the index.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +15,16 @@ from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.index.markers import Author, Unreadable
 
 NAME = "_refresh.json"
-_written_here: LRUCache[tuple[str, ...], RefreshRecord] = LRUCache(1000)  # a store may have refused to keep them
-_lock = Lock()  # a look-up changes an LRUCache, too
+_written_here: LRUCache[tuple[str, ...], RefreshRecord] = LRUCache(1000)  # a store may have refused to write them
+_lock = Lock()  # reading an LRUCache changes it, too
 
 
 @dataclass(frozen=True, kw_only=True)
 class RefreshRecord:
-    """The last refresh of an index: by whom and when it began, how long it took, and how many base files it read.
+    """The last refresh of an index.
 
-    `seconds` are of the whole refresh, which may have been one of several indexes. `error` says why it failed; empty if
-    it did not.
+    It has its author and start, its duration, and the number of base files that it read. `seconds` are of the whole
+    refresh, which may have been one of several indexes. `error` says why it failed; empty if it did not.
     """
 
     author: Author
@@ -31,17 +34,21 @@ class RefreshRecord:
 
     @classmethod
     def of_now(cls, seconds: float, files: int, error: str = "") -> RefreshRecord:
-        """Return the record of a refresh of this process that took so many seconds until now."""
-        this = Author.this_process()
-        began = replace(this, started=this.started - seconds)
+        """Return the record of a refresh that ends now.
+
+        This process did it, and it took so many seconds.
+        """
+        author = Author.this_process()
+        began = replace(author, started=author.started - seconds)
         return cls(author=began, seconds=round(seconds, 3), files=files, error=error)
 
 
 def write(definition: Definition, record: RefreshRecord, metastore: str) -> None:
-    """Write the record into the root of an index. Raise OSError and StoreError; this process reads it all the same.
+    """Write the record into the root of an index.
 
-    Only a root with the marker of this very index, and of this metastore, gets it. A place that properties name may be
-    somebody else's, and some stores would make anew the root of an index that was dropped meanwhile.
+    Raises OSError and StoreError; this process can read the record even then. The record is written only if the root
+    has the marker of this very index, and of this metastore. A folder that properties name may belong to another user,
+    and some stores would create the root of a dropped index again.
     """
     with _lock:
         _written_here[_key(definition)] = record
@@ -51,11 +58,14 @@ def write(definition: Definition, record: RefreshRecord, metastore: str) -> None
 
 
 def read(definition: Definition) -> RefreshRecord | None:
-    """Return the record of the last refresh of an index; None if none is known. Raise StoreError."""
+    """Return the record of the last refresh of an index.
+
+    Returns None if none is known. Raises StoreError.
+    """
     with _lock:
         here = _written_here.get(_key(definition))
-    known = [one for one in (here, _stored(definition.root)) if one is not None]
-    return max(known, key=lambda one: one.author.started, default=None)
+    records = [record for record in (here, _stored(definition.root)) if record is not None]
+    return max(records, key=lambda record: record.author.started, default=None)
 
 
 def _key(definition: Definition) -> tuple[str, ...]:

@@ -1,4 +1,7 @@
-"""Checks for changes made since an index was built: to columns of the base table, to properties of the index table."""
+"""Check for changes since an index was built.
+
+They are changes to columns of the base table, and to properties of the index table.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +16,15 @@ from hive_bitmap.errors import InvalidPredicate
 
 
 def problem(base: Table, definition: Definition) -> str:
-    """Return why an index no longer fits its base table; empty if it fits."""
+    """Return why an index no longer fits its base table.
+
+    The result is empty if it fits.
+    """
     if base.lake and base.lake.problem:
         return f"table {base.full_name} is {base.lake.kind}, and {base.lake.problem}"
     if definition.source != (base.lake.kind if base.lake else ""):
-        kind = f"is {base.lake.kind} now" if base.lake else f"is not {definition.source} any more"
-        return f"table {base.full_name} {kind}: drop index {definition.name} and create it anew"
+        kind = f"is {base.lake.kind} now" if base.lake else f"is no longer {definition.source}"
+        return f"table {base.full_name} {kind}: drop index {definition.name} and create it again"
     for column in definition.columns:
         if base.lake and column.name in base.lake.partitioned_by:
             return f"column {column.name} partitions table {base.full_name} now: drop index {definition.name}"
@@ -26,44 +32,51 @@ def problem(base: Table, definition: Definition) -> str:
             state = next((_state(c, column) for c in base.columns if c.name.lower() == column.name.lower()), "is gone")
             return (
                 f"index {definition.name} is on {column.name} {column.type}, but in table {base.full_name} it {state}"
-                ": drop the index and create it anew"
+                ": drop the index and create it again"
             )
     by_now = (definition.partitioned_by, base.partition_columns)
     before, now = ([(c.name.lower(), c.type) for c in columns] for columns in by_now)
     if before != now and not definition.is_former:
-        by = ", ".join(name for name, _ in now) or "nothing"
-        return f"table {base.full_name} is partitioned by {by} now: drop the index and create it anew"
+        column_names = ", ".join(name for name, _ in now) or "nothing"
+        return f"table {base.full_name} is partitioned by {column_names} now: drop the index and create it again"
     return _problem_of_where(base, definition)
 
 
-def _state(now: Column, indexed: Column) -> str:
-    """Say what a column is now that has the name of an indexed one, but is not that column."""
-    return f"is {now.type}" if now.type != indexed.type else "is another column of that name"
+def _state(current: Column, indexed: Column) -> str:
+    """Describe the column that has replaced an indexed column.
+
+    It has the same name.
+    """
+    return f"is {current.type}" if current.type != indexed.type else "is another column of that name"
 
 
 def _problem_of_where(base: Table, definition: Definition) -> str:
-    """Return why the WHERE of an index, which others may have written, is no condition on the partition columns."""
+    """Return why the WHERE of an index is not accepted.
+
+    It must be a condition on the partition columns; others may have written it.
+    """
     try:
         if definition.where:
             parse(definition.where, base.partition_columns)
     except InvalidPredicate as e:
-        return f"the WHERE of index {definition.name} is not accepted ({e}): drop the index and create it anew"
+        return f"the WHERE of index {definition.name} is not accepted ({e}): drop the index and create it again"
     return ""
 
 
 def written_definition(table: Table) -> Definition | None:
-    """Return the definition recorded in the newest generation of an index table; None if there is none.
+    """Return the definition in the newest generation of an index table.
 
-    The base table has the name in the marker of the root: it may have been renamed since.
+    None if there is none. The base table has the name in the marker of the root: it may have been renamed after the
+    build.
     """
     if not table.location:
         return None
     folders = [table.location] if generation.is_generation(table.location) else generation.all_below(table.location)
     newest = max(folders, key=generation.build_time, default="")
     written = generation.definition_of(newest) if newest else None
-    known = roots.owner(table.location) if written else None
-    if written is not None and known is not None and known.id == written.id:
-        written = replace(written, database=known.database, table=known.table)
+    owner = roots.owner(table.location) if written else None
+    if written is not None and owner is not None and owner.id == written.id:
+        written = replace(written, database=owner.database, table=owner.table)
     if written is None or written.index_table_database != table.database:
         return None
     return replace(written, index_table=table.name)

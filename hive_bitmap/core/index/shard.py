@@ -1,8 +1,9 @@
-"""Shards: the Parquet files of an index table, with rows sorted by key, then base file, then offset.
+"""Shards: the Parquet files of an index table.
 
-A key or a range of keys is found through the statistics of the row groups, which are small because they are limited by
-the bytes of their bitmaps and of their keys. Float keys have no statistics, as Parquet's leave NaN out. For counts, a
-Parquet file of one column in `_manifest` holds the cardinality of each bitmap of a shard.
+Rows are sorted by key, then base file, then offset. A key or a range of keys is found through the statistics of the row
+groups, which are small because they are limited by the bytes of their bitmaps and of their keys. Float keys have no
+statistics, as Parquet's leave NaN out. For counts, a Parquet file of one column in `_manifest` holds the cardinality of
+each bitmap of a shard.
 """
 
 from __future__ import annotations
@@ -28,13 +29,16 @@ from hive_bitmap.core.parallel import map_parallel
 ROW_GROUP_BYTES = 1 << 20  # bitmaps of a row group before compression: a lookup decodes at least one row group
 ROW_GROUP_KEY_BYTES = 4 << 20  # distinct keys of a row group: long ones are as slow to decode as bitmaps
 ROW_GROUP_ROWS = 128 << 10
-CARDINALITY = pa.field("_cardinality", pa.int32())  # a column of rows in memory only, stored in a file of its own
+CARDINALITY = pa.field("_cardinality", pa.int32())  # a column of rows in memory only, stored in a separate file
 ROW_BYTES = 24  # rough size of a row without its bitmap
 
 
 @dataclass(frozen=True)
 class Written:
-    """A shard that was written: bytes of the shard and of its cardinalities (0 for COMPACT), checksums by file name."""
+    """A shard that was written.
+
+    It has the bytes of the shard and of its cardinalities (0 for COMPACT), and the checksums by file name.
+    """
 
     size: int
     cardinality_size: int
@@ -45,7 +49,10 @@ NOTHING = Written(0, 0, {})
 
 
 def sort(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """Sort rows of an index by key, NULL last. The sort is stable: file and offset order must be given already."""
+    """Sort rows of an index by key, NULL last.
+
+    The sort is stable: the rows must already be in file and offset order.
+    """
     if rows.num_rows == 0:
         return rows
     order: npt.NDArray[np.int64] = np.arange(rows.num_rows)
@@ -57,10 +64,10 @@ def sort(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
 
 
 def compact(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """Combine sorted rows into those of a COMPACT index: one row for each key and file.
+    """Combine sorted rows into rows of a COMPACT index.
 
-    The columns are `keys`, `_bucketname` and `_offsets`, the list<int64> of the offsets of the blocks that hold the
-    key, ascending.
+    There is one row for each key and file. The columns are `keys`, `_bucketname` and `_offsets`, the list<int64> of the
+    offsets of the blocks that hold the key, ascending.
     """
     changed = np.zeros(rows.num_rows, bool)
     changed[:1] = True
@@ -75,13 +82,16 @@ def compact(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
 
 @dataclass(frozen=True)
 class Partitions:
-    """The partition columns of the base files of a shard: their paths, and a row of typed values for each."""
+    """The partition columns of the base files of a shard.
+
+    They are the paths of the files, and a row of typed values for each.
+    """
 
     paths: pa.Array
     values: pa.Table
 
     def added_to(self, rows: pa.Table) -> pa.Table:
-        """Return index rows with these columns behind their own."""
+        """Append these columns to index rows."""
         buckets = rows[BUCKET.name]
         if not pa.types.is_dictionary(buckets.type):
             buckets = pc.dictionary_encode(buckets)
@@ -97,33 +107,40 @@ class Partitions:
 
 
 def write(path: str, rows: pa.Table, definition: Definition, partitions: Partitions | None = None) -> Written:
-    """Write sorted rows as the shard `path`, and their column CARDINALITY, if they have it, in a file of its own.
+    """Write sorted rows as the shard `path`, and their cardinalities beside it.
 
-    The rows may be packed (`packed_rows`). `partitions` are those of the base files, None if the table has none. Both
-    files are private, until `let_read`. Raise OSError or StoreError.
+    The column CARDINALITY, if the rows have it, is written to a separate file. The rows may be packed (`packed_rows`).
+    `partitions` are those of the base files, None if the table has none. Both files are private, until `let_read`.
+    Raise OSError or StoreError.
     """
-    beside = cardinalities_path(path)
-    counted = CARDINALITY.name in rows.column_names
-    stored = rows.drop_columns([CARDINALITY.name]) if counted else rows
+    cardinalities = cardinalities_path(path)
+    has_cardinalities = CARDINALITY.name in rows.column_names
+    stored = rows.drop_columns([CARDINALITY.name]) if has_cardinalities else rows
     writes = [partial(_write_shard, path, stored, definition, partitions)]
-    if counted:
-        writes.append(partial(_write_cardinalities, beside, rows))
-    found = map_parallel(lambda write: write(), writes, stores.parallel(path))
-    names = [one.rpartition("/")[2] for one in (path, beside)]
-    sums = {name: sums for name, (_, sums) in zip(names, found, strict=False)}
-    return Written(found[0][0], found[1][0] if counted else 0, sums)
+    if has_cardinalities:
+        writes.append(partial(_write_cardinalities, cardinalities, rows))
+    sizes_and_sums = map_parallel(lambda write: write(), writes, stores.parallel(path))
+    names = [file.rpartition("/")[2] for file in (path, cardinalities)]
+    sums = {name: sums for name, (_, sums) in zip(names, sizes_and_sums, strict=False)}
+    return Written(sizes_and_sums[0][0], sizes_and_sums[1][0] if has_cardinalities else 0, sums)
 
 
 def let_read(path: str, counterparts: Sequence[str]) -> None:
-    """Let those read the shard `path`, and its cardinalities, who may read all of the files that it was made of."""
-    access, beside = stores.access_of(counterparts, path.rpartition("/")[0]), cardinalities_path(path)
+    """Let readers of all its source files read the shard `path`.
+
+    The same is true of its cardinalities. `counterparts` are the files that it was made from.
+    """
+    access, cardinalities = stores.access_of(counterparts, path.rpartition("/")[0]), cardinalities_path(path)
     if access is not None:
-        for file in (path, beside) if stores.exists(beside) else (path,):
+        for file in (path, cardinalities) if stores.exists(cardinalities) else (path,):
             stores.set_access(file, access)
 
 
 def _write_cardinalities(path: str, rows: pa.Table) -> tuple[int, list[int]]:
-    """Write a file of cardinalities; return its size in bytes and its checksum."""
+    """Write a file of cardinalities; return its size and checksum.
+
+    The size is in bytes.
+    """
     sink = pa.BufferOutputStream()
     pq.write_table(rows.select([CARDINALITY.name]), sink, compression="zstd", store_schema=False)
     content = sink.getvalue()
@@ -136,9 +153,10 @@ def _write_cardinalities(path: str, rows: pa.Table) -> tuple[int, list[int]]:
 def _write_shard(
     path: str, rows: pa.Table, definition: Definition, partitions: Partitions | None
 ) -> tuple[int, list[int]]:
-    """Write a shard; return its size in bytes and its checksums.
+    """Write a shard; return its size and checksums.
 
-    For a remote store it is assembled in memory, so that it need not be read back for the checksums.
+    The size is in bytes. For a remote store the shard is assembled in memory, so that it need not be read back for the
+    checksums.
     """
     if not stores.is_local(path):
         memory = pa.BufferOutputStream()
@@ -154,8 +172,8 @@ def _write_shard(
 
 
 def _write(sink: pa.NativeFile, rows: pa.Table, definition: Definition, partitions: Partitions | None) -> None:
-    def stored(some: pa.Table) -> pa.Table:
-        unpacked = packed_rows.unpacked(some, definition)
+    def stored(part: pa.Table) -> pa.Table:
+        unpacked = packed_rows.unpacked(part, definition)
         return unpacked if partitions is None else partitions.added_to(unpacked)
 
     schema = stored(rows.slice(0, 0)).schema
@@ -171,9 +189,9 @@ def cardinalities_path(path: str) -> str:
 
 
 def _ranks(values: pa.ChunkedArray) -> npt.NDArray[Any]:
-    """Return for each value the rank of its distinct value (NULL last), as uint16 if that is enough.
+    """Return for each value the rank of its distinct value (NULL last).
 
-    numpy sorts such small integers by radix.
+    Ranks are uint16 if that is enough. numpy sorts such small integers by radix.
     """
     encoded = pc.dictionary_encode(values.combine_chunks(), null_encoding="encode")
     if isinstance(encoded, pa.ChunkedArray):
@@ -200,9 +218,10 @@ def _writer_options(definition: Definition) -> dict[str, Any]:
 
 
 def _row_groups(rows: pa.Table, definition: Definition) -> Iterator[tuple[int, int]]:
-    """Yield (start, end) of row groups: about ROW_GROUP_BYTES, ROW_GROUP_KEY_BYTES or ROW_GROUP_ROWS, at most.
+    """Yield (start, end) of row groups.
 
-    The rows are sorted by the key columns.
+    They have about ROW_GROUP_BYTES, ROW_GROUP_KEY_BYTES or ROW_GROUP_ROWS, at most. The rows are sorted by the key
+    columns.
     """
     if rows.num_rows == 0:
         return
@@ -218,7 +237,10 @@ def _row_groups(rows: pa.Table, definition: Definition) -> Iterator[tuple[int, i
 
 
 def _new_bytes(keys: pa.ChunkedArray) -> npt.NDArray[np.int64]:
-    """Return the bytes of each text or binary value that is not that of the row before it, else 0."""
+    """Return the bytes of each value that differs from the row before.
+
+    Values are texts or binary. The result is 0 for a repeated value, and for other types.
+    """
     if not (pa.types.is_string(keys.type) or pa.types.is_binary(keys.type)):
         return np.zeros(len(keys), np.int64)
     lengths = pc.fill_null(pc.binary_length(keys), 0).to_numpy().astype(np.int64)

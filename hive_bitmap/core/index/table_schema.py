@@ -1,4 +1,4 @@
-"""Arrow schemas of an index table and its keys, and the names of its shards."""
+"""Arrow schemas of index tables and keys, and names of shards."""
 
 from __future__ import annotations
 
@@ -14,20 +14,27 @@ from hive_bitmap.core.index.definition import BUCKET, OFFSET, OFFSETS, Definitio
 
 
 def row_schema(definition: Definition) -> pa.Schema:
-    """Return the schema of rows with one row for each key and block: keys, `_bucketname`, `_offset`, bitmaps.
+    """Return the schema of index rows.
 
-    COMPACT has no bitmaps, and its shards have `compact_schema` instead.
+    There is one row for each key and block. The columns are the keys, `_bucketname`, `_offset` and the bitmaps. COMPACT
+    has no bitmaps, and its shards have `compact_schema` instead.
     """
     return pa.schema([*key_fields(definition), BUCKET, OFFSET, *definition.bitmap_fields])
 
 
 def built_schema(definition: Definition) -> pa.Schema:
-    """Return `row_schema` with the cardinality of each bitmap (`shard.CARDINALITY`) as the last column."""
+    """Return `row_schema` with the cardinality of each bitmap as the last column.
+
+    See `shard.CARDINALITY`.
+    """
     return row_schema(definition).append(shard.CARDINALITY)
 
 
 def compact_schema(definition: Definition) -> pa.Schema:
-    """Return the schema of a COMPACT shard, with one row for each key and file: keys, `_bucketname`, `_offsets`."""
+    """Return the schema of a COMPACT shard.
+
+    It has one row for each key and file. The columns are the keys, `_bucketname` and `_offsets`.
+    """
     return pa.schema([*key_fields(definition), BUCKET, OFFSETS])
 
 
@@ -37,21 +44,28 @@ def key_fields(definition: Definition) -> list[pa.Field]:
 
 
 def value_fields(definition: Definition) -> list[pa.Field]:
-    """Return the columns that hold the partition of a base file as Arrow fields: the last ones of a shard."""
+    """Return the columns that store the partition of a base file.
+
+    They are Arrow fields, the last ones of a shard.
+    """
     return [pa.field(c.name, arrow_type(KeyColumn(c.name, c.type))) for c in value_columns(definition)]
 
 
 def shard_name(folder: str) -> str:
-    """Return the name of a shard in `folder` that no other task attempt uses.
+    """Return a new name of a shard in `folder`.
 
-    In a generation it begins with the token of the build, by which `deletion` knows what the build has written.
+    No other task attempt uses it. In a generation it begins with the token of the build, by which `deletion` recognises
+    what the build has written.
     """
     token = generation.build_token(folder) if generation.is_generation(folder) else ""
     return f"part-{(token + uuid.uuid4().hex)[:32]}.parquet"
 
 
 def key_columns(columns: Iterable[Column], schema: Sequence[Column], time_zone: str) -> list[KeyColumn]:
-    """Return columns of a base table, whose data columns are `schema`, as `Format` needs them to read its files."""
+    """Return columns of a base table as `Format` needs them.
+
+    It reads the files with them. `schema` are the data columns of the table.
+    """
     positions = {column.name: position for position, column in enumerate(schema)}
     return [
         KeyColumn(column.name, column.type, time_zone, positions[column.name], column.file_name, column.field_id)

@@ -1,7 +1,7 @@
-"""Why a file of a generation cannot be read: the index is damaged, or it was dropped or rebuilt meanwhile.
+"""Errors for files of a generation that cannot be read.
 
-Queries may know a generation for some seconds after it was replaced, see `catalog.INDEX_CACHE_SECONDS`. In both cases
-they read the base files whole.
+The index is damaged, or it was dropped or rebuilt. Queries may use a generation for some seconds after it was replaced,
+see `catalog.INDEX_CACHE_SECONDS`. In both cases they read the base files whole.
 """
 
 from __future__ import annotations
@@ -17,15 +17,18 @@ Unreadable: TypeAlias = CorruptIndex | CorruptBitmap
 
 
 def error(folder: str, file: str, cause: Exception) -> CorruptIndex:
-    """Return the error for a file of the generation in `folder` that could not be read for this cause."""
+    """Return the error for a file that could not be read.
+
+    `folder` is its generation, `cause` the error of the read.
+    """
     if isinstance(cause, FileNotFoundError) and not stores.exists(f"{folder}/{FOLDER}"):
-        return DroppedIndex(f"generation {folder} is gone, or its manifest")
+        return DroppedIndex(f"generation {folder} or its manifest no longer exists")
     return CorruptIndex(f"{file} of {folder} cannot be read: {cause}")
 
 
 def log_whole(log: logging.Logger, index: str, error: Unreadable) -> None:
-    """Log that files of an index are read whole because of an error."""
+    """Log that base files are read whole because of an error."""
     if isinstance(error, DroppedIndex):
-        log.info("%s was dropped or rebuilt meanwhile, its files are read whole: %s", index, error)
+        log.info("%s was dropped or rebuilt during the query, so its files are read whole: %s", index, error)
     else:
-        log.warning("%s is damaged, its files are read whole until it is rebuilt in full: %s", index, error)
+        log.warning("%s is damaged, so its files are read whole until it is rebuilt in full: %s", index, error)

@@ -1,4 +1,7 @@
-"""Which index of a table serves each column of a request, or why none does. Pure functions."""
+"""Choose the index that serves each column of a request.
+
+Where no index can, the reason is given. All functions are pure.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +25,10 @@ class Unserved:
 
 @dataclass(frozen=True, kw_only=True)
 class IndexChoice:
-    """The index that serves each column, by lower-case name; why none can, if so; and what becomes of each index.
+    """The index of each column, and whether each index is used.
 
-    For a count of all rows, any index serves under the name "".
+    `by_column` has lower-case names. `unserved` says why no index can serve the request; None if one can. For a count
+    of all rows, any index serves under the name "".
     """
 
     by_column: Mapping[str, Definition]
@@ -32,7 +36,10 @@ class IndexChoice:
     uses: tuple[IndexUse, ...]
 
     def unused(self, reason: str) -> tuple[IndexUse, ...]:
-        """Return the same indexes as not used: for their own reason, or for this one."""
+        """Return the same indexes as not used.
+
+        Each has its own reason, or else this one.
+        """
         return tuple(replace(use, used=False, reason=reason if use.used else use.reason) for use in self.uses)
 
 
@@ -44,10 +51,11 @@ def choose(
     count: bool = False,
     has_condition: bool = True,
 ) -> IndexChoice:
-    """Choose the indexes for a predicate and, with `count`, for grouping keys (in lower case).
+    """Choose the indexes for a predicate and grouping keys.
 
-    `indexes` pairs each definition with the reason why it cannot be used, which is empty if it can. `has_condition`
-    tells whether the query has a condition at all; its predicate may be TRUE where it has one that no index tests.
+    The keys (in lower case) matter with `count`. `indexes` pairs each definition with the reason why it cannot be used,
+    which is empty if it can. `has_condition` says whether the query has a condition at all: if no index tests the
+    condition, the predicate may be TRUE as well.
     """
     usable = [definition for definition, why_not in indexes if not why_not]
     by_column = choose_indexes(usable, predicate, keys)
@@ -85,20 +93,23 @@ def _why_untested(predicate: Predicate) -> Reason:
 def explain_indexes(
     indexes: Sequence[tuple[Definition, str]], by_column: Mapping[str, Definition], predicate: Predicate
 ) -> tuple[IndexUse, ...]:
-    """Tell for each index whether it is used, and why; the arguments are those of `choose` and its result."""
+    """Return for each index whether it is used, and why.
+
+    The arguments are those of `choose` and its result.
+    """
     tested = bool(columns_of(predicate))
     return tuple(_use(definition, why_not, by_column, tested=tested) for definition, why_not in indexes)
 
 
 def _use(definition: Definition, why_not: str, by_column: Mapping[str, Definition], *, tested: bool) -> IndexUse:
     serves = [column for column, chosen in by_column.items() if chosen is definition]
-    others = sorted({by_column[c.lower()].name for c in definition.column_names if c.lower() in by_column})
+    serving = sorted({by_column[c.lower()].name for c in definition.column_names if c.lower() in by_column})
     if serves:
         reason = f"serves {', '.join(serves)}" if serves != [""] else "knows how many rows there are"
     elif why_not:
         reason = why_not
-    elif others:
-        reason = f"index {', '.join(others)} serves the same column"
+    elif serving:
+        reason = f"index {', '.join(serving)} serves the same column"
     elif tested:
         reason = f"the predicate does not test {' or '.join(definition.column_names)}"
     else:

@@ -1,4 +1,7 @@
-"""The plan of a query as a value: the strategy, the reason, and the files, blocks and rows to read."""
+"""The plan of a query, as a value.
+
+It has the strategy, the reason, and the files, blocks and rows to read.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from hive_bitmap.core.planning.reasons import Reason
 from hive_bitmap.core.planning.strategy import Strategy
 from hive_bitmap.core.selecting.candidates import LookupResults
 
-# The base files of the partitions that pruning kept, a row for each.
+# The base files of the partitions that remain after pruning, a row for each.
 FILES_SCHEMA = pa.schema(
     [
         ("path", pa.string()),
@@ -35,12 +38,15 @@ BLOCKS_SCHEMA = pa.schema(
     ]
 )
 
-_REASON_WITHOUT_FIGURES = "the cheapest way; figures are not told, for hive_bitmap.engine_reads_only is true"
+_REASON_WITHOUT_FIGURES = "the cheapest way; figures are hidden, because hive_bitmap.engine_reads_only is true"
 
 
 @dataclass(frozen=True, kw_only=True)
 class IndexUse:
-    """Whether a plan uses an index, and why. `encoding` is None for the type COMPACT, which has no bitmaps."""
+    """Whether a plan uses an index, and why.
+
+    `encoding` is None for the type COMPACT, which has no bitmaps.
+    """
 
     name: str
     columns: tuple[str, ...]
@@ -51,16 +57,17 @@ class IndexUse:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """How a query is answered, and why; `str()` of it is a summary, `explaining.explain` shows all of it.
+    """How a query is answered, and why.
 
-    `reason` is a sentence that says why; `code`, for a full scan, is the Reason in it.
-    `files` and `blocks` have the schemas FILES_SCHEMA and BLOCKS_SCHEMA. If no index serves the query, no file was
-    looked at: both are empty and the figures are None. `rows_total` is None also if a file is read whole, and
-    `rows_selected` if only an upper bound is known. A file that is read whole counts as one block. `bytes_total` and
-    `bytes_selected` are bytes of base files, `index_bytes` bytes of the bitmaps that were decoded. `costs` has the
-    estimated seconds of each possible strategy. `deleted` is the number of files that are in the index and no longer in
-    the table. `in_driver` says that for the strategy `rows` the process that planned reads them, and no task;
-    `row_tasks` how many tasks they are work for, None if no file was looked at.
+    `str()` of it is a summary, `explaining.explain` shows all of it. `reason` is a sentence that says why; `code`, for
+    a full scan, is the Reason in it. `files` and `blocks` have the schemas FILES_SCHEMA and BLOCKS_SCHEMA. If no index
+    serves the query, no file was looked at: both are empty and the figures are None. `rows_total` is None also if a
+    file is read whole, and `rows_selected` if only an upper bound is known. A file that is read whole counts as one
+    block. `bytes_total` and `bytes_selected` are bytes of base files, `index_bytes` bytes of the bitmaps that were
+    decoded. `costs` has the estimated seconds of each possible strategy. `deleted` is the number of files that are in
+    the index and no longer in the table. With `in_driver`, for the strategy `rows`, the process that planned the query
+    reads the rows, and no task does. `row_tasks` is the number of tasks that the rows are work for, None if no file was
+    looked at.
     """
 
     table: str
@@ -101,13 +108,16 @@ class Plan:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        # What shows a plan stands below it, and is loaded when a notebook asks.
+        # The modules that show plans import this one, so they are loaded on demand.
         html: str = import_module("hive_bitmap.core.explaining.explain_html").shown(self)
         return html
 
     @property
     def without_figures(self) -> Plan:
-        """The plan for somebody who must not learn how many rows there are: what is done, and no figures."""
+        """The plan without figures, for users who must not see them.
+
+        They must not learn the numbers of rows, so it only has what is done.
+        """
         reason = self.reason if self.code not in (None, Reason.NOT_SELECTIVE, Reason.LIMIT) else _REASON_WITHOUT_FIGURES
         return Plan(
             table=self.table,
@@ -120,11 +130,17 @@ class Plan:
 
     @property
     def looked_up(self) -> bool:
-        """Whether files and blocks were looked at; if not, `files` is empty and the figures are None."""
+        """Whether files and blocks were looked at.
+
+        If not, `files` is empty and the figures are None.
+        """
         return self.blocks_total is not None
 
 
 def _of(part: int | None, whole: int | None, what: str) -> str:
-    """Say how many there are of how many, as far as both are known."""
-    known = ["some" if number is None else f"{number:,}" for number in (part, whole)]
-    return f"{known[0]} of {known[1]} {what}"
+    """Return a text such as `3 of 10 blocks`.
+
+    A number that is not known is `some`.
+    """
+    texts = ["some" if number is None else f"{number:,}" for number in (part, whole)]
+    return f"{texts[0]} of {texts[1]} {what}"

@@ -1,7 +1,7 @@
-"""Make the plan of a query: choose the cheapest strategy from what the indexes say of each file. Pure functions.
+"""Make the plan of a query: choose the cheapest strategy.
 
-The index must never make a query slower, so each strategy has a price, and a full scan is taken if it is nearly as
-cheap as the cheapest of the others.
+All functions are pure; they use what the indexes record about each file. The index must never make a query slower, so
+each strategy has a price, and a full scan is taken if it is nearly as cheap as the cheapest of the others.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from hive_bitmap.core.selecting.candidates import Lookup, LookupResults
 from hive_bitmap.core.selecting.select import LookupResult
 from hive_bitmap.core.stores.speed import LOCAL, Speed
 
-FEW_BYTES = 0.1  # a share of the bytes that is no reason for a plan
-MOST_DRIVER_ROWS = 50_000  # of the rows that the process reads which planned a query
+FEW_BYTES = 0.1  # a smaller saved share of the bytes is not given as the reason for a plan
+MOST_DRIVER_ROWS = 50_000  # most rows that are read by the process that planned a query
 
 
 class EngineSkips(Enum):
-    """The smallest part of a table that Spark's own reader can be told not to read."""
+    """The smallest part of a table that Spark's own reader can skip."""
 
     NOTHING = "nothing"
     SPLITS = "splits"  # of formats that only Spark reads
@@ -38,14 +38,14 @@ class EngineSkips(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class PlanInputs:
-    """What the prices of the strategies depend on, besides what the indexes say of each file.
+    """What the prices of the strategies depend on, besides the looked-up files.
 
     `cores` is how many tasks run at the same time, `columns` are the data columns to read, in lower case, `unkeyed`
-    those of them whose type no key can have. `schemas` are the `definition.known_schemas` of the table.
-    `unreadable` says why only Spark can read some of the files that have to be read whole, by path, or by "" for
-    all of them. `share` is the share of the files' bytes that the columns take, `width` the number of all data columns,
-    `store` how fast the files come.
-    `scale` is the bytes of the table divided by the bytes of the files that were looked up, which may be a sample.
+    those of them with a type that no key can have. `schemas` are the `definition.known_schemas` of the table.
+    `unreadable` says why only Spark can read some of the files that have to be read whole, by path, or by "" for all of
+    them. `share` is the share of the files' bytes that the columns take, `width` the number of all data columns,
+    `store` how fast the store delivers the files. `scale` is the bytes of the table divided by the bytes of the files
+    that were looked up, which may be a sample.
     """
 
     table: str
@@ -60,13 +60,13 @@ class PlanInputs:
     engine_skips: EngineSkips = EngineSkips.NOTHING
     engine_reads_only: bool = False  # the setting hive_bitmap.engine_reads_only
     share: float = 1.0
-    width: int = 0  # how many columns the table has; 0: not known
+    width: int = 0  # how many columns the table has; 0: unknown
     store: Speed = LOCAL
     limit: int | None = None  # after how many selected rows Spark stops reading; None: it reads all
     scale: float = 1.0
-    driver_read_bytes: int = 0  # at most so many bytes of rows may be read by this process itself
-    answer_seconds: float = 0.0  # of a count: what the index takes to give the answer
-    spark_count_seconds: float = 0.0  # of a count: what Spark takes at least
+    driver_read_bytes: int = 0  # most bytes of rows that this process itself may read
+    answer_seconds: float = 0.0  # of a count: the time in which the index gives the answer
+    spark_count_seconds: float = 0.0  # of a count: the least time that Spark takes
 
     @property
     def prices(self) -> Prices:
@@ -76,19 +76,22 @@ class PlanInputs:
 def full_scan(
     table: str, predicate: str | None, reason: str, indexes: tuple[IndexUse, ...] = (), code: Reason | None = None
 ) -> Plan:
-    """A plan that reads everything, for a reason in a sentence and a code."""
+    """Return a plan that reads everything.
+
+    `reason` is a sentence, `code` its code.
+    """
     return Plan(
         table=table, predicate=predicate, strategy=Strategy.FULL_SCAN, reason=reason, indexes=indexes, code=code
     )
 
 
 def make_plan(inputs: PlanInputs, uses: tuple[IndexUse, ...], work: LookupResults) -> Plan:
-    """Return the plan with the cheapest strategy for the files that were looked up."""
+    """Return the plan with the cheapest strategy for looked-up files."""
     files, blocks = _tables(work)
     selected, rows, lengths = (blocks[name].to_numpy() for name in ("selected", "rows", "length"))
     read = reads(inputs.format, files, blocks, splits=inputs.engine_skips is EngineSkips.SPLITS, columns=inputs.width)
     whole_files = files.num_rows - _read_by_index(files)
-    exact = not whole_files and all(found.exact.all() for found in work.results)
+    exact = not whole_files and all(result.exact.all() for result in work.results)
     figures = {
         "blocks_total": blocks.num_rows + whole_files,
         "blocks_selected": int((selected > 0).sum()) + whole_files,
@@ -96,7 +99,7 @@ def make_plan(inputs: PlanInputs, uses: tuple[IndexUse, ...], work: LookupResult
         "rows_selected": read.rows if exact else None,
         "bytes_total": read.total,
         "bytes_selected": int(lengths[selected > 0].sum()) + read.whole,
-        "index_bytes": sum(found.index_bytes for found in work.results),
+        "index_bytes": sum(result.index_bytes for result in work.results),
         "deleted": work.deleted,
     }
     engine_only = _why_engine_only(inputs, work)
@@ -127,20 +130,20 @@ def make_plan(inputs: PlanInputs, uses: tuple[IndexUse, ...], work: LookupResult
     )
 
 
-def needs_file(found: LookupResult, lookup: Lookup) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """For each file of a lookup, whether a row of it is selected."""
-    return np.bincount(lookup.unit.file, found.counts, len(lookup.unit.paths)) > 0
+def needs_file(result: LookupResult, lookup: Lookup) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Return for each looked-up file whether a row of it is selected."""
+    return np.bincount(lookup.unit.file, result.counts, len(lookup.unit.paths)) > 0
 
 
 def _tables(work: LookupResults) -> tuple[pa.Table, pa.Table]:
     files: list[tuple[object, ...]] = []
     blocks: list[pa.Table] = []
-    for lookup, found in work.pairs():
+    for lookup, result in work.pairs():
         unit, first = lookup.unit, len(files)
         sizes = [fingerprint.size for fingerprint in lookup.fingerprints]
         counts = np.bincount(unit.file, minlength=len(unit.paths))
         for number, path in enumerate(unit.paths):
-            damage = str(found.damaged.get(number, ""))
+            damage = str(result.damaged.get(number, ""))
             state = Freshness.UNINDEXED if damage else Freshness.FRESH
             partition = work.partitions[lookup.partitions[number]].name
             files.append((path, partition, state.value, damage, sizes[number], bool(damage), int(counts[number])))
@@ -148,7 +151,7 @@ def _tables(work: LookupResults) -> tuple[pa.Table, pa.Table]:
             pa.Table.from_arrays(
                 [
                     pa.array(unit.file + first, pa.int32()),
-                    *map(pa.array, (unit.offset, unit.length, unit.rows, found.counts)),
+                    *map(pa.array, (unit.offset, unit.length, unit.rows, result.counts)),
                 ],
                 schema=BLOCKS_SCHEMA,
             )
@@ -170,10 +173,11 @@ def _read_by_index(files: pa.Table) -> int:
 def strategy_costs(
     inputs: PlanInputs, read: Reads, *, exact: bool, engine_only: str | None = None, in_driver: bool = False
 ) -> tuple[dict[Strategy, float], dict[Strategy, str]]:
-    """Return the price in seconds of each possible strategy, and the reason why others are impossible.
+    """Return the price in seconds of each possible strategy.
 
-    `exact` says that the index knows which rows are selected, `engine_only` why only Spark can read the files,
-    `in_driver` that this process reads selected rows, and no task.
+    The second result has the reasons why others are impossible. With `exact`, the index has the exact rows.
+    `engine_only` says why only Spark can read the files. With `in_driver`, this process reads selected rows, and no
+    task.
     """
     prices, share, limit = inputs.prices, inputs.share, inputs.limit
     narrowed = read.until(limit, narrowed=True)
@@ -202,7 +206,10 @@ def strategy_costs(
 
 
 def _stops_early(inputs: PlanInputs, read: Reads, costs: Mapping[Strategy, float]) -> bool:
-    """Whether Spark has as many rows as the limit takes at least as soon as any other strategy, without reading all."""
+    """Return whether Spark reaches the limit without reading everything.
+
+    It must do so at least as soon as any other strategy.
+    """
     first = read.until(inputs.limit)
     if first.total >= read.total:
         return False
@@ -219,7 +226,10 @@ def _why_stopped(inputs: PlanInputs, read: Reads) -> str:
 
 
 def is_read_by_driver(inputs: PlanInputs, read: Reads) -> bool:
-    """Whether this process reads the selected rows faster than tasks do, within the bound."""
+    """Return whether this process reads the selected rows faster than tasks do.
+
+    They must be within the bounds.
+    """
     most, bytes_of_rows = inputs.driver_read_bytes, inputs.share * read.blocks * read.rows / max(read.rows_of_blocks, 1)
     if inputs.count or read.whole or not most or bytes_of_rows > most or read.rows > MOST_DRIVER_ROWS:
         return False
@@ -227,11 +237,14 @@ def is_read_by_driver(inputs: PlanInputs, read: Reads) -> bool:
 
 
 def _why_engine_only(inputs: PlanInputs, work: LookupResults) -> str | None:
-    """Why only Spark can read the files that have to be opened; None if tasks of ours can."""
+    """Return why only Spark can read the files to open.
+
+    None if our tasks can.
+    """
     if inputs.engine_reads_only:
         return "hive_bitmap.engine_reads_only is true"
-    for lookup, found in work.pairs():
-        opened = needs_file(found, lookup) & ~found.exact if inputs.count else needs_file(found, lookup)
+    for lookup, result in work.pairs():
+        opened = needs_file(result, lookup) & ~result.exact if inputs.count else needs_file(result, lookup)
         for file in np.flatnonzero(opened).tolist():
             if why := _why_spark_only(inputs, lookup, file):
                 return why
@@ -239,24 +252,27 @@ def _why_engine_only(inputs: PlanInputs, work: LookupResults) -> str | None:
 
 
 def _why_whole(work: LookupResults, files: int) -> str:
-    """Say how many of the files are read whole, and why, with the reason that most of them have."""
+    """Describe how many files are read whole, and why.
+
+    The reason is the most frequent one.
+    """
     whole = work.whole_files
     [(why, _)] = Counter(file.reason for file in whole).most_common(1)
     are = "is" if len(whole) == 1 else "are"
-    return f"{len(whole):,} of {files:,} files {are} not indexed as now" + (f" ({why})" if why else "")
+    return f"{len(whole):,} of {files:,} files {are} not fresh in the index" + (f" ({why})" if why else "")
 
 
 def _why_spark_only(inputs: PlanInputs, lookup: Lookup, file: int) -> str:
-    """Why only Spark can read the needed columns of a file; "" if tasks of ours can.
+    """Return why only Spark can read the needed columns of a file.
 
-    A column that was added since the file was indexed is NULL in a file that does not have it.
+    "" if our tasks can. A column that was added since the file was indexed is NULL in a file that does not have it.
     """
-    known = inputs.schemas.get(lookup.schema_crc[file])
-    if known is None:
+    schema = inputs.schemas.get(lookup.schema_crc[file])
+    if schema is None:
         return "columns of the table were changed, moved or dropped since the index was built"
     if columns := sorted(lookup.spark_only[file] & inputs.columns):
-        return f"only Spark reads column {columns[0]!r} of these files as it should be"
-    added, foreign = inputs.columns - known, lookup.foreign[file]
+        return f"only Spark reads column {columns[0]!r} of these files correctly"
+    added, foreign = inputs.columns - schema, lookup.foreign[file]
     doubtful = added if foreign is None else added & (foreign | inputs.unkeyed)
     return f"column {min(doubtful)!r} was added since the index was built" if doubtful else ""
 
@@ -268,20 +284,23 @@ def _choose(
     figures: Mapping[str, int | None],
     blocks: pa.Table,
 ) -> tuple[Strategy, str]:
-    """Return the cheapest strategy and why it is, by the indexed `blocks` (BLOCKS_SCHEMA)."""
+    """Return the cheapest strategy and the reason for it.
+
+    The reason describes the indexed `blocks` (BLOCKS_SCHEMA).
+    """
     selected, rows = blocks["selected"].to_numpy(), int(blocks["rows"].to_numpy().sum())
-    kept, holding = int(selected.sum()), int((selected > 0).sum())
+    matching, holding = int(selected.sum()), int((selected > 0).sum())
     cheapest = min(costs, key=lambda strategy: costs[strategy])
     price, scan_price = costs[cheapest], costs[Strategy.FULL_SCAN]
     if cheapest == Strategy.INDEX_ONLY:
-        rest = "" if figures["rows_selected"] is not None else ", but for files that it does not know as they are"
-        return Strategy.INDEX_ONLY, f"the index holds the answer{rest}"
+        exception = "" if figures["rows_selected"] is not None else ", except for files that are not fresh"
+        return Strategy.INDEX_ONLY, f"the index holds the answer{exception}"
     if cheapest == Strategy.FULL_SCAN or price > CLEARLY_CHEAPER * scan_price:
         why = "; ".join(f"{strategy}: {reason}" for strategy, reason in impossible.items())
-        lie = f"{kept:,} of {rows:,} rows are selected, which lie in {holding:,} of {len(selected):,} blocks"
-        lie = lie if rows else "no file is indexed as it is now"
-        return Strategy.FULL_SCAN, f"{lie}: reading all costs no more" + (f" ({why})" if why else "")
+        why_not = f"{matching:,} of {rows:,} rows are selected, which lie in {holding:,} of {len(selected):,} blocks"
+        why_not = why_not if rows else "no file is fresh in the index"
+        return Strategy.FULL_SCAN, f"{why_not}: reading all costs no more" + (f" ({why})" if why else "")
     saved = 1 - (figures["bytes_selected"] or 0) / max(figures["bytes_total"] or 0, 1)
     if saved < FEW_BYTES and cheapest == Strategy.ROWS:
-        return cheapest, f"{kept:,} of {rows:,} indexed rows are read, and only what holds them is decoded"
+        return cheapest, f"{matching:,} of {rows:,} indexed rows are read, and only the parts with them are decoded"
     return cheapest, f"{saved:.0%} of the bytes need not be read"

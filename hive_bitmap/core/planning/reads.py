@@ -1,4 +1,4 @@
-"""How much of a table each way of reading it reads."""
+"""How much of a table each way of reading reads."""
 
 from __future__ import annotations
 
@@ -15,13 +15,16 @@ from hive_bitmap.core.formats.orc_rows import decoded_share
 WIDTHS = {"boolean": 1, "tinyint": 1, "smallint": 2, "int": 4, "float": 4, "date": 4}  # bytes of a value
 WIDTHS |= dict.fromkeys(("bigint", "double", "timestamp", "timestamp_ntz"), 8)
 WIDE = 16  # bytes of a value of any other type
-ORC_STRIDE = 10_000  # rows between two entries of a stripe's row index, unless the writer was told otherwise
+ORC_STRIDE = 10_000  # rows between two entries of a stripe's row index, by default
 SPLIT_BYTES = 32 << 20  # fs.local.block.size; other file systems have splits four times as large
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reads:
-    """How much of a table is read, in bytes of its files unless a comment says otherwise."""
+    """How much of a table is read.
+
+    Figures are bytes of its files unless a comment says otherwise.
+    """
 
     total: int  # all files
     whole: int  # files that are read whole
@@ -38,14 +41,17 @@ class Reads:
 
     @property
     def values_per_byte(self) -> float:
-        """How many values a byte of the blocks holds, all columns together; 0: not known."""
+        """The number of values in a byte of the blocks.
+
+        All columns count together; 0 if not known.
+        """
         return self.values / max(self.stored, 1)
 
     def until(self, limit: int | None, *, narrowed: bool = False) -> Reads:
-        """Return about what Spark reads until it has `limit` selected rows; all if it is None.
+        """Estimate what Spark reads until it has `limit` selected rows.
 
-        Selected blocks lie in runs, with gaps of other blocks around them. A full scan reads the first gap, and then in
-        proportion to the rows; a `narrowed` scan reads no gaps.
+        That is all if `limit` is None. Selected blocks lie in runs, with gaps of other blocks around them. A full scan
+        reads the first gap, and then in proportion to the rows; a `narrowed` scan reads no gaps.
         """
         if limit is None:
             return self
@@ -60,14 +66,15 @@ class Reads:
         )
 
     def times(self, factor: float) -> Reads:
-        """What is read of a table of which this is a sample."""
+        """Scale the figures of a sample to the whole table."""
         return Reads(**{name: round(factor * figure) for name, figure in asdict(self).items()})
 
 
 def reads(format: str, files: pa.Table, blocks: pa.Table, *, splits: bool, columns: int = 0) -> Reads:
-    """What is read of these files and blocks (FILES_SCHEMA, BLOCKS_SCHEMA).
+    """Measure what is read of these files and blocks.
 
-    `splits`: whether Spark can skip splits. `columns`: how many columns the table has; 0: not known.
+    They have FILES_SCHEMA and BLOCKS_SCHEMA. With `splits`, Spark can skip splits. `columns` is the number of columns
+    of the table; 0 if not known.
     """
     sizes, scanned = files["size"].to_numpy(), files["scanned"].to_numpy(zero_copy_only=False)
     whole, selected = int(sizes[scanned].sum()), blocks["selected"].to_numpy()
@@ -89,7 +96,10 @@ def reads(format: str, files: pa.Table, blocks: pa.Table, *, splits: bool, colum
 
 
 def _ranges(file: npt.NDArray[np.int32], selected: npt.NDArray[np.bool_]) -> int:
-    """The number of runs of adjacent selected blocks; a run does not go beyond its file."""
+    """Count the runs of adjacent selected blocks.
+
+    A run does not go beyond its file.
+    """
     if not len(selected):
         return 0
     starts = selected.copy()
@@ -98,12 +108,15 @@ def _ranges(file: npt.NDArray[np.int32], selected: npt.NDArray[np.bool_]) -> int
 
 
 def share_of_bytes(needed: Sequence[Column], columns: Sequence[Column]) -> float:
-    """Roughly, the share of a file's bytes that some of its columns take."""
+    """Estimate the share of a file's bytes that these columns take."""
     return sum(map(_width, needed)) / max(sum(map(_width, columns)), 1)
 
 
 def decoded_bytes(format: str, blocks: pa.Table) -> int:
-    """The bytes that are decoded of the selected blocks: of an ORC stripe, those around its selected rows."""
+    """Return the bytes that are decoded of the selected blocks.
+
+    Of an ORC stripe, they are the bytes around its selected rows.
+    """
     rows, selected, length = (blocks[name].to_numpy() for name in ("rows", "selected", "length"))
     share = decoded_share(selected, rows, ORC_STRIDE) if format == "orc" else 1.0
     return int(np.sum(length * share, where=selected > 0))
@@ -114,14 +127,20 @@ def _width(column: Column) -> int:
 
 
 def _file_bytes(sizes: npt.NDArray[np.int64], scanned: npt.NDArray[np.bool_], blocks: pa.Table) -> np.int64:
-    """The bytes of the files that hold one of these blocks or are read whole."""
+    """Return the bytes of the files to read.
+
+    These hold one of the blocks, or are read whole.
+    """
     needed = scanned.copy()
     needed[blocks["file"].to_numpy()] = True
     return sizes[needed].sum()
 
 
 def _split_bytes(sizes: npt.NDArray[np.int64], scanned: npt.NDArray[np.bool_], blocks: pa.Table) -> np.int64:
-    """About how many bytes the splits have that hold one of these blocks, and the files that are read whole."""
+    """Estimate the bytes of the splits to read.
+
+    These hold one of the blocks, or belong to files that are read whole.
+    """
     places = np.stack([blocks["file"].to_numpy(), blocks["offset"].to_numpy() // SPLIT_BYTES])
     touched = np.bincount(np.unique(places, axis=1)[0], minlength=len(sizes))
     return np.where(scanned, sizes, np.minimum(sizes, touched * SPLIT_BYTES)).sum()

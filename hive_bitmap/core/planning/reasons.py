@@ -6,15 +6,18 @@ from enum import Enum
 
 
 class Reason(str, Enum):
-    """Why Spark answers a query alone; each is equal to its code, such as "no_index", and has a `sentence`."""
+    """Why Spark answers a query alone.
+
+    Each is equal to its code, such as "no_index", and has a `sentence`.
+    """
 
     sentence: str
 
     def __new__(cls, code: str, sentence: str) -> Reason:
-        """Make a reason from its code and its sentence."""
-        made = str.__new__(cls, code)
-        made._value_, made.sentence = code, sentence
-        return made
+        """Create a reason from its code and its sentence."""
+        reason = str.__new__(cls, code)
+        reason._value_, reason.sentence = code, sentence
+        return reason
 
     NO_INDEX = "no_index", "the table has no usable index"
     NOT_TESTED = "not_tested", "the condition tests no indexed column, or a grouping column is not indexed"
@@ -38,5 +41,8 @@ class Reason(str, Enum):
 
     @classmethod
     def named(cls, code: str) -> Reason:
-        """Return the reason with this code; ERROR for one of another version."""
+        """Return the reason with this code.
+
+        The code of another version may be unknown here: then it is ERROR.
+        """
         return next((reason for reason in cls if reason.value == code), cls.ERROR)

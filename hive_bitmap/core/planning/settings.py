@@ -1,4 +1,7 @@
-"""The settings of a session that concern queries, such as `SET hive_bitmap.enabled=false`."""
+"""The settings of a session that concern queries.
+
+An example is `SET hive_bitmap.enabled=false`.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,8 @@ PREFIX = "hive_bitmap."
 STRATEGY = f"{PREFIX}strategy"
 ANSWER_BYTES = 16 << 20
 DRIVER_READ_BYTES = 8 << 20
-RPC_SHARE = 2  # all rows of an answer are sent to a task in at most a half of the largest message of Spark
-RPC_MEGABYTES = 128  # of a message by default
+RPC_SHARE = 2  # the rows of an answer take at most half of the largest message that Spark sends to a task
+RPC_MEGABYTES = 128  # default size of a message
 NAMES = (
     "enabled",
     "auto_refresh",
@@ -27,7 +30,7 @@ NAMES = (
     "trusted_owners",
     "trusted_roots",
     "index_database",
-)  # also in SettingEntries.java; those below `stores.` have names of Hadoop's, too
+)  # also in SettingEntries.java; settings below `stores.` have Hadoop's names, too
 NAMES_OF_SERVERS = ("advice_file", "advice_literals", "python")
 _UNITS = {"": 0, "b": 0, "k": 10, "kb": 10, "m": 20, "mb": 20, "g": 30, "gb": 30}
 
@@ -37,11 +40,11 @@ class Settings:
     """Whether and how queries use indexes.
 
     With `engine_reads_only`, only Spark reads base files and nothing is answered from the index alone, so that the row
-    filters and masks of a policy engine stay in force. `strategy` is taken wherever it is possible. With `strict`, an
-    error of ours in a query is raised instead of leaving the query to Spark. An answer from the index alone takes at
-    most `answer_bytes` of the driver's memory for its keys. Selected rows of about `driver_read_bytes` at most are read
-    by the process that planned the query, without a job of Spark; 0 switches that off. Without `auto_refresh`, neither
-    writes nor queries of the session have indexes refreshed.
+    filters and masks of a policy engine stay in force. `strategy` is used wherever it is possible. With `strict`, our
+    errors in a query are raised instead of leaving the query to Spark. An answer from the index alone takes at most
+    `answer_bytes` of the driver's memory for its keys. Selected rows of about `driver_read_bytes` at most are read by
+    the process that planned the query, without a job of Spark; 0 switches that off. Without `auto_refresh`, neither
+    writes nor queries of the session refresh indexes.
     """
 
     enabled: bool = True
@@ -54,7 +57,9 @@ class Settings:
 
 
 def read(conf: Mapping[str, str]) -> Settings:
-    """Read the settings from those of a session. Raises InvalidProperty for a value that a setting does not take.
+    """Read our settings from a session's.
+
+    Raises InvalidProperty for an invalid value.
 
     >>> read({"hive_bitmap.strategy": "full_scan", "spark.app.name": "x"}).strategy
     <Strategy.FULL_SCAN: 'full scan'>
@@ -71,52 +76,56 @@ def read(conf: Mapping[str, str]) -> Settings:
 
 
 def problems(conf: Mapping[str, str]) -> list[str]:
-    """Return in sentences which settings look like ours and are none, or have a value that they do not take.
+    """Return a sentence for each invalid setting.
 
-    Names may have the prefix `spark.`, as in the configuration of an application.
+    A setting is invalid if its name looks like ours and is unknown, or if it does not accept its value. Names may have
+    the prefix `spark.`, as in the configuration of an application.
 
     >>> problems({"hive_bitmap.enbled": "false", "spark.hive_bitmap.strategy": "blocks"})
     ["hive_bitmap has no setting hive_bitmap.enbled; did you mean 'hive_bitmap.enabled'?"]
     """
     named = {name.removeprefix("spark."): name for name in sorted(conf)}
-    ours = {name: given for name, given in named.items() if name.startswith(PREFIX)}
-    known = [PREFIX + name for name in (*NAMES, *NAMES_OF_SERVERS)]
-    found = [
-        f"hive_bitmap has no setting {given}{suggestion(given, [given.removesuffix(name) + one for one in known])}"
-        for name, given in ours.items()
-        if name not in known and not name.startswith(f"{PREFIX}stores.")
+    ours = {name: spelled for name, spelled in named.items() if name.startswith(PREFIX)}
+    names = [PREFIX + name for name in (*NAMES, *NAMES_OF_SERVERS)]
+    sentences = [
+        f"hive_bitmap has no setting {full}{suggestion(full, [full.removesuffix(name) + each for each in names])}"
+        for name, full in ours.items()
+        if name not in names and not name.startswith(f"{PREFIX}stores.")
     ]
-    for name, given in ours.items():
+    for name, spelled in ours.items():
         try:
-            read({name: conf[given]})
+            read({name: conf[spelled]})
         except InvalidProperty as e:
-            found.append(str(e))
-    return found
+            sentences.append(str(e))
+    return sentences
 
 
 def _flag(conf: Mapping[str, str], name: str, default: bool) -> bool:
-    said = conf.get(PREFIX + name, str(default)).strip().lower()
-    if said not in ("true", "false"):
-        raise InvalidProperty(f"{PREFIX}{name} is {said!r}; it takes true or false")
-    return said == "true"
+    text = conf.get(PREFIX + name, str(default)).strip().lower()
+    if text not in ("true", "false"):
+        raise InvalidProperty(f"{PREFIX}{name} is {text!r}; it takes true or false")
+    return text == "true"
 
 
 def _bytes_sent(conf: Mapping[str, str], name: str, default: int) -> int:
-    """Return a setting in Spark's notation of bytes, but no more than Spark sends to a task in one message."""
-    said = conf.get(PREFIX + name, str(default)).strip().lower()
-    found = re.fullmatch(r"(\d{1,18})\s*([kmg]?b?)", said)
-    if found is None:
-        raise InvalidProperty(f"{PREFIX}{name} is {said!r}; it takes bytes, such as {default} or {default >> 20}m")
+    """Return a setting in Spark's notation of bytes.
+
+    It is no more than Spark sends to a task in one message.
+    """
+    text = conf.get(PREFIX + name, str(default)).strip().lower()
+    match = re.fullmatch(r"(\d{1,18})\s*([kmg]?b?)", text)
+    if match is None:
+        raise InvalidProperty(f"{PREFIX}{name} is {text!r}; it takes bytes, such as {default} or {default >> 20}m")
     message = conf.get("spark.rpc.message.maxSize", "").strip()
     megabytes = int(message) if message.isdigit() else RPC_MEGABYTES
-    return min(int(found[1]) << _UNITS[found[2]], (megabytes << 20) // RPC_SHARE)
+    return min(int(match[1]) << _UNITS[match[2]], (megabytes << 20) // RPC_SHARE)
 
 
-def _strategy(said: str | None) -> Strategy | None:
-    if said is None or not said.strip():
+def _strategy(text: str | None) -> Strategy | None:
+    if text is None or not text.strip():
         return None
-    strategy = said.strip().lower().replace("_", " ")
+    strategy = text.strip().lower().replace("_", " ")
     if strategy not in STRATEGIES:
         meant = suggestion(strategy, STRATEGIES)
-        raise InvalidProperty(f"{STRATEGY} is {said!r}; it takes {', '.join(STRATEGIES)}{meant}")
+        raise InvalidProperty(f"{STRATEGY} is {text!r}; it takes {', '.join(STRATEGIES)}{meant}")
     return Strategy(strategy)

@@ -1,4 +1,4 @@
-"""The ways in which a query of an indexed table may be answered."""
+"""The ways of answering a query of an indexed table."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from hive_bitmap.errors import NotFound
 
 
 class Strategy(str, Enum):
-    """How a query is answered; each is equal to its name in settings, EXPLAIN and JSON, such as "full scan"."""
+    """How a query is answered.
+
+    Each is equal to its name in settings, EXPLAIN and JSON, such as "full scan".
+    """
 
     INDEX_ONLY = "index only"
     ROWS = "rows"
@@ -20,19 +23,25 @@ class Strategy(str, Enum):
 
     @classmethod
     def chosen(cls, name: str | None) -> Strategy | None:
-        """Return the strategy of this name; None for None, the choice of the planner. Raises NotFound."""
+        """Return the strategy of this name.
+
+        None stands for the choice of the planner. Raises NotFound.
+        """
         if name is not None and name not in STRATEGIES:
             raise NotFound.of("strategy", name, STRATEGIES)
         return None if name is None else cls(name)
 
     @property
     def reads_selected(self) -> bool:
-        """Whether only what the index has selected is read of the table."""
+        """Whether only what the index selected is read of the table."""
         return self in (Strategy.ROWS, Strategy.BLOCKS, Strategy.FILES)
 
     @property
     def is_by_reader(self) -> bool:
-        """Whether Spark's own reader can carry it out, if it is told which files and blocks to read."""
+        """Whether Spark's own reader can carry it out.
+
+        It is then given the files and blocks to read.
+        """
         return self in (Strategy.BLOCKS, Strategy.FILES)
 
 

@@ -1,7 +1,8 @@
-"""Predicates: a small tree in three-valued logic, and its leaves evaluated over arrays of keys.
+"""Predicates: trees of conditions in three-valued logic.
 
-Spark gives the tree of a condition (`catalyst/conditions`), or a text is parsed to one (`hiveserver/parser`). A leaf
-that is not on an allowlist becomes one that only Spark evaluates, or Unknown.
+Their leaves are evaluated over arrays of keys. Spark gives the tree of a condition (`catalyst/conditions`), or a text
+is parsed to one (`hiveserver/parser`). A leaf that is not on an allowlist becomes a leaf that only Spark evaluates, or
+Unknown.
 """
 
 __all__ = ["matching", "nodes", "tokens"]

@@ -1,4 +1,7 @@
-"""Evaluation of leaves over arrays of keys, and bounds of the keys that a leaf can match, in Arrow and numpy."""
+"""Evaluate leaves over arrays of keys, in Arrow and numpy.
+
+The bounds of the keys that a leaf can match are computed here, too.
+"""
 
 from __future__ import annotations
 
@@ -25,11 +28,12 @@ _SURROGATES = range(0xD800, 0xE000)
 
 @dataclass(frozen=True)
 class Interval:
-    """Bounds of the keys that a leaf can match: from `low` to `high`, inclusive, and NULL only if `nulls`.
+    """Bounds of the keys that a leaf can match.
 
-    None is no bound on that side. If `points` is not None, only these keys can match; they are sorted, and empty if
-    only NULL can. Bounds are values of the column's type. Strings are in the order of their UTF-8 bytes, which is also
-    the order of Python's strings and of Parquet's statistics.
+    Keys match from `low` to `high`, inclusive, and NULL only if `nulls`. None means no bound on that side. If `points`
+    is not None, only these keys can match; they are sorted, and empty if only NULL can. Bounds are values of the
+    column's type. Strings are in the order of their UTF-8 bytes, which is also the order of Python's strings and of
+    Parquet's statistics.
     """
 
     low: Value | None = None
@@ -42,27 +46,31 @@ ANY_KEY = Interval(nulls=True)
 
 
 def matches(leaf: Leaf, keys: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_]:
-    """Return for each of n keys, which may be NULL, whether the leaf is TRUE for it (neither FALSE nor NULL).
+    """Return for each key whether the leaf is TRUE for it.
 
-    The keys have the column's Arrow type (`key_values.arrow_type`). The values of the leaf must fit that type, as those
-    from `parse` and from the optimizer rule do; ArrowInvalid is raised for a value that does not.
+    The n keys may be NULL, and TRUE means neither FALSE nor NULL. The keys have the column's Arrow type
+    (`key_values.arrow_type`). The values of the leaf must fit that type, as those from `parse` and from the optimizer
+    rule do; ArrowInvalid is raised for a value that does not.
     """
     match leaf:
         case IsNull(_, negated):
-            found = pc.is_valid(keys) if negated else pc.is_null(keys)
+            is_match = pc.is_valid(keys) if negated else pc.is_null(keys)
         case Compare(_, op, value):
-            found = _ARROW[op](keys, pa.scalar(value, keys.type))
+            is_match = _ARROW[op](keys, pa.scalar(value, keys.type))
         case In(_, values, negated):
-            found = pc.is_in(keys, value_set=pa.array(values, keys.type))
-            found = pc.and_(pc.invert(found), pc.is_valid(keys)) if negated else found
+            is_match = pc.is_in(keys, value_set=pa.array(values, keys.type))
+            is_match = pc.and_(pc.invert(is_match), pc.is_valid(keys)) if negated else is_match
         case Prefix(_, prefix, negated):
-            found = pc.starts_with(keys, prefix)
-            found = pc.invert(found) if negated else found
-    return np.asarray(pc.fill_null(found, False).to_numpy(zero_copy_only=False), dtype=np.bool_)
+            is_match = pc.starts_with(keys, prefix)
+            is_match = pc.invert(is_match) if negated else is_match
+    return np.asarray(pc.fill_null(is_match, False).to_numpy(zero_copy_only=False), dtype=np.bool_)
 
 
 def interval(leaf: Predicate) -> Interval:
-    """Return bounds of the keys that can match; ANY_KEY for a SparkLeaf, and for a node that is not a leaf."""
+    """Return bounds of the keys that can match.
+
+    They are ANY_KEY for a SparkLeaf, and for a node that is not a leaf.
+    """
     match leaf:
         case IsNull(_, negated):
             return Interval() if negated else Interval(nulls=True, points=())
@@ -82,9 +90,12 @@ def interval(leaf: Predicate) -> Interval:
 
 
 def _after(prefix: str) -> str | None:
-    """Return the least string that is greater than every string with this prefix; None if there is none."""
-    kept = prefix.rstrip(chr(_LAST_CHARACTER))
-    if not kept:
+    """Return the least string that follows all strings with a prefix.
+
+    Returns None if there is no such string.
+    """
+    stem = prefix.rstrip(chr(_LAST_CHARACTER))
+    if not stem:
         return None
-    following = ord(kept[-1]) + 1
-    return kept[:-1] + chr(_SURROGATES.stop if following in _SURROGATES else following)
+    following = ord(stem[-1]) + 1
+    return stem[:-1] + chr(_SURROGATES.stop if following in _SURROGATES else following)

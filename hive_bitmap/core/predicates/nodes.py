@@ -1,4 +1,6 @@
-"""The nodes of a predicate: a small tree in which each node stands for *the rows where it is TRUE*.
+"""The nodes of a predicate: a tree of conditions.
+
+Each node stands for *the rows where it is TRUE*.
 
 There is no NOT: the parser pushes it down to the leaves by SQL's three-valued logic. So AND is intersection, OR is
 union, and no set of rows is complemented, which would add the rows where the condition is NULL. Constant(None) is SQL's
@@ -40,7 +42,10 @@ class Constant:
 
 @dataclass(frozen=True)
 class Unknown:
-    """A condition that is not understood, and the reason: any row may match."""
+    """A condition that we do not understand, and the reason.
+
+    Any row may match.
+    """
 
     text: str
     reason: str
@@ -48,10 +53,11 @@ class Unknown:
 
 @dataclass(frozen=True)
 class SparkLeaf:
-    """A deterministic condition on one column that Spark evaluates over the distinct keys of the column.
+    """A condition on one column that Spark evaluates on the keys.
 
-    NULL is one of the keys. If Spark raises, or the result is not a boolean, any row may match. `text` is the source in
-    SQL, without the table's name before the column's.
+    It is deterministic, and evaluated over the distinct keys of the column, with NULL as one of them. If Spark raises,
+    or the result is not a boolean, any row may match. `text` is the source in SQL, without the table's name before the
+    column's.
     """
 
     text: str
@@ -60,7 +66,10 @@ class SparkLeaf:
 
 @dataclass(frozen=True)
 class Compare:
-    """`column op value`, where `op` is one of = <> < <= > >= and the value is in the range of the column's type."""
+    """A comparison `column op value`.
+
+    `op` is = <> < <= > or >=, and the value is in the range of the column's type.
+    """
 
     column: str
     op: str
@@ -69,9 +78,9 @@ class Compare:
 
 @dataclass(frozen=True)
 class In:
-    """The column is one of the values; if `negated`, it is neither NULL nor one of them.
+    """The column is one of the values.
 
-    The values are distinct, and none of them is NULL.
+    If `negated`, it is neither NULL nor one of them. The values are distinct, and none of them is NULL.
     """
 
     column: str
@@ -80,13 +89,16 @@ class In:
 
     @cached_property
     def sorted_values(self) -> tuple[Value, ...]:
-        """The values in ascending order: each row group of a shard is compared with them."""
+        """The values in ascending order.
+
+        They are kept, because each row group of a shard is compared with them.
+        """
         return tuple(sorted(self.values))
 
 
 @dataclass(frozen=True)
 class IsNull:
-    """The column is NULL; if `negated`, it is not."""
+    """The column is NULL; if `negated`, it is not NULL."""
 
     column: str
     negated: bool = False
@@ -94,7 +106,10 @@ class IsNull:
 
 @dataclass(frozen=True)
 class Prefix:
-    """The string column starts with the prefix; if `negated`, it is not NULL and does not."""
+    """The string column starts with the prefix.
+
+    If `negated`, it is not NULL and does not start with it.
+    """
 
     column: str
     prefix: str
@@ -109,7 +124,9 @@ _NEGATED_OP = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 
 
 def conjunction(children: Iterable[Predicate]) -> Predicate:
-    """Return AND of the children, flattened, without constants and duplicates; a single child is returned as it is.
+    """Return AND of the children, simplified.
+
+    It is flattened, without constants and duplicates; a single child is returned as it is.
 
     >>> conjunction([Compare("a", "=", 1), Constant(True)])
     Compare(column='a', op='=', value=1)
@@ -118,14 +135,16 @@ def conjunction(children: Iterable[Predicate]) -> Predicate:
     never = [part for part in parts if part in (FALSE, NULL)]
     if never:
         return FALSE if FALSE in never else NULL
-    # these leaves are null-rejecting, so IS NOT NULL beside one of them is redundant
+    # these leaves reject NULL, so IS NOT NULL beside them is redundant
     not_null = {part.column for part in parts if isinstance(part, (Compare, In, Prefix))}
-    kept = [p for p in parts if p != TRUE and not (isinstance(p, IsNull) and p.negated and p.column in not_null)]
-    return _combined(And, dict.fromkeys(kept), TRUE)
+    needed = [p for p in parts if p != TRUE and not (isinstance(p, IsNull) and p.negated and p.column in not_null)]
+    return _combined(And, dict.fromkeys(needed), TRUE)
 
 
 def disjunction(children: Iterable[Predicate]) -> Predicate:
-    """Return OR of the children, flattened, without constants and duplicates, and with one In for equalities.
+    """Return OR of the children, simplified.
+
+    It is flattened, without constants and duplicates, and with one In for equalities.
 
     >>> disjunction([Compare("a", "=", 1), Compare("a", "=", 2)])
     In(column='a', values=(1, 2), negated=False)
@@ -133,10 +152,10 @@ def disjunction(children: Iterable[Predicate]) -> Predicate:
     parts = list(_flat(Or, children))
     if TRUE in parts:
         return TRUE
-    kept = dict.fromkeys(_merged_equalities(part for part in parts if part not in (FALSE, NULL)))
-    if any(isinstance(part, IsNull) and part.negated and replace(part, negated=False) in kept for part in kept):
+    branches = dict.fromkeys(_merged_equalities(part for part in parts if part not in (FALSE, NULL)))
+    if any(isinstance(part, IsNull) and part.negated and replace(part, negated=False) in branches for part in branches):
         return TRUE
-    return _combined(Or, kept, NULL if NULL in parts else FALSE)
+    return _combined(Or, branches, NULL if NULL in parts else FALSE)
 
 
 def negate(predicate: Predicate) -> Predicate:
@@ -162,7 +181,10 @@ def negate(predicate: Predicate) -> Predicate:
 
 
 def simplify(predicate: Predicate) -> Predicate:
-    """Return a smaller tree that is TRUE for the same rows; the result of `parse` is already simplified."""
+    """Return a smaller tree that is TRUE for the same rows.
+
+    The result of `parse` is already simplified.
+    """
     match predicate:
         case And(children):
             return conjunction(simplify(child) for child in children)
@@ -184,27 +206,36 @@ def leaves_of(predicate: Predicate) -> Iterator[Leaf | SparkLeaf | Unknown | Con
 
 
 def columns_of(predicate: Predicate) -> set[str]:
-    """Return the names of the columns that the leaves test, except those in Unknown, which are not known."""
+    """Return the names of the columns that the leaves test.
+
+    The columns of an Unknown are not known, so they are left out.
+    """
     return {leaf.column for leaf in leaves_of(predicate) if not isinstance(leaf, (Unknown, Constant))}
 
 
 def only_column(predicate: Predicate) -> str | None:
-    """Return the one column, in lower case, that every leaf tests; None if there are more, or a leaf tests none."""
+    """Return the only column that the leaves test, in lower case.
+
+    Returns None if they test several columns, or a leaf tests none.
+    """
     columns = {None if isinstance(leaf, (Unknown, Constant)) else leaf.column.lower() for leaf in leaves_of(predicate)}
     return columns.pop() if len(columns) == 1 else None
 
 
 def by_column(kind: type[And] | type[Or], children: Sequence[Predicate]) -> list[Predicate]:
-    """Combine the children of one AND or OR that test the same column alone, so that its index is looked up once."""
+    """Combine children that test the same column alone.
+
+    They are the children of one AND or OR. The index of the column is then looked up once.
+    """
     single: dict[str, list[Predicate]] = {}
-    others: list[Predicate] = []
+    mixed: list[Predicate] = []
     for child in children:
         column = only_column(child)
         if column is None:
-            others.append(child)
+            mixed.append(child)
         else:
             single.setdefault(column, []).append(child)
-    return [kind(tuple(nodes)) if len(nodes) > 1 else nodes[0] for nodes in single.values()] + others
+    return [kind(tuple(nodes)) if len(nodes) > 1 else nodes[0] for nodes in single.values()] + mixed
 
 
 def _flat(kind: type[And] | type[Or], children: Iterable[Predicate]) -> Iterator[Predicate]:
@@ -223,22 +254,28 @@ def _combined(kind: type[And] | type[Or], parts: Iterable[Predicate], empty: Con
 
 
 def _merged_equalities(parts: Iterable[Predicate]) -> list[Predicate]:
-    """Merge the equalities of each column into one node, in the place of the first of them."""
-    others: dict[Predicate | str, Predicate] = {}
+    """Merge the equalities of each column into one node.
+
+    It takes the place of the first of them.
+    """
+    merged: dict[Predicate | str, Predicate] = {}
     values: dict[str, dict[Value, None]] = {}
     for part in parts:
         equality = _equal_to(part)
         if equality is None:
-            others[part] = part
+            merged[part] = part
         else:
             column, equal = equality
-            others.setdefault(column, part)
+            merged.setdefault(column, part)
             values.setdefault(column, {}).update(dict.fromkeys(equal))
-    return [_equality(key, tuple(values[key])) if isinstance(key, str) else part for key, part in others.items()]
+    return [_equality(key, tuple(values[key])) if isinstance(key, str) else part for key, part in merged.items()]
 
 
 def _equal_to(part: Predicate) -> tuple[str, Sequence[Value]] | None:
-    """Return the column and the values of `column = value` or `column IN values`; None for any other node."""
+    """Return the column and the values of an equality.
+
+    Equalities are `column = value` and `column IN values`. Returns None for any other node.
+    """
     match part:
         case Compare(column, "=", value):
             return column, (value,)

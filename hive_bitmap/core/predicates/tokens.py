@@ -1,11 +1,10 @@
-"""The token stream of a predicate, split by the rules of Spark's lexer.
+"""Split the text of a predicate into tokens, as Spark's lexer does.
 
 The rules are those of
 https://github.com/apache/spark/blob/v4.0.0/sql/api/src/main/antlr4/org/apache/spark/sql/catalyst/parser/SqlBaseLexer.g4.
 A general SQL tokenizer is not used, because it differs in ways that change the boolean structure: `show = 1 AND b = 2`
-(SHOW as the begin of a statement), `-- x \\` (a comment that goes on in the next line), `a !> 5`.
-Where the session's settings or the version of Spark decide how to split, the stream ends with a token of kind
-`ambiguous`.
+(SHOW as the begin of a statement), `-- x \\` (a comment that goes on in the next line), `a !> 5`. Where the session's
+settings or the version of Spark decide how to split, the stream ends with a token of kind `ambiguous`.
 """
 
 from __future__ import annotations
@@ -31,7 +30,10 @@ _TOKEN = re.compile(
 
 
 class Token(NamedTuple):
-    """A token; `kind` is word, name (in backquotes, or after a dot), number, string, raw, symbol or ambiguous."""
+    """A token of a predicate.
+
+    `kind` is word, name (in backquotes, or after a dot), number, string, raw, symbol or ambiguous.
+    """
 
     kind: str
     text: str
@@ -45,7 +47,9 @@ class Token(NamedTuple):
 
 
 def tokenize(text: str) -> list[Token]:
-    """Return the tokens, without white space and comments; raises InvalidPredicate if a quote is not closed.
+    """Return the tokens, without white space and comments.
+
+    Raises InvalidPredicate if a quote is not closed.
 
     >>> [token.text for token in tokenize("a<=-1 AND `b c`")]
     ['a', '<=', '-', '1', 'AND', '`b c`']
@@ -53,22 +57,22 @@ def tokenize(text: str) -> list[Token]:
     tokens: list[Token] = []
     at = 0
     while at < len(text):
-        found = _TOKEN.match(text, at)
-        if found is None and text[at] in "'\"`":
+        match = _TOKEN.match(text, at)
+        if match is None and text[at] in "'\"`":
             raise InvalidPredicate.at(text, at, f"the quote {text[at]} is not closed")
-        if found is None or found.lastgroup == "ambiguous":
+        if match is None or match.lastgroup == "ambiguous":
             return [*tokens, Token("ambiguous", text[at], at, "")]
-        at = found.end()
-        if found.lastgroup != "space":
-            tokens.append(_token(found, tokens))
+        at = match.end()
+        if match.lastgroup != "space":
+            tokens.append(_token(match, tokens))
     return tokens
 
 
-def _token(found: re.Match[str], before: list[Token]) -> Token:
-    kind, text = str(found.lastgroup), found.group()
+def _token(match: re.Match[str], before: list[Token]) -> Token:
+    kind, text = str(match.lastgroup), match.group()
     if kind == "word" and before and before[-1].key == ".":
-        kind = "name"  # a word after a dot is no keyword: `s.end`
-    return Token(kind, text, found.start(), text.upper() if kind in ("word", "symbol") else "")
+        kind = "name"  # a word after a dot is not a keyword: `s.end`
+    return Token(kind, text, match.start(), text.upper() if kind in ("word", "symbol") else "")
 
 
 def require_characters(text: str) -> None:

@@ -1,7 +1,7 @@
-"""What the segments of an index cover, as arrays, and the comparison of a listing of base files with it.
+"""Compare what the segments of an index cover with a listing.
 
 A base file is covered for the partition that a segment's manifest names: by partition values, path and fingerprint.
-Nothing here grows with files but arrays.
+Only arrays grow with the number of files.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Listing:
-    """Base files as they were listed: the values of each partition, and for each file the number of its partition."""
+    """Base files as they were listed.
+
+    `partitions` has the values of each partition, `partition` the number of its partition for each file.
+    """
 
     partitions: tuple[Values, ...]
     partition: Longs
@@ -36,7 +39,7 @@ class Listing:
         """Return the listing of partitions, each given by its values and files."""
         listed = [(values, tuple(files)) for values, files in partitions]
         numbers = np.repeat(np.arange(len(listed)), [len(files) for _, files in listed])
-        return cls(tuple(values for values, _ in listed), numbers, tuple(one for _, files in listed for one in files))
+        return cls(tuple(values for values, _ in listed), numbers, tuple(file for _, files in listed for file in files))
 
     @cached_property
     def paths(self) -> pa.Array:
@@ -57,10 +60,11 @@ class Listing:
 
 @dataclass(frozen=True)
 class Covered:
-    """The manifests of the segments of an index, the oldest name first, joined into one.
+    """The manifests of the segments of an index, joined into one.
 
-    `files` and `shards` have the schemas FILES and SHARDS; `shard` is the path of a shard. `segment` is the number of
-    the segment of each row of `files`, `shard_segment` that of each row of `shards`.
+    They are joined by name, the oldest first. `files` and `shards` have the schemas FILES and SHARDS; `shard` is the
+    path of a shard. `segment` is the number of the segment of each row of `files`, `shard_segment` that of each row of
+    `shards`.
     """
 
     segments: tuple[str, ...]
@@ -71,19 +75,19 @@ class Covered:
 
     @classmethod
     def by(cls, manifests: Sequence[Manifest]) -> Covered:
-        """Return what segments cover, by their manifests, the oldest name first."""
+        """Join the manifests of segments, the oldest name first."""
         located = [manifest.located() for manifest in manifests]
         return cls(
             tuple(manifest.folder for manifest in manifests),
-            pa.concat_tables([FILES.empty_table(), *(one.files for one in located)]).combine_chunks(),
-            pa.concat_tables([SHARDS.empty_table(), *(one.shards for one in located)]).combine_chunks(),
-            np.repeat(np.arange(len(located)), [one.files.num_rows for one in located]),
-            np.repeat(np.arange(len(located)), [one.shards.num_rows for one in located]),
+            pa.concat_tables([FILES.empty_table(), *(manifest.files for manifest in located)]).combine_chunks(),
+            pa.concat_tables([SHARDS.empty_table(), *(manifest.shards for manifest in located)]).combine_chunks(),
+            np.repeat(np.arange(len(located)), [manifest.files.num_rows for manifest in located]),
+            np.repeat(np.arange(len(located)), [manifest.shards.num_rows for manifest in located]),
         )
 
     @property
     def nbytes(self) -> int:
-        """The bytes of what is computed of the manifests, about, besides these."""
+        """The approximate bytes of what is computed from the manifests, without these."""
         return int(self.files.num_rows * 100 + self.files["path"].nbytes + 200 * self.shards.num_rows)
 
     @cached_property
@@ -92,7 +96,7 @@ class Covered:
 
     @property
     def partitions(self) -> tuple[Values, ...]:
-        """The values of all partitions of which files are covered."""
+        """The values of all partitions with covered files."""
         return self._numbered[0]
 
     @property
@@ -107,7 +111,7 @@ class Covered:
 
     @cached_property
     def key(self) -> Longs:
-        """A number of each row that rows of the same path and partition share."""
+        """A number for each row, equal for the same path and partition."""
         return self.path_numbers.astype(np.int64) * max(len(self.partitions), 1) + self.partition
 
     @cached_property
@@ -117,7 +121,10 @@ class Covered:
 
     @property
     def path_numbers(self) -> Longs:
-        """A number of each row that rows of the same path share, whatever their partitions."""
+        """A number for each row, equal for the same path.
+
+        Rows of different partitions may share it.
+        """
         codes: Longs = self._encoded.indices.to_numpy(zero_copy_only=False)
         return codes
 
@@ -127,16 +134,22 @@ class Covered:
 
     @cached_property
     def shard_of(self) -> Longs:
-        """The row in `shards` of the shard of each row of `files`; -1 for a file that is not indexed."""
+        """The row in `shards` for each row of `files`.
+
+        It is -1 for a file that is not indexed.
+        """
         rows = pc.index_in(self.files["shard"], value_set=self.shards["shard"])
         numbers: Longs = rows.fill_null(-1).to_numpy().astype(np.int64)
         return numbers
 
     @cached_property
     def has_spark_only(self) -> Flags:
-        """Whether only Spark may read some columns of the file of each row of `files`."""
-        some: Flags = pc.greater(pc.list_value_length(self.files["indirect"]), 0).fill_null(False).to_numpy()
-        return some.astype(bool)
+        """For each row of `files`, whether some columns are left to Spark.
+
+        Only Spark may read these columns of the file.
+        """
+        flags: Flags = pc.greater(pc.list_value_length(self.files["indirect"]), 0).fill_null(False).to_numpy()
+        return flags.astype(bool)
 
     @cached_property
     def rows(self) -> Longs:
@@ -144,15 +157,18 @@ class Covered:
         return sums(self.files["rows"])
 
     def valid(self, schemas: Collection[int] | None) -> Flags:
-        """Return for each row of `files` whether it was indexed under one of the `definition.valid_schemas`."""
+        """Return for each row of `files` whether its schema is still valid.
+
+        It was indexed under one of the `definition.valid_schemas`.
+        """
         return valid_rows(self.files, schemas)
 
     def candidates(self, listing: Listing, numbers: Longs) -> list[Longs]:
-        """Return rows of `files` that have the path and partition of each listed file, the oldest segment's first.
+        """Return the rows of `files` that match each listed file.
 
-        `numbers` are the numbers here of the partitions of the listing; -1 for one of which no file is covered. Each
-        array has an item for each listed file: a row, or -1. There are as many arrays as segments share a file, at
-        most, and at least one.
+        They have its path and partition. The rows of the oldest segment come first. `numbers` are the numbers here of
+        the partitions of the listing; -1 for a partition without covered files. Each array has an item for each listed
+        file: a row, or -1. There are at least one array, and at most as many as there are segments that share a file.
         """
         codes = pc.index_in(listing.paths, value_set=self._encoded.dictionary).fill_null(-1).to_numpy()
         place = numbers[listing.partition] if len(numbers) else np.full(len(listing.files), -1)
@@ -166,9 +182,9 @@ class Covered:
         ]
 
     def matches(self, listing: Listing, rows: Longs) -> Flags:
-        """Return for each listed file whether the fingerprint in its row, one of `candidates`, is that of the listing.
+        """Return for each listed file whether its row has the listed fingerprint.
 
-        Size and time decide where the listing has no tags.
+        `rows` is an item of `candidates`. If the listing has no tags, size and time decide.
         """
         if not self.files.num_rows:
             return np.zeros(len(listing.files), bool)
@@ -180,17 +196,20 @@ class Covered:
         return same & alike.astype(bool)
 
     def moved_to(self, folders: Mapping[Values, str]) -> dict[str, str]:
-        """Return the present paths of moved files, by those here; partitions lie in these folders now."""
-        found = {}
+        """Return the current paths of moved files.
+
+        They are by the paths in the manifests. `folders` are the current folders of partitions.
+        """
+        moved = {}
         values = [self.partitions[number] for number in self.partition.tolist()]
-        for path, own in zip(self.files["path"].to_pylist(), values, strict=True):
+        for path, partition in zip(self.files["path"].to_pylist(), values, strict=True):
             folder, _, name = path.rpartition("/")
-            if own in folders and folders[own] != folder:
-                found[path] = f"{folders[own]}/{name}"
-        return found
+            if partition in folders and folders[partition] != folder:
+                moved[path] = f"{folders[partition]}/{name}"
+        return moved
 
     def files_at(self, moved: Mapping[str, str]) -> pa.Table:
-        """Return `files` with these other paths."""
+        """Return `files` with the paths in `moved` replaced."""
         if not moved:
             return self.files
         paths = [moved.get(path, path) for path in self.files["path"].to_pylist()]
@@ -198,17 +217,22 @@ class Covered:
         return self.files.set_column(at, self.files.schema.field(at), pa.array(paths, pa.string()))
 
     def after_another(self, rows: Flags) -> Flags:
-        """Return which of the flagged rows are of a file of which the segment of an older name has a flagged row."""
+        """Return which flagged rows repeat a file of an older flagged row.
+
+        That row is in the segment with an older name.
+        """
         ordered, flagged = self.key[self._order], rows[self._order].astype(np.int64)
         before = np.cumsum(flagged) - flagged
         first = np.searchsorted(ordered, ordered, "left")
-        found = np.zeros(len(rows), bool)
-        found[self._order] = before > before[first]
-        return found & rows
+        repeats = np.zeros(len(rows), bool)
+        repeats[self._order] = before > before[first]
+        return repeats & rows
 
 
 def numbered(values: pa.ChunkedArray) -> tuple[tuple[Values, ...], Longs]:
-    """Return the distinct items of a column of partition values, and the number of the item of each row.
+    """Number the distinct items of a column of partition values.
+
+    Return these items, and the number of the item of each row.
 
     >>> numbered(pa.chunked_array([[["1", None], ["2", "x"], ["1", None]]]))
     ((('1', None), ('2', 'x')), array([0, 1, 0]))
@@ -224,8 +248,8 @@ def numbered(values: pa.ChunkedArray) -> tuple[tuple[Values, ...], Longs]:
         texts.append(encoded.dictionary.to_pylist())
         codes = codes * len(texts[-1]) + encoded.indices.to_numpy(zero_copy_only=False)
         _, first, codes = np.unique(codes, return_index=True, return_inverse=True)
-    known = tuple(tuple(one) for one in lists.take(pa.array(first)).to_pylist())
-    return known, codes.astype(np.int64)
+    distinct = tuple(tuple(item) for item in lists.take(pa.array(first)).to_pylist())
+    return distinct, codes.astype(np.int64)
 
 
 def sums(lists: pa.ChunkedArray) -> Longs:

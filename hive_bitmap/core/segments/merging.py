@@ -1,8 +1,8 @@
-"""Which small neighbours are merged: segments of an index by size, shards of a segment by how full they are.
+"""Choose the small neighbours to merge: segments by size, shards by fill.
 
-Both are pure. The sizes of segments make tiers, each four times as large as the one before; four segments of one tier
-become one. So an index has a few dozen segments, however often it is refreshed, and a byte of it is written once a
-tier.
+Both functions are pure. The sizes of segments make tiers, each four times as large as the one before; four segments of
+one tier become one. So an index has a few dozen segments, however often it is refreshed, and a byte of it is written
+once per tier.
 """
 
 from __future__ import annotations
@@ -13,12 +13,15 @@ from dataclasses import dataclass
 SMALLEST_TIER = 1 << 20  # bytes of an index; all smaller segments are in one tier
 TIER_FACTOR = 4
 LARGE_SEGMENT = 256 << 20  # larger ones are not merged, unless the index is so large that it would have many of them
-MOST_LARGE = 8  # segments of the largest size, about
+MOST_LARGE = 8  # approximate number of segments of the largest size
 
 
 @dataclass(frozen=True)
 class Sized:
-    """A segment, or what becomes one: its bytes, its place among others, and who may read it."""
+    """A segment, or a part of a new one.
+
+    It has its bytes, its place among others, and its readers.
+    """
 
     bytes: float
     place: float = 0.0
@@ -26,7 +29,10 @@ class Sized:
 
 
 def largest(total: float) -> float:
-    """Return the size that merged segments have at most, in an index of `total` bytes."""
+    """Return the maximum size of merged segments.
+
+    `total` are the bytes of the index.
+    """
     return max(LARGE_SEGMENT, total / MOST_LARGE)
 
 
@@ -36,30 +42,30 @@ def tier(size: float) -> int:
     >>> [tier(size << 20) for size in (0, 1, 3, 4, 15, 16)]
     [0, 0, 0, 1, 1, 2]
     """
-    found = 0
-    while size >= SMALLEST_TIER * TIER_FACTOR ** (found + 1):
-        found += 1
-    return found
+    level = 0
+    while size >= SMALLEST_TIER * TIER_FACTOR ** (level + 1):
+        level += 1
+    return level
 
 
 def merged(segments: Sequence[Sized], *, all_small: bool = False) -> list[list[int]]:
-    """Return which of these segments become one: groups of their positions, each of two or more.
+    """Return which of these segments become one.
 
-    Only segments with the same readers are merged, in the order of their places. With `all_small` all neighbours are
-    merged that together are not too large.
+    The result has groups of their positions, of two or more each. Only segments with the same readers are merged, in
+    the order of their places. With `all_small`, all neighbours are merged that are not too large together.
     """
-    most = largest(sum(one.bytes for one in segments))
+    most = largest(sum(segment.bytes for segment in segments))
     groups: list[list[int]] = []
-    for readers in dict.fromkeys(one.readers for one in segments):
-        own = [number for number, one in enumerate(segments) if one.readers == readers]
-        own.sort(key=lambda number: (segments[number].place, number))
-        found = _fitting([[number] for number in own], segments, most) if all_small else _by_tiers(own, segments, most)
-        groups += [group for group in found if len(group) > 1]
+    for readers in dict.fromkeys(segment.readers for segment in segments):
+        same = [number for number, segment in enumerate(segments) if segment.readers == readers]
+        same.sort(key=lambda number: (segments[number].place, number))
+        fits = _fitting([[number] for number in same], segments, most) if all_small else _by_tiers(same, segments, most)
+        groups += [group for group in fits if len(group) > 1]
     return groups
 
 
-def _by_tiers(own: Sequence[int], segments: Sequence[Sized], most: float) -> list[list[int]]:
-    groups = [[number] for number in own]
+def _by_tiers(numbers: Sequence[int], segments: Sequence[Sized], most: float) -> list[list[int]]:
+    groups = [[number] for number in numbers]
     level = 0
     while any(tier(_bytes(group, segments)) >= level for group in groups):
         of_tier = [group for group in groups if tier(_bytes(group, segments)) == level]
@@ -67,8 +73,8 @@ def _by_tiers(own: Sequence[int], segments: Sequence[Sized], most: float) -> lis
         if len(of_tier) < TIER_FACTOR:
             continue
         joined = _fitting(of_tier, segments, most)
-        others = [group for group in groups if group not in of_tier]
-        groups = sorted([*others, *joined], key=lambda group: own.index(group[0]))
+        unjoined = [group for group in groups if group not in of_tier]
+        groups = sorted([*unjoined, *joined], key=lambda group: numbers.index(group[0]))
     return groups
 
 
@@ -88,19 +94,19 @@ def _bytes(group: Sequence[int], segments: Sequence[Sized]) -> float:
 
 
 def neighbours(shards: Sequence[int], fill: Sequence[float], paths: Sequence[frozenset[str]]) -> list[list[int]]:
-    """Return groups of neighbouring shards that together fill no more than one shard, and have no path in common.
+    """Group neighbouring shards that fit into one shard and share no path.
 
-    `fill` is how full each shard is, 1 for a full one, `paths` are those of its files that other shards may have too. A
-    shard without such a neighbour is in no group. Each group but the last fills more than half a shard, so that its
-    result is rarely merged again.
+    `fill` is the fill of each shard, 1 for a full one; `paths` are its files that other shards may have too. A shard
+    without such a neighbour is in no group. Each group but the last fills more than half a shard, so that its result is
+    rarely merged again.
     """
     groups: list[list[int]] = [[]]
-    filled, taken = 0.0, frozenset[str]()
+    filled, group_paths = 0.0, frozenset[str]()
     for shard in shards:
-        if filled + fill[shard] > 1 or not taken.isdisjoint(paths[shard]):
+        if filled + fill[shard] > 1 or not group_paths.isdisjoint(paths[shard]):
             groups.append([])
-            filled, taken = 0.0, frozenset()
+            filled, group_paths = 0.0, frozenset()
         groups[-1].append(shard)
         filled += fill[shard]
-        taken |= paths[shard]
+        group_paths |= paths[shard]
     return [group for group in groups if len(group) > 1]

@@ -1,10 +1,10 @@
-"""What a build does with the segments of an index: which stay, which are replaced, and what the new ones hold.
+"""Plan what a build does with the segments of an index.
 
-These functions read and write nothing. A base file that a segment covers as it is listed now is kept, with its index
-rows, or with the reason why it is not indexed, as the same bytes would give the same reason. Every other file is read.
-Rows of files that have changed, or that a segment of an older name covers too, are removed at once, because readers of
-the index table by SQL would count them twice. Rows of files that are gone stay for a while: most tables lose old files
-every day.
+The plan says which segments stay, which are replaced, and what the new ones hold. These functions read and write
+nothing. A base file that a segment covers in its listed state is kept, with its index rows, or with the reason why it
+is not indexed, as the same bytes would give the same reason. Every other file is read. Rows of files that have changed,
+or that a segment of an older name covers too, are removed at once, because readers of the index table by SQL would
+count them twice. Rows of files that no longer exist stay for a while: most tables lose old files every day.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from hive_bitmap.core.segments.merging import Sized
 from hive_bitmap.core.table_info import Values
 
 Doubles = npt.NDArray[np.float64]
-DEAD_SHARE = 0.2  # of the rows of a segment, whose files are gone: then it is replaced
+DEAD_SHARE = 0.2  # a segment is replaced if the files of this share of its rows no longer exist
 DEAD_SECONDS = 24 * 3600.0  # a segment of this age is replaced if it has any such rows
 SEGMENT_BASE_BYTES = 8 << 30  # base files of a new segment: some 200 MB of index
-USUAL_RATIO = 0.03  # of the bytes of an index to those of its base files, where nothing is known yet
+USUAL_RATIO = 0.03  # assumed ratio of the bytes of an index to those of its base files, before the first build
 COMPRESSION = 4  # rough ratio of bitmaps in memory to a shard on disk; for plain bitmaps it is unlimited
 MANY_SHARDS = 16  # small shards of a segment that are not merged: a lookup opens each, but merging costs more
 
@@ -40,10 +40,10 @@ class Rules:
     """What a plan depends on besides the segments and the listing.
 
     `schemas` are the `definition.valid_schemas` of the table, `schema_crc` its checksum. A shard covers about
-    `shard_bytes` of base files, and takes at most `shard_memory`. `now` is the time in seconds since 1970. With `plain`
-    bitmaps have the plain encoding. With `full` nothing is kept, with `compact` all small segments and shards are
-    merged, with `remove_dead` rows of files that are gone are removed at once. With `take_over` all segments are
-    replaced, with `rewrite` no shard is linked, since the files that its rows name have moved.
+    `shard_bytes` of base files, and takes at most `shard_memory`. `now` is the time in seconds since 1970. With
+    `plain`, bitmaps have the plain encoding. With `full`, nothing is kept; with `compact`, all small segments and
+    shards are merged; with `remove_dead`, rows of files that no longer exist are removed at once. With `take_over`, all
+    segments are replaced; with `rewrite`, no shard is linked, since the files that its rows name have moved.
     """
 
     schemas: Collection[int] | None
@@ -64,7 +64,7 @@ class Scope:
     """The partitions that a build looks at; all if `partitions` is None.
 
     Of these, the index does not cover the `excluded` ones. `removed` are paths of files that the log of the table no
-    longer has, and of which the index keeps what it knows.
+    longer has; the index keeps its rows of them.
     """
 
     partitions: frozenset[Values] | None = None
@@ -74,10 +74,10 @@ class Scope:
 
 @dataclass(frozen=True, kw_only=True)
 class NewSegment:
-    """A segment to write, in place of those at `replaced`.
+    """A segment to write; it replaces the segments at `replaced`.
 
     `files` are rows of manifests that it takes over (schema FILES, with paths of shards), `read` the numbers of listed
-    files to index, `why` the reason for each. The shards at `linked` are kept unchanged, each item of `rewritten`
+    files to index, `why` the reason for each. The shards at `linked` are kept unchanged; each item of `rewritten`
     becomes one new shard.
     """
 
@@ -94,14 +94,20 @@ class NewSegment:
 
     @property
     def untouched(self) -> pa.Table:
-        """The rows of `files` that go into the new manifest unchanged: in linked shards, or not indexed."""
+        """The rows of `files` that go into the new manifest unchanged.
+
+        They are in linked shards, or not indexed.
+        """
         rewritten = pa.array(chain.from_iterable(self.rewritten), pa.string())
         return self.files.filter(pc.invert(pc.is_in(self.files["shard"], value_set=rewritten)))
 
 
 @dataclass(frozen=True)
 class SegmentPlan:
-    """The segments to write, and the folders of those that go: replaced ones, and those of which nothing is kept."""
+    """The segments to write, and the folders of segments to remove.
+
+    Removed are replaced segments, and those without any kept row.
+    """
 
     new: tuple[NewSegment, ...]
     gone: tuple[str, ...]
@@ -112,15 +118,15 @@ class SegmentPlan:
 
     @property
     def read(self) -> tuple[int, ...]:
-        return tuple(chain.from_iterable(one.read for one in self.new))
+        return tuple(chain.from_iterable(segment.read for segment in self.new))
 
 
 @dataclass(frozen=True)
 class Judged:
-    """What becomes of the rows that segments have: whether each is kept, and whether its file is merely gone.
+    """The verdict on the rows of segments.
 
-    Rows that are neither go at once. `row` is the row that covers each listed file, -1 for one to read, for the reason
-    `why`.
+    `kept` rows are kept; `gone` rows belong to files that no longer exist; others are removed at once. `row` is the row
+    that covers each listed file, -1 for a file to read, for the reason `why`.
     """
 
     kept: Flags
@@ -130,12 +136,12 @@ class Judged:
 
 
 def judge(covered: Covered, listing: Listing, scope: Scope, rules: Rules, present: Mapping[str, int]) -> Judged:
-    """Compare the segments of an index with a listing of the partitions in scope.
+    """Compare segments with a listing of the partitions in scope.
 
     `present` maps the paths of files in the segments' folders, and their hidden folders, to sizes.
     """
-    in_scope = np.array([scope.partitions is None or one in scope.partitions for one in covered.partitions], bool)
-    excluded = np.array([one in scope.excluded for one in covered.partitions], bool)
+    in_scope = np.array([scope.partitions is None or values in scope.partitions for values in covered.partitions], bool)
+    excluded = np.array([values in scope.excluded for values in covered.partitions], bool)
     kept = ~in_scope[covered.partition]
     gone = ~kept & ~excluded[covered.partition]
     usable, intact = _usable(covered, rules), _intact_rows(covered, present)
@@ -143,22 +149,22 @@ def judge(covered: Covered, listing: Listing, scope: Scope, rules: Rules, presen
     reasons: dict[int, str] = {}
     numbers = np.array([covered.numbers.get(values, -1) for values in listing.partitions], np.int64)
     for rows in covered.candidates(listing, numbers):
-        there = rows >= 0
-        gone[rows[there]] = False
-        if rules.full or not there.any():
+        has_row = rows >= 0
+        gone[rows[has_row]] = False
+        if rules.full or not has_row.any():
             continue
         same = covered.matches(listing, rows)
-        good = same & usable[rows] & intact[rows] & (row < 0)
-        row[good] = rows[good]
-        for number in np.flatnonzero(there & (row < 0)).tolist():
+        is_usable = same & usable[rows] & intact[rows] & (row < 0)
+        row[is_usable] = rows[is_usable]
+        for number in np.flatnonzero(has_row & (row < 0)).tolist():
             reasons.setdefault(number, _why(same[number], usable[rows[number]]))
     kept[row[row >= 0]] = True
     removed = gone & _removed(covered, scope.removed)
     kept, gone = kept | removed, gone & ~removed
-    again = covered.after_another(kept | gone)
+    repeats = covered.after_another(kept | gone)
     unread = ALL if rules.full else NEW
     why = {number: reasons.get(number, unread) for number in np.flatnonzero(row < 0).tolist()}
-    return Judged(kept & ~again, gone & ~again, row, why)
+    return Judged(kept & ~repeats, gone & ~repeats, row, why)
 
 
 def _why(same: bool, usable: bool) -> str:
@@ -168,31 +174,37 @@ def _why(same: bool, usable: bool) -> str:
 
 
 def _usable(covered: Covered, rules: Rules) -> Flags:
-    """Return for each row whether it stays under the columns of the table; of an unindexed file under others not."""
+    """Return for each row whether it is valid under the table's columns.
+
+    The row of an unindexed file is valid only under the columns of the time when the build saw the file.
+    """
     current = covered.files["schema_crc"].to_numpy() == rules.schema_crc
     return current | (covered.valid(rules.schemas) & (covered.shard_of >= 0))
 
 
 def _intact_rows(covered: Covered, present: Mapping[str, int]) -> Flags:
-    """Return for each row whether its shard exists with its recorded size, and its cardinalities do too."""
-    names, sizes, counted = (covered.shards[name].to_pylist() for name in ("shard", "size", "cardinality_size"))
+    """Return for each row whether its shard is intact.
+
+    The shard exists with its recorded size, and so do its cardinalities.
+    """
+    names, sizes, expected_sizes = (covered.shards[name].to_pylist() for name in ("shard", "size", "cardinality_size"))
     intact = np.array(
         [
-            present.get(path) == size and (not beside or present.get(cardinalities_path(path)) == beside)
-            for path, size, beside in zip(names, sizes, counted, strict=True)
+            present.get(path) == size and (not expected or present.get(cardinalities_path(path)) == expected)
+            for path, size, expected in zip(names, sizes, expected_sizes, strict=True)
         ],
         bool,
     )
     unindexed = pc.is_null(covered.files["shard"]).to_numpy()
-    found = covered.shard_of
-    return unindexed | ((found >= 0) & np.append(intact, False)[found])
+    shard_of = covered.shard_of
+    return unindexed | ((shard_of >= 0) & np.append(intact, False)[shard_of])
 
 
 def _removed(covered: Covered, removed: frozenset[str]) -> Flags:
     if not removed:
         return np.zeros(covered.files.num_rows, bool)
-    known: Flags = pc.is_in(covered.files["path"], value_set=pa.array(sorted(removed))).to_numpy().astype(bool)
-    return known & (covered.shard_of >= 0)
+    flags: Flags = pc.is_in(covered.files["path"], value_set=pa.array(sorted(removed))).to_numpy().astype(bool)
+    return flags & (covered.shard_of >= 0)
 
 
 def plan(
@@ -207,8 +219,9 @@ def plan(
 ) -> SegmentPlan:
     """Plan the segments of an index after a build.
 
-    `readers_of` returns who may read segments, by their folders, `readers` who may read each file to index, by its
-    number in the listing. `is_strange` says of a path in `present` that readers of the table take it for a shard.
+    `readers_of` returns the readers of segments, given by their folders; `readers` has the readers of each file to
+    index, by its number in the listing. `is_strange` returns whether readers of the table take a path in `present` for
+    a shard.
     """
     facts = _Facts.of(covered, judged, listing)
     touched = _touched(covered, judged, rules, facts, present, is_strange)
@@ -219,14 +232,17 @@ def plan(
     alone = set(range(len(parts))) - set(chain.from_iterable(groups))
     groups += [[at] for at in sorted(alone) if parts[at].read or parts[at].segment in touched]
     new = tuple(_assembled(covered, judged, rules, [parts[at] for at in group]) for group in groups)
-    replaced = set(chain.from_iterable(one.replaced for one in new))
+    replaced = set(chain.from_iterable(segment.replaced for segment in new))
     replaced |= {folders[number] for number in touched if not facts.kept_files[number]}
     return SegmentPlan(new, tuple(folder for folder in folders if folder in replaced))
 
 
 @dataclass(frozen=True)
 class _Part:
-    """What a new segment is made of: what is kept of a segment, or files to index."""
+    """A part of a new segment.
+
+    It is what is kept of an old segment, or files to index.
+    """
 
     segment: int = -1
     read: tuple[int, ...] = ()
@@ -234,7 +250,10 @@ class _Part:
 
 @dataclass(frozen=True)
 class _Facts:
-    """Figures of the segments of an index, an item for each, and of listed files."""
+    """Figures of the segments of an index, and of listed files.
+
+    Arrays have an item for each segment.
+    """
 
     kept_rows: Longs  # of base files
     kept_files: Longs
@@ -296,21 +315,27 @@ def _touched(
     present: Mapping[str, int],
     is_strange: Callable[[str], bool],
 ) -> set[int]:
-    """Return the segments that are replaced whatever their size: rows go, or others have put files into the folder."""
-    own = set(covered.shards["shard"].to_pylist())
-    foreign = {path.rpartition("/")[0] for path in present if path not in own and is_strange(path)}
+    """Return the segments that are replaced for reasons other than their size.
+
+    Rows are removed from them, or others have put files into the folder.
+    """
+    shards = set(covered.shards["shard"].to_pylist())
+    foreign = {path.rpartition("/")[0] for path in present if path not in shards and is_strange(path)}
     touched = set()
     for number, folder in enumerate(covered.segments):
         gone, rows = facts.gone_files[number], facts.gone_rows[number] + facts.kept_rows[number]
-        aged = rules.now - generation.build_time(folder) >= DEAD_SECONDS
-        due = gone and (facts.gone_rows[number] >= DEAD_SHARE * rows or aged or rules.remove_dead)
-        if rules.take_over or due or facts.dead_files[number] or not facts.kept_files[number] or folder in foreign:
+        is_aged = rules.now - generation.build_time(folder) >= DEAD_SECONDS
+        is_due = gone and (facts.gone_rows[number] >= DEAD_SHARE * rows or is_aged or rules.remove_dead)
+        if rules.take_over or is_due or facts.dead_files[number] or not facts.kept_files[number] or folder in foreign:
             touched.add(number)
     return touched
 
 
 def _new_parts(listing: Listing, judged: Judged, readers: Mapping[int, Hashable]) -> list[tuple[int, ...]]:
-    """Return the files to read in groups, each for one segment: of the same readers, and of a limited size."""
+    """Group the files to read, one group for each segment.
+
+    The files of a group have the same readers, and a limited size.
+    """
     by_readers: dict[Hashable, list[int]] = {}
     for number in judged.why:
         by_readers.setdefault(readers.get(number), []).append(number)
@@ -335,24 +360,25 @@ def _merged(
 ) -> list[list[int]]:
     """Return which parts become one segment, by their positions.
 
-    Who may read segments is asked only where some would be merged if all had the same readers.
+    `readers_of` is called only if some would be merged if all had the same readers.
     """
     sized = [Sized(facts.size_of(part), facts.place_of(part)) for part in parts]
     if not merging.merged(sized, all_small=rules.compact):
         return []
-    most = merging.largest(sum(one.bytes for one in sized))
-    small = [at for at, one in enumerate(sized) if one.bytes < most and not parts[at].read]
-    known = dict(zip(small, readers_of([folders[parts[at].segment] for at in small]), strict=True))
+    most = merging.largest(sum(part.bytes for part in sized))
+    small = [at for at, part in enumerate(sized) if part.bytes < most and not parts[at].read]
+    segment_readers = dict(zip(small, readers_of([folders[parts[at].segment] for at in small]), strict=True))
     classes = [
-        readers.get(part.read[0]) if part.read else known.get(at, ("alone", at)) for at, part in enumerate(parts)
+        readers.get(part.read[0]) if part.read else segment_readers.get(at, ("alone", at))
+        for at, part in enumerate(parts)
     ]
     return merging.merged(
-        [replace(one, readers=of) for one, of in zip(sized, classes, strict=True)], all_small=rules.compact
+        [replace(part, readers=of) for part, of in zip(sized, classes, strict=True)], all_small=rules.compact
     )
 
 
 def _assembled(covered: Covered, judged: Judged, rules: Rules, parts: Sequence[_Part]) -> NewSegment:
-    """Return the new segment that is made of these parts."""
+    """Return the new segment that consists of these parts."""
     segments = sorted(part.segment for part in parts if part.segment >= 0)
     chosen = np.isin(covered.segment, segments)
     stays = chosen & judged.kept
@@ -371,9 +397,10 @@ def _assembled(covered: Covered, judged: Judged, rules: Rules, parts: Sequence[_
 def _shards(
     covered: Covered, of_segments: Flags, stays: Flags, rules: Rules, *, merge: bool
 ) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
-    """Return the shards to link, and groups of shards to rewrite, each into one new shard.
+    """Return the shards to link, and groups of shards to rewrite.
 
-    `stays` says for each row of the manifests whether the new segment takes it over.
+    Each group becomes one new shard. `stays` has a flag for each row of the manifests, set if the new segment takes it
+    over.
     """
     names: list[str] = covered.shards["shard"].to_pylist()
     shard_of = np.where(covered.shard_of < 0, len(names), covered.shard_of)
@@ -382,32 +409,35 @@ def _shards(
     sizes = np.where(stays, covered.files["size"].to_numpy(), 0)
     kept_bytes = np.bincount(shard_of, sizes, len(names) + 1)[: len(names)]
     fill = np.maximum(kept_bytes / rules.shard_bytes, _memory(covered, rules) / rules.shard_memory)  # 1: a full shard
-    taken = of_segments & (kept_files > 0)
-    small = np.flatnonzero(taken & (fill < 1 / 2))
+    is_used = of_segments & (kept_files > 0)
+    small = np.flatnonzero(is_used & (fill < 1 / 2))
     first = np.full(len(names) + 1, len(shard_of))  # the first file of each shard, by which neighbours are found
     np.minimum.at(first, shard_of, np.arange(len(shard_of)))
     joined: list[list[int]] = []
     if merge or rules.compact or len(small) > MANY_SHARDS:
         ordered = small[np.argsort(first[small], kind="stable")].tolist()
         joined = merging.neighbours(ordered, fill.tolist(), _shared_paths(covered, stays, shard_of, len(names)))
-    others = np.setdiff1d(np.flatnonzero(taken), [shard for some in joined for shard in some]).tolist()
-    whole = {shard for shard in others if kept_files[shard] == files[shard] and not rules.rewrite}
-    linked = tuple(names[shard] for shard in others if shard in whole)
-    alone = [[shard] for shard in others if shard not in whole]
-    return linked, tuple(tuple(names[shard] for shard in some) for some in [*joined, *alone])
+    unjoined = np.setdiff1d(np.flatnonzero(is_used), [shard for group in joined for shard in group]).tolist()
+    whole = {shard for shard in unjoined if kept_files[shard] == files[shard] and not rules.rewrite}
+    linked = tuple(names[shard] for shard in unjoined if shard in whole)
+    singles = [[shard] for shard in unjoined if shard not in whole]
+    return linked, tuple(tuple(names[shard] for shard in group) for group in [*joined, *singles])
 
 
 def _shared_paths(covered: Covered, stays: Flags, shard_of: Longs, count: int) -> list[frozenset[str]]:
-    """Return the paths in each shard that others have too: those of partitions that share a folder."""
+    """Return the paths in each shard that other shards have too.
+
+    They are those of partitions that share a folder.
+    """
     paths = covered.files["path"].filter(pa.array(stays))
     counts = pc.value_counts(paths)
     many = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
-    found: list[set[str]] = [set() for _ in range(count + 1)]
+    shared_paths: list[set[str]] = [set() for _ in range(count + 1)]
     if len(many):
         shared: Flags = pc.is_in(covered.files["path"], value_set=many).to_numpy().astype(bool) & stays
         for row in np.flatnonzero(shared).tolist():
-            found[shard_of[row]].add(covered.files["path"][row].as_py())
-    return [frozenset(some) for some in found]
+            shared_paths[shard_of[row]].add(covered.files["path"][row].as_py())
+    return [frozenset(paths_of_shard) for paths_of_shard in shared_paths]
 
 
 def _memory(covered: Covered, rules: Rules) -> Doubles:

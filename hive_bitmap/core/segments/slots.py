@@ -1,7 +1,7 @@
-"""Slots: the partitions of an index table. Each points at a segment, or at a folder without rows.
+"""Slots: the partitions of an index table.
 
-A publication moves slots in one change of the metastore. Slots are added empty and never dropped, so a query that lists
-them at any moment sees the segments of one state.
+Each points at a segment, or at a folder without rows. A publication moves slots in one change of the metastore. Slots
+are added before that, and never dropped, so a query that lists them at any moment sees the segments of one state.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ Slots = Mapping[int, str]  # the folder of each slot, by number
 class Moves:
     """The changes of slots that make a publication.
 
-    `added` are numbers of slots to add first, empty. `vacated` become empty before any other slot is moved, by sessions
-    that move slots one by one. `moved` are the folders of all slots that change, by number.
+    `added` are numbers of slots to add first, empty. Sessions that move slots one by one empty the `vacated` slots
+    before they move any other. `moved` are the folders of all slots that change, by number.
     """
 
     added: tuple[int, ...]
@@ -29,12 +29,18 @@ class Moves:
 
 
 def segments(slots: Slots, definition: Definition) -> list[str]:
-    """Return the folders of the segments of an index, each once, the oldest name first."""
+    """Return the folders of the segments of an index.
+
+    Each is returned once, the oldest name first.
+    """
     return sorted({folder for folder in slots.values() if generation.belongs_to(folder, definition)}, key=seniority)
 
 
 def strange(slots: Slots, definition: Definition) -> list[int]:
-    """Return the slots that point at something else than a segment of the index or its empty folder."""
+    """Return the slots that point at a foreign folder.
+
+    It is neither a segment of the index nor its empty folder.
+    """
     empty = generation.empty_folder(definition.root)
     return [
         number
@@ -44,16 +50,19 @@ def strange(slots: Slots, definition: Definition) -> list[int]:
 
 
 def seniority(folder: str) -> str:
-    """Return the name of a segment, which sorts by the time of its build, then by the build's digits."""
+    """Return the name of a segment, which sorts by age.
+
+    It sorts by the time of its build, then by the build's digits.
+    """
     return folder.rpartition("/")[2]
 
 
 def moves(slots: Slots, empty: str, new: Sequence[str], gone: Collection[str]) -> Moves:
-    """Return the moves that put the segments `new` into slots and leave none at those `gone`.
+    """Plan the moves that put segments into slots and remove others.
 
-    New segments take the slots of those that go, then empty slots, then further ones. Which of the empty slots they
-    take follows from their names, so that two builders rarely choose the same. A segment that is in two slots keeps the
-    first.
+    The segments `new` get slots, and none is left at `gone`. New segments take the slots of removed segments, then
+    empty slots, then further ones. Which of the empty slots they take follows from their names, so that two builders
+    rarely choose the same. A segment that is in two slots keeps the first.
 
     >>> moves({0: "a", 1: "b", 2: "empty"}, "empty", ["c"], ["a", "b"])
     Moves(added=(), vacated=(0, 1), moved={0: 'c', 1: 'empty'})
@@ -61,8 +70,8 @@ def moves(slots: Slots, empty: str, new: Sequence[str], gone: Collection[str]) -
     placed: dict[str, int] = {}
     vacated = []
     for number, folder in sorted(slots.items()):
-        again = generation.is_generation(folder) and placed.setdefault(folder, number) != number
-        if folder in gone or again:
+        is_repeated = generation.is_generation(folder) and placed.setdefault(folder, number) != number
+        if folder in gone or is_repeated:
             vacated.append(number)
     to_place = [folder for folder in dict.fromkeys(new) if folder not in placed]
     free = [number for number, folder in sorted(slots.items()) if folder == empty]

@@ -1,8 +1,9 @@
-"""The files that a predicate may concern: those that an index knows as they are now are looked up, others read whole.
+"""Choose the files that a predicate may concern.
 
-Partitions are pruned first. Files that share a shard are looked up together, as one unit, whatever their partitions. A
-path that is in several shards of an index makes a unit of its own, so that no shard of a unit has rows of another file
-under its path. The functions are pure, but for the shards that a lookup reads.
+Files that are fresh in an index are looked up; all others are read whole. Partitions are pruned first. Files that share
+a shard are looked up together, as one unit, even from different partitions. A path that is in several shards of an
+index makes a separate unit, so that no shard of a unit has rows of another file under its path. The functions are pure,
+except for the shards that a lookup reads.
 """
 
 from __future__ import annotations
@@ -46,10 +47,11 @@ REMOTE_READS = 16  # concurrent lookups in shards that are read over a network
 
 @dataclass(frozen=True, kw_only=True)
 class Lookup:
-    """Fresh files that are looked up together. All fields but `unit` and `predicate` have an item for each file.
+    """Fresh files that are looked up together.
 
-    `deletes` are what `FileStatus.deletes` is of each file; empty if no row of any is deleted. `starts` are the first
-    bytes of its blocks, None if an older build did not record them.
+    All fields but `unit` and `predicate` have an item for each file. `deletes` has the `FileStatus.deletes` of each
+    file; it is empty if no file has deleted rows. `starts` has the first byte of each block of a file; None if an older
+    build did not record them.
     """
 
     partitions: tuple[int, ...]  # their positions in `LookupResults.partitions`
@@ -65,7 +67,7 @@ class Lookup:
 
 @dataclass(frozen=True)
 class WholeFile:
-    """A file that is read whole, because no index knows it as it is now."""
+    """A file that is read whole; it is fresh in no index."""
 
     partition: int  # its position in `LookupResults.partitions`
     status: FileStatus
@@ -90,9 +92,10 @@ class LookupResults:
 
 
 def look_up(lookup: Lookup, matching_keys: MatchingKeys, texts: Mapping[int, str | None] | None = None) -> LookupResult:
-    """Look up the files of one lookup; the size of the result does not depend on the number of rows.
+    """Look up the files of one lookup.
 
-    `texts` has the `text_of` predicates, by their ids: long ones are made once for many lookups.
+    The size of the result does not depend on the number of rows. `texts` has the `text_of` of each predicate, by the
+    predicate's id, so that the text of a long predicate is made once for many lookups.
     """
     unit, predicate = lookup.unit, lookup.predicate
     text = text_of(predicate) if texts is None else texts[id(predicate)]
@@ -102,51 +105,53 @@ def look_up(lookup: Lookup, matching_keys: MatchingKeys, texts: Mapping[int, str
 def choose_indexes(
     definitions: Sequence[Definition], predicate: Predicate, keys: Sequence[str] = ()
 ) -> dict[str, Definition]:
-    """Choose the index for each tested column and each grouping key; the result is by lower-case column name.
+    """Choose the index for each tested column and each grouping key.
 
-    A BITMAP index goes before a COMPACT one, and an index of fewer columns before one of more. `keys` are lower-case
-    names of grouping keys, which only a BITMAP index serves. An index that has all keys, and best the tested columns as
-    well, goes before all others, because it counts them without bitmaps. If there are neither tested columns nor keys,
-    the first index is returned under the name "": it still knows the number of rows.
+    The result is by lower-case column name. A BITMAP index is preferred to a COMPACT one, and an index of fewer columns
+    to one of more. `keys` are lower-case names of grouping keys, which only a BITMAP index serves. An index that has
+    all keys, and ideally the tested columns as well, is preferred to all others, because it counts them without
+    bitmaps. Without tested columns and keys, the first index is returned under the name "": it still records the number
+    of rows.
     """
-    wanted = {column.lower() for column in columns_of(predicate)}
+    tested = {column.lower() for column in columns_of(predicate)}
     ordered = sorted(definitions, key=lambda d: (not d.has_bitmaps, len(d.columns), d.name))
     if predicate == TRUE and not keys:
         return {"": ordered[0]} if ordered else {}
     with_columns = [({column.lower() for column in d.column_names}, d) for d in ordered]
     chosen: dict[str, Definition] = {}
-    for together in (wanted.union(keys), set(keys)) if keys else ():
+    for together in (tested.union(keys), set(keys)) if keys else ():
         covering = next((d for columns, d in with_columns if together <= columns and d.has_bitmaps), None)
         if covering is not None and not chosen:
             chosen = dict.fromkeys(together, covering)
     for columns, definition in with_columns:
-        served = columns & (wanted.union(keys) if definition.has_bitmaps else wanted)
+        served = columns & (tested.union(keys) if definition.has_bitmaps else tested)
         chosen = {**dict.fromkeys(served, definition), **chosen}
     return chosen
 
 
 def exact_where_known(results: LookupResults, keys: Sequence[str]) -> LookupResults:
-    """Return the results with `exact` cleared for the files that the indexes of these keys do not know."""
+    """Clear `exact` for files that the indexes of these keys lack."""
     if not keys:
         return results
-    found = []
-    for lookup, one in results.pairs():
-        exact = one.exact.copy()
+    updated = []
+    for lookup, result in results.pairs():
+        exact = result.exact.copy()
         for key in keys:
             part = lookup.unit.parts.get(key)
             exact &= lookup.unit.known(part) if part is not None else False
-        found.append(replace(one, exact=exact))
-    return replace(results, results=tuple(found))
+        updated.append(replace(result, exact=exact))
+    return replace(results, results=tuple(updated))
 
 
 def residual_predicates(
     predicate: Predicate, columns: Sequence[Column], values: pa.Table, matching_keys: MatchingKeys
 ) -> list[Predicate]:
-    """Return the residual predicate of each partition: the predicate with the partition's values substituted.
+    """Return the residual predicate of each partition.
 
-    `values` has a row for each partition and a column, typed as in the table, for each partition column; columns whose
-    values could not be typed are left out, and their leaves may match any partition. A partition whose residual is
-    Constant(False) or Constant(None) has no matching row.
+    This is the predicate with the partition's values substituted. `values` has a row for each partition, and a column,
+    typed as in the table, for each partition column; columns with values that could not be typed are left out, and
+    their leaves may match any partition. A partition with the residual Constant(False) or Constant(None) has no
+    matching row.
     """
     names = {column.name.lower(): column.name for column in columns}
     leaves = [leaf for leaf in leaves_of(predicate) if not isinstance(leaf, (Unknown, Constant))]
@@ -188,55 +193,59 @@ def look_up_files(
     chosen: Mapping[str, Definition],
     evaluate: Callable[[Sequence[Lookup]], Sequence[LookupResult]],
 ) -> LookupResults:
-    """Look up the files that an index knows as they are now, and list those that have to be read whole.
+    """Look up the fresh files, and list the files to read whole.
 
-    `predicates` are the residual predicates of the partitions, `chosen` the indexes by lower-case column name, and
-    `evaluate` does the lookups, with a result for each of them in their order.
+    `predicates` are the residual predicates of the partitions, `chosen` the indexes by lower-case column name.
+    `evaluate` does the lookups, and returns a result for each of them in their order.
     """
-    matching = np.array([not isinstance(one, Constant) or one.value is True for one in predicates], bool)
-    known = {d.name: table.known[d.name] for d in chosen.values() if d.name in table.known}
-    wanted = matching[table.partition_of]  # no row of the other partitions matches
-    fresh = reduce(np.logical_or, (one.fresh for one in known.values()), np.zeros(len(wanted), bool))
-    whole = [_whole(table, known, number) for number in np.flatnonzero(wanted & ~fresh).tolist()]
-    units = _units(table, known, predicates, np.flatnonzero(wanted & fresh))
-    lookups = [_lookup(table, known, predicates, chosen, main, files) for main, files in units]
-    gone = max((int(one.vanished[matching].sum()) for one in known.values()), default=0)
-    found = list(evaluate(lookups)) if lookups else []
+    matching = np.array([not isinstance(node, Constant) or node.value is True for node in predicates], bool)
+    coverage = {d.name: table.known[d.name] for d in chosen.values() if d.name in table.known}
+    selected = matching[table.partition_of]  # no row of the other partitions matches
+    fresh = reduce(np.logical_or, (index.fresh for index in coverage.values()), np.zeros(len(selected), bool))
+    whole = [_whole(table, coverage, number) for number in np.flatnonzero(selected & ~fresh).tolist()]
+    units = _units(table, coverage, predicates, np.flatnonzero(selected & fresh))
+    lookups = [_lookup(table, coverage, predicates, chosen, main, files) for main, files in units]
+    gone = max((int(index.vanished[matching].sum()) for index in coverage.values()), default=0)
+    results = list(evaluate(lookups)) if lookups else []
     return LookupResults(
         partitions=table.partitions,
         lookups=tuple(lookups),
-        results=tuple(found),
+        results=tuple(results),
         whole_files=tuple(whole),
         deleted=gone,
     )
 
 
-def _whole(table: TableFiles, known: Mapping[str, KnownFiles], number: int) -> WholeFile:
-    """Return a file that is fresh in no index, with its state and the reason."""
+def _whole(table: TableFiles, coverage: Mapping[str, KnownFiles], number: int) -> WholeFile:
+    """Return a file that is read whole.
+
+    It is fresh in no index. The result has its state and the reason.
+    """
     file, partition = table.files[number], int(table.partition_of[number])
-    for one in known.values():
-        if (state := one.state(number, file)) is not None:
+    for index in coverage.values():
+        if (state := index.state(number, file)) is not None:
             return WholeFile(partition, file, *state)
-    why = "new since the last build" if known else "no index covers its partition"
+    why = "new since the last build" if coverage else "no index covers its partition"
     return WholeFile(partition, file, Freshness.UNINDEXED, why)
 
 
 def _units(
-    table: TableFiles, known: Mapping[str, KnownFiles], predicates: Sequence[Predicate], files: Longs
+    table: TableFiles, coverage: Mapping[str, KnownFiles], predicates: Sequence[Predicate], files: Longs
 ) -> list[tuple[str, Longs]]:
-    """Group fresh files that are looked up together: by the shards of the index that knows most of them.
+    """Group fresh files that are looked up together.
 
-    Return the name of the index that describes the files of each group, and their numbers.
+    They are grouped by the shards of the index that covers most of them. Return, for each group, the name of the index
+    that describes its files, and their numbers.
     """
-    fresh = {name: int(one.fresh[files].sum()) for name, one in known.items()}
-    by_most = sorted(known, key=lambda name: (-fresh[name], known[name].covered.shards.num_rows, name))
+    fresh = {name: int(index.fresh[files].sum()) for name, index in coverage.items()}
+    by_most = sorted(coverage, key=lambda name: (-fresh[name], coverage[name].covered.shards.num_rows, name))
     described, shard = np.full(len(files), -1), np.full(len(files), -1)
     for place, name in enumerate(by_most):
-        taken = (described < 0) & known[name].fresh[files]
-        described[taken], shard[taken] = place, known[name].shard[files][taken]
-    alone = reduce(np.logical_or, (one.shared[files] for one in known.values()), np.zeros(len(files), bool))
-    numbers = {id(one): number for number, one in enumerate(predicates)}
-    predicate = np.array([numbers[id(one)] for one in predicates], np.int64)[table.partition_of[files]]
+        described_here = (described < 0) & coverage[name].fresh[files]
+        described[described_here], shard[described_here] = place, coverage[name].shard[files][described_here]
+    alone = reduce(np.logical_or, (index.shared[files] for index in coverage.values()), np.zeros(len(files), bool))
+    numbers = {id(node): number for number, node in enumerate(predicates)}
+    predicate = np.array([numbers[id(node)] for node in predicates], np.int64)[table.partition_of[files]]
     keys = np.stack([described, shard, predicate, np.where(alone, files, -1)], axis=1)
     _, first, group = np.unique(keys, axis=0, return_index=True, return_inverse=True)
     group = group.reshape(-1)
@@ -247,14 +256,14 @@ def _units(
 
 def _lookup(
     table: TableFiles,
-    known: Mapping[str, KnownFiles],
+    coverage: Mapping[str, KnownFiles],
     predicates: Sequence[Predicate],
     chosen: Mapping[str, Definition],
     main: str,
     files: Longs,
 ) -> Lookup:
-    covered = known[main].covered
-    described = covered.files.take(pa.array(known[main].row[files]))
+    covered = coverage[main].covered
+    described = covered.files.take(pa.array(coverage[main].row[files]))
     partitions = table.partition_of[files].tolist()
     deletes = [table.files[number].deletes for number in files.tolist()]
     unit = LookupUnit(
@@ -264,9 +273,9 @@ def _lookup(
         length=_flat(described["lengths"]),
         rows=_flat(described["rows"]),
         parts={
-            column: _part(definition, column, known[definition.name], files)
+            column: _part(definition, column, coverage[definition.name], files)
             for column, definition in chosen.items()
-            if definition.name in known
+            if definition.name in coverage
         },
     )
     starts = described["starts"].to_pylist()
@@ -279,39 +288,40 @@ def _lookup(
         schema_crc=tuple(described["schema_crc"].to_pylist()),
         foreign=tuple(None if names is None else frozenset(names) for names in described["foreign"].to_pylist()),
         deletes=tuple(deletes) if any(deletes) else (),
-        starts=tuple(None if some is None else np.array(some, np.int64) for some in starts),
+        starts=tuple(None if offsets is None else np.array(offsets, np.int64) for offsets in starts),
     )
 
 
 def _spark_only(table: TableFiles, files: Longs, described: pa.Table) -> tuple[frozenset[str], ...]:
-    """Return the columns that only Spark may read of each file, in lower case, by all indexes that know it as it is.
+    """Return the columns of each file that only Spark may read.
 
-    `described` has the rows of a manifest for the files.
+    They are in lower case, collected from all indexes in which the file is unchanged. `described` has the rows of a
+    manifest for the files.
     """
     columns: list[frozenset[str]] = [frozenset()] * len(files)
-    for known in table.known.values():
-        rows = known.row[files]
-        some = np.flatnonzero(np.append(known.covered.has_spark_only, False)[rows])
-        if not len(some):
+    for index in table.known.values():
+        rows = index.row[files]
+        concerned = np.flatnonzero(np.append(index.covered.has_spark_only, False)[rows])
+        if not len(concerned):
             continue
-        own, main = known.covered.files.take(pa.array(rows[some])), described.take(pa.array(some))
-        same = reduce(pc.and_, (pc.equal(own[name], main[name]) for name in FINGERPRINT)).to_pylist()
-        for file, known_so, names in zip(some.tolist(), same, own["indirect"].to_pylist(), strict=True):
-            if known_so:
+        entries, main_entries = index.covered.files.take(pa.array(rows[concerned])), described.take(pa.array(concerned))
+        same = reduce(pc.and_, (pc.equal(entries[name], main_entries[name]) for name in FINGERPRINT)).to_pylist()
+        for file, is_same, names in zip(concerned.tolist(), same, entries["indirect"].to_pylist(), strict=True):
+            if is_same:
                 columns[file] |= frozenset(name.lower() for name in names)
     return tuple(columns)
 
 
-def _part(definition: Definition, column: str, known: KnownFiles, files: Longs) -> IndexPart:
-    rows = known.shard[files]
-    own = known.covered.shards.take(pa.array(np.unique(rows[rows >= 0])))
+def _part(definition: Definition, column: str, indexed_files: KnownFiles, files: Longs) -> IndexPart:
+    rows = indexed_files.shard[files]
+    shards = indexed_files.covered.shards.take(pa.array(np.unique(rows[rows >= 0])))
     return IndexPart(
         index=definition.name,
         key=next(field for field in key_fields(definition) if field.name.lower() == column or not column),
         encoding=definition.encoding if definition.has_bitmaps else "",
-        shards=tuple(zip(own["shard"].to_pylist(), own["size"].to_pylist(), strict=True)),
+        shards=tuple(zip(shards["shard"].to_pylist(), shards["size"].to_pylist(), strict=True)),
         files=np.flatnonzero(rows >= 0),
-        entries=int(own["rows"].to_numpy().sum()),
+        entries=int(shards["rows"].to_numpy().sum()),
     )
 
 
@@ -322,9 +332,9 @@ def _flat(lists: pa.ChunkedArray) -> Longs:
 
 
 def evaluate_here(matching_keys: MatchingKeys) -> Callable[[Sequence[Lookup]], list[LookupResult]]:
-    """Return a function that does lookups in this process, in threads if a shard is read over a network.
+    """Return a function that does lookups in this process.
 
-    Threads would only slow down lookups in local shards.
+    It uses threads if a shard is read over a network. Threads would only slow down lookups in local shards.
     """
 
     def evaluate(lookups: Sequence[Lookup]) -> list[LookupResult]:
@@ -338,24 +348,27 @@ def evaluate_here(matching_keys: MatchingKeys) -> Callable[[Sequence[Lookup]], l
 
 
 def restrict(lookup: Lookup, files: Sequence[int]) -> Lookup:
-    """Return the lookup of some of its files, given by their positions in `unit.paths`."""
+    """Restrict a lookup to some of its files.
+
+    They are given by their positions in `unit.paths`.
+    """
     chosen = np.array(files, np.int64)
     number = np.full(len(lookup.unit.paths), -1)
     number[chosen] = np.arange(len(chosen))
     blocks = number[lookup.unit.file] >= 0
     parts = {}
     for column, part in lookup.unit.parts.items():
-        kept = number[part.files]
-        parts[column] = replace(part, files=kept[kept >= 0])
-    kept_paths = tuple(lookup.unit.paths[file] for file in files)
+        positions = number[part.files]
+        parts[column] = replace(part, files=positions[positions >= 0])
+    paths = tuple(lookup.unit.paths[file] for file in files)
     unit = LookupUnit(
-        paths=kept_paths,
+        paths=paths,
         file=number[lookup.unit.file[blocks]],
         offset=lookup.unit.offset[blocks],
         length=lookup.unit.length[blocks],
         rows=lookup.unit.rows[blocks],
         parts=parts,
-        deleted={path: lookup.unit.deleted[path] for path in kept_paths if path in lookup.unit.deleted},
+        deleted={path: lookup.unit.deleted[path] for path in paths if path in lookup.unit.deleted},
     )
     return Lookup(
         partitions=tuple(lookup.partitions[file] for file in files),

@@ -1,4 +1,7 @@
-"""Rows that a table has deleted and its files still have, as a selection: positions in files become bits of blocks."""
+"""Turn deleted rows into a selection.
+
+They are rows that a table has deleted and its files still have. Positions in files become bits of blocks.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,10 @@ from hive_bitmap.core.selecting.lookup_units import LookupUnit
 
 
 def deleted_bits(unit: LookupUnit, where: BitLayout) -> npt.NDArray[np.uint8]:
-    """Return the selection of the deleted rows of a unit, whose layout is `where`."""
+    """Return the selection of the deleted rows of a unit.
+
+    `where` is its layout.
+    """
     bits = selection.nothing(where)
     for number, path in enumerate(unit.paths):
         deleted = unit.deleted.get(path)

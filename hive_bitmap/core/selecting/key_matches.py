@@ -1,4 +1,7 @@
-"""Evaluation of a predicate over one column: which keys of an index match, and which row groups may hold such keys."""
+"""Evaluate a predicate over one column.
+
+The functions tell which keys of an index match, and which row groups may hold such keys.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,10 @@ MatchingKeys = Mapping[SparkLeaf, pa.Array]
 
 
 def key_matches(node: Predicate, keys: pa.Array, matching_keys: MatchingKeys) -> Flags:
-    """Return for each key, which may be NULL, whether a predicate over one column is TRUE for it, or may be."""
+    """Return for each key whether a predicate may be TRUE for it.
+
+    The predicate is over one column; a key may be NULL. The flag is exact unless Spark's answer for a leaf is unknown.
+    """
     match node:
         case Constant(value):
             return np.full(len(keys), value is True)
@@ -37,17 +43,23 @@ def key_matches(node: Predicate, keys: pa.Array, matching_keys: MatchingKeys) ->
             return matches(node, keys)
 
 
-def among(keys: pa.Array, wanted: pa.Array) -> Flags:
-    """Return for each key whether it is one of `wanted`; NULL equals NULL, and NaN equals NaN."""
+def among(keys: pa.Array, values: pa.Array) -> Flags:
+    """Return for each key whether it is in `values`.
+
+    NULL equals NULL, and NaN equals NaN.
+    """
     if pa.types.is_floating(keys.type):
         bits = pa.int32() if keys.type.bit_width == 32 else pa.int64()
-        keys, wanted = keys.view(bits), wanted.view(bits)
-    flags: npt.NDArray[np.bool_] = pc.is_in(keys, value_set=wanted).to_numpy(zero_copy_only=False)
+        keys, values = keys.view(bits), values.view(bits)
+    flags: npt.NDArray[np.bool_] = pc.is_in(keys, value_set=values).to_numpy(zero_copy_only=False)
     return flags
 
 
 def may_hold(node: Predicate, stats: KeyStats) -> bool:
-    """Return whether a row group with these statistics may hold a key for which the predicate is TRUE."""
+    """Return whether a row group may hold a matching key.
+
+    Its statistics decide. A key matches if the predicate is TRUE for it.
+    """
     match node:
         case Constant(value):
             return value is True

@@ -1,7 +1,8 @@
-"""Results of lookups that were done before, so that what is planned and then executed is looked up once.
+"""Cache the results of lookups.
 
-A result depends on the unit, which names shards that never change, and on the predicate: both together are its key. The
-manifest says meanwhile, each time, which files the index knows as they are now.
+A query that is planned and then executed is looked up once. A result depends on the unit, which names shards that never
+change, and on the predicate: both together are its cache key. Which files are fresh is still read from the manifest
+each time.
 """
 
 from __future__ import annotations
@@ -21,38 +22,44 @@ _results: Cache[bytes, LookupResult] = Cache(SHARDS, lambda result: result.nbyte
 
 
 def text_of(predicate: Predicate) -> str | None:
-    """Return what tells a predicate from others; None if Spark evaluates a leaf of it, whose settings are not told."""
+    """Return a text that identifies a predicate.
+
+    None if Spark evaluates a leaf of it, because the text does not include Spark's settings.
+    """
     return None if any(isinstance(leaf, SparkLeaf) for leaf in leaves_of(predicate)) else repr(predicate)
 
 
 def known_result(unit: LookupUnit, text: str | None, look_up: Callable[[], LookupResult]) -> LookupResult:
-    """Return the result of a lookup, of which `look_up` is called unless it is known.
+    """Return the result of a lookup from the cache, or call `look_up`.
 
-    `text` is that of the predicate; nothing is kept if it is None, nor the result of a damaged index.
+    `text` is the predicate's `text_of`. Nothing is cached if it is None, nor is the result of a damaged index.
     """
     if text is None:
         return look_up()
     key = _key(unit, text)
-    known = _results.get(key)
-    if known is not None:
-        return known
-    found = look_up()
-    if not found.damaged:
-        found.freeze()
-        _results.put(key, found)
-    return found
+    cached = _results.get(key)
+    if cached is not None:
+        return cached
+    result = look_up()
+    if not result.damaged:
+        result.freeze()
+        _results.put(key, result)
+    return result
 
 
 def _key(unit: LookupUnit, text: str) -> bytes:
-    """Return a digest of all that a result depends on; first the sizes, so that no two units have the same bytes."""
+    """Return a digest of everything that a result depends on.
+
+    The sizes come first, so that no two units have the same bytes.
+    """
     arrays = [unit.file, unit.offset, unit.rows, *(part.files for part in unit.parts.values())]
     parts = [(column, _facts(part)) for column, part in unit.parts.items()]
     deleted = [(path, rows.id) for path, rows in unit.deleted.items()]
-    named = repr((unit.paths, parts, deleted))
+    description = repr((unit.paths, parts, deleted))
     digest = blake2b(digest_size=KEY_BYTES)
-    digest.update(repr((len(text), len(named), [len(array) for array in arrays])).encode())
-    for some in (text, named):
-        digest.update(some.encode("utf-8", "surrogatepass"))
+    digest.update(repr((len(text), len(description), [len(array) for array in arrays])).encode())
+    for content in (text, description):
+        digest.update(content.encode("utf-8", "surrogatepass"))
     for array in arrays:
         digest.update(array.tobytes())
     return digest.digest()

@@ -1,7 +1,7 @@
-"""Counts without the rows that the table has deleted since, which files and indexes still have.
+"""Subtract deleted rows from counts.
 
-Which rows these are is asked only for files of which a predicate selects rows, once that is known. A file of which they
-are not known is read whole.
+They are rows that the table has deleted, and that files and indexes still have. Deletes are read only for files in
+which a predicate selects rows, once that is known. A file with unknown deletes is read whole.
 """
 
 from __future__ import annotations
@@ -24,48 +24,56 @@ ReadDeleted = Callable[[Mapping[str, str]], Mapping[str, DeletedRows]]
 def without_deleted(
     results: LookupResults, read: ReadDeleted, evaluate: Callable[[Sequence[Lookup]], Sequence[LookupResult]]
 ) -> LookupResults:
-    """Return the results without deleted rows in the counts of any file.
+    """Return the results with deleted rows left out of all counts.
 
-    `read` returns the deleted rows of files, given by path with what tells these rows from others
-    (`FileStatus.deletes`); it may leave out some. `evaluate` does lookups again, of files of which rows are deleted.
+    `read` returns the deleted rows of files; its argument has for each path the text that identifies its deletes
+    (`FileStatus.deletes`). It may leave out files. `evaluate` repeats the lookups of files that have deleted rows.
     """
-    concerned = [_concerned(lookup, found) for lookup, found in results.pairs()]
-    wanted = {
+    concerned = [_concerned(lookup, result) for lookup, result in results.pairs()]
+    deletes = {
         lookup.unit.paths[file]: lookup.deletes[file]
         for lookup, files in zip(results.lookups, concerned, strict=True)
         for file in np.flatnonzero(files)
     }
-    if not wanted:
+    if not deletes:
         return results
-    known = read(wanted)
-    whole, lookups, found = list(results.whole_files), list[Lookup](), list[LookupResult]()
+    deleted_rows = read(deletes)
+    whole, lookups, updated = list(results.whole_files), list[Lookup](), list[LookupResult]()
     again: dict[int, Lookup] = {}
     for (lookup, result), files in zip(results.pairs(), concerned, strict=True):
-        unknown = files & ~_fit(lookup, known)
+        unknown = files & ~_fit(lookup, deleted_rows)
         whole += [_read_whole(lookup, file) for file in np.flatnonzero(unknown).tolist()]
         lookup, result = _restricted(lookup, result, ~unknown)
-        deleted = {path: known[path] for path in np.array(lookup.unit.paths, object)[files[~unknown]]}
+        deleted = {path: deleted_rows[path] for path in np.array(lookup.unit.paths, object)[files[~unknown]]}
         if deleted:
             lookup = replace(lookup, unit=replace(lookup.unit, deleted=deleted))
             again[len(lookups)] = restrict(lookup, np.flatnonzero(files[~unknown]).tolist())
         lookups.append(lookup)
-        found.append(result)
+        updated.append(result)
     for number, counted in zip(again, evaluate(list(again.values())), strict=True):
-        found[number] = _updated(lookups[number], found[number], again[number], counted)
-    return replace(results, lookups=tuple(lookups), results=tuple(found), whole_files=tuple(whole))
+        updated[number] = _updated(lookups[number], updated[number], again[number], counted)
+    return replace(results, lookups=tuple(lookups), results=tuple(updated), whole_files=tuple(whole))
 
 
-def _concerned(lookup: Lookup, found: LookupResult) -> Flags:
-    """Return for each file of a lookup whether rows of it are deleted, and rows selected, maybe those."""
+def _concerned(lookup: Lookup, result: LookupResult) -> Flags:
+    """Return for each file whether its counts may include deleted rows.
+
+    It has deleted rows, and rows of it are selected, which may be these.
+    """
     deletes = np.array([bool(id) for id in lookup.deletes] or [False] * len(lookup.unit.paths), bool)
-    return deletes & (np.bincount(lookup.unit.file, found.counts, len(lookup.unit.paths)) > 0)
+    return deletes & (np.bincount(lookup.unit.file, result.counts, len(lookup.unit.paths)) > 0)
 
 
-def _fit(lookup: Lookup, known: Mapping[str, DeletedRows]) -> Flags:
-    """Return for each file of a lookup whether its deleted rows are known, and are rows that it has."""
+def _fit(lookup: Lookup, deleted_rows: Mapping[str, DeletedRows]) -> Flags:
+    """Return for each file whether its deleted rows are usable.
+
+    The files are those of a lookup. The rows must be known, and be rows that the file has.
+    """
     unit = lookup.unit
     rows = np.bincount(unit.file, unit.rows, len(unit.paths))
-    return np.array([_are_of(known.get(path), int(count)) for path, count in zip(unit.paths, rows, strict=True)], bool)
+    return np.array(
+        [_are_of(deleted_rows.get(path), int(count)) for path, count in zip(unit.paths, rows, strict=True)], bool
+    )
 
 
 def _are_of(deleted: DeletedRows | None, rows: int) -> bool:
@@ -77,21 +85,26 @@ def _read_whole(lookup: Lookup, file: int) -> WholeFile:
     return WholeFile(lookup.partitions[file], status, Freshness.STALE, ROWS_DELETED)
 
 
-def _restricted(lookup: Lookup, found: LookupResult, kept: Flags) -> tuple[Lookup, LookupResult]:
-    if kept.all():
-        return lookup, found
-    number = np.cumsum(kept) - 1
-    damaged = {int(number[file]): why for file, why in found.damaged.items() if kept[file]}
-    result = LookupResult(found.counts[kept[lookup.unit.file]], found.exact[kept], damaged, found.index_bytes)
-    return restrict(lookup, np.flatnonzero(kept).tolist()), result
+def _restricted(lookup: Lookup, result: LookupResult, selected: Flags) -> tuple[Lookup, LookupResult]:
+    if selected.all():
+        return lookup, result
+    number = np.cumsum(selected) - 1
+    damaged = {int(number[file]): why for file, why in result.damaged.items() if selected[file]}
+    restricted = LookupResult(
+        result.counts[selected[lookup.unit.file]], result.exact[selected], damaged, result.index_bytes
+    )
+    return restrict(lookup, np.flatnonzero(selected).tolist()), restricted
 
 
-def _updated(lookup: Lookup, found: LookupResult, part: Lookup, counted: LookupResult) -> LookupResult:
-    """Return the result of a lookup with that of some of its files, which are those of `part`."""
+def _updated(lookup: Lookup, result: LookupResult, part: Lookup, counted: LookupResult) -> LookupResult:
+    """Return the result of a lookup with some files recounted.
+
+    `part` is the lookup of these files, and `counted` its result.
+    """
     place = {path: file for file, path in enumerate(lookup.unit.paths)}
     files = np.array([place[path] for path in part.unit.paths], np.int64)
-    counts, exact = found.counts.copy(), found.exact.copy()
+    counts, exact = result.counts.copy(), result.exact.copy()
     counts[np.isin(lookup.unit.file, files)] = counted.counts
     exact[files] &= counted.exact
-    damaged = {**found.damaged, **{int(files[file]): why for file, why in counted.damaged.items()}}
-    return LookupResult(counts, exact, damaged, found.index_bytes + counted.index_bytes)
+    damaged = {**result.damaged, **{int(files[file]): why for file, why in counted.damaged.items()}}
+    return LookupResult(counts, exact, damaged, result.index_bytes + counted.index_bytes)

@@ -1,4 +1,7 @@
-"""Units of lookup: base files that are looked up together, their blocks, and what each index holds of them."""
+"""Units of lookup: base files that are looked up together.
+
+They have their blocks, and what each index has for them.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +21,10 @@ Longs = npt.NDArray[np.int64]
 
 
 class Place(NamedTuple):
-    """Where a file is: the number of its partition among those that were listed, and its path.
+    """The location of a file: partition number and path.
 
-    The path alone would not do, since partitions may share a folder.
+    The number is that of its partition among those that were listed. The path alone is ambiguous, since partitions may
+    share a folder.
     """
 
     partition: int
@@ -29,21 +33,21 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class IndexPart:
-    """What one index holds of one column of a unit."""
+    """What one index has for one column of a unit."""
 
     index: str  # its name
     key: pa.Field  # the column, with the Arrow type of its keys
     encoding: str  # of its bitmaps, a key of ENCODINGS; empty for COMPACT
     shards: tuple[tuple[str, int], ...]  # path and size in bytes
-    files: Longs  # positions in `LookupUnit.paths` of the files that the index knows
-    entries: int = 0  # rows of the shards, each one a key in a block
+    files: Longs  # positions in `LookupUnit.paths` of the files that the index covers
+    entries: int = 0  # number of rows of the shards; each row is a key in a block
 
 
 @dataclass(frozen=True)
 class DeletedRows:
-    """Rows of a file that its table has deleted since: `rows` are their positions in the file, ascending.
+    """Rows of a file that its table has deleted.
 
-    `id` tells them from what was deleted of the file at other times.
+    `rows` are their positions in the file, ascending. `id` identifies this state of the file's deletes.
     """
 
     id: str
@@ -52,9 +56,10 @@ class DeletedRows:
 
 @dataclass(frozen=True, kw_only=True)
 class LookupUnit:
-    """Base files that are looked up together, and their blocks, in file order. Arrays have an item for each block.
+    """Base files that are looked up together, and their blocks.
 
-    An index still has the rows that are `deleted`, which is empty unless rows are counted.
+    Blocks are in file order; arrays have an item for each block. `deleted` rows are still in the index; it is empty
+    unless rows are counted.
     """
 
     paths: tuple[str, ...]
@@ -66,17 +71,18 @@ class LookupUnit:
     deleted: Mapping[str, DeletedRows] = field(default_factory=dict)  # by path
 
     def known(self, part: IndexPart) -> Flags:
-        """Return for each of `paths` whether an index knows the file."""
-        known = np.zeros(len(self.paths), bool)
-        known[part.files] = True
-        return known
+        """Return for each of `paths` whether an index covers the file."""
+        covered = np.zeros(len(self.paths), bool)
+        covered[part.files] = True
+        return covered
 
 
 class BlockNumbers:
-    """Maps the (path, offset) pairs of index rows to numbers of the unit's blocks, whole columns at once.
+    """Map the (path, offset) pairs of index rows to block numbers.
 
-    `known` has a flag for each file; index rows of files without it are ignored. The array is kept, not copied, so a
-    flag that is cleared later counts from then on.
+    Whole columns are mapped at once; the numbers are those of the unit's blocks. `known` has a flag for each file;
+    index rows of files without it are ignored. The array is shared, not copied: a flag that is cleared later takes
+    effect from then on.
     """
 
     def __init__(self, unit: LookupUnit, known: Flags) -> None:
@@ -89,26 +95,31 @@ class BlockNumbers:
         self.keys, self.blocks = keys[order], self.blocks[order]
 
     def find(self, buckets: pa.DictionaryArray, offsets: Longs) -> tuple[Longs, Longs]:
-        """Return the blocks of those index rows whose file is known, and the positions of these rows.
+        """Return the blocks of index rows, and the positions of these rows.
 
-        Raises CorruptIndex for an offset at which the file has no block.
+        Rows are skipped if their file is not `known`. Raises CorruptIndex for an offset at which the file has no block.
         """
         file = _positions(buckets, self.paths)
-        kept = np.flatnonzero((file >= 0) & self.known[file])
-        wanted = offsets[kept]
-        place = np.minimum(np.searchsorted(self.offsets, wanted), max(len(self.offsets) - 1, 0))
-        keys = self._key(file[kept], place)
+        positions = np.flatnonzero((file >= 0) & self.known[file])
+        sought = offsets[positions]
+        place = np.minimum(np.searchsorted(self.offsets, sought), max(len(self.offsets) - 1, 0))
+        keys = self._key(file[positions], place)
         at = np.minimum(np.searchsorted(self.keys, keys), max(len(self.keys) - 1, 0))
-        if len(kept) and (not len(self.keys) or (self.keys[at] != keys).any() or (self.offsets[place] != wanted).any()):
+        if len(positions) and (
+            not len(self.keys) or (self.keys[at] != keys).any() or (self.offsets[place] != sought).any()
+        ):
             raise CorruptIndex("it names a block that its manifest does not")
-        return (self.blocks[at] if len(kept) else kept), kept
+        return (self.blocks[at] if len(positions) else positions), positions
 
     def _key(self, file: Longs, place: Longs) -> Longs:
-        """Return one integer for each pair of a file and the position of an offset in `self.offsets`."""
+        """Return one integer for each pair of file and offset.
+
+        `place` is the position of the offset in `self.offsets`.
+        """
         return file * max(len(self.offsets), 1) + place
 
 
 def _positions(buckets: pa.DictionaryArray, paths: pa.Array) -> Longs:
-    """Return the position of each bucket in `paths`, -1 if it is not there."""
+    """Return the position of each bucket in `paths`; -1 if missing."""
     numbers = pc.fill_null(pc.index_in(buckets.dictionary, value_set=paths), -1).to_numpy(zero_copy_only=False)
     return numbers.astype(np.int64)[buckets.indices.to_numpy(zero_copy_only=False)]

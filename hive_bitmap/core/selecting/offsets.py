@@ -1,8 +1,9 @@
-"""The result file of a compact index, as Hive 0.7 to 2.3 reads it: the offsets of selected rows in each file.
+"""Write the result file of a compact index.
 
-It has one line a file: `path \\x01 offset (\\x02 offset)* \\n`. Offsets are decimal, and readers reject an empty list.
-Hive keeps a split if one of the offsets lies in it. So the offset of a block is the byte by which a reader assigns the
-block to a split: the start of an ORC stripe, the first data page of a Parquet row group. Hive's reader is
+Hive 0.7 to 2.3 reads it. It has the offsets of selected rows, one line for each file: `path \\x01 offset (\\x02
+offset)* \\n`. Offsets are decimal, and readers reject an empty list. Hive reads a split if one of the offsets lies in
+it. So the offset of a block is the byte by which a reader assigns the block to a split: the start of an ORC stripe, the
+first data page of a Parquet row group. Hive's reader is
 https://github.com/apache/hive/blob/rel/release-2.3.9/ql/src/java/org/apache/hadoop/hive/ql/index/HiveIndexResult.java.
 
 The reader looks up a file by the text of its path, and silently drops all splits of a file that it does not find. So
@@ -26,7 +27,7 @@ _REMOVED = re.compile(r"/\.\.?(?:/|$)")  # `.` and `..`, which Hadoop resolves
 
 
 def selected_offsets(files: pa.Table, blocks: pa.Table, whole: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:
-    """Return the offsets of the blocks with selected rows, by the path of the file.
+    """Return the offsets of the blocks with selected rows, by file path.
 
     `files` and `blocks` are those of a plan; `whole` has all offsets of the files that are read whole.
     """
@@ -41,13 +42,14 @@ def selected_offsets(files: pa.Table, blocks: pa.Table, whole: Mapping[str, Sequ
 
 
 def covering_offsets(files: pa.Table, blocks: pa.Table, format: str, split: int | None) -> dict[str, list[int]]:
-    """Return offsets by the path of the file, so many that each split with a part of a selected block has one of them.
+    """Return offsets that cover every split of a selected block.
 
-    This is for formats whose blocks consist of smaller units, which are lines or the parts between sync marks. Where
-    these units are, the index does not know. A reader assigns a unit to the split that its first byte is in, or that
-    ends there. Every split of a file but the last has at least `split` bytes. So a split that overlaps a block contains
-    the block's first byte, the byte after the block, or one of the bytes in between at intervals of `split` bytes.
-    Compressed text has a single block and a single split. Raises Unsupported if `split` is needed and None.
+    A split that overlaps the block at least partly has one of them. They are by the path of the file. This is for
+    formats with blocks of smaller units, which are lines or the parts between sync marks. The index does not record
+    where these units are. A reader assigns a unit to the split that contains its first byte, or that ends there. Every
+    split of a file but the last has at least `split` bytes. So a split that overlaps a block contains the block's first
+    byte, the byte after the block, or one of the bytes in between at intervals of `split` bytes. Compressed text has a
+    single block and a single split. Raises Unsupported if `split` is needed and None.
     """
     paths = files["path"].to_pylist()
     offsets: dict[str, list[int]] = {}
@@ -58,18 +60,18 @@ def covering_offsets(files: pa.Table, blocks: pa.Table, format: str, split: int 
             continue
         if split is None:
             raise Unsupported(
-                f"where the lines, or sync marks, of {paths[file]} lie only its bytes tell: say min_split=N "
-                "(--min-split N) where the reader has mapreduce.input.fileinputformat.split.minsize=N, or ask Spark"
+                f"the index does not record where the lines or sync marks of {paths[file]} are: pass min_split=N "
+                "(--min-split N) if the reader has mapreduce.input.fileinputformat.split.minsize=N, or use Spark"
             )
         offsets.setdefault(paths[file], []).extend([*range(offset, offset + length, split), offset + length])
     return offsets
 
 
 def result_file(offsets: Mapping[str, Iterable[int]], *, utf8: bool = False) -> bytes:
-    """Return the bytes of a result file; raises Unsupported for a path that Hive would misread.
+    """Return the bytes of a result file.
 
-    Hive decodes the paths with the default charset of its JVM. `utf8` says that this is UTF-8; without it, paths that
-    are not ASCII raise Unsupported.
+    Raises Unsupported for a path that Hive would misread. Hive decodes the paths with the default charset of its JVM.
+    `utf8` states that this is UTF-8; without it, paths that are not ASCII raise Unsupported.
 
     >>> result_file({"file:/w/t/a b": [4, 128]})
     b'file:/w/t/a b\\x014\\x02128\\n'
@@ -77,9 +79,9 @@ def result_file(offsets: Mapping[str, Iterable[int]], *, utf8: bool = False) -> 
     lines = []
     for path, numbers in sorted(offsets.items()):
         _require_readable(path, utf8)
-        listed = "\x02".join(str(number) for number in sorted(set(numbers)))
-        if listed:
-            lines.append(f"{path}\x01{listed}\n")
+        offset_list = "\x02".join(str(number) for number in sorted(set(numbers)))
+        if offset_list:
+            lines.append(f"{path}\x01{offset_list}\n")
     return "".join(lines).encode()
 
 
@@ -88,9 +90,9 @@ def _require_readable(path: str, utf8: bool) -> None:
     if odd:
         raise Unsupported(f"a compact-index reader would misread {odd.group()!r} in the path {path!r}; rename the file")
     if not _PRINTED.fullmatch(path) or _REMOVED.search(path):
-        raise Unsupported(f"a compact-index reader would miss {path!r}, for Hadoop prints that path in another form")
+        raise Unsupported(f"a compact-index reader would miss {path!r}, because Hadoop prints that path differently")
     if not utf8 and not path.isascii():
         raise Unsupported(
-            f"{path!r} is not ASCII, and a Hive whose Java does not take UTF-8 for its default would miss it; ask it "
-            "SELECT reflect('java.nio.charset.Charset', 'defaultCharset'), and if it says UTF-8, say utf8=True (--utf8)"
+            f"{path!r} is not ASCII, and Hive misses it unless its Java defaults to UTF-8; run there "
+            "SELECT reflect('java.nio.charset.Charset', 'defaultCharset'): if it is UTF-8, pass utf8=True (--utf8)"
         )

@@ -1,8 +1,8 @@
-"""Selection of the rows of each block that may match: a predicate is evaluated over the shards of its indexes.
+"""Select the rows of each block that may match a predicate.
 
-The same functions run in the driver and in tasks. A unit is a set of base files that are looked up together. If an
-index does not know a file, or one of its shards is damaged, all rows of the file may match. Rows that the unit says are
-deleted are in no selection.
+The predicate is evaluated over the shards of its indexes. The same functions run in the driver and in tasks. A unit is
+a set of base files that are looked up together. If an index does not cover a file, or one of its shards is damaged, all
+rows of the file may match. Rows that the unit lists as deleted are in no selection.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Bits = npt.NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class LookupResult:
-    """How many rows of each block of a unit may match, without telling which."""
+    """How many rows of each block of a unit may match."""
 
     counts: Longs  # for each block, the number of selected rows
     exact: Flags  # for each file, whether every selected row matches
@@ -55,7 +55,7 @@ class LookupResult:
         return int(self.counts.nbytes + self.exact.nbytes)
 
     def freeze(self) -> None:
-        """Make the arrays read-only, as those of a result that several queries share."""
+        """Make the arrays read-only, for results that several queries share."""
         self.counts.setflags(write=False)
         self.exact.setflags(write=False)
 
@@ -66,7 +66,7 @@ class Selection:
 
     unit: LookupUnit
     layout: BitLayout  # of `bits`: the blocks of the unit, in its order
-    bits: Bits | None  # one bit a row, set if the row may match (`bitmaps.selection`); None if every row may
+    bits: Bits | None  # one bit per row, set if the row may match (`bitmaps.selection`); None if every row may match
     exact: Flags  # for each file, whether every selected row matches
     damaged: dict[int, Unreadable] = field(default_factory=dict)  # positions of files whose index cannot be read
     index_bytes: int = 0  # bytes of the bitmaps that were read
@@ -80,23 +80,27 @@ class Selection:
         return self.layout.rows.copy() if self.bits is None else selection.counts(self.bits, self.layout)
 
     def block_rows(self, block: int) -> Longs | None:
-        """Return the selected rows of a block, 0-based and ascending; None for all of them."""
+        """Return the selected rows of a block, 0-based and ascending.
+
+        None stands for all of them.
+        """
         return None if self.bits is None else selection.rows(self.bits, self.layout, block)
 
 
 def select(unit: LookupUnit, predicate: Predicate, matching_keys: MatchingKeys) -> Selection:
-    """Select the rows of the unit for which the predicate may be TRUE: all rows for which it is, and maybe others.
+    """Select the rows for which the predicate may be TRUE.
 
-    A damaged index selects all rows of its files. The damage is noted in the result, and no error is raised.
+    These are all rows of the unit for which it is TRUE, and possibly others. A damaged index selects all rows of its
+    files: no error is raised, the damage is noted in the result.
     """
     evaluation = _Evaluation(unit=unit, matching_keys=matching_keys, exact=exact_files(unit, predicate, matching_keys))
     return evaluation.selection(evaluation.live(evaluation.rows_of(predicate, unit.rows > 0)))
 
 
 def count(unit: LookupUnit, predicate: Predicate, matching_keys: MatchingKeys) -> LookupResult:
-    """Return how many rows of each block `select` would select.
+    """Count the rows of each block that `select` would select.
 
-    A predicate over one column needs no bitmaps, but of blocks of which rows are deleted: no row has two keys, so the
+    A predicate over one column needs no bitmaps, except for blocks with deleted rows: no row has two keys, so the
     cardinalities of a block's keys add up.
     """
     column = only_column(predicate)
@@ -109,10 +113,11 @@ def count(unit: LookupUnit, predicate: Predicate, matching_keys: MatchingKeys) -
 
 
 def matching_share(unit: LookupUnit, node: Predicate, matching_keys: MatchingKeys) -> float:
-    """Return the share of rows, 0 to 0.5, whose bitmaps `select` would decode for a predicate over one column.
+    """Return the share of rows with bitmaps that `select` would decode.
 
-    `select` decodes the bitmaps of the matching keys, or those of the other keys if these hold fewer rows. Only keys
-    and cardinalities are read to tell the share. It is 0 if no index has the column, or the index is damaged.
+    It is between 0 and 0.5, for a predicate over one column. `select` decodes the bitmaps of the matching keys, or
+    those of the other keys if these hold fewer rows. Only keys and cardinalities are read to compute the share. It is 0
+    if no index has the column, or the index is damaged.
     """
     column = only_column(node)
     if column is None or column not in unit.parts:
@@ -125,7 +130,10 @@ def matching_share(unit: LookupUnit, node: Predicate, matching_keys: MatchingKey
 
 
 def is_understood(predicate: Predicate, columns: Mapping[str, object], matching_keys: MatchingKeys) -> bool:
-    """Return whether every leaf can be looked up exactly in an index of one of these columns (lower-case names)."""
+    """Return whether every leaf can be looked up exactly.
+
+    Each needs an index of one of these columns (lower-case names).
+    """
     for leaf in leaves_of(predicate):
         if isinstance(leaf, Unknown) or (isinstance(leaf, SparkLeaf) and leaf not in matching_keys):
             return False
@@ -135,7 +143,10 @@ def is_understood(predicate: Predicate, columns: Mapping[str, object], matching_
 
 
 def exact_files(unit: LookupUnit, predicate: Predicate, matching_keys: MatchingKeys) -> Flags:
-    """Return for each file whether every row that is selected satisfies the predicate, if no index is damaged."""
+    """Return for each file whether every selected row satisfies the predicate.
+
+    This assumes that no index is damaged.
+    """
     exact = np.full(len(unit.paths), is_understood(predicate, unit.parts, matching_keys))
     for column in columns_of(predicate):
         part = unit.parts.get(column.lower())
@@ -145,7 +156,10 @@ def exact_files(unit: LookupUnit, predicate: Predicate, matching_keys: MatchingK
 
 @dataclass(frozen=True, kw_only=True)
 class _Hits:
-    """The index rows with a matching key in one row group of a shard. The arrays have an item for each."""
+    """The index rows with a matching key, in one row group.
+
+    The row group belongs to a shard. The arrays have an item for each of these rows.
+    """
 
     shard: tuple[str, int]  # path and size in bytes
     group: int
@@ -156,10 +170,10 @@ class _Hits:
 
 @dataclass(kw_only=True)
 class _Evaluation:
-    """One evaluation of a predicate over a unit. In place of bits, None stands for all rows.
+    """An evaluation of a predicate over a unit.
 
-    It begins with what is cheap: which blocks have matching keys, and how often these occur. Then it decodes bitmaps,
-    only of the blocks that may still have a matching row ("alive").
+    In place of bits, None stands for all rows. The cheap steps come first: which blocks have matching keys, and how
+    often these occur. Then bitmaps are decoded, only of the blocks that may still have a matching row ("alive").
     """
 
     unit: LookupUnit
@@ -185,15 +199,19 @@ class _Evaluation:
         )
 
     def exact_files(self) -> Flags:
-        """Return for each file whether every selected row matches, given the damage found so far."""
+        """Return for each file whether every selected row matches.
+
+        This takes the damage found up to now into account.
+        """
         for file in self.damaged:
             self.exact[file] = False
         return self.exact
 
     def rows_of(self, node: Predicate, alive: Flags, within: Bits | None = None) -> Bits | None:
-        """Return the rows that may match, and none of blocks that are not `alive`; None for all rows of the unit.
+        """Return the rows of the `alive` blocks that may match.
 
-        Matching rows outside of `within` may be missing, since the caller intersects the result with it.
+        None stands for all rows of the unit. Matching rows outside of `within` may be missing, since the caller
+        intersects the result with it.
         """
         column = only_column(node)
         match node:
@@ -207,30 +225,33 @@ class _Evaluation:
                 return self._intersection(by_column(And, children), alive, within)
             case Or(children):
                 return self._union(by_column(Or, children), alive, within)
-        raise TypeError(f"no predicate: {node!r}")
+        raise TypeError(f"not a predicate: {node!r}")
 
     def live(self, bits: Bits | None) -> Bits | None:
         """Return a selection without the deleted rows of the unit."""
         if not self.unit.deleted:
             return bits
-        found = selection.everything(self.layout) if bits is None else bits
-        return selection.and_not(found, deleted_bits(self.unit, self.layout))
+        selected = selection.everything(self.layout) if bits is None else bits
+        return selection.and_not(selected, deleted_bits(self.unit, self.layout))
 
     def deleted_counts(self, predicate: Predicate) -> Longs:
-        """Return how many of the deleted rows of each block the predicate would select."""
+        """Return how many deleted rows of each block the predicate would select."""
         deleted = deleted_bits(self.unit, self.layout)
-        found = self.rows_of(predicate, selection.any_in(deleted, self.layout), deleted)
-        return selection.counts(deleted if found is None else found & deleted, self.layout)
+        selected = self.rows_of(predicate, selection.any_in(deleted, self.layout), deleted)
+        return selection.counts(deleted if selected is None else selected & deleted, self.layout)
 
     def matching_counts(self, column: str, node: Predicate) -> Longs:
-        """Return how many rows of each block match a predicate over one column; all of them if that is not known."""
+        """Count the rows of each block that match a one-column predicate.
+
+        The count of a block is that of all its rows if the index has no answer.
+        """
         part = self.unit.parts.get(column)
         if part is None:
             return self.unit.rows
         if isinstance(node, IsNull) and node.negated and part.encoding:
-            # Every row has exactly one key, which may be NULL, so one key is looked up in place of all others.
-            others = self.unit.rows - self.matching_counts(column, replace(node, negated=False))
-            return np.where(self.known[column][self.unit.file], others, self.unit.rows)
+            # Every row has exactly one key, which may be NULL, so a single key is looked up in place of all others.
+            not_null = self.unit.rows - self.matching_counts(column, replace(node, negated=False))
+            return np.where(self.known[column][self.unit.file], not_null, self.unit.rows)
         counts = np.zeros(len(self.unit.rows), np.int64)
         for hits in self._matching(column, node):
             counts += np.bincount(hits.blocks, hits.cardinality, len(counts)).astype(np.int64)
@@ -241,7 +262,10 @@ class _Evaluation:
         return np.where(self.known[column][self.unit.file], counts, self.unit.rows)
 
     def _intersection(self, children: Sequence[Predicate], alive: Flags, within: Bits | None) -> Bits | None:
-        """Evaluate AND: predicates over one column first, of these the one that matches the fewest rows."""
+        """Evaluate AND: the most selective predicates over one column first.
+
+        Predicates over several columns come after all of these.
+        """
         bounds = [self._upper_bounds(child) for child in children]
         for bound in bounds:
             alive = alive & (bound > 0)
@@ -260,7 +284,7 @@ class _Evaluation:
         return bits
 
     def _upper_bounds(self, node: Predicate) -> Longs:
-        """Return for each block the number of rows that can match at most."""
+        """Return an upper bound of the matching rows of each block."""
         column = only_column(node)
         return self.unit.rows if column is None else self.matching_counts(column, node)
 
@@ -274,10 +298,11 @@ class _Evaluation:
         return bits
 
     def _key_rows(self, column: str, node: Predicate, alive: Flags, within: Bits | None) -> Bits | None:
-        """Return the rows whose key satisfies a predicate over one column, and all rows of files unknown to its index.
+        """Return the rows with a key that satisfies the predicate.
 
-        Every row has exactly one key. So if more than half of the rows match, the bitmaps of the other keys are
-        decoded, and the result is complemented.
+        The predicate is over one column. All rows of files that the index does not cover are included. Every row has
+        exactly one key. So if more than half of the rows match, the bitmaps of the other keys are decoded, and the
+        result is complemented.
         """
         if column not in self.unit.parts:
             return None
@@ -297,7 +322,10 @@ class _Evaluation:
         return bits if not len(whole) else bits | selection.everything_in(self.layout, whole)
 
     def _matching(self, column: str, node: Predicate, negated: bool = False) -> list[_Hits]:
-        """Return the index rows whose key matches, or those whose key does not; none if the index is damaged."""
+        """Return the index rows with a matching key.
+
+        If `negated`, return the rows with any other key. None are returned if the index is damaged.
+        """
         where = (column, node, negated)
         if where not in self.hits:
             try:
@@ -321,13 +349,13 @@ class _Evaluation:
                 lambda keys: key_matches(node, keys, self.matching_keys) != negated,
                 not part.encoding,
             ):
-                found, kept = blocks.find(entries.buckets, entries.offsets)
-                cardinality = self.unit.rows[found] if entries.cardinality is None else entries.cardinality[kept]
+                numbers, rows = blocks.find(entries.buckets, entries.offsets)
+                cardinality = self.unit.rows[numbers] if entries.cardinality is None else entries.cardinality[rows]
                 yield _Hits(
                     shard=(path, size),
                     group=entries.group,
-                    rows=entries.rows[kept],
-                    blocks=found,
+                    rows=entries.rows[rows],
+                    blocks=numbers,
                     cardinality=cardinality,
                 )
 
@@ -340,10 +368,13 @@ class _Evaluation:
             if where[0] == column:
                 self.hits[where] = []
 
-    def _decode(self, column: str, hits: _Hits, wanted: Flags, within: Bits | None, bits: Bits) -> None:
-        """OR the bitmaps of the wanted blocks into `bits`; rows outside of `within` may be left out."""
+    def _decode(self, column: str, hits: _Hits, selected: Flags, within: Bits | None, bits: Bits) -> None:
+        """OR the bitmaps of the selected blocks into `bits`.
+
+        Rows outside of `within` may be left out.
+        """
         part = self.unit.parts[column]
-        chosen = np.flatnonzero(wanted[hits.blocks])
+        chosen = np.flatnonzero(selected[hits.blocks])
         if not len(chosen):
             return
         blocks = hits.blocks[chosen]

@@ -1,9 +1,9 @@
-"""The order in which Spark's own scan delivers the rows of Parquet and ORC files.
+"""Compute the row order of Spark's own scan.
 
-Spark cuts each file into splits of a certain size, from its first byte on. It reads the largest splits first, and those
-of one size in the order in which the files were listed: see `createReadRDD` in
+This is for Parquet and ORC files. Spark cuts each file into splits of a certain size, from its first byte on. It reads
+the largest splits first, and splits of the same size in the order in which the files were listed. See `createReadRDD`:
 https://github.com/apache/spark/blob/v4.0.0/sql/core/src/main/scala/org/apache/spark/sql/execution/DataSourceScanExec.scala.
-A split has the Parquet row groups whose middle, and the ORC stripes whose first byte, lies in it.
+A split has the Parquet row groups with their middle in it, and the ORC stripes with their first byte in it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ class Split:
 
 @dataclass(frozen=True)
 class Piece:
-    """Blocks of a file that belong to one split: numbers `first` to before `end` in the unit of a lookup."""
+    """Blocks of a file that belong to one split.
+
+    They have the numbers `first` to before `end` in the unit of a lookup.
+    """
 
     lookup: int  # its position in `LookupResults.lookups`
     file: int
@@ -40,14 +43,19 @@ class Piece:
 
 @dataclass(frozen=True)
 class WholePiece:
-    """A split of a file that is read whole: `whole` is its position in `LookupResults.whole_files`."""
+    """A split of a file that is read whole.
+
+    `whole` is its position in `LookupResults.whole_files`.
+    """
 
     whole: int
     split: Split
 
 
 def splits(number: int, size: int, most: int) -> list[Split]:
-    """Return the splits of file `number`, of `most` bytes each; a single one if `most` is 0.
+    """Return the splits of file `number`, of `most` bytes each.
+
+    There is a single split if `most` is 0.
 
     >>> [(split.start, split.end) for split in splits(0, 25, 10)]
     [(0, 10), (10, 20), (20, 25)]
@@ -58,13 +66,13 @@ def splits(number: int, size: int, most: int) -> list[Split]:
 
 
 def pieces_in_order(results: LookupResults, format: str, most: int) -> list[Piece | WholePiece] | None:
-    """Return all blocks that were looked up, and all whole files, in the order in which Spark reads them.
+    """Return all looked-up blocks and all whole files, in Spark's reading order.
 
     `most` is the size of the largest splits; 0 if any order will do. None if the blocks of a file with several splits
     cannot be assigned to these.
     """
     numbers = _numbers(results) if most else {}
-    found: list[Piece | WholePiece] = []
+    pieces: list[Piece | WholePiece] = []
     for position, lookup in enumerate(results.lookups):
         edges = np.searchsorted(lookup.unit.file, np.arange(len(lookup.unit.paths) + 1)).tolist()
         for file, fingerprint in enumerate(lookup.fingerprints):
@@ -79,35 +87,43 @@ def pieces_in_order(results: LookupResults, format: str, most: int) -> list[Piec
                 middle = lookup.unit.length[first:end] // 2 if format == "parquet" else 0
                 inner = [split.start for split in cut[1:]]
                 bounds = [first, *(first + np.searchsorted(starts + middle, inner)).tolist(), end]
-            found += [Piece(position, file, *some, split) for split, some in zip(cut, pairwise(bounds), strict=True)]
+            pieces += [Piece(position, file, *edge, split) for split, edge in zip(cut, pairwise(bounds), strict=True)]
     for position, whole in enumerate(results.whole_files):
         number = numbers[whole.partition, whole.status.path] if most else 0
         cut = splits(number, whole.status.size, most)
-        found += [WholePiece(position, split) for split in cut]
-    return sorted(found, key=lambda piece: piece.split.place) if most else found
+        pieces += [WholePiece(position, split) for split in cut]
+    return sorted(pieces, key=lambda piece: piece.split.place) if most else pieces
 
 
 def _numbers(results: LookupResults) -> Mapping[tuple[int, str], int]:
-    """Return numbers of the files in the order in which they were listed, by partition and path."""
+    """Number the files in listing order, by partition and path."""
     order = sorted(range(len(results.partitions)), key=lambda at: results.partitions[at].number)
     files = [(at, file.path) for at in order for file in results.partitions[at].files]
     return {place: number for number, place in enumerate(files)}
 
 
 def block_starts(lookup: Lookup, file: int, blocks: int) -> Longs | None:
-    """Return the first byte of each block of a file; None if the index does not have them in ascending order."""
+    """Return the first byte of each block of a file.
+
+    None if the index does not have them in ascending order.
+    """
     starts = lookup.starts[file] if lookup.starts else None
-    known = starts is not None and len(starts) == blocks and bool((np.diff(starts) > 0).all())
-    return starts if known else None
+    is_complete = starts is not None and len(starts) == blocks and bool((np.diff(starts) > 0).all())
+    return starts if is_complete else None
 
 
 def runs(pieces: Sequence[Piece | WholePiece]) -> list[list[Piece | WholePiece]]:
-    """Group neighbours: parts of files that were looked up, and parts of files that are read whole."""
+    """Group neighbours of the same kind.
+
+    The kinds are looked-up blocks, and files that are read whole.
+    """
     return [list(run) for _, run in groupby(pieces, key=type)]
 
 
 def cut(weights: Sequence[float], parts: int) -> list[tuple[int, int]]:
-    """Cut items into at most so many runs of about equal weight; return the first and the end item of each.
+    """Cut items into at most `parts` runs of about equal weight.
+
+    Return the first and the end item of each.
 
     >>> cut([1, 1, 1, 3], 2)
     [(0, 3), (3, 4)]

@@ -1,4 +1,7 @@
-"""The files of a table as they are listed now, and what its indexes know of them, in arrays."""
+"""What the indexes of a table record about its listed files.
+
+Everything is in arrays.
+"""
 
 from __future__ import annotations
 
@@ -18,23 +21,29 @@ OTHER_COLUMNS = "the table's columns, or how they are read, changed since it was
 
 @dataclass(frozen=True, kw_only=True)
 class PartitionState:
-    """A partition as it is now; a table that is not partitioned has one, without name and values."""
+    """A partition and its listed files.
+
+    A table that is not partitioned has one, without name and values.
+    """
 
     name: str  # `a=1/b=x`
     values: tuple[str | None, ...]  # of the partition columns
     files: tuple[FileStatus, ...]
-    number: int = 0  # its place among the partitions that Spark listed, of which some may be pruned
+    number: int = 0  # its place among the partitions that Spark listed, before pruning
 
 
 @dataclass(frozen=True, kw_only=True)
 class KnownFiles:
-    """What one index knows of listed files. Arrays have an item for each file."""
+    """What one index records about listed files.
+
+    Arrays have an item for each file, unless noted.
+    """
 
     covered: Covered
-    row: Longs  # the row of `covered.files`; -1 if the index does not know the file
-    same: Flags  # whether the file is as it was indexed
-    valid: Flags  # whether it is indexed, under columns that are still read alike
-    vanished: Longs  # for each listed partition, how many files the index knows that are not listed
+    row: Longs  # the row of `covered.files`; -1 if the index does not list the file
+    same: Flags  # whether the file is unchanged since it was indexed
+    valid: Flags  # whether it is indexed, under columns that are still read the same way
+    vanished: Longs  # for each listed partition, how many indexed files are not listed
 
     @classmethod
     def of(
@@ -42,9 +51,9 @@ class KnownFiles:
     ) -> KnownFiles:
         """Compare a listing with what an index covers.
 
-        `numbers` are the numbers in `covered` of the listed partitions; -1 for one that is not covered. Files that were
-        indexed under none of the `definition.valid_schemas` are not valid. Of several segments that cover a file, one
-        that knows it as it is now counts.
+        `numbers` are the numbers in `covered` of the listed partitions; -1 for a partition that is not covered. Files
+        that were indexed under none of the `definition.valid_schemas` are not valid. If several segments cover a file,
+        one that has its current state is preferred.
         """
         row = np.full(len(listing.files), -1)
         same = np.zeros(len(listing.files), bool)
@@ -55,9 +64,9 @@ class KnownFiles:
             row, same = np.where(better, rows, row), np.where(better, matching, same)
         count = max(len(covered.partitions), 1)
         distinct = ~covered.after_another(np.ones(covered.files.num_rows, bool))
-        known = np.append(np.bincount(covered.partition[distinct], minlength=count), 0)[numbers]
-        seen = np.bincount(listing.partition[row >= 0], minlength=len(listing.partitions))
-        return cls(covered=covered, row=row, same=same, valid=usable[row], vanished=np.maximum(known - seen, 0))
+        indexed = np.append(np.bincount(covered.partition[distinct], minlength=count), 0)[numbers]
+        listed = np.bincount(listing.partition[row >= 0], minlength=len(listing.partitions))
+        return cls(covered=covered, row=row, same=same, valid=usable[row], vanished=np.maximum(indexed - listed, 0))
 
     @cached_property
     def fresh(self) -> Flags:
@@ -66,28 +75,43 @@ class KnownFiles:
 
     @cached_property
     def indexed(self) -> Flags:
-        """Whether the index has rows of the file, be they of the file as it was, or under other columns."""
+        """Whether the index has rows of the file.
+
+        They may be of an earlier state of the file, or under other columns.
+        """
         return np.append(self.covered.shard_of >= 0, False)[self.row]
 
     @cached_property
     def stale(self) -> Flags:
-        """Whether the file, or how it is read, has changed since it was indexed."""
+        """Whether the file has changed since it was indexed.
+
+        A change of how it is read counts too.
+        """
         return self.indexed & ~self.fresh
 
     @cached_property
     def shard(self) -> Longs:
-        """The row of `covered.shards` of the shard of each fresh file; -1 for others."""
+        """The row in `covered.shards` of each fresh file's shard.
+
+        It is -1 for other files.
+        """
         return np.where(self.fresh, np.append(self.covered.shard_of, -1)[self.row], -1)
 
     @cached_property
     def shared(self) -> Flags:
-        """Whether the path of the file is in several shards, as where partitions share a folder."""
+        """Whether the path of the file is in several shards.
+
+        That happens if partitions share a folder.
+        """
         paths = self.covered.path_numbers
         counts = np.bincount(paths, minlength=1)
         return np.append(counts[paths] > 1, False)[self.row]
 
     def state(self, number: int, file: FileStatus) -> tuple[Freshness, str] | None:
-        """Return the state of a file that is not fresh, and the reason; None if the index does not know it."""
+        """Return the state and the reason of a file that is not fresh.
+
+        None if the index does not list the file.
+        """
         row = int(self.row[number])
         if row < 0:
             return None
@@ -101,7 +125,10 @@ class KnownFiles:
         )
 
     def only(self, files: Longs, partitions: Sequence[int]) -> KnownFiles:
-        """Return the same for some of the files, which are those of these partitions."""
+        """Restrict this to files of these partitions.
+
+        `files` are all of their files.
+        """
         return KnownFiles(
             covered=self.covered,
             row=self.row[files],
@@ -113,7 +140,10 @@ class KnownFiles:
 
 @dataclass(frozen=True, kw_only=True)
 class TableFiles:
-    """Partitions of a table with their files, and what indexes know of these, by the name of the index."""
+    """Partitions with their files, and what indexes record about them.
+
+    `known` is by the name of the index.
+    """
 
     partitions: tuple[PartitionState, ...]
     known: Mapping[str, KnownFiles] = field(default_factory=dict)
@@ -121,24 +151,24 @@ class TableFiles:
     @cached_property
     def partition_of(self) -> Longs:
         """The position of the partition of each file."""
-        return np.repeat(np.arange(len(self.partitions)), [len(one.files) for one in self.partitions])
+        return np.repeat(np.arange(len(self.partitions)), [len(partition.files) for partition in self.partitions])
 
     @cached_property
     def files(self) -> tuple[FileStatus, ...]:
         """The files of all partitions."""
-        return tuple(file for one in self.partitions for file in one.files)
+        return tuple(file for partition in self.partitions for file in partition.files)
 
     @property
     def bytes(self) -> int:
         return sum(file.size for file in self.files)
 
     def only(self, numbers: Sequence[int]) -> TableFiles:
-        """Return some of the partitions, given by their positions in ascending order."""
+        """Restrict this to partitions, given by their positions in ascending order."""
         files = np.flatnonzero(np.isin(self.partition_of, list(numbers)))
-        known = {name: one.only(files, numbers) for name, one in self.known.items()}
+        known = {name: index.only(files, numbers) for name, index in self.known.items()}
         return TableFiles(partitions=tuple(self.partitions[number] for number in numbers), known=known)
 
 
 def listing_of(partitions: Sequence[PartitionState]) -> Listing:
     """Return the listing of partitions."""
-    return Listing.of((one.values, one.files) for one in partitions)
+    return Listing.of((partition.values, partition.files) for partition in partitions)

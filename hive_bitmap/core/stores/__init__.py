@@ -1,9 +1,9 @@
-"""Read and write files and folders in any store, by their Hadoop paths. This is the only entry point of the package.
+"""Read and write files and folders in any store.
 
-Each kind of store is a module: `local`, `s3`, `clouds` (Google, Azure), `hdfs`, `libhdfs`. Functions raise
-FileNotFoundError for a file or folder that does not exist, and StoreError for a store that cannot be reached or still
-fails after the configured number of attempts; queries then fall back to plain Spark. Other errors of the local file
-system are OSErrors.
+They are given by their Hadoop paths. This is the only entry point of the package. Each kind of store is a module:
+`local`, `s3`, `clouds` (Google, Azure), `hdfs`, `libhdfs`. Functions raise FileNotFoundError for a file or folder that
+does not exist, and StoreError for a store that cannot be reached or still fails after the configured number of
+attempts; queries then fall back to plain Spark. Other errors of the local file system are OSErrors.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ __all__ = [
 ]
 
 _CHUNK_BYTES = 1 << 22  # copied at a time
-# Schemes of stores that can serve a request on the condition that the object still has a given entity tag.
+# Schemes of stores with conditional requests: they fail if the object no longer has a given entity tag.
 _TAGGED = (*s3.SCHEMES, *clouds.GOOGLE, *clouds.AZURE)
 _pinned: ContextVar[Mapping[str, FileStatus]] = ContextVar("hive_bitmap_pinned", default=MappingProxyType({}))
 _LOCAL = Local()
@@ -86,7 +86,10 @@ _opening = RLock()
 
 
 def status(path: str) -> FileStatus:
-    """Return the status of the file at `path`; raise FileNotFoundError, also for a folder."""
+    """Return the status of the file at `path`.
+
+    Raises FileNotFoundError, also for a folder.
+    """
     return _store(path).status(path)
 
 
@@ -96,26 +99,36 @@ def exists(path: str) -> bool:
 
 
 def listing(path: str) -> Listing:
-    """Return the files and folders directly in the folder `path`; raise FileNotFoundError."""
+    """Return the files and folders directly in the folder `path`.
+
+    Raises FileNotFoundError.
+    """
     return _store(path).listing(path)
 
 
 def open_input(path: str) -> pa.NativeFile:
-    """Open a file for random reading; raise FileNotFoundError, or FileChanged if it is `pinned` and has changed."""
+    """Open a file for random reading.
+
+    Raises FileNotFoundError, or FileChanged if it is `pinned` and has changed.
+    """
     return _store(path).open_input(path, _pinned.get().get(path))
 
 
 def has_tags(path: str) -> bool:
-    """Return whether the store can check on each read that a file still has the tag that a listing returned.
+    """Return whether reads can demand the tag of a listing.
 
-    If so, a file that was listed need not be checked again before it is read.
+    The store then checks on each read that a file still has the tag that a listing returned, so a file that was listed
+    need not be checked again before it is read.
     """
     return parts(path).scheme in _TAGGED
 
 
 @contextmanager
 def pinned(status: FileStatus) -> Iterator[None]:
-    """Inside the block, `open_input` opens the file of this status only in the version that has this status."""
+    """Pin a file to the version of this status inside the block.
+
+    `open_input` then opens only the version that has this status.
+    """
     token = _pinned.set({**_pinned.get(), status.path: status})
     try:
         yield
@@ -124,7 +137,10 @@ def pinned(status: FileStatus) -> Iterator[None]:
 
 
 def open_immutable(path: str, size: int) -> pa.NativeFile:
-    """Open a file of `size` bytes that never changes for random reading; of a remote file, what is read is cached."""
+    """Open a file that never changes for random reading.
+
+    It has `size` bytes. What is read of a remote file is cached.
+    """
     if is_local(path):
         return open_input(path)
     store = _store(path)
@@ -133,10 +149,13 @@ def open_immutable(path: str, size: int) -> pa.NativeFile:
 
 
 def read_immutable(path: str) -> bytes:
-    """Return the content of a small file that never changes; a remote file is cached in the cache folder, if set."""
-    known = None if is_local(path) else disk_cache.get(current(), path)
-    if known is not None:
-        return known
+    """Return the content of a small file that never changes.
+
+    A remote file is cached in the cache folder, if that is set.
+    """
+    cached = None if is_local(path) else disk_cache.get(current(), path)
+    if cached is not None:
+        return cached
     with open_input(path) as source:
         content: bytes = source.read()
     if not is_local(path):
@@ -147,61 +166,83 @@ def read_immutable(path: str) -> bytes:
 def open_output(path: str, *, private: bool = False) -> Any:
     """Open a file for writing, which replaces one of the same name.
 
-    A `private` one can be read by its owner only, until `set_access` says otherwise.
+    Only its owner can read a `private` file, until `set_access` allows more.
     """
     return _store(path).open_output(path, private=private)
 
 
 def make_folder(path: str) -> None:
-    """Make the folder and its parents, unless they exist. Nobody may write in them who may not write above them."""
+    """Make the folder and its parents, unless they exist.
+
+    Users who may not write in the folder above may not write in them.
+    """
     _store(path).make_folder(path)
 
 
 def make_new_folder(path: str, access: Access | None = None) -> None:
-    """Make a folder, whose parent exists, that only this user may enter until it has the given access.
+    """Make a folder that only this user may enter at first.
 
-    Without one it is like any other that is made in its parent. Raise FileExistsError if it exists, as it does if
-    somebody who may write in its parent was faster. Object stores have no folders.
+    Its parent exists. `access` is set afterwards; without one the folder is like any other that is made in its parent.
+    Raises FileExistsError if it exists, for example because another user who may write in its parent made it first.
+    Object stores have no folders.
     """
     _store(path).make_new_folder(path, access)
 
 
 def is_link(path: str) -> bool:
-    """Return whether the last part of a local path is a link, which may lead to what others own; elsewhere none is."""
+    """Return whether the last part of a local path is a link.
+
+    It may lead to files of other users. Other stores have no links.
+    """
     return is_local(path) and os.path.islink(local_path(path))
 
 
 def delete_file(path: str) -> None:
-    """Delete the file; raise FileNotFoundError if it does not exist and the store reports that."""
+    """Delete the file.
+
+    Raises FileNotFoundError if it does not exist and the store reports that.
+    """
     _store(path).delete_file(path)
 
 
 def delete_files(folder: str, names: Sequence[str], root: str) -> None:
-    """Delete the files directly in `folder` that have these names; it is no error if one is gone.
+    """Delete the files directly in `folder` that have these names.
 
-    No link below `root` is followed; where one leads to the folder, that raises OSError. A link that has one of the
-    names is itself deleted, not what it leads to.
+    A missing file is not an error. No link below `root` is followed; if one leads to the folder, that raises OSError. A
+    link that has one of the names is itself deleted, not its target.
     """
     _store(folder).delete_files(folder, names, root)
 
 
 def remove_folder(path: str, root: str) -> None:
-    """Remove a folder if it is empty and this user may, else do nothing. No link below `root` is followed."""
+    """Remove a folder if it is empty and this user may.
+
+    Otherwise nothing is done. No link below `root` is followed.
+    """
     _store(path).remove_folder(path, root)
 
 
 def read_whole(path: str, most: int) -> bytes:
-    """Return the content of a small file; raise OSError for a link, and for a file of more than `most` bytes."""
+    """Return the content of a small file.
+
+    Raises OSError for a link, and for a file of more than `most` bytes.
+    """
     return _store(path).read_whole(path, most)
 
 
 def replace_file(path: str, content: bytes) -> None:
-    """Write a small file; what had its name, also a link, is replaced by it. On local disks that is atomic."""
+    """Write a small file in place of one of the same name.
+
+    A link of that name is replaced, too. On local disks that is atomic.
+    """
     _store(path).replace_file(path, content)
 
 
 def link_or_copy(source: str, target: str) -> None:
-    """Make `target` a hard link to `source` or a copy of it, without moving data through this process if possible."""
+    """Make `target` a hard link to `source`, or a copy of it.
+
+    Data does not move through this process if possible.
+    """
     if _is_same_store(source, target) and _store(source).copy(source, target):
         return
     with open_input(source) as reader, open_output(target, private=True) as writer:
@@ -211,77 +252,94 @@ def link_or_copy(source: str, target: str) -> None:
 
 
 def enclosing(folder: str, root: str) -> list[str]:
-    """Return a folder, then the folders above it that are not above `root` too; none if `root` is in another store.
+    """Return a folder and the folders above it, up to `root`.
 
-    Links on the local file system are resolved.
+    Folders that are also above `root` are left out. Returns none if `root` is in another store. Links on the local file
+    system are resolved.
     """
     if not _is_same_store(folder, root):
         return []
-    real = canonical if is_local(folder) else normal  # the authority of others says which client is asked
+    real = canonical if is_local(folder) else normal  # the authority of other stores selects the client
     above_root = {canonical(path) for path in with_parents(real(root))}
     paths = list(with_parents(real(folder)))
     return [*paths[:1], *(path for path in paths[1:] if canonical(path) not in above_root)]
 
 
 def access_of(files: Sequence[str], folder: str) -> Access | None:
-    """Return the access of a file in `folder` that nobody may read who may not read all of `files`.
+    """Return the access for a new file that is made from `files`.
 
-    Files that are gone do not count. If none is left, or they are in another store, the access is that of the folder.
-    None means that the store of the folder has no permissions.
+    The new file is in `folder`, and only users who may read all of `files` may read it. Files that no longer exist do
+    not count. If none is left, or they are in another store, the access is that of the folder. None means that the
+    store of the folder has no permissions.
     """
     near = (path for path in files if _is_same_store(path, folder))
-    known = [access for access in map(permissions_of, near) if access is not None]
-    if known:
-        return strictest(known)
+    accesses = [access for access in map(permissions_of, near) if access is not None]
+    if accesses:
+        return strictest(accesses)
     of_folder = permissions_of(folder)
     return of_folder and of_folder.of_file
 
 
 def set_access(path: str, access: Access | None) -> None:
-    """Let those read a file, as far as this user is allowed to grant it; None leaves it as it is."""
+    """Set the access of a file.
+
+    It is set as far as this user may grant it; None leaves it as it is.
+    """
     if access is not None:
         _store(path).set_access(path, access)
 
 
 def permissions_of(path: str) -> Access | None:
-    """Return the access of a file or folder; None if it does not exist, or if its store has no permissions."""
+    """Return the access of a file or folder.
+
+    Returns None if it does not exist, or if its store has no permissions.
+    """
     try:
         return _store(path).access(path)
     except FileNotFoundError:
         return None
 
 
-def _is_same_store(one: str, other: str) -> bool:
-    return parts(one)[:2] == parts(other)[:2] or (is_local(one) and is_local(other))
+def _is_same_store(first: str, second: str) -> bool:
+    return parts(first)[:2] == parts(second)[:2] or (is_local(first) and is_local(second))
 
 
 def status_and_crc(path: str) -> tuple[FileStatus, int]:
-    """Return the status of a file and the CRC-32 of its last min(size, 65536) bytes, with as few requests as possible.
+    """Return the status of a file and the CRC-32 of its tail.
 
-    Raises FileNotFoundError.
+    The tail is its last min(size, 65536) bytes. As few requests as possible are made. Raises FileNotFoundError.
     """
     status, tail = _store(path).status_and_tail(path)
     return status, zlib.crc32(tail[-TAIL_BYTES:])
 
 
 def parallel(path: str) -> int:
-    """Return how many requests to the store of this path may be in flight at once; 1 for the local file system."""
+    """Return how many requests to a store may be in flight.
+
+    The store is that of this path; the local file system has 1.
+    """
     return 1 if is_local(path) else current().number("parallel")
 
 
 def speed_of(path: str) -> Speed:
-    """Return how fast the store of this path answers, measured by a request for `path` if none was made before."""
+    """Return the speed of the store of this path.
+
+    If no request was measured before, it is measured by a request for `path`.
+    """
     if is_local(path):
         return LOCAL
-    if (known := speed.of(path)) is None:
+    if (measured := speed.of(path)) is None:
         with speed.noted(path):
             exists(path)
-        known = speed.of(path)
-    return known or LOCAL
+        measured = speed.of(path)
+    return measured or LOCAL
 
 
 def estimated_speed_of(path: str) -> Speed:
-    """Return the speed of the store of this path without any request; a typical speed if none was measured yet."""
+    """Estimate the speed of the store of this path.
+
+    No request is made. It is a typical speed if none was measured yet.
+    """
     return LOCAL if is_local(path) else speed.of(path) or speed.USUAL
 
 
@@ -290,7 +348,7 @@ def _store(path: str) -> Store:
     if scheme in ("", "file"):
         return _LOCAL
     options = current()
-    with _opening:  # else concurrent threads could open a store each, with a limit on requests for each of them
+    with _opening:  # else concurrent threads could each open a store, with its own limit on requests
         return _remote(scheme, authority, options)
 
 

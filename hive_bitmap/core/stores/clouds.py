@@ -1,4 +1,7 @@
-"""Google Cloud Storage and Azure Storage, configured by the settings of their Hadoop connectors."""
+"""Google Cloud Storage and Azure Storage.
+
+They are configured by the settings of their Hadoop connectors.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,10 @@ GOOGLE, AZURE = ("gs",), ("abfs", "abfss", "wasb", "wasbs")
 
 
 def open_google(options: Options, bucket: str) -> Objects:
-    """Open a bucket, with the configured key file (`google.cloud.auth.service.account.json.keyfile`) if there is one.
+    """Open a bucket of Google Cloud Storage.
 
-    Without a key file, Google's default chain of credentials is used. Raises StoreError.
+    The configured key file (`google.cloud.auth.service.account.json.keyfile`) is used if there is one, else Google's
+    default chain of credentials. Raises StoreError.
     """
     require_obstore("gs")
     from obstore.store import GCSStore
@@ -30,9 +34,10 @@ def open_google(options: Options, bucket: str) -> Objects:
 
 
 def open_azure(options: Options, authority: str) -> Objects:
-    """Open a container, named `container@account.dfs.core.windows.net`.
+    """Open a container of Azure Storage.
 
-    Raises StoreError for an authentication type that is not supported.
+    It is named `container@account.dfs.core.windows.net`. Raises StoreError for an authentication type that is not
+    supported.
     """
     require_obstore("abfs")
     from obstore.store import AzureStore

@@ -1,9 +1,10 @@
-"""Cache of remote files that never change, on the local disk, below the folder `hive_bitmap.stores.cache_folder`.
+"""Cache remote files that never change on the local disk.
 
-The cache survives the process, and the processes of one user may share it. Entries lie in a subfolder that only this
-user can write; if anybody else owns or can write it, it is not used. Each entry is a file, named by the hash of its
-key, that is renamed to that name when it is complete. It holds its length and a checksum of key and content: an entry
-that is damaged, truncated or of another key is removed and read from the store again. Other files are never touched.
+They lie below the folder `hive_bitmap.stores.cache_folder`. The cache survives the process, and the processes of one
+user may share it. Entries lie in a subfolder that only this user can write; if another user owns or can write it, it is
+not used. Each entry is a file, named by the hash of its key, that is renamed to that name when it is complete. It holds
+its length and a checksum of key and content: an entry that is damaged, truncated or of another key is removed and read
+from the store again. Other files are never touched.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from threading import Lock
 from hive_bitmap.core.stores.options import Options
 
 SUFFIX = ".piece"
-LEFT = 0.9  # fraction of `cache_size` to which a larger cache is shrunk
-ABANDONED_SECONDS = 3600  # a file that was begun so long ago is that of a writer that was killed
+SHRUNK_SHARE = 0.9  # share of `cache_size` to which a larger cache is shrunk
+ABANDONED_SECONDS = 3600  # an unfinished file of this age is left from a killed writer
 _OWN_NAME = re.compile(r"[0-9a-f]{64}\.(piece|[0-9a-f]{8}\.begun)")
 _LENGTH_BYTES, _CRC_BYTES = 8, 4  # precede the content
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -57,7 +58,10 @@ def get(options: Options, key: str) -> bytes | None:
 
 
 def put(options: Options, key: str, content: bytes) -> None:
-    """Add an entry, and shrink the cache if it is larger than `cache_size`."""
+    """Add an entry.
+
+    The cache is shrunk if it is larger than `cache_size`.
+    """
     bound = options.number("cache_size") << 20
     if not options.cache_folder or len(content) > bound // 4:
         return
@@ -72,26 +76,35 @@ def put(options: Options, key: str, content: bytes) -> None:
 
 
 def folder_in(cache_folder: str) -> str:
-    """Return the subfolder of the cache folder that holds the entries of this user."""
+    """Return the subfolder with the entries of this user.
+
+    It is in the cache folder.
+    """
     return os.path.join(cache_folder, f"hive_bitmap-{os.getuid()}")
 
 
 def shrink(options: Options, bound: int) -> None:
-    """Remove the least recently used entries if all entries together take more than `bound` bytes."""
+    """Remove the least recently used entries beyond `bound` bytes.
+
+    The bound applies to all entries together.
+    """
     with _entries(options.cache_folder) as folder:
         _shrink(folder, bound)
 
 
 @contextmanager
 def _entries(cache_folder: str) -> Iterator[int]:
-    """Open the folder of the entries; raise OSError if it is a link, or if others own or can write it."""
+    """Open the folder of the entries.
+
+    Raises OSError if it is a link, or if other users own or can write it.
+    """
     path = folder_in(cache_folder)
     folder = os.open(path, _FOLDER_FLAGS)
     try:
-        found = os.fstat(folder)
-        if found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o022:
+        status = os.fstat(folder)
+        if status.st_uid != os.getuid() or stat.S_IMODE(status.st_mode) & 0o022:
             raise PermissionError(
-                f"{path} belongs to user {found.st_uid} and has mode {stat.S_IMODE(found.st_mode):o}: only this user "
+                f"{path} belongs to user {status.st_uid} and has mode {stat.S_IMODE(status.st_mode):o}: only this user "
                 "may own and write it; remove it, or name another cache folder"
             )
         yield folder
@@ -100,7 +113,10 @@ def _entries(cache_folder: str) -> Iterator[int]:
 
 
 def _read(folder: int, name: str) -> bytes:
-    """Return the content of an entry, nothing for what is no file of its own."""
+    """Return the content of an entry.
+
+    It is empty if the entry is not a regular file.
+    """
     opened = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     with os.fdopen(opened, "rb") as file:
         return file.read() if stat.S_ISREG(os.fstat(opened).st_mode) else b""
@@ -126,28 +142,31 @@ def _header(key: str, content: bytes) -> tuple[bytes, bytes]:
 
 
 def _checked(key: str, stored: bytes) -> bytes | None:
-    """Return the content of an entry as it is stored; None if it is not what was put under this key."""
+    """Return the content of a stored entry.
+
+    Returns None if it is not what was put under this key.
+    """
     start = _LENGTH_BYTES + _CRC_BYTES
     content = stored[start:]
     return content if stored[:start] == b"".join(_header(key, content)) else None
 
 
 def _shrink(folder: int, bound: int) -> None:
-    found = []
+    entries = []
     for name in os.listdir(folder):
         if not _OWN_NAME.fullmatch(name):
             continue
         with contextlib.suppress(FileNotFoundError):  # another process has removed it
             status = os.stat(name, dir_fd=folder, follow_symlinks=False)
             if name.endswith(SUFFIX):
-                found.append((status.st_mtime_ns, status.st_size, name))
+                entries.append((status.st_mtime_ns, status.st_size, name))
             elif time.time() - status.st_mtime > ABANDONED_SECONDS:
                 os.unlink(name, dir_fd=folder)
-    total = sum(size for _, size, _ in found)
+    total = sum(size for _, size, _ in entries)
     if total <= bound:
         return
-    for _, size, name in sorted(found):
-        if total <= LEFT * bound:
+    for _, size, name in sorted(entries):
+        if total <= SHRUNK_SHARE * bound:
             return
         with contextlib.suppress(FileNotFoundError):
             os.unlink(name, dir_fd=folder)
@@ -159,10 +178,13 @@ def _name(key: str) -> str:
 
 
 def _is_check_due(folder: str, size: int, bound: int) -> bool:
-    """Return whether to check the size of the folder: at first, and each time a tenth of `bound` has been written."""
+    """Return whether to check the size of the folder.
+
+    It is checked at first, and each time a tenth of `bound` has been written.
+    """
     with _lock:
         written = _written.get(folder)
-        due = written is None or written + size > (1 - LEFT) * bound
+        due = written is None or written + size > (1 - SHRUNK_SHARE) * bound
         _written[folder] = 0 if due else (written or 0) + size
         return due
 
@@ -172,4 +194,6 @@ def _warn_once(folder: str, error: OSError) -> None:
         new = folder not in _refused
         _refused.add(folder)
     if new:
-        log.warning("index files are kept in memory only, as the cache folder %s cannot be used: %s", folder, error)
+        log.warning(
+            "index files are cached in memory only, because the cache folder %s cannot be used: %s", folder, error
+        )

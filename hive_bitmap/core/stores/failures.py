@@ -1,4 +1,7 @@
-"""Errors of stores: one-line messages without secrets, and retries of transient errors."""
+"""Errors of stores, and retries of transient errors.
+
+Messages have one line and no secrets.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,9 @@ _SECRETS = re.compile(
 
 
 def summary(error: BaseException) -> str:
-    """Return a store's error as one line: the code and message that it sent, else the first line of the error.
+    """Return a store's error as one line.
+
+    It is the code and message that the store sent, else the first line of the error.
 
     >>> summary(ValueError("403 Forbidden: <Error><Code>AccessDenied</Code><Message>No.</Message></Error> trace"))
     'AccessDenied: No.'
@@ -32,8 +37,8 @@ def summary(error: BaseException) -> str:
     'GET /x?X-Amz-Security-Token=...&y=1'
     """
     text = str(error) or type(error).__name__
-    if found := _CODE.search(text):
-        message = ": ".join(part.strip() for part in found.groups() if part)
+    if match := _CODE.search(text):
+        message = ": ".join(part.strip() for part in match.groups() if part)
     else:
         line = text.strip().splitlines()[0]
         message = re.sub(r"RPCError\(\"(?:[a-z.]+\.)?(\w+)\", \"([^\\]*).*", r"\1: \2", line)
@@ -43,12 +48,15 @@ def summary(error: BaseException) -> str:
 
 
 def failed(what: str, error: BaseException, advice: str = "") -> StoreError:
-    """Return a StoreError that says what was attempted, what the store answered, and which settings to check."""
+    """Return the StoreError of a failed request.
+
+    It says what was attempted, what the store answered, and which settings to check.
+    """
     return StoreError(f"{what}: {summary(error)}" + (f" ({advice})" if advice else ""))
 
 
 def not_installed(scheme: str, package: str, extra: str) -> StoreError:
-    """Return the error for a store whose client package is not installed."""
+    """Return the error for a client package that is not installed."""
     return StoreError(
         f"files of scheme {scheme} are read with the package {package}, which is not installed here: "
         f"pip install 'hive_bitmap[{extra}]', on every machine that runs tasks"
@@ -56,9 +64,9 @@ def not_installed(scheme: str, package: str, extra: str) -> StoreError:
 
 
 def retried(request: Callable[[], T], is_transient: Callable[[Exception], bool], attempts: int) -> T:
-    """Return the result of `request`, which is called again after transient errors, at most `attempts` times in all.
+    """Return the result of `request`, retried after transient errors.
 
-    Raises the first error that is not transient, or the last one.
+    It is called at most `attempts` times in all. Raises the first error that is not transient, or the last one.
     """
     for attempt in range(attempts - 1):
         try:

@@ -1,4 +1,7 @@
-"""HDFS through the package hdfs-native, which needs neither Java nor libhdfs."""
+"""HDFS through the package hdfs-native.
+
+It needs neither Java nor libhdfs.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,10 @@ _BOUNDS = {"dfs.client.failover.sleep.base.millis": "200", "dfs.client.failover.
 
 
 def open_cluster(options: Options, scheme: str, authority: str) -> Hdfs:
-    """Open a name node or name service, that of fs.defaultFS if `authority` is "". Raises StoreError."""
+    """Open a name node or name service.
+
+    It is that of fs.defaultFS if `authority` is "". Raises StoreError.
+    """
     try:
         from hdfs_native import Client
     except ImportError as e:
@@ -70,9 +76,10 @@ def open_cluster(options: Options, scheme: str, authority: str) -> Hdfs:
 
 
 class Hdfs:
-    """An HDFS cluster. Files have no entity tags; their modification times are in milliseconds.
+    """An HDFS cluster.
 
-    At most `parallel` requests of this process are in flight at once, over all threads.
+    Files have no entity tags; their modification times are in milliseconds. At most `parallel` requests of this process
+    are in flight at once, over all threads.
     """
 
     def __init__(self, client: Any, attempts: int, parallel: int) -> None:
@@ -81,10 +88,10 @@ class Hdfs:
         self._has_acls = True
 
     def status(self, path: str) -> FileStatus:
-        found = self._info(path)
-        if found.isdir:
+        info = self._info(path)
+        if info.isdir:
             raise FileNotFoundError(f"not a file but a folder: {path}")
-        return _status(path, found)
+        return _status(path, info)
 
     def exists(self, path: str) -> bool:
         try:
@@ -96,17 +103,17 @@ class Hdfs:
     def listing(self, path: str) -> Listing:
         inner, prefix = _inner(path), path.rstrip("/") + "/"
         request = speed.timed(path, lambda: list(self._client.list_status(inner)))
-        found = self._request(requests.LIST, path, request)
-        if [one.path for one in found if not one.isdir] == [inner]:
+        entries = self._request(requests.LIST, path, request)
+        if [entry.path for entry in entries if not entry.isdir] == [inner]:
             raise NotADirectoryError(f"not a folder but a file: {path}")
-        named = [(one.path.rstrip("/").rpartition("/")[2], one) for one in found]
-        files = [_status(prefix + name, one) for name, one in named if not one.isdir]
-        return Listing(sorted(files, key=lambda file: file.path), sorted(name for name, one in named if one.isdir))
+        named = [(entry.path.rstrip("/").rpartition("/")[2], entry) for entry in entries]
+        files = [_status(prefix + name, entry) for name, entry in named if not entry.isdir]
+        return Listing(sorted(files, key=lambda file: file.path), sorted(name for name, entry in named if entry.isdir))
 
     def status_and_tail(self, path: str) -> tuple[FileStatus, bytes]:
         return status_and_tail(self, path)
 
-    def open_input(self, path: str, known: FileStatus | None) -> pa.NativeFile:
+    def open_input(self, path: str, listed: FileStatus | None) -> pa.NativeFile:
         reader = self._request(requests.STATUS, path, lambda: self._client.read(_inner(path)))
         size = len(reader)
         start = max(size - TAIL, 0)
@@ -128,11 +135,17 @@ class Hdfs:
         return _Writer(self, path, sink)
 
     def make_folder(self, path: str) -> None:
-        """Make the folder with the mode of its parent, so that folders inside a private one are private too."""
+        """Make the folder with the mode of its parent.
+
+        So folders inside a private folder are private too.
+        """
         self._make(path, self._mode(parent(path)))
 
     def make_new_folder(self, path: str, access: Access | None) -> None:
-        """Make a folder; one that exists is looked for before, for this store does not report it."""
+        """Make a folder, unless it exists.
+
+        The store does not report an existing folder, so it is looked up before.
+        """
         if self.exists(path):
             raise made_by_another(path)
         self._make(path, self._mode(parent(path)) if access is None else stat.S_IRWXU)
@@ -163,17 +176,23 @@ class Hdfs:
         return False
 
     def access(self, path: str) -> Access:
-        """Return who may read a file or folder: one request, except for the first in a cluster without such lists."""
-        found = self._acl(path)
-        if found is None:
-            found = self._info(path)
-            return Access(found.permission & 0o1777, found.group)
-        entries = [(e.type, e.scope, e.permissions, e.name) for e in found.entries]
-        acl, defaults = (tuple(e for e in entries if e[1] == scope) for scope in ("access", "default"))
-        return Access(found.permission & 0o777 | (STICKY if found.sticky else 0), found.group, acl, defaults)
+        """Return who may read a file or folder.
+
+        It takes one request, except for the first in a cluster without access control lists.
+        """
+        status = self._acl(path)
+        if status is None:
+            status = self._info(path)
+            return Access(status.permission & 0o1777, status.group)
+        entries = [(entry.type, entry.scope, entry.permissions, entry.name) for entry in status.entries]
+        acl, defaults = (tuple(entry for entry in entries if entry[1] == scope) for scope in ("access", "default"))
+        return Access(status.permission & 0o777 | (STICKY if status.sticky else 0), status.group, acl, defaults)
 
     def set_access(self, path: str, access: Access) -> None:
-        """Set group, access control list and mode, in the order in which nobody can read too early."""
+        """Set group, access control list and mode.
+
+        They are set in an order in which nobody can read too early.
+        """
         inner = _inner(path)
         if self._info(path).group != access.group:
             try:
@@ -188,7 +207,10 @@ class Hdfs:
         self._mode.cache_clear()
 
     def _acl(self, path: str) -> Any:
-        """Return the access control list, with group and mode; None if the cluster does not support them."""
+        """Return the access control list, with group and mode.
+
+        Returns None if the cluster does not support them.
+        """
         if not self._has_acls:
             return None
         try:
@@ -205,7 +227,10 @@ class Hdfs:
         return self._request(requests.STATUS, path, request)
 
     def _mode_below(self, folder: str) -> int:
-        """Return the mode of a new folder in `folder`: that of its nearest ancestor, without shared write if sticky."""
+        """Return the mode of a new folder in `folder`.
+
+        It is that of its nearest ancestor, without shared write if that is sticky.
+        """
         while _inner(f"{folder}/") != "/":
             try:
                 mode = int(self._info(folder).permission)
@@ -267,13 +292,19 @@ class _Writer(AbortableWriter):
 
 
 def is_transient(error: Exception) -> bool:
-    """Return whether an error may be transient: the node is starting, failing over, or was not reached."""
+    """Return whether an error may be transient.
+
+    The node is then starting, failing over, or was not reached.
+    """
     text = str(error).lower()
     return not isinstance(error, FileNotFoundError) and any(part in text for part in _TRANSIENT)
 
 
 def all_entries(access: Access) -> list[Any]:
-    """Return all entries of an ACL, including the three that the mode stands for, which the name node leaves out."""
+    """Return all entries of an ACL.
+
+    They include the three that the mode stands for, which the name node leaves out.
+    """
     from hdfs_native import AclEntry
 
     mode, entries = access.mode, [AclEntry(*entry) for entry in (*access.acl, *access.defaults)]
@@ -282,14 +313,14 @@ def all_entries(access: Access) -> list[Any]:
         AclEntry("group", "access", _action(mode >> 3)),
         AclEntry("other", "access", _action(mode)),
     ]
-    named = {(one.type, one.scope, one.name) for one in entries}
-    if any(one.scope == "access" and one.name for one in entries):  # then the group bits of the mode are the mask
-        basic = [one for one in basic if (one.type, one.scope, None) not in named]
-    return [*entries, *(one for one in basic if (one.type, one.scope, one.name) not in named)]
+    named = {(entry.type, entry.scope, entry.name) for entry in entries}
+    if any(entry.scope == "access" and entry.name for entry in entries):  # then the group bits of the mode are the mask
+        basic = [entry for entry in basic if (entry.type, entry.scope, None) not in named]
+    return [*entries, *(entry for entry in basic if (entry.type, entry.scope, entry.name) not in named)]
 
 
 def _action(bits: int) -> Any:
-    """Return the permission that the lowest three bits of a mode stand for.
+    """Return the permission in the lowest three bits of a mode.
 
     >>> _action(0o754 >> 6), _action(0o754 >> 3), _action(0o754)
     ('rwx', 'r-x', 'r--')
@@ -301,5 +332,5 @@ def _inner(path: str) -> str:
     return parts(path).path.rstrip("/") or "/"
 
 
-def _status(path: str, found: Any) -> FileStatus:
-    return FileStatus(path, found.length, found.modification_time, "")
+def _status(path: str, info: Any) -> FileStatus:
+    return FileStatus(path, info.length, info.modification_time, "")

@@ -1,4 +1,7 @@
-"""HDFS through libhdfs, which starts a JVM in every Python process; chosen by `hive_bitmap.stores.hdfs.client`."""
+"""HDFS through libhdfs, which starts a JVM in every process.
+
+The setting `hive_bitmap.stores.hdfs.client` selects it.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,10 @@ ADVICE = "libhdfs needs a JDK, ARROW_LIBHDFS_DIR, and CLASSPATH with Hadoop's ja
 
 
 def open_cluster(options: Options, scheme: str, authority: str) -> LibHdfs:
-    """Open a name node or name service, that of the Hadoop configuration on CLASSPATH if `authority` is ""."""
+    """Open a name node or name service.
+
+    It is that of the Hadoop configuration on CLASSPATH if `authority` is "".
+    """
     with _request(requests.OTHER, f"{scheme}://{authority}/"):
         return LibHdfs(pafs.HadoopFileSystem.from_uri(f"{scheme}://{authority or 'default'}"))
 
@@ -51,19 +57,19 @@ class LibHdfs:
     def listing(self, path: str) -> Listing:
         prefix = path.rstrip("/") + "/"
         with _request(requests.LIST, path):
-            found = self._client.get_file_info(pafs.FileSelector(parts(path).path))
+            infos = self._client.get_file_info(pafs.FileSelector(parts(path).path))
         files = [
             FileStatus(prefix + info.base_name, info.size, info.mtime_ns // 1_000_000, "")
-            for info in found
+            for info in infos
             if info.type == pafs.FileType.File
         ]
-        folders = sorted(info.base_name for info in found if info.type == pafs.FileType.Directory)
+        folders = sorted(info.base_name for info in infos if info.type == pafs.FileType.Directory)
         return Listing(sorted(files, key=lambda file: file.path), folders)
 
     def status_and_tail(self, path: str) -> tuple[FileStatus, bytes]:
         return status_and_tail(self, path)
 
-    def open_input(self, path: str, known: FileStatus | None) -> pa.NativeFile:
+    def open_input(self, path: str, listed: FileStatus | None) -> pa.NativeFile:
         with _request(requests.READ, path):
             return self._client.open_input_file(parts(path).path)
 
@@ -111,7 +117,7 @@ class LibHdfs:
         """Return None: pyarrow cannot read or set permissions."""
 
     def set_access(self, path: str, access: Access) -> None:
-        """Do nothing, as above."""
+        """Do nothing: pyarrow cannot set permissions."""
 
     def _delete_folder(self, path: str) -> None:
         with _request(requests.DELETE, path):
@@ -124,7 +130,10 @@ class LibHdfs:
 
 @contextmanager
 def _request(kind: str, path: str) -> Iterator[None]:
-    """Count a request of this kind, and turn its OSErrors into StoreError."""
+    """Count a request, and raise StoreError for its OSErrors.
+
+    `kind` is the kind of the request.
+    """
     requests.count(kind)
     try:
         yield

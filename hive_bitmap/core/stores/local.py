@@ -17,47 +17,53 @@ from hive_bitmap.core.stores.access import SHARED_WRITE, STICKY, Access
 from hive_bitmap.core.stores.paths import local_path, parent
 from hive_bitmap.core.stores.store import BEGUN, FileStatus, Listing, made_by_another, status_and_tail
 
-# Why a folder is not removed: it is not empty, a mount, or one whose parent this user must not change.
+# Errors for folders that stay: not empty, a mount, or in a folder that this user must not change.
 _STAYS = (errno.ENOTEMPTY, errno.EEXIST, errno.EBUSY, errno.EACCES, errno.EPERM, errno.EROFS)
 
-_ACL, _DEFAULT_ACL = "system.posix_acl_access", "system.posix_acl_default"  # attributes of Linux; the second of folders
+_ACL, _DEFAULT_ACL = "system.posix_acl_access", "system.posix_acl_default"  # on Linux; the second only of folders
 
 
 class Local:
-    """The local file system. Errors are OSErrors; the tag of a file is its inode number and change time (ctime)."""
+    """The local file system.
+
+    Errors are OSErrors; the tag of a file is its inode number and change time (ctime).
+    """
 
     def status(self, path: str) -> FileStatus:
         try:
-            found = os.stat(local_path(path))
+            info = os.stat(local_path(path))
         except NotADirectoryError as e:
             raise FileNotFoundError(errno.ENOENT, "no such file, for its folder is a file", path) from e
-        if stat.S_ISDIR(found.st_mode):
+        if stat.S_ISDIR(info.st_mode):
             raise FileNotFoundError(errno.ENOENT, "not a file but a folder", path)
-        return _status(path, found)
+        return _status(path, info)
 
     def exists(self, path: str) -> bool:
         return os.path.exists(local_path(path))
 
     def listing(self, path: str) -> Listing:
         prefix = path.rstrip("/") + "/"
-        files, folders, others = [], [], set()
+        files, folders, special = [], [], set()
         with os.scandir(local_path(path)) as entries:
             for entry in entries:
                 if entry.is_symlink():
-                    others.add(entry.name)
+                    special.add(entry.name)
                 if entry.is_dir():
                     folders.append(entry.name)
                 elif not entry.is_file():
-                    others.add(entry.name)
-                elif (found := _entry_status(prefix, entry)) is not None:
-                    files.append(found)
-        return Listing(sorted(files, key=lambda file: file.path), sorted(folders), frozenset(others))
+                    special.add(entry.name)
+                elif (status := _entry_status(prefix, entry)) is not None:
+                    files.append(status)
+        return Listing(sorted(files, key=lambda file: file.path), sorted(folders), frozenset(special))
 
     def status_and_tail(self, path: str) -> tuple[FileStatus, bytes]:
         return status_and_tail(self, path)
 
-    def open_input(self, path: str, known: FileStatus | None = None) -> pa.NativeFile:
-        """Open without memory mapping: if another process truncated a mapped file, SIGBUS would kill the reader."""
+    def open_input(self, path: str, listed: FileStatus | None = None) -> pa.NativeFile:
+        """Open a file without memory mapping.
+
+        If another process truncated a mapped file, SIGBUS would kill the reader.
+        """
         return pa.OSFile(local_path(path), "rb")
 
     def read_range(self, path: str, start: int, size: int) -> bytes:
@@ -122,7 +128,10 @@ class Local:
                 raise
 
     def copy(self, source: str, target: str) -> bool:
-        """Make a hard link if the file system supports them, else a copy."""
+        """Make a hard link; else a copy.
+
+        The file system may not support hard links.
+        """
         try:
             os.link(local_path(source), local_path(target))
         except OSError as error:
@@ -134,13 +143,16 @@ class Local:
         return True
 
     def access(self, path: str) -> Access:
-        found = os.stat(local_path(path))
+        info = os.stat(local_path(path))
         acl, defaults = ((_attribute(local_path(path), name),) for name in (_ACL, _DEFAULT_ACL))
-        mode = stat.S_IMODE(found.st_mode)
-        return Access(mode, found.st_gid, acl if any(acl) else (), defaults if any(defaults) else ())
+        mode = stat.S_IMODE(info.st_mode)
+        return Access(mode, info.st_gid, acl if any(acl) else (), defaults if any(defaults) else ())
 
     def set_access(self, path: str, access: Access) -> None:
-        """Let those read a file or folder. One of another user keeps its access, and a link is an OSError."""
+        """Set the access of a file or folder.
+
+        Files of other users keep their access, and a link raises OSError.
+        """
         opened = os.open(local_path(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             if os.fstat(opened).st_uid == os.geteuid():
@@ -150,15 +162,16 @@ class Local:
 
 
 def _created(path: str) -> int:
-    """Create a file that only this user may read, in place of what has its name, and open it for writing.
+    """Create a file that only this user may read, and open it.
 
-    Neither the file nor its folder is looked up by name again, nor may be a link: others may be able to write there.
+    It is opened for writing, and replaces a file of the same name. Neither the file nor its folder is looked up by name
+    again, and neither may be a link: other users may be able to write there.
     """
     folder = os.open(local_path(parent(path)), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         name = path.rpartition("/")[2]
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(name, dir_fd=folder)  # whoever has it open, or linked it, does not see what is written now
+            os.unlink(name, dir_fd=folder)  # processes that have it open, or links to it, do not see the new content
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         return os.open(name, flags, stat.S_IRUSR | stat.S_IWUSR, dir_fd=folder)
     finally:
@@ -166,7 +179,10 @@ def _created(path: str) -> int:
 
 
 def _set_access(opened: int, access: Access) -> None:
-    """Set group, access control lists (of Linux) and mode, in the order in which nobody can read too early."""
+    """Set group, access control lists (of Linux) and mode.
+
+    They are set in an order in which nobody can read too early.
+    """
     status = os.fstat(opened)
     os.chmod(opened, stat.S_IMODE(status.st_mode) & stat.S_IRWXU)
     if status.st_gid != access.group:
@@ -174,17 +190,17 @@ def _set_access(opened: int, access: Access) -> None:
             os.chown(opened, -1, int(access.group))
         except PermissionError:  # this user is not in that group
             access = access.without_group
-    wanted = {_ACL: access.acl, _DEFAULT_ACL: access.defaults}
-    for attribute in wanted if stat.S_ISDIR(status.st_mode) else [_ACL]:
-        if wanted[attribute]:
-            os.setxattr(opened, attribute, wanted[attribute][0])
+    acls = {_ACL: access.acl, _DEFAULT_ACL: access.defaults}
+    for attribute in acls if stat.S_ISDIR(status.st_mode) else [_ACL]:
+        if acls[attribute]:
+            os.setxattr(opened, attribute, acls[attribute][0])
         elif _attribute(opened, attribute):
             os.removexattr(opened, attribute)
     os.chmod(opened, access.mode)
 
 
 def _make_folder(folder: str) -> None:
-    """Make a folder and those above it, unless they exist."""
+    """Make a folder and the folders above it, unless they exist."""
     if os.path.isdir(folder):
         return
     above = os.path.dirname(folder)
@@ -197,14 +213,17 @@ def _make_folder(folder: str) -> None:
 
 
 def _mode_below(above: str) -> int:
-    """Return the mode, before the umask, of a new folder in `above`."""
+    """Return the mode of a new folder in `above`, before the umask."""
     mode = os.stat(above).st_mode
     return 0o755 | (0 if mode & STICKY else mode & SHARED_WRITE)
 
 
 @contextmanager
 def _opened_below(root: str, folder: str) -> Iterator[int]:
-    """Open `root`, and from there the folder below it, one name after the other, none of which may be a link."""
+    """Open `root`, and from there a folder below it.
+
+    The folder is opened one name after the other, and none of the names may be a link.
+    """
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
     opened = os.open(local_path(root), flags)
     try:
@@ -218,7 +237,10 @@ def _opened_below(root: str, folder: str) -> Iterator[int]:
 
 
 def _attribute(file: str | int, name: str) -> bytes:
-    """Return an extended attribute of a file; empty if it has none, or if the system has no such attributes."""
+    """Return an extended attribute of a file.
+
+    It is empty if the file has none, or if the system has no such attributes.
+    """
     if not hasattr(os, "getxattr"):
         return b""
     try:
@@ -229,12 +251,15 @@ def _attribute(file: str | int, name: str) -> bytes:
         return b""
 
 
-def _status(path: str, found: os.stat_result) -> FileStatus:
-    return FileStatus(path, found.st_size, found.st_mtime_ns // 1_000_000, f"{found.st_ino}-{found.st_ctime_ns}")
+def _status(path: str, info: os.stat_result) -> FileStatus:
+    return FileStatus(path, info.st_size, info.st_mtime_ns // 1_000_000, f"{info.st_ino}-{info.st_ctime_ns}")
 
 
 def _entry_status(prefix: str, entry: os.DirEntry[str]) -> FileStatus | None:
-    """Return the status of an entry of a folder that is a file; None if it no longer exists."""
+    """Return the status of a file in a folder's entries.
+
+    Returns None if it no longer exists.
+    """
     try:
         return _status(prefix + entry.name, entry.stat())
     except FileNotFoundError:

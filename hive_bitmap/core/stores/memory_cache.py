@@ -1,6 +1,7 @@
-"""Cache of remote files that never change, such as shards: in memory, and on disk if a cache folder is set (`cached`).
+"""Cache remote files that never change, such as shards.
 
-Files are read in blocks of BLOCK bytes, so that a small shard, or adjacent parts of a large one, take a single request.
+They are cached in memory, and on disk if a cache folder is set (`disk_cache`). Files are read in blocks of BLOCK bytes,
+so that a small shard, or adjacent parts of a large one, take a single request.
 """
 
 from __future__ import annotations
@@ -15,22 +16,25 @@ _blocks: Cache[tuple[str, int], bytes] = Cache("index files of stores", len)
 
 
 def read(store: Store, path: str, size: int, start: int, length: int) -> bytes:
-    """Return a range of a file of `size` bytes that never changes; read adjacent blocks that are not cached at once."""
+    """Return a range of a file that never changes.
+
+    The file has `size` bytes. Adjacent blocks that are not cached are read at once.
+    """
     options = current()
     first, last = start // BLOCK, (start + length - 1) // BLOCK
     BUDGET.resize(options.number("memory") << 20)
-    found = {block: _blocks.get((path, block)) for block in range(first, last + 1)}
-    for block in [block for block, content in found.items() if content is None]:
-        found[block] = _on_disk(options, path, size, block)
-    missing = [block for block, content in found.items() if content is None]
+    contents = {block: _blocks.get((path, block)) for block in range(first, last + 1)}
+    for block in [block for block, content in contents.items() if content is None]:
+        contents[block] = _on_disk(options, path, size, block)
+    missing = [block for block, content in contents.items() if content is None]
     for run_first, run_last in _runs(missing):
         content = store.read_range(path, run_first * BLOCK, min((run_last + 1) * BLOCK, size) - run_first * BLOCK)
         for block in range(run_first, run_last + 1):
             at = (block - run_first) * BLOCK
-            found[block] = content[at : at + BLOCK]
+            contents[block] = content[at : at + BLOCK]
             _blocks.put((path, block), content[at : at + BLOCK])
             disk_cache.put(options, _name(path, size, block), content[at : at + BLOCK])
-    joined = b"".join(content for content in found.values() if content is not None)
+    joined = b"".join(content for content in contents.values() if content is not None)
     return joined[start - first * BLOCK :][:length]
 
 
@@ -52,7 +56,9 @@ def forget() -> None:
 
 
 def _runs(blocks: list[int]) -> list[tuple[int, int]]:
-    """Return the runs of consecutive numbers, each as its first and last number.
+    """Return the runs of consecutive numbers.
+
+    Each is its first and last number.
 
     >>> _runs([1, 2, 4])
     [(1, 2), (4, 4)]

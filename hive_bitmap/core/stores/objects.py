@@ -1,8 +1,10 @@
-"""Object stores (S3, Google Cloud Storage, Azure) through obstore. They have no folders, only common prefixes of names.
+"""Object stores (S3, Google Cloud Storage, Azure) through obstore.
 
-An object is written by a single PUT, so it appears completely or not at all, and no multipart upload can be left
-behind; only objects larger than the 5 GB limit of a PUT need a multipart upload. An open file is read on the condition
-that the object still has the entity tag of the first request; if it was replaced, the next request fails with
+They have no folders, only common prefixes of names.
+
+An object is written by a single PUT, so it appears completely or not at all, and no multipart upload can remain
+unfinished; only objects larger than the 5 GB limit of a PUT need a multipart upload. An open file is read on the
+condition that the object still has the entity tag of the first request; if it was replaced, the next request fails with
 FileChanged.
 """
 
@@ -28,17 +30,18 @@ from hive_bitmap.core.stores.store import AbortableWriter, FileStatus, Listing, 
 from hive_bitmap.errors import FileChanged, StoreError
 
 T = TypeVar("T")
-IN_MEMORY = 64 << 20  # an object that is being written is buffered in memory up to this size, then in a temporary file
+IN_MEMORY = 64 << 20  # most bytes of an unfinished object that are buffered in memory, and not in a temporary file
 LARGEST_PUT = 5_000_000_000
-LONGEST_REQUEST = "15m"  # large objects may take so long; a stalled transfer fails by the read timeout
+LONGEST_REQUEST = "15m"  # for large objects; a stalled transfer fails earlier, by the read timeout
 RETRYING_SECONDS = 60
 _BEYOND = ("status code: 416", "non-partial response")  # in the client's error for a range that the object lacks
 
 
 class Objects:
-    """A bucket or container. `client` is an obstore store; `advice`, for error messages, names its settings.
+    """A bucket or container.
 
-    At most `parallel` requests of this process are in flight at once, over all threads.
+    `client` is an obstore store; `advice`, for error messages, names its settings. At most `parallel` requests of this
+    process are in flight at once, over all threads.
     """
 
     def __init__(self, client: Any, advice: str, parallel: int) -> None:
@@ -51,7 +54,7 @@ class Objects:
             return _status(path, obstore.head(self._client, _key(path)))
 
     def exists(self, path: str) -> bool:
-        """Return whether there is an object of that name, or any object below it."""
+        """Return whether there is an object of that name or below it."""
         try:
             self.listing(path)
         except FileNotFoundError:
@@ -65,20 +68,23 @@ class Objects:
         return True
 
     def listing(self, path: str) -> Listing:
-        """List a folder, with one request for each 1000 names; the marker object of the folder itself is left out."""
+        """List a folder, with one request for each 1000 names.
+
+        The marker object of the folder itself is left out.
+        """
         import obstore
 
         key = _key(path)
         with self._request(requests.LIST, path), speed.noted(path):
-            found = obstore.list_with_delimiter(self._client, key or None)
-        for _ in range(len(found["objects"]) // 1000):
+            result = obstore.list_with_delimiter(self._client, key or None)
+        for _ in range(len(result["objects"]) // 1000):
             requests.count(requests.LIST)
         prefix = path.rstrip("/") + "/"
         files = [
-            _status(prefix + one["path"].rpartition("/")[2], one) for one in found["objects"] if one["path"] != key
+            _status(prefix + meta["path"].rpartition("/")[2], meta) for meta in result["objects"] if meta["path"] != key
         ]
-        folders = [name.rpartition("/")[2] for name in found["common_prefixes"]]
-        if key and not found["objects"] and not folders:
+        folders = [name.rpartition("/")[2] for name in result["common_prefixes"]]
+        if key and not result["objects"] and not folders:
             raise FileNotFoundError(f"no folder {path}")
         return Listing(sorted(files, key=lambda file: file.path), sorted(folders))
 
@@ -87,9 +93,12 @@ class Objects:
         tail, status = self._end(path, None)
         return status, tail
 
-    def open_input(self, path: str, known: FileStatus | None) -> pa.NativeFile:
-        """Open an object. The first request reads its end, and returns its size and tag if these are not `known`."""
-        tail, status = self._end(path, known)
+    def open_input(self, path: str, listed: FileStatus | None) -> pa.NativeFile:
+        """Open an object.
+
+        The first request reads its end, and returns its size and tag unless `listed` has them.
+        """
+        tail, status = self._end(path, listed)
         return pa.PythonFile(
             Ranged(status.size, lambda start, size: self._range(path, start, size, status.etag), tail), mode="r"
         )
@@ -104,10 +113,13 @@ class Objects:
         """Do nothing: object stores have no folders."""
 
     def make_new_folder(self, path: str, access: Access | None) -> None:
-        """Do nothing, as above."""
+        """Do nothing, like `make_folder`."""
 
     def delete_file(self, path: str) -> None:
-        """Delete an object. These stores report no error for an object that does not exist."""
+        """Delete an object.
+
+        These stores report no error for an object that does not exist.
+        """
         import obstore
 
         with self._request(requests.DELETE, path):
@@ -127,30 +139,33 @@ class Objects:
                 obstore.delete(self._client, [_key(f"{folder}/{name}") for name in names])
 
     def copy(self, source: str, target: str) -> bool:
-        """Copy an object inside the store; return False if the paths are in different stores."""
+        """Copy an object inside the store.
+
+        Returns False if the paths are in different stores.
+        """
         import obstore
 
         if parts(source)[:2] != parts(target)[:2]:
             return False
-        with self._request(requests.WRITE, source):  # an error is mostly that of a source that is gone
+        with self._request(requests.WRITE, source):  # most errors are those of a missing source
             obstore.copy(self._client, _key(source), _key(target))
         return True
 
     def access(self, path: str) -> None:
-        """Return None: permissions are those of the whole bucket."""
+        """Return None: permissions apply to the whole bucket."""
 
     def set_access(self, path: str, access: Access) -> None:
-        """Do nothing, as above."""
+        """Do nothing: permissions apply to the whole bucket."""
 
     def remove_folder(self, path: str, root: str) -> None:
         """Do nothing: an empty folder does not exist."""
 
-    def _end(self, path: str, known: FileStatus | None) -> tuple[bytes, FileStatus]:
+    def _end(self, path: str, listed: FileStatus | None) -> tuple[bytes, FileStatus]:
         import obstore
 
-        if known is not None:
-            start = 0 if known.size <= AHEAD else known.size - TAIL
-            return self._range(path, start, known.size - start, known.etag) if known.size else b"", known
+        if listed is not None:
+            start = 0 if listed.size <= AHEAD else listed.size - TAIL
+            return self._range(path, start, listed.size - start, listed.etag) if listed.size else b"", listed
         try:
             with self._request(requests.READ, path):
                 started = time.monotonic()
@@ -159,7 +174,7 @@ class Objects:
                 speed.note(path, time.monotonic() - started, len(content))
             requests.count_bytes(len(content))
             return content, status
-        except _Beyond:
+        except _BeyondEnd:
             return self._end(path, self.status(path))
 
     def _range(self, path: str, start: int, size: int, etag: str) -> bytes:
@@ -171,7 +186,7 @@ class Objects:
         try:
             with self._request(requests.READ, path), speed.noted(path, size):
                 content: bytes = obstore.get(self._client, _key(path), options=options).bytes().to_bytes()
-        except _Beyond:
+        except _BeyondEnd:
             content = b""
         requests.count_bytes(len(content))
         if len(content) != size:  # the client itself reports a response that was cut off
@@ -187,7 +202,10 @@ class Objects:
 
     @contextmanager
     def _request(self, kind: str, path: str) -> Iterator[None]:
-        """Count a request of this kind, and turn the client's errors into those of `Store`."""
+        """Count a request, and raise the errors of `Store`.
+
+        They take the place of the client's errors. `kind` is the kind of the request.
+        """
         from obstore.exceptions import BaseError, PreconditionError
 
         requests.count(kind)
@@ -200,16 +218,22 @@ class Objects:
             raise FileChanged(f"{path} was replaced while it was read: run the query again") from error
         except (BaseError, OSError, ValueError) as error:
             if kind == requests.READ and any(part in str(error) for part in _BEYOND):
-                raise _Beyond from error
+                raise _BeyondEnd from error
             raise failed(f"the store of {path} fails", error, self._advice) from error
 
 
-class _Beyond(Exception):
-    """The requested range is beyond the end of the object, which is empty or has become shorter."""
+class _BeyondEnd(Exception):
+    """The requested range is beyond the end of the object.
+
+    The object is empty or has become shorter.
+    """
 
 
 class _Upload(AbortableWriter):
-    """A file for writing that buffers its content and uploads it when it is closed."""
+    """A file for writing that is uploaded when it is closed.
+
+    Its content is buffered until then.
+    """
 
     def __init__(self, put: Callable[[Any, int], None]) -> None:
         self._put, self._content = put, tempfile.SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115
@@ -240,7 +264,10 @@ def client_options(options: Options, **more: Any) -> Any:
 
 
 def retries(options: Options) -> Any:
-    """Return obstore's settings for retries after transient errors (status 5xx, connection errors, timeouts)."""
+    """Return obstore's settings for retries.
+
+    Transient errors are retried (status 5xx, connection errors, timeouts).
+    """
     backoff = {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=2), "base": 2}
     return {
         "max_retries": options.number("attempts") - 1,
@@ -250,7 +277,10 @@ def retries(options: Options) -> Any:
 
 
 def require_obstore(scheme: str) -> None:
-    """Raise StoreError, which says what to install, unless obstore is installed."""
+    """Raise StoreError unless obstore is installed.
+
+    The message says what to install.
+    """
     try:
         import obstore  # noqa: F401
     except ImportError as e:
@@ -259,7 +289,10 @@ def require_obstore(scheme: str) -> None:
 
 @contextmanager
 def opening(what: str, advice: str) -> Iterator[None]:
-    """Turn the errors of obstore's constructors into StoreError; `what` names the bucket or container."""
+    """Raise StoreError for errors of obstore's constructors.
+
+    `what` names the bucket or container.
+    """
     from obstore.exceptions import BaseError
 
     try:
@@ -272,10 +305,11 @@ def _key(path: str) -> str:
     return parts(path).path.strip("/")
 
 
-def _status(path: str, found: Any) -> FileStatus:
-    """Return a status that is the same for a listing and a HEAD request.
+def _status(path: str, meta: Any) -> FileStatus:
+    """Return the status in the metadata of an object.
 
-    Some stores give fractions of a second, or quote the tag, in only one of the two.
+    It is the same for a listing and a HEAD request: some stores give fractions of a second, or quote the tag, in only
+    one of the two.
     """
-    seconds, tag = int(found["last_modified"].timestamp()), (found["e_tag"] or "").strip('"')
-    return FileStatus(path, found["size"], seconds * 1000, tag)
+    seconds, tag = int(meta["last_modified"].timestamp()), (meta["e_tag"] or "").strip('"')
+    return FileStatus(path, meta["size"], seconds * 1000, tag)

@@ -1,6 +1,7 @@
-"""The settings of stores: those of the session's Hadoop configuration, read in the driver and sent along with tasks.
+"""The settings of stores.
 
-Stores read their settings by Hadoop's names. Session settings with the prefix PREFIX override them, for example
+They are those of the session's Hadoop configuration, read in the driver and sent along with tasks. Stores read their
+settings by Hadoop's names. Session settings with the prefix PREFIX override them, for example
 `hive_bitmap.stores.fs.s3a.endpoint`; over Spark Connect, where the Hadoop configuration cannot be read, these can take
 its place. Settings that Hadoop does not have (OWN) have the same prefix.
 """
@@ -33,19 +34,24 @@ _HDFS_CLIENTS = ("native", "libhdfs")
 
 @dataclass(frozen=True)
 class Options:
-    """Settings of stores. Some values are secrets, so str() and repr() show none."""
+    """Settings of stores.
+
+    Some values are secrets, so str() and repr() show none.
+    """
 
     items: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
     @classmethod
     def of(cls, values: Mapping[str, str]) -> Options:
-        """Create options from a mapping, without the settings that no store uses.
+        """Create options from a mapping.
+
+        Settings that no store uses are left out.
 
         >>> Options.of({"fs.s3a.secret.key": "hidden", "mapreduce.job.name": "x"})
         Options(1 settings)
         """
-        kept = {name: value for name, value in values.items() if name.startswith((*PREFIXES, PREFIX))}
-        return cls(tuple(sorted(kept.items())))
+        used = {name: value for name, value in values.items() if name.startswith((*PREFIXES, PREFIX))}
+        return cls(tuple(sorted(used.items())))
 
     def __repr__(self) -> str:
         return f"Options({len(self.items)} settings)"
@@ -54,7 +60,10 @@ class Options:
         return self._hash
 
     def get(self, name: str, default: str = "") -> str:
-        """Return a setting, stripped: the value under PREFIX, else Hadoop's; the default if both are empty."""
+        """Return a setting, stripped.
+
+        It is the value under PREFIX, else Hadoop's; the default if both are empty.
+        """
         return self._values.get(PREFIX + name, "").strip() or self._values.get(name, "").strip() or default
 
     def flag(self, name: str, default: bool) -> bool:
@@ -62,7 +71,10 @@ class Options:
         return flag(self.get(name), default)
 
     def number(self, name: str) -> int:
-        """Return a setting of OWN; raise InvalidProperty if it is not a positive integer."""
+        """Return a setting of OWN.
+
+        Raises InvalidProperty if it is not a positive integer.
+        """
         value = self._values.get(PREFIX + name, str(OWN[name][0])).strip()
         if not value.isdigit() or not int(value):
             raise InvalidProperty(f"{PREFIX}{name} is {value!r}; it takes a positive number ({OWN[name][1]})")
@@ -70,19 +82,25 @@ class Options:
 
     @property
     def cache_folder(self) -> str:
-        """The local folder in which index files are cached; "" for none."""
+        """The local folder in which index files are cached.
+
+        "" means that there is none.
+        """
         return self._values.get(PREFIX + CACHE_FOLDER, "").strip()
 
     @property
     def hdfs_client(self) -> str:
-        """The client that reads HDFS, `native` or `libhdfs`. Raises InvalidProperty for any other value."""
+        """The client that reads HDFS, `native` or `libhdfs`.
+
+        Raises InvalidProperty for any other value.
+        """
         value = self._values.get(PREFIX + HDFS_CLIENT, _HDFS_CLIENTS[0]).strip().lower()
         if value not in _HDFS_CLIENTS:
             raise InvalidProperty(f"{PREFIX}{HDFS_CLIENT} is {value!r}; it takes {' or '.join(_HDFS_CLIENTS)}")
         return value
 
     def with_prefixes(self, *prefixes: str) -> dict[str, str]:
-        """Return all settings whose names begin with one of the prefixes."""
+        """Return the settings whose names begin with a prefix."""
         names = {name.removeprefix(PREFIX) for name, _ in self.items}
         return {name: self.get(name) for name in sorted(names) if name.startswith(prefixes)}
 
@@ -99,13 +117,19 @@ class Options:
 
 
 def memory_bytes(settings: Mapping[str, str]) -> int:
-    """Return the bytes that all caches may take, by the settings of a session; raise InvalidProperty."""
+    """Return the bytes that all caches may take.
+
+    The settings are those of a session. Raises InvalidProperty.
+    """
     name = f"{PREFIX}memory"
     return Options.of({name: settings[name]} if name in settings else {}).number("memory") << 20
 
 
 def flag(value: str, default: bool) -> bool:
-    """Parse a boolean as Hadoop does: any value but true and false means the default."""
+    """Parse a boolean as Hadoop does.
+
+    Any value but true and false means the default.
+    """
     return {"true": True, "false": False}.get(value.lower(), default)
 
 
@@ -113,31 +137,43 @@ Source = Callable[[], Options]
 
 
 @dataclass
-class _Latest:
-    """The latest source of this process, for threads without one of their own, and whether options were ever needed."""
+class _LatestSource:
+    """The latest source of options of this process.
+
+    It is for threads without their own source. `needed` says whether options were ever needed.
+    """
 
     source: Source
     needed: bool = False
 
 
-_latest = _Latest(Options)
+_latest = _LatestSource(Options)
 _source: ContextVar[Source | None] = ContextVar("hive_bitmap_stores", default=None)
 
 
 def use(source: Source) -> None:
-    """Take the options of this context from `source` from now on. It is called each time a store needs its options."""
+    """Take the options of this context from `source` from now on.
+
+    The source is called each time a store needs its options.
+    """
     _latest.source = source
     _source.set(source)
 
 
 def current() -> Options:
-    """Return the options of this context, or those of the latest source of this process; by default no settings."""
+    """Return the options of this context.
+
+    If it has none, they are those of the latest source of this process; by default no settings.
+    """
     _latest.needed = True
     return (_source.get() or _latest.source)()
 
 
 def needed() -> Options:
-    """Return the current options to send to tasks; no settings if this process has accessed only local files so far."""
+    """Return the current options to send to tasks.
+
+    There are no settings if this process has accessed only local files so far.
+    """
     return current() if _latest.needed else Options()
 
 

@@ -1,6 +1,7 @@
-"""Hadoop path strings: `file:/w/a b`, `hdfs://nn:8020/x`, `s3a://bucket/x`, as Hadoop's `Path.toString()` writes them.
+"""Split and normalize Hadoop path strings.
 
-They are not percent-encoded, so a URL parser would misread them; they are split here instead.
+They are those that Hadoop's `Path.toString()` writes: `file:/w/a b`, `hdfs://nn:8020/x`, `s3a://bucket/x`. They are not
+percent-encoded, so a URL parser would misread them; they are split here instead.
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ _PATH = re.compile(r"(?:(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):)?(?://(?P<authority
 
 
 class Parts(NamedTuple):
-    """The scheme in lower case, the authority (bucket or name node), and the path; the first two may be ""."""
+    """The scheme, the authority and the path.
+
+    The scheme is in lower case, the authority is a bucket or name node; both may be "".
+    """
 
     scheme: str
     authority: str
@@ -28,24 +32,32 @@ class Parts(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def parts(path: str) -> Parts:
-    """Split a path; raise Unsupported if it is not absolute.
+    """Split a path.
+
+    Raises Unsupported if it is not absolute.
 
     >>> parts("s3a://my.bucket/a b/c=%2F")
     Parts(scheme='s3a', authority='my.bucket', path='/a b/c=%2F')
     """
-    found = _PATH.fullmatch(path)
-    if found is None or not found["path"]:
+    match = _PATH.fullmatch(path)
+    if match is None or not match["path"]:
         raise Unsupported(f"not an absolute Hadoop path: {path!r}")
-    return Parts((found["scheme"] or "").lower(), found["authority"] or "", found["path"])
+    return Parts((match["scheme"] or "").lower(), match["authority"] or "", match["path"])
 
 
 def is_local(path: str) -> bool:
-    """Return whether the path is in the local file system: its scheme is `file` or missing."""
+    """Return whether the path is in the local file system.
+
+    Its scheme is then `file` or missing.
+    """
     return parts(path).scheme in ("", "file")
 
 
 def local_path(path: str) -> str:
-    """Return a local Hadoop path as a path of the operating system: `/w/a b` for `file:/w/a b`."""
+    """Return a local Hadoop path as a path of the operating system.
+
+    `file:/w/a b` becomes `/w/a b`.
+    """
     return parts(path).path
 
 
@@ -55,7 +67,9 @@ def absolute(path: str) -> str:
 
 
 def normal(path: str) -> str:
-    """Return a path as Hadoop writes it, without `.`, `..` and doubled slashes.
+    """Return a path as Hadoop writes it.
+
+    It has no `.`, `..` or doubled slashes. Raises Unsupported for a local path with a host.
 
     >>> normal("S3A://b//x/./y/../z/"), normal("file://localhost/w/../x"), normal("/")
     ('s3a://b/x/z', 'file:/x', 'file:/')
@@ -70,15 +84,17 @@ def normal(path: str) -> str:
 
 
 def canonical(path: str) -> str:
-    """Return a path that is the same for all spellings of one folder; links on the local file system are resolved.
+    """Return the same path for all spellings of one folder.
+
+    Links on the local file system are resolved.
 
     >>> canonical("s3n://b/x") == canonical("s3a://b/x"), canonical("hdfs://NN:8020/x") == canonical("hdfs://nn/x")
     (True, True)
     >>> canonical("s3a://b"), canonical("file:")
     ('s3a://b/', 'file:/')
     """
-    found = _PATH.fullmatch(path)
-    scheme, authority, inner = parts(f"{path}/" if found is not None and not found["path"] else path)
+    match = _PATH.fullmatch(path)
+    scheme, authority, inner = parts(f"{path}/" if match is not None and not match["path"] else path)
     if scheme in ("", "file"):
         return f"file:{os.path.realpath(inner)}"
     host = authority.lower().removesuffix(":8020") if scheme == "hdfs" else authority.lower()
@@ -86,7 +102,9 @@ def canonical(path: str) -> str:
 
 
 def with_parents(path: str) -> Iterator[str]:
-    """Yield a path and the folders above it, from below to above, without the top of the file system or store.
+    """Yield a path and the folders above it, from below to above.
+
+    The top of the file system or store is left out.
 
     >>> list(with_parents("s3a://b/x/y")), list(with_parents("file:/x"))
     (['s3a://b/x/y', 's3a://b/x'], ['file:/x'])

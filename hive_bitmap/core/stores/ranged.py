@@ -1,4 +1,7 @@
-"""Files that are read by range requests: few large requests instead of many small ones."""
+"""Files that are read by range requests.
+
+They make few large requests instead of many small ones.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,16 @@ from threading import Lock
 
 AHEAD = 1 << 20  # least size of a request: sending so many bytes takes about as long as the latency of a request
 TAIL = 1 << 18  # bytes at the end of a file that the first request reads, since they hold the footer
-KEPT = 64 << 20  # bytes that are buffered of each open file
+MOST_BUFFERED = 64 << 20  # most bytes to buffer of each open file
 
 Read = Callable[[int, int], bytes]
 
 
 class Ranged(io.RawIOBase):
-    """A raw file of `size` bytes, read by `read(start, size)`; `tail` is its end, which has been read already."""
+    """A raw file of `size` bytes, read by range requests.
+
+    `read(start, size)` makes a request; `tail` is the end of the file, which has been read already.
+    """
 
     def __init__(self, size: int, read: Read, tail: bytes = b"", ahead: int = AHEAD) -> None:
         self._size, self._read, self._ahead, self._position = size, read, ahead, 0
@@ -40,27 +46,30 @@ class Ranged(io.RawIOBase):
         return True
 
     def read(self, size: int | None = -1) -> bytes:
-        left = max(self._size - self._position, 0)
-        wanted = left if size is None or size < 0 else min(size, left)
-        found = self.read_at(wanted, self._position)
-        self._position += len(found)
-        return found
+        available = max(self._size - self._position, 0)
+        length = available if size is None or size < 0 else min(size, available)
+        content = self.read_at(length, self._position)
+        self._position += len(content)
+        return content
 
     def readall(self) -> bytes:
         return self.read()
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        found = self.read(len(buffer))
-        buffer[: len(found)] = found
-        return len(found)
+        content = self.read(len(buffer))
+        buffer[: len(content)] = content
+        return len(content)
 
     def read_at(self, size: int, start: int) -> bytes:
-        """Read `size` bytes from `start` on, fewer at the end of the file."""
+        """Read `size` bytes from `start` on.
+
+        There are fewer at the end of the file.
+        """
         end, parts = min(start + size, self._size), []
         with self._lock:
             while start < end:
-                found = self._buffered(start) or self._fetch(start, end)
-                parts.append(found[: end - start])
+                part = self._buffered(start) or self._fetch(start, end)
+                parts.append(part[: end - start])
                 start += len(parts[-1])
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
@@ -69,7 +78,10 @@ class Ranged(io.RawIOBase):
         super().close()
 
     def _buffered(self, start: int) -> bytes:
-        """Return buffered bytes from `start` on; b"" if the byte at `start` is not buffered."""
+        """Return buffered bytes from `start` on.
+
+        Returns b"" if the byte at `start` is not buffered.
+        """
         tail_start = self._size - len(self._tail)
         if start >= tail_start:
             return self._tail[start - tail_start :]
@@ -81,6 +93,6 @@ class Ranged(io.RawIOBase):
         stop = min(max(end, start + self._ahead), self._size - len(self._tail))
         content = self._read(start, stop - start)
         self._pieces[start] = content
-        while len(self._pieces) > 1 and sum(map(len, self._pieces.values())) > KEPT:
+        while len(self._pieces) > 1 and sum(map(len, self._pieces.values())) > MOST_BUFFERED:
             del self._pieces[next(iter(self._pieces))]
         return content

@@ -1,6 +1,7 @@
-"""Count the requests that this process sends to remote stores, by kind, and the bytes that it reads and writes.
+"""Count the requests to remote stores, and their bytes.
 
-A request that is retried, by this package or by a client library, is counted once.
+They are counted for this process, by kind, with the bytes that it reads and writes. A request that is retried, by this
+package or by a client library, is counted once.
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ LIST, STATUS, READ, WRITE, DELETE, OTHER = "list", "status", "read", "write", "d
 
 @dataclass(frozen=True)
 class Requests:
-    """Numbers of requests by kind, and of bytes read and written."""
+    """Numbers of requests by kind, and of bytes.
+
+    The bytes are those read and those written.
+    """
 
     by_kind: Mapping[str, int] = field(default_factory=dict)
     bytes_read: int = 0
@@ -26,9 +30,9 @@ class Requests:
         return sum(self.by_kind.values())
 
     def __sub__(self, before: Requests) -> Requests:
-        left = {kind: count - before.by_kind.get(kind, 0) for kind, count in self.by_kind.items()}
+        by_kind = {kind: count - before.by_kind.get(kind, 0) for kind, count in self.by_kind.items()}
         return Requests(
-            {kind: count for kind, count in left.items() if count},
+            {kind: count for kind, count in by_kind.items() if count},
             self.bytes_read - before.bytes_read,
             self.bytes_written - before.bytes_written,
         )
@@ -84,7 +88,10 @@ def count_bytes(read: int, written: int = 0) -> None:
 
 
 def add(more: Requests) -> None:
-    """Add requests that other processes, such as tasks, made for this one."""
+    """Add requests of other processes.
+
+    They may be tasks that made the requests for this one.
+    """
     _counter.add(more)
 
 
@@ -95,16 +102,22 @@ def so_far() -> Requests:
 
 @dataclass
 class Measured:
-    """The requests inside a `measured` block; set when the block ends."""
+    """The requests inside a `measured` block.
+
+    They are set when the block ends.
+    """
 
     requests: Requests = field(default_factory=Requests)
 
 
 @contextmanager
 def measured() -> Iterator[Measured]:
-    """Count the requests inside a block, including those of other threads at the same time."""
-    before, found = so_far(), Measured()
+    """Count the requests inside a block.
+
+    Requests of other threads at the same time count, too.
+    """
+    before, result = so_far(), Measured()
     try:
-        yield found
+        yield result
     finally:
-        found.requests = so_far() - before
+        result.requests = so_far() - before

@@ -1,4 +1,7 @@
-"""Amazon S3 and compatible stores, configured by Hadoop's settings of s3a: `fs.s3a.*` and `fs.s3a.bucket.BUCKET.*`."""
+"""Amazon S3 and compatible stores.
+
+They are configured by Hadoop's settings of s3a: `fs.s3a.*` and `fs.s3a.bucket.BUCKET.*`.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,10 @@ _ENCRYPTIONS = {
 
 @dataclass(frozen=True)
 class Keys:
-    """Credentials; with `anonymous` there are none, and requests are not signed."""
+    """Credentials of S3.
+
+    With `anonymous` there are none, and requests are not signed.
+    """
 
     access: str = ""
     secret: str = ""
@@ -49,7 +55,10 @@ class Keys:
 
 @dataclass(frozen=True)
 class BucketSettings:
-    """The settings of one bucket: those of `fs.s3a.bucket.BUCKET.*` override `fs.s3a.*`."""
+    """The settings of one bucket.
+
+    Those of `fs.s3a.bucket.BUCKET.*` override `fs.s3a.*`.
+    """
 
     options: Options
     bucket: str
@@ -62,7 +71,10 @@ class BucketSettings:
 
 
 def open_bucket(options: Options, bucket: str) -> Objects:
-    """Open a bucket; raise StoreError if a setting is not supported."""
+    """Open a bucket.
+
+    Raises StoreError if a setting is not supported.
+    """
     require_obstore("s3a")
     from obstore.store import S3Store
 
@@ -74,7 +86,9 @@ def open_bucket(options: Options, bucket: str) -> Objects:
 
 
 def arguments(settings: BucketSettings, keys: Keys | None) -> dict[str, Any]:
-    """Return the arguments for obstore's S3Store; if `keys` is None, it uses its own credential chain.
+    """Return the arguments for obstore's S3Store.
+
+    If `keys` is None, it uses its own credential chain.
 
     >>> options = {"fs.s3a.endpoint": "127.0.0.1:9000", "fs.s3a.connection.ssl.enabled": "false"}
     >>> found = arguments(BucketSettings(Options.of(options), "b"), Keys("a", "s"))
@@ -94,7 +108,7 @@ def arguments(settings: BucketSettings, keys: Keys | None) -> dict[str, Any]:
     if settings.flag("requester.pays.enabled", False):
         config["request_payer"] = True
     config |= _encryption(settings)
-    found: dict[str, Any] = {
+    store_arguments: dict[str, Any] = {
         "config": config,
         "client_options": client_options(
             settings.options, allow_http=endpoint.startswith("http://"), **_proxy(settings)
@@ -104,14 +118,15 @@ def arguments(settings: BucketSettings, keys: Keys | None) -> dict[str, Any]:
     if keys is not None and keys.anonymous:
         config["skip_signature"] = True
     elif keys is not None:
-        found["credential_provider"] = _provider_of(keys)
-    return found
+        store_arguments["credential_provider"] = _provider_of(keys)
+    return store_arguments
 
 
 def keys_of(settings: BucketSettings) -> Keys | None:
-    """Return the keys of the first credential provider that has some; None if obstore's own chain has to find them.
+    """Return the keys of the first credential provider that has some.
 
-    Raises StoreError for an unknown provider, since it could do anything, and if no provider has keys.
+    Returns None if obstore's own chain has to find them. Raises StoreError for an unknown provider, since it could do
+    anything, and if no provider has keys.
     """
     named = re.split(r"[,\s]+", settings.get("aws.credentials.provider", DEFAULT_PROVIDERS))
     for name in filter(None, named):
@@ -121,11 +136,11 @@ def keys_of(settings: BucketSettings) -> Keys | None:
                 f"credential provider {name} of bucket {settings.bucket} is known to Spark alone; known here: "
                 f"{', '.join(PROVIDERS)} (fs.s3a.aws.credentials.provider)"
             )
-        give = PROVIDERS[short]
-        if give is None:
+        read_keys = PROVIDERS[short]
+        if read_keys is None:
             return None
-        if (found := give(settings)) is not None:
-            return found
+        if (keys := read_keys(settings)) is not None:
+            return keys
     raise StoreError(
         f"no credential provider of bucket {settings.bucket} gives keys: {', '.join(filter(None, named))} "
         "(fs.s3a.aws.credentials.provider, fs.s3a.access.key, fs.s3a.secret.key)"
@@ -143,21 +158,24 @@ def _temporary(settings: BucketSettings) -> Keys | None:
 
 
 def _environment(settings: BucketSettings) -> Keys | None:
-    return _known(os.environ, "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+    return _keys_in(os.environ, "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 
 
 def _profile(settings: BucketSettings) -> Keys | None:
-    """Return the keys of a profile in the credentials file that `aws configure` writes."""
+    """Return the keys of a profile in the credentials file.
+
+    `aws configure` writes that file.
+    """
     path = settings.get("auth.profile.file") or os.environ.get("AWS_SHARED_CREDENTIALS_FILE")
     name = settings.get("auth.profile.name") or os.environ.get("AWS_PROFILE", "default")
-    found = configparser.RawConfigParser()
-    found.read(path or Path.home() / ".aws" / "credentials")
-    if not found.has_section(name):
+    profiles = configparser.RawConfigParser()
+    profiles.read(path or Path.home() / ".aws" / "credentials")
+    if not profiles.has_section(name):
         return None
-    return _known(dict(found[name]), "aws_access_key_id", "aws_secret_access_key", "aws_session_token")
+    return _keys_in(dict(profiles[name]), "aws_access_key_id", "aws_secret_access_key", "aws_session_token")
 
 
-def _known(values: Mapping[str, str], access: str, secret: str, token: str) -> Keys | None:
+def _keys_in(values: Mapping[str, str], access: str, secret: str, token: str) -> Keys | None:
     if not values.get(access) or not values.get(secret):
         return None
     return Keys(values[access], values[secret], values.get(token, ""))
@@ -168,7 +186,10 @@ def _anonymous(settings: BucketSettings) -> Keys | None:
 
 
 def _chain(settings: BucketSettings) -> Keys | None:
-    """Return the keys that AWS's default chain finds before it tries the sources that obstore's chain has too."""
+    """Return the keys that AWS's default chain finds first.
+
+    They are those of the sources before the ones that obstore's chain has too.
+    """
     return _environment(settings) or (None if "AWS_WEB_IDENTITY_TOKEN_FILE" in os.environ else _profile(settings))
 
 
@@ -193,7 +214,10 @@ PROVIDERS: dict[str, Callable[[BucketSettings], Keys | None] | None] = {
 
 
 def _provider_of(keys: Keys) -> Callable[[], dict[str, Any]]:
-    """Return a provider of exactly these keys. Passed as settings, they could get a token from the environment."""
+    """Return a provider of exactly these keys.
+
+    Passed as settings, they could get a token from the environment.
+    """
 
     def give() -> dict[str, Any]:
         return {
@@ -207,7 +231,10 @@ def _provider_of(keys: Keys) -> Callable[[], dict[str, Any]]:
 
 
 def _encryption(settings: BucketSettings) -> dict[str, str]:
-    """Return the settings of server-side encryption; raise StoreError for what only Hadoop's client supports."""
+    """Return the settings of server-side encryption.
+
+    Raises StoreError for algorithms that only Hadoop's client supports.
+    """
     name = (settings.get("encryption.algorithm") or settings.get("server-side-encryption-algorithm")).upper()
     if not name:
         return {}
@@ -232,7 +259,10 @@ def _proxy(settings: BucketSettings) -> dict[str, str]:
 
 
 def _is_address(endpoint: str) -> bool:
-    """Return whether the host is an IP address or localhost, so that the bucket cannot be a subdomain of it."""
+    """Return whether the host is an IP address or localhost.
+
+    Then the bucket cannot be a subdomain of it.
+    """
     host = urlsplit(endpoint).hostname or ""
     try:
         ipaddress.ip_address(host)

@@ -1,4 +1,7 @@
-"""The latency and bandwidth of each store, measured by the requests that are made anyway."""
+"""The latency and bandwidth of each store.
+
+They are measured by the requests that are made anyway.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +17,17 @@ from typing import TypeVar
 from hive_bitmap.core.stores.paths import parts
 
 T = TypeVar("T")
-REMEMBERED = 32  # latest requests of each store that count, so that the speed follows the load of the store
+REMEMBERED = 32  # number of latest requests of each store that count, so that the speed follows its load
 SMALL, LARGE = 64 << 10, 1 << 20  # responses up to SMALL bytes give the latency, from LARGE bytes on the bandwidth
-BANDWIDTH = 100e6  # bytes a second, assumed until there was a large response
+BANDWIDTH = 100e6  # bytes a second, assumed until the first large response
 
 
 @dataclass(frozen=True)
 class Speed:
-    """Seconds until a response begins, and seconds for each byte of it; both are 0 for the local file system."""
+    """Seconds until a response begins, and seconds for each byte.
+
+    Both are 0 for the local file system.
+    """
 
     request: float = 0.0
     byte: float = 0.0
@@ -49,14 +55,20 @@ _lock = Lock()
 
 
 def of(path: str) -> Speed | None:
-    """Return the speed of the store of this path; None if there was no small response yet."""
+    """Return the speed of the store of this path.
+
+    Returns None if there was no small response yet.
+    """
     with _lock:
         seen = _measurements.get(parts(path)[:2])
         return None if seen is None else seen.speed()
 
 
 def note(path: str, seconds: float, size: int = 0) -> None:
-    """Record a request that was answered in so many seconds with `size` bytes."""
+    """Record the duration and size of a request.
+
+    It was answered in so many seconds with `size` bytes.
+    """
     with _lock:
         seen = _measurements.setdefault(parts(path)[:2], _Measurements())
         if size <= SMALL:
@@ -67,14 +79,20 @@ def note(path: str, seconds: float, size: int = 0) -> None:
 
 @contextmanager
 def noted(path: str, size: int = 0) -> Iterator[None]:
-    """Record the request inside the block, unless it fails; `size` is the size of its response in bytes."""
+    """Record the request inside the block, unless it fails.
+
+    `size` is the size of its response in bytes.
+    """
     started = time.monotonic()
     yield
     note(path, time.monotonic() - started, size)
 
 
 def timed(path: str, request: Callable[[], T], size: int = 0) -> Callable[[], T]:
-    """Return `request` as a function that records each call which does not fail."""
+    """Return a function that records each call of `request`.
+
+    Calls that fail are not recorded.
+    """
 
     def timed_request() -> T:
         with noted(path, size):

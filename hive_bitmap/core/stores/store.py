@@ -1,4 +1,7 @@
-"""The `Store` protocol: operations on files and folders, each given by its complete Hadoop path."""
+"""The `Store` protocol: operations on files and folders.
+
+Each file or folder is given by its complete Hadoop path.
+"""
 
 from __future__ import annotations
 
@@ -12,19 +15,19 @@ from hive_bitmap.core.stores.access import Access
 from hive_bitmap.core.stores.paths import is_local
 
 TAIL_BYTES = 65_536
-IMMUTABLE = "immutable"  # in place of a tag: the file is never written again under its path, as Delta's
-WITH_DELETES = "with deletes"  # the same where rows are counted, if it is not known which of the file are deleted
-BEGUN = ".begun"  # after eight hex digits: ends the name of a file that `replace_file` has begun to write
+IMMUTABLE = "immutable"  # in place of a tag: the file is never written again under its path, like the files of Delta
+WITH_DELETES = "with deletes"  # the same for counts, if it is not known which rows of the file are deleted
+BEGUN = ".begun"  # suffix, after eight hex digits, of an unfinished file of `replace_file`
 
 
 @dataclass(frozen=True)
 class FileStatus:
-    """The status of a file: size in bytes and modification time in ms since 1970, the same that Hadoop reads.
+    """The status of a file.
 
-    `etag` distinguishes contents of the same size and time; it is "" if the store has no entity tags, and IMMUTABLE if
-    the log of a table lists the file, and not its folder. If that log has deleted rows of the file since, and rows are
-    counted, `deletes` tells those that are deleted from what was deleted at other times; no index has the tag
-    WITH_DELETES.
+    It has the size in bytes and the modification time in ms since 1970, the same that Hadoop reads. `etag`
+    distinguishes contents of the same size and time; it is "" if the store has no entity tags, and IMMUTABLE if the log
+    of a table lists the file, and not its folder. If that log has deleted rows of the file since, and rows are counted,
+    `deletes` identifies this set of deleted rows; no index has the tag WITH_DELETES.
     """
 
     path: str
@@ -35,7 +38,10 @@ class FileStatus:
 
     @property
     def changed_ms(self) -> int:
-        """The time of the last change in ms since 1970; for local files the ctime, which programs cannot set back."""
+        """The time of the last change in ms since 1970.
+
+        For local files it is the ctime, which programs cannot set back.
+        """
         if self.etag == IMMUTABLE or not is_local(self.path):
             return self.mtime_ms
         return int(self.etag.rpartition("-")[2]) // 1_000_000
@@ -43,10 +49,10 @@ class FileStatus:
 
 @dataclass(frozen=True)
 class Listing:
-    """The content of a folder, not recursive: its files, and the names of its folders, both sorted.
+    """The content of a folder, not recursive.
 
-    `others` are the names of entries that are links, or neither files nor folders. A link to a file or folder is
-    listed as that too.
+    It has the files, and the names of the folders, both sorted. `others` are the names of entries that are links, or
+    neither files nor folders. A link to a file or folder is also listed as that.
     """
 
     files: list[FileStatus]
@@ -67,7 +73,10 @@ class Store(Protocol):
     """
 
     def status(self, path: str) -> FileStatus:
-        """Return the status of a file; a folder raises FileNotFoundError."""
+        """Return the status of a file.
+
+        Raises FileNotFoundError for a folder.
+        """
 
     def exists(self, path: str) -> bool:
         """Return whether there is a file or a folder."""
@@ -76,65 +85,93 @@ class Store(Protocol):
         """Return the content of a folder."""
 
     def status_and_tail(self, path: str) -> tuple[FileStatus, bytes]:
-        """Return the status of a file and its tail, which is at least min(size, TAIL_BYTES) bytes."""
+        """Return the status of a file and its tail.
 
-    def open_input(self, path: str, known: FileStatus | None) -> pa.NativeFile:
-        """Open a file for random reading; `known` is its status, if that has been read already."""
+        The tail has at least min(size, TAIL_BYTES) bytes.
+        """
+
+    def open_input(self, path: str, listed: FileStatus | None) -> pa.NativeFile:
+        """Open a file for random reading.
+
+        `listed` is its status, if that has been read already.
+        """
 
     def read_range(self, path: str, start: int, size: int) -> bytes:
         """Return a range of a file, which must have so many bytes."""
 
     def open_output(self, path: str, *, private: bool = False) -> pa.NativeFile | IO[bytes]:
-        """Open a file for writing, which replaces one of the same name; it is complete when it is closed.
+        """Open a file for writing, which replaces one of the same name.
 
-        From the beginning a `private` one can be read by its owner only, if the store has permissions.
+        It is complete when it is closed. From the beginning, only its owner can read a `private` file, if the store has
+        permissions.
         """
 
     def make_folder(self, path: str) -> None:
-        """Make a folder and its parents, unless they exist. Nobody may write in them who may not write above them.
+        """Make a folder and its parents, unless they exist.
 
-        In a sticky folder, where others may only add to what is there, nobody but the owner may write in the new one.
+        Users who may not write in the folder above may not write in them. In a sticky folder, where other users may
+        only add entries, only the owner may write in the new one.
         """
 
     def make_new_folder(self, path: str, access: Access | None) -> None:
-        """Make a folder whose parent exists, with this access, or else as above; raise FileExistsError if it exists.
+        """Make a folder whose parent exists, with this access.
 
-        With an access, nobody else may enter it before it is set.
+        Without an access it is like a folder of `make_folder`. With an access, nobody else may enter it before the
+        access is set. Raises FileExistsError if it exists.
         """
 
     def delete_file(self, path: str) -> None:
         """Delete a file."""
 
     def read_whole(self, path: str, most: int) -> bytes:
-        """Return the content of a small file; raise OSError for a link, and for a file of more than `most` bytes."""
+        """Return the content of a small file.
+
+        Raises OSError for a link, and for a file of more than `most` bytes.
+        """
 
     def replace_file(self, path: str, content: bytes) -> None:
-        """Write a small file, completely or not at all; what had its name, also a link, is replaced by it."""
+        """Write a small file, completely or not at all.
+
+        It replaces a file or a link of the same name.
+        """
 
     def delete_files(self, folder: str, names: Sequence[str], root: str) -> None:
-        """Delete the files directly in a folder that have these names; it is no error if one is gone.
+        """Delete the files directly in a folder that have these names.
 
-        A folder below `root`, or its folder, may have become a link: that is not followed, and raises OSError.
+        A missing file is not an error. A folder below `root`, or its folder, may have become a link: the link is not
+        followed, and raises OSError.
         """
 
     def remove_folder(self, path: str, root: str) -> None:
-        """Remove a folder if it is empty and this user may, else do nothing; links as in `delete_files`."""
+        """Remove a folder if it is empty and this user may.
+
+        Otherwise nothing is done. Links are treated as in `delete_files`.
+        """
 
     def copy(self, source: str, target: str) -> bool:
-        """Copy a file inside the store, not through this process; return False if that cannot be done."""
+        """Copy a file inside the store, not through this process.
+
+        Returns False if that cannot be done.
+        """
 
     def access(self, path: str) -> Access | None:
-        """Return who may read a file or folder; None if the store has no permissions, or cannot tell them."""
+        """Return who may read a file or folder.
+
+        Returns None if the store has no permissions, or cannot return them.
+        """
 
     def set_access(self, path: str, access: Access) -> None:
-        """Let those read a file or folder, of a store that has permissions.
+        """Set the access of a file or folder.
 
-        If this user may not give it the group, no group reads it.
+        The store must have permissions. If this user may not give it the group, no group can read it.
         """
 
 
 class AbortableWriter:
-    """Base of files for writing. If an error ends the `with` block, the content is discarded instead of stored."""
+    """Base of files for writing.
+
+    If an error ends the `with` block, the content is discarded instead of stored.
+    """
 
     closed = False
 
@@ -157,7 +194,7 @@ class AbortableWriter:
         return False
 
     def flush(self) -> None:
-        """Do nothing: the content is stored when the file is closed."""
+        """Do nothing: closing the file stores the content."""
 
     def __enter__(self) -> AbortableWriter:
         return self
@@ -170,7 +207,10 @@ class AbortableWriter:
 
 
 def status_and_tail(store: Store, path: str) -> tuple[FileStatus, bytes]:
-    """Implement `Store.status_and_tail` for a store that needs one request for the status and one for the tail."""
+    """Implement `Store.status_and_tail` with two requests.
+
+    One is for the status, and one for the tail.
+    """
     status = store.status(path)
     start = max(status.size - TAIL_BYTES, 0)
     return status, store.read_range(path, start, status.size - start)
@@ -178,11 +218,14 @@ def status_and_tail(store: Store, path: str) -> tuple[FileStatus, bytes]:
 
 def made_by_another(path: str) -> FileExistsError:
     """Return the error of `Store.make_new_folder` for a folder that exists."""
-    return FileExistsError(f"folder {path} was there before it was made, so somebody else may write into it")
+    return FileExistsError(f"folder {path} already existed, so somebody else may write into it")
 
 
 def remove_if_empty(store: Store, path: str, remove: Callable[[], object]) -> None:
-    """Implement `Store.remove_folder` for a store that must list a folder to see if it is empty."""
+    """Implement `Store.remove_folder` by listing the folder.
+
+    The store needs that to see if it is empty.
+    """
     try:
         if not store.listing(path).names:
             remove()

@@ -1,4 +1,4 @@
-"""The DDL that registers an exported index in Hive 0.8 to 2.3.
+"""Write the DDL that registers an exported index in Hive 0.8 to 2.3.
 
 Hive uses an index only if a parameter of the index says that it is as new as every base file: `base_timestamp` for a
 table, or for a partition a parameter named by its values as Java prints a map (`stamp_name`). The value is a time in
@@ -23,10 +23,11 @@ PARTITIONS_AT_ONCE = 100  # partitions registered by one statement
 
 @dataclass(frozen=True, kw_only=True)
 class HivePartition:
-    """One exported partition; an unpartitioned table is one with the values ().
+    """An exported partition.
 
-    `base` is the folder of the base files, `newest_ms` the modification time of the newest of them (milliseconds since
-    1970), `folder` the folder of the exported files, `rows` their number of rows.
+    An unpartitioned table is a single partition with the values (). `base` is the folder of the base files, `newest_ms`
+    the modification time of the newest of them (milliseconds since 1970), `folder` the folder of the exported files,
+    `rows` their number of rows.
     """
 
     values: tuple[str, ...]
@@ -38,9 +39,10 @@ class HivePartition:
 
 @dataclass(frozen=True, kw_only=True)
 class HiveIndex:
-    """An exported index: `name` is its name in Hive, `root` the folder that holds the folders of its `partitions`.
+    """An exported index.
 
-    `partition_columns` are those of the base table.
+    `name` is its name in Hive, `root` the folder that holds the folders of its `partitions`. `partition_columns` are
+    those of the base table.
     """
 
     definition: Definition
@@ -51,7 +53,10 @@ class HiveIndex:
 
     @property
     def index_table(self) -> str:
-        """The name of the index table in Hive; it is in the base table's database."""
+        """The name of the index table in Hive.
+
+        It is in the base table's database.
+        """
         return index_table_name(self.definition.database, self.definition.table, self.name)
 
     @property
@@ -65,7 +70,10 @@ class HiveIndex:
 
 
 def statements(index: HiveIndex) -> list[str]:
-    """Return the HiveQL statements that register an exported index; Hive must not have an index of its name."""
+    """Return the HiveQL statements that register an exported index.
+
+    Hive must not have an index of its name.
+    """
     definition = index.definition
     columns = ", ".join(quote(name) for name in definition.column_names)
     stamps = {} if index.partition_columns else {TABLE_STAMP: index.partitions[0].newest_ms}
@@ -84,19 +92,21 @@ def drop(index: HiveIndex) -> str:
 
 
 def script(index: HiveIndex) -> str:
-    """Return the statements as a commented script for beeline or any other Hive client."""
+    """Return the statements as a commented script for a Hive client."""
     folders = sorted({partition.base for partition in index.partitions})
     head = [
         f"-- Index {index.source}, for Hive 0.8 to 2.3. The base table must be the same there, its files in",
         *(f"--   {folder}" for folder in islice(folders, 3)),
         *([f"--   and {len(folders) - 3} more folders"] if folders[3:] else []),
-        f"-- Where Hive has an older export: {drop(index)};",
+        f"-- If Hive has an older export: {drop(index)};",
     ]
     return "\n".join([*head, *(f"{statement};" for statement in statements(index)), ""])
 
 
 def stamp_name(columns: Sequence[Column], values: Sequence[str]) -> str:
-    """Return the name of the parameter that holds the time of a partition: its values as Java prints a map.
+    """Return the name of a partition's time parameter.
+
+    It has the values of the partition as Java prints a map.
 
     >>> stamp_name([Column("p", "string"), Column("q", "int")], ["a b", "1"])
     '{p=a b, q=1}'
@@ -115,19 +125,21 @@ def _idxproperties(stamps: dict[str, int]) -> str:
 
 def _add_partitions(index: HiveIndex) -> list[str]:
     columns = index.partition_columns
-    found = []
+    generated = []
     for start in range(0, len(index.partitions) if columns else 0, PARTITIONS_AT_ONCE):
-        some = index.partitions[start : start + PARTITIONS_AT_ONCE]
+        chunk = index.partitions[start : start + PARTITIONS_AT_ONCE]
         specs = (
             ", ".join(
-                f"{quote(column.name)}={literal(value)}" for column, value in zip(columns, one.values, strict=True)
+                f"{quote(column.name)}={literal(value)}"
+                for column, value in zip(columns, partition.values, strict=True)
             )
-            for one in some
+            for partition in chunk
         )
         places = " ".join(
-            f"PARTITION ({spec}) LOCATION {literal(one.folder)}" for spec, one in zip(specs, some, strict=True)
+            f"PARTITION ({spec}) LOCATION {literal(partition.folder)}"
+            for spec, partition in zip(specs, chunk, strict=True)
         )
-        stamps = {stamp_name(columns, one.values): one.newest_ms for one in some}
-        found.append(f"ALTER TABLE {quote(index.definition.database)}.{quote(index.index_table)} ADD {places}")
-        found.append(f"ALTER INDEX {quote(index.name)} ON {_base(index)} SET{_idxproperties(stamps)}")
-    return found
+        stamps = {stamp_name(columns, partition.values): partition.newest_ms for partition in chunk}
+        generated.append(f"ALTER TABLE {quote(index.definition.database)}.{quote(index.index_table)} ADD {places}")
+        generated.append(f"ALTER INDEX {quote(index.name)} ON {_base(index)} SET{_idxproperties(stamps)}")
+    return generated

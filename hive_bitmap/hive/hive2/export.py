@@ -1,7 +1,7 @@
-"""Writing an index as files of an index table of Hive 2, in a Spark job with one task for each shard.
+"""Write an index as files of an index table of Hive 2.
 
-Hive reads only the blocks that its index lists, so an exported index must cover every base file as it is now; an index
-of hive_bitmap may be out of date.
+A Spark job does it, with a task for each shard. Hive reads only the blocks that its index lists, so an exported index
+must cover the current version of every base file; an index of hive_bitmap may be out of date.
 """
 
 from __future__ import annotations
@@ -48,7 +48,10 @@ GREGORIAN = dt.date(1582, 10, 15)  # for earlier dates Hive 2 uses the Julian ca
 
 @dataclass(frozen=True, kw_only=True)
 class Copy:
-    """Work item of a task: a shard, the base files whose rows are to be copied from it, and the target folder."""
+    """The input of a task: a shard to copy from.
+
+    It copies the rows of the base files `files` to the target folder.
+    """
 
     partition: int
     path: str
@@ -59,34 +62,35 @@ class Copy:
 
 
 def export(spark: SparkSession, table: str, index: str, root: str, name: str | None = None) -> HiveIndex:
-    """Write the rows of an index into a new folder under `root`, for Hive 2, where the index will be called `name`.
+    """Export the rows of an index for Hive 2.
 
-    The default name is `hive_<index>`, because the index's own name is taken if Hive and Spark share a metastore. Raise
-    NotFound for unknown names; Unsupported for an index that Hive 2 cannot read, for which it would return other rows,
-    or that does not cover all base files as they are now; and FileChanged if a base file changes meanwhile.
+    They are written into a new folder under `root`. In Hive the index has the name `name`; the default is
+    `hive_<index>`, because the index's own name is taken if Hive and Spark share a metastore. Raise NotFound for
+    unknown names; Unsupported for an index that Hive 2 cannot read, or with which it would return other rows, or that
+    does not cover the current version of all base files; and FileChanged if a base file changes during the export.
     """
     base, indexes = catalog.table_and_indexes(spark, table)
-    found = catalog.named(base, indexes, index)
-    _require_readable(base, found)
-    permission.require_reading(spark, base, found.definition.column_names, "an export")
-    definition, called = found.definition, check_name(name or f"hive_{found.definition.name}")
+    exported = catalog.named(base, indexes, index)
+    _require_readable(base, exported)
+    permission.require_reading(spark, base, exported.definition.column_names, "an export")
+    definition, hive_name = exported.definition, check_name(name or f"hive_{exported.definition.name}")
     home = raw_hadoop_path(root if ":" in root.partition("/")[0] else "file:" + stores.absolute(root))
     home = f"{home}/{generation.new_name()}"
     columns = [column.name for column in base.partition_columns]
     partitions, copies = [], []
-    found_sources = sources(spark, base)
-    known = _known(spark, base, found, found_sources)
-    edges = np.cumsum([0, *(len(source.files) for source in found_sources)])
-    accesses = generation.accesses([(source.folder, home) for source in found_sources])
-    for number, (source, access) in enumerate(zip(found_sources, accesses, strict=True)):
+    base_sources = sources(spark, base)
+    indexed = _indexed_files(spark, base, exported, base_sources)
+    edges = np.cumsum([0, *(len(source.files) for source in base_sources)])
+    accesses = generation.accesses([(source.folder, home) for source in base_sources])
+    for number, (source, access) in enumerate(zip(base_sources, accesses, strict=True)):
         values = tuple(NULL_PARTITION if value is None else value for value in source.values)
         folder = generation.partition_folder(home, columns, values)
         partitions.append(
             HivePartition(values=values, base=source.folder, folder=folder, newest_ms=_newest(source), rows=0)
         )
-        _require_complete(base, definition, source, known, range(edges[number], edges[number + 1]))
+        _require_complete(base, definition, source, indexed, range(edges[number], edges[number + 1]))
         files = np.arange(edges[number], edges[number + 1])
-        copies += _copies(number, known, files, replace(definition, compression="gzip"), folder)
+        copies += _copies(number, indexed, files, replace(definition, compression="gzip"), folder)
         stores.make_folder(parent(folder))
         stores.make_new_folder(folder, access)
     _wait_past(max((partition.newest_ms for partition in partitions), default=0))
@@ -94,7 +98,7 @@ def export(spark: SparkSession, table: str, index: str, root: str, name: str | N
     counted = tuple(replace(partition, rows=count) for partition, count in zip(partitions, rows, strict=True))
     return HiveIndex(
         definition=definition,
-        name=called,
+        name=hive_name,
         root=home,
         partition_columns=tuple(base.partition_columns),
         partitions=counted,
@@ -106,11 +110,15 @@ def _require_readable(base: Table, index: Index) -> None:
     if index.problem:
         raise Unsupported(index.problem)
     if base.lake is not None:
-        raise Unsupported(f"table {base.full_name} is {base.lake.kind}, of which Hive 2 reads other files than Spark")
+        raise Unsupported(
+            f"table {base.full_name} is a {base.lake.kind} table: Hive 2 reads other files of it than Spark does"
+        )
     if (format := format_of(base)) not in FORMATS:
-        raise Unsupported(f"table {base.full_name} is stored as {format}: of such tables Hive's own indexes are right")
+        raise Unsupported(f"table {base.full_name} is stored as {format}: create an index in Hive itself instead")
     if definition.where:
-        raise Unsupported(f"index {definition.name} covers only WHERE {definition.where}, which Hive cannot know")
+        raise Unsupported(
+            f"index {definition.name} covers only WHERE {definition.where}, and Hive indexes have no condition"
+        )
     if definition.has_bitmaps and definition.encoding != "ewah":
         raise Unsupported(
             f"index {definition.name} has the encoding {definition.encoding}, and Hive reads ewah only: "
@@ -119,14 +127,17 @@ def _require_readable(base: Table, index: Index) -> None:
     for column in definition.columns:
         if column.type.partition("(")[0] not in KEY_TYPES:
             raise Unsupported(
-                f"column {column.name!r} is {column.type}, of which Hive 2 would give other rows than Spark"
+                f"column {column.name!r} is {column.type}: for this type Hive 2 would return other rows than Spark"
             )
 
 
-def _known(spark: SparkSession, base: Table, index: Index, now: Sequence[Source]) -> KnownFiles:
-    """Return what an index knows of the base files, in the order in which the sources have them."""
+def _indexed_files(spark: SparkSession, base: Table, index: Index, base_sources: Sequence[Source]) -> KnownFiles:
+    """Return what an index has of the base files.
+
+    Files are in the order of the sources.
+    """
     covered = Covered.by([manifest.read(folder) for folder in catalog.segments(spark, index)])
-    listing = Listing.of((source.values, source.files) for source in now)
+    listing = Listing.of((source.values, source.files) for source in base_sources)
     numbers = np.array([covered.numbers.get(values, -1) for values in listing.partitions], np.int64)
     schemas = valid_schemas(format_of(base), base.columns, metastore.time_zone(spark), serde.read_properties(base))
     if schemas is not None:  # Hive 2 does not find the columns of all ORC files by name
@@ -135,27 +146,33 @@ def _known(spark: SparkSession, base: Table, index: Index, now: Sequence[Source]
 
 
 def _require_complete(
-    base: Table, definition: Definition, source: Source, known: KnownFiles, numbers: Sequence[int]
+    base: Table, definition: Definition, source: Source, indexed: KnownFiles, numbers: Sequence[int]
 ) -> None:
-    """Raise Unsupported unless an index covers all base files of a partition, which have these numbers, as they are."""
+    """Raise Unsupported unless an index covers a partition completely.
+
+    It must cover the current version of all base files; `numbers` are their numbers in `indexed`.
+    """
     require_one_listing(source)
     rebuild = f"hive-bitmap rebuild {base.full_name} {definition.name}"
     for number, file in zip(numbers, source.files, strict=True):
-        row = int(known.row[number])
-        if row >= 0 and known.same[number] and known.covered.shard_of[row] < 0:
-            reason = known.covered.files["reason"][row].as_py()
+        row = int(indexed.row[number])
+        if row >= 0 and indexed.same[number] and indexed.covered.shard_of[row] < 0:
+            reason = indexed.covered.files["reason"][row].as_py()
             raise Unsupported(f"{file.path} could not be indexed, and Hive would miss its rows: {reason}")
-        if not known.fresh[number]:
-            raise Unsupported(f"index {definition.name} does not know {file.path} as it is now: {rebuild}")
+        if not indexed.fresh[number]:
+            raise Unsupported(f"index {definition.name} does not have the current version of {file.path}: {rebuild}")
 
 
-def _copies(number: int, known: KnownFiles, files: Longs, definition: Definition, folder: str) -> list[Copy]:
-    """Return the copies of the rows of these files, which the index all knows, from each shard."""
+def _copies(number: int, indexed: KnownFiles, files: Longs, definition: Definition, folder: str) -> list[Copy]:
+    """Return a task input for each shard that has rows of these files.
+
+    The index must have all of the files.
+    """
     copies = []
-    for shard in np.unique(known.shard[files]).tolist():
-        rows = known.row[files[known.shard[files] == shard]]
-        stored = known.covered.shards.slice(shard, 1).to_pylist()[0]
-        described = known.covered.files.take(pa.array(rows)).to_pylist()
+    for shard in np.unique(indexed.shard[files]).tolist():
+        rows = indexed.row[files[indexed.shard[files] == shard]]
+        stored = indexed.covered.shards.slice(shard, 1).to_pylist()[0]
+        described = indexed.covered.files.take(pa.array(rows)).to_pylist()
         copies.append(
             Copy(
                 partition=number,
@@ -170,22 +187,28 @@ def _copies(number: int, known: KnownFiles, files: Longs, definition: Definition
 
 
 def _newest(source: Source) -> int:
-    """Return the newest modification time (ms) of the files that Hive compares with an index: all but hidden ones."""
+    """Return the newest modification time (ms) of the visible files.
+
+    Hive compares these files with an index.
+    """
     listed = stores.listing(source.folder).files if stores.exists(source.folder) else []
     visible = [file.mtime_ms for file in listed if not file.path.rpartition("/")[2].startswith(("_", "."))]
     return max(visible, default=0)
 
 
 def _wait_past(newest_ms: int) -> None:
-    """Wait until no later change can have this modification time: Hive's Java may see whole seconds only."""
+    """Wait until no later change can have this modification time.
+
+    Hive's Java may see whole seconds only. Raise Unsupported if the time is in the future.
+    """
     wait = newest_ms / 1000 + COARSE_RESOLUTION - time.time()
     if wait > COARSE_RESOLUTION:
-        raise Unsupported("a base file was changed at a time that lies ahead of this machine's clock")
+        raise Unsupported("the modification time of a base file is ahead of this machine's clock: check the clocks")
     time.sleep(max(0.0, wait))
 
 
 def _run(spark: SparkSession, copies: Sequence[Copy], partitions: int) -> list[int]:
-    """Run the copies in Spark tasks; return the number of rows written for each partition."""
+    """Run the copies in Spark tasks; return the rows written by partition."""
     rows = [0] * partitions
     try:
         counts = in_tasks(spark, copies, _copy)
@@ -197,7 +220,10 @@ def _run(spark: SparkSession, copies: Sequence[Copy], partitions: int) -> list[i
 
 
 def _copy(copy: Copy) -> int:
-    """Inside a task: write the rows of a shard; return how many there are."""
+    """Write the rows of a shard; return their number.
+
+    This runs in a task.
+    """
     rows = _rows(copy)
     if rows.num_rows:
         path = f"{copy.folder}/{shard_name(copy.folder)}"
@@ -208,13 +234,13 @@ def _copy(copy: Copy) -> int:
 
 def _rows(copy: Copy) -> pa.Table:
     rows = shard_rows(copy.definition, copy.path, copy.size)
-    known = pa.array([file.path for file in copy.files], BUCKET.type)
+    paths = pa.array([file.path for file in copy.files], BUCKET.type)
     for file in copy.files:
         if not file.confirmed():
             raise FileChanged(f"{file.path} was replaced: rebuild the index and export it again")
-    kept = rows.filter(pc.is_in(rows[BUCKET.name], value_set=known))
+    copied = rows.filter(pc.is_in(rows[BUCKET.name], value_set=paths))
     for column in copy.definition.columns:
-        first = pc.min(kept[column.name]).as_py() if column.type == "date" else None
+        first = pc.min(copied[column.name]).as_py() if column.type == "date" else None
         if first is not None and first < GREGORIAN:
-            raise Unsupported(f"column {column.name!r} holds {first}, which Hive 2 takes for another day")
-    return kept.drop_columns([CARDINALITY.name]) if CARDINALITY.name in kept.column_names else kept
+            raise Unsupported(f"column {column.name!r} has the date {first}, which Hive 2 reads as another day")
+    return copied.drop_columns([CARDINALITY.name]) if CARDINALITY.name in copied.column_names else copied

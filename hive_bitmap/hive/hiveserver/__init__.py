@@ -1,7 +1,8 @@
-"""Queries over index tables through HiveServer2, by a DB-API connection: without Spark, a JVM, or access to files.
+"""Query index tables through HiveServer2.
 
-The server sends index rows, manifests and listings of base files, and bitmaps are combined on the client. Only
-`register`, `hive2_index` and scripts change anything on the server.
+This needs no Spark, no JVM and no access to files. The connection is a DB-API one. The server sends index rows,
+manifests and listings of base files, and bitmaps are combined on the client. Only `register`, `hive2_index` and scripts
+change anything on the server.
 """
 
 __all__ = ["connection", "hive2_index", "index_coverage", "register", "server_queries"]

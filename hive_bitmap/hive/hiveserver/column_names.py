@@ -1,4 +1,4 @@
-"""Resolution of the column names in a predicate."""
+"""Resolve the column names in a predicate."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from hive_bitmap.core.predicates.tokens import Token
 # Unquoted, these are keywords, or the session's settings decide whether a keyword or a column is meant.
 _NEVER_BARE = {"TRUE", "FALSE", "NULL", "CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "CURRENT_USER", "USER"}
 _NEVER_BARE |= {"SESSION_USER", "LOCALTIMESTAMP"}
-# The words by which the parser cuts a predicate into leaves.
+# The words where the parser splits a predicate into leaves.
 _STRUCTURE = {"AND", "OR", "NOT", "BETWEEN", "CASE", "END"}
 
 
 class Names:
-    """Finds the columns of a table by name, ignoring case, with or without the table's name before it.
+    """Find the columns of a table by name, ignoring case.
 
-    `table` is a single name or alias without quotes: a dot in it is part of the name, not a separator.
+    A name may be qualified by the table's name. `table` is a single name or alias without quotes: a dot in it is part
+    of the name, not a separator.
     """
 
     def __init__(self, columns: Iterable[Column], table: str | None) -> None:
@@ -28,14 +29,20 @@ class Names:
         self._qualifiers = {(), () if table is None else (table.lower(),)}
 
     def column_at(self, tokens: Sequence[Token], at: int) -> tuple[Column, int] | None:
-        """Return the column named at a token, and the position after it; None if no column is named there."""
+        """Return the column named at a token, and the position after it.
+
+        Return None if there is none.
+        """
         parts, after = path_at(tokens, at)
         column = self.resolve(parts)
         bare = len(parts) == 1 and tokens[at].key in _NEVER_BARE
         return None if column is None or bare else (column, after)
 
     def resolve(self, parts: Sequence[str]) -> Column | None:
-        """Return the column of a dotted name, given as lower-case parts; None if there is none, or more than one."""
+        """Return the column of a dotted name, given as lower-case parts.
+
+        Return None if there is no such column, or more than one.
+        """
         *qualifier, name = parts or [""]
         return self._columns.get(name) if tuple(qualifier) in self._qualifiers else None
 
@@ -44,7 +51,10 @@ class Names:
         return name.lower() in self._columns
 
     def hides_structure(self, tokens: Iterable[Token]) -> bool:
-        """Return whether an unquoted AND, OR, NOT, BETWEEN or CASE .. END might be the name of a column."""
+        """Return whether an unquoted keyword might be a column name.
+
+        The keywords are AND, OR, NOT, BETWEEN and CASE .. END.
+        """
         words = {token.key for token in tokens if token.key in _STRUCTURE}
         if "CASE" not in words:
             words.discard("END")  # without CASE, as in `start < 1 AND end > 2`, END can only be a column
@@ -52,9 +62,10 @@ class Names:
 
 
 def path_at(tokens: Sequence[Token], at: int) -> tuple[list[str], int]:
-    """Return the parts of the dotted name at a token, unquoted and in lower case, and the position after it.
+    """Return the dotted name at a token.
 
-    There are no parts if no name begins at the token, or if it ends with a dot.
+    The result is the parts, and the position after the name. The parts are unquoted and in lower case. There are none
+    if no name begins at the token, or if it ends with a dot.
     """
     parts: list[str] = []
     while at < len(tokens) and tokens[at].kind in ("word", "name"):

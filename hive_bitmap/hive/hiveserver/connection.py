@@ -1,4 +1,7 @@
-"""Connections to HiveServer2, whose errors become a ServerError of one sentence."""
+"""Connect to HiveServer2, and turn its errors into a ServerError.
+
+The message of a ServerError is a single sentence.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ AUTHS = ("NONE", "NOSASL", "LDAP", "CUSTOM", "KERBEROS")
 TRANSPORTS = ("binary", "http")
 PORT, HTTP_PATH, SECONDS = 10000, "cliservice", 300.0
 FETCHED = 500  # rows fetched in one call; each may hold a bitmap
-_KERBEROS = ("kerberos", "winkerberos", "sasl")  # packages of which PyHive needs one
+_KERBEROS = ("kerberos", "winkerberos", "sasl")  # PyHive needs one of these packages
 _SHOWN = 80  # characters of a statement in an error message
 _PERMISSION = re.compile(
     r"permission denied|not authorized|access ?control ?exception|not have (?:the following )?privilege"
@@ -38,9 +41,10 @@ _PREAMBLE = re.compile(r"^(?:Error while (?:compiling|processing) statement: )?(
 
 @dataclass(frozen=True, kw_only=True)
 class Address:
-    """The address of a HiveServer2, its transport, and the credentials. `seconds` limits the time of each answer.
+    """The address of a HiveServer2, its transport, and the credentials.
 
-    With `ssl` the certificate is verified, against the CA certificates in `ca_file` or those that this machine trusts.
+    `seconds` limits the time of each answer. With `ssl` the certificate is verified, against the CA certificates in
+    `ca_file` or those that this machine trusts.
     """
 
     host: str
@@ -60,7 +64,10 @@ class Address:
 
 
 class Server:
-    """A DB-API connection to HiveServer2 or Spark's Thrift Server; `name` stands for it in error messages."""
+    """A DB-API connection to HiveServer2 or Spark's Thrift Server.
+
+    `name` identifies it in error messages.
+    """
 
     def __init__(self, connection: Any, name: str = "HiveServer2") -> None:
         self.connection = connection
@@ -68,25 +75,34 @@ class Server:
 
     @cached_property
     def is_spark(self) -> bool:
-        """Whether this is Spark's Thrift Server, which has no `dfs` command. Hive answers SET with a single column."""
+        """Whether this is Spark's Thrift Server, which has no `dfs` command.
+
+        Hive answers SET with a single column.
+        """
         with self.result("SET spark.app.name") as (names, _):
             return len(names) > 1
 
     def rows(self, statement: str) -> Iterator[tuple[Any, ...]]:
-        """Run a statement and yield its rows as they arrive. Raises ServerError."""
+        """Run a statement and yield its rows as they arrive.
+
+        Raises ServerError.
+        """
         for batch in self.batches(statement):
             yield from batch
 
     def batches(self, statement: str) -> Iterator[list[tuple[Any, ...]]]:
-        """Run a statement and yield its rows in lists of 1 to FETCHED. Raises ServerError."""
+        """Run a statement and yield its rows in lists of 1 to FETCHED.
+
+        Raises ServerError.
+        """
         with self.result(statement) as (_, batches):
             yield from batches
 
     @contextmanager
     def result(self, statement: str) -> Iterator[tuple[list[str], Iterator[list[tuple[Any, ...]]]]]:
-        """Run a statement, and yield the names of its columns (none without a result) and its rows as in `batches`.
+        """Run a statement; yield its column names and rows.
 
-        Raises ServerError.
+        The rows are as in `batches`. A statement without a result has no columns. Raises ServerError.
         """
         log.debug("%s", statement)
         cursor = self.connection.cursor()
@@ -108,21 +124,27 @@ class Server:
             yield batch
 
     def all(self, statement: str) -> list[tuple[Any, ...]]:
-        """Run a statement and return all its rows, which should be few. Raises ServerError."""
+        """Run a statement and return all its rows, which should be few.
+
+        Raises ServerError.
+        """
         return list(self.rows(statement))
 
 
 @contextmanager
 def connected(address: Address) -> Iterator[Server]:
-    """Connect to a server for the length of a block. Raises ServerError if it is unreachable or denies access."""
+    """Connect to a server for the length of a block.
+
+    Raises ServerError if it is unreachable or denies access.
+    """
     try:
         from pyhive import hive
     except ImportError as e:
         raise ServerError(f"{e.name} is not installed: pip install 'hive_bitmap[hive]'") from e
     if address.auth == "KERBEROS" and address.transport == "http":
-        raise ServerError("over HTTP we cannot use Kerberos: give --auth LDAP, or the server's binary port")
+        raise ServerError("Kerberos over HTTP is not supported: give --auth LDAP, or the server's binary port")
     if address.auth == "KERBEROS" and not any(map(find_spec, _KERBEROS)):
-        raise ServerError("for Kerberos another package is needed: pip install kerberos")
+        raise ServerError("Kerberos needs another package: pip install kerberos")
     transport = _transport(address)
     with as_server_error(f"HiveServer2 at {address}", ""):
         connection = hive.connect(thrift_transport=transport, username=address.username)
@@ -133,7 +155,7 @@ def connected(address: Address) -> Iterator[Server]:
 
 
 def _transport(address: Address) -> Any:
-    """Return a Thrift transport with a time-out, which PyHive's own transports do not have."""
+    """Return a Thrift transport with a timeout, which PyHive's own transports lack."""
     from thrift.transport import TSocket, TSSLSocket, TTransport
 
     context = _tls(address.ca_file) if address.ssl else None
@@ -160,11 +182,14 @@ def _tls(ca_file: str | None) -> SSLContext:
     try:
         return create_default_context(cafile=ca_file)
     except SSLError as e:
-        raise ServerError(f"{ca_file} holds no certificate in PEM format") from e
+        raise ServerError(f"{ca_file} does not contain a certificate in PEM format") from e
 
 
 def _http(address: Address, context: SSLContext | None) -> Any:
-    """Return a Thrift transport over HTTP, with the user and password in a header of each request."""
+    """Return a Thrift transport over HTTP.
+
+    It sends user and password in a header of each request.
+    """
     from thrift.transport import THttpClient, TTransport
 
     class Checked(THttpClient.THttpClient):  # type: ignore[misc]
@@ -199,7 +224,10 @@ def _sasl(address: Address, mechanism: str) -> Callable[[], Any]:
 
 
 def _close(opened: Any) -> None:
-    """Close a cursor or connection; errors are only logged, because what broke it has been raised before."""
+    """Close a cursor or connection, and only log errors.
+
+    Their cause was raised before.
+    """
     try:
         opened.close()
     except Exception as e:  # noqa: BLE001 - drivers raise errors of any class
@@ -208,7 +236,10 @@ def _close(opened: Any) -> None:
 
 @contextmanager
 def as_server_error(server: str, statement: str) -> Iterator[None]:
-    """Turn errors of the DB-API, Thrift and SASL into ServerError; `statement` is empty while a session is opened."""
+    """Turn errors of the DB-API, Thrift and SASL into ServerError.
+
+    `statement` is empty while a session is opened.
+    """
     try:
         yield
     except TimeoutError as e:
@@ -221,17 +252,17 @@ def as_server_error(server: str, statement: str) -> Iterator[None]:
             raise ServerError(_broken(server, statement, e)) from e
         if statement:
             raise
-        raise ServerError(f"{server} did not let us in: {e}; see --auth, --username") from e
+        raise ServerError(f"{server} rejected the login: {e}; check --auth and --username") from e
 
 
 def _refusal(server: str, statement: str, error: Exception) -> ServerError:
     status = getattr(error.args[0] if error.args else None, "status", None)
     text = str(getattr(status, "errorMessage", None) or error)
     reason = " ".join(_PREAMBLE.sub("", text).split("\n")[0].split())
-    said = f"{reason}: {_shown(statement)}" if statement else reason
+    message = f"{reason}: {_shown(statement)}" if statement else reason
     if _PERMISSION.search(text):
-        return NotPermitted(f"{server} does not permit this: {said}; ask its administrator, or see --username")
-    return ServerError(f"{server} refuses: {said}" if statement else f"{server} refuses a session: {said}")
+        return NotPermitted(f"{server} does not permit this: {message}; ask its administrator, or check --username")
+    return ServerError(f"{server} rejected: {message}" if statement else f"{server} rejected the session: {message}")
 
 
 def _broken(server: str, statement: str, error: Exception) -> str:
@@ -242,32 +273,34 @@ def _broken(server: str, statement: str, error: Exception) -> str:
     if statement:
         return f"{server} broke the connection ({text}) at: {_shown(statement)}; see its log"
     if isinstance(cause, SSLCertVerificationError):
-        return f"{server} shows a certificate that is not trusted ({cause.verify_message.rstrip('.')}): see --ca-file"
+        return f"{server} has a certificate that is not trusted ({cause.verify_message.rstrip('.')}): check --ca-file"
     if isinstance(cause, SSLError):
         why = getattr(cause, "reason", None) or cause
-        return f"{server} does not speak TLS ({why}): go without --ssl, or see the port"
+        return f"{server} does not speak TLS ({why}): leave out --ssl, or check the port"
     if status := re.fullmatch(r"HTTP status (\d+.*)", text):
         why = "this user or password" if status[1].startswith("401") else "our request"
-        return f"{server} does not accept {why} (HTTP {status[1]}): see --auth, --username, --transport and --http-path"
+        return (
+            f"{server} does not accept {why} (HTTP {status[1]}): check --auth, --username, --transport and --http-path"
+        )
     if isinstance(cause, HTTPException):
-        return f"{server} does not speak HTTP: are --transport and --ssl its own?"
+        return f"{server} does not speak HTTP: check --transport and --ssl"
     if isinstance(cause, gaierror):
-        return f"{server} cannot be reached: there is no host of that name"
+        return f"{server} cannot be reached: there is no host of this name"
     if "could not connect" in text.lower() or isinstance(error, ConnectionRefusedError):
         return f"{server} cannot be reached: is it running, and is this its Thrift port (hive.server2.thrift.port)?"
     if refused := _BAD_STATUS.search(text):
-        return f"{server} does not accept this user or password ({refused['reason']}): see --auth and --username"
+        return f"{server} does not accept this user or password ({refused['reason']}): check --auth and --username"
     if isinstance(error, AssertionError):
         return f"{server} is too old: Hive 0.13 or newer is needed ({text})"
-    return f"{server} ended the talk while the session was opened ({text}): are --auth, --transport and --ssl its own?"
+    return f"{server} closed the connection while the session was opened ({text}): check --auth, --transport and --ssl"
 
 
 def _late(server: str, statement: str) -> str:
     if statement:
-        return f"{server} gave no answer in time to: {_shown(statement)}; --timeout sets another limit"
+        return f"{server} did not answer in time to: {_shown(statement)}; --timeout sets another limit"
     return (
-        f"{server} gave no answer in time when the session was opened: is this its Thrift port, and are --auth, "
-        "--transport and --ssl its own? --timeout sets another limit"
+        f"{server} did not answer in time when the session was opened: check that this is its Thrift port, and check "
+        "--auth, --transport and --ssl; --timeout sets another limit"
     )
 
 

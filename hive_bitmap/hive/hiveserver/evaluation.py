@@ -1,7 +1,7 @@
-"""Evaluation of a predicate over index rows that a server sends: a batch at a time, into one bit for each base row.
+"""Evaluate a predicate over index rows that a server sends.
 
-Only index rows whose key matches are fetched. For a negated leaf these are the rows of the other keys, so no bitmap is
-complemented.
+Rows arrive in batches and are decoded into one bit for each base row. Only index rows with a matching key are fetched.
+For a negated leaf these are the rows of the other keys, so no bitmap is complemented.
 """
 
 from __future__ import annotations
@@ -31,32 +31,33 @@ Bits = npt.NDArray[np.uint8]
 def evaluation(
     server: Server, chosen: Mapping[str, Definition], within: Mapping[str, str]
 ) -> Callable[[Sequence[Lookup]], list[LookupResult]]:
-    """Return a function that does lookups through a server, those with the same predicate together.
+    """Return a function that does lookups through a server.
 
     `chosen` has the index of each column, by lower-case name. `within` are conditions in HiveQL that limit the rows of
-    indexes, by name. The function returns a result as of `select.count` for each lookup, in their order. No file is
-    `damaged` in the results: it raises CorruptIndex if an index table has impossible rows. It also raises ServerError.
+    indexes, by name. The function returns a result for each lookup, in their order, like those of `select.count`; it
+    evaluates lookups with the same predicate together. No file is `damaged` in the results: it raises CorruptIndex if
+    an index table has impossible rows. It also raises ServerError.
     """
 
     def evaluate(lookups: Sequence[Lookup]) -> list[LookupResult]:
-        found: dict[int, LookupResult] = {}
+        results: dict[int, LookupResult] = {}
         for predicate in dict.fromkeys(lookup.predicate for lookup in lookups):
             numbers = [number for number, lookup in enumerate(lookups) if lookup.predicate == predicate]
             units = [lookups[number].unit for number in numbers]
             whole = _concatenated(units)
-            served = _ServerEvaluation(server, whole, chosen, within)
+            server_evaluation = _ServerEvaluation(server, whole, chosen, within)
             try:
-                counts = selection.counts(served.rows_of(predicate), served.layout)
+                counts = selection.counts(server_evaluation.rows_of(predicate), server_evaluation.layout)
             except (CorruptIndex, CorruptBitmap) as e:
                 names = ", ".join(sorted({part.index for part in whole.parts.values()}))
-                raise CorruptIndex(f"what the server sends of index {names} cannot be: {e}; rebuild it") from e
+                raise CorruptIndex(f"the rows of index {names} from the server are invalid: {e}; rebuild it") from e
             exact = exact_files(whole, predicate, {})
             files = np.cumsum([0, *(len(unit.paths) for unit in units)])
             blocks = np.cumsum([0, *(len(unit.rows) for unit in units)])
             for at, number in enumerate(numbers):
                 of_files, of_blocks = slice(files[at], files[at + 1]), slice(blocks[at], blocks[at + 1])
-                found[number] = LookupResult(counts[of_blocks], exact[of_files], {}, 0)
-        return [found[number] for number in range(len(lookups))]
+                results[number] = LookupResult(counts[of_blocks], exact[of_files], {}, 0)
+        return [results[number] for number in range(len(lookups))]
 
     return evaluate
 
@@ -73,7 +74,7 @@ class _ServerEvaluation:
         return selection.layout(self.unit.rows)
 
     def rows_of(self, node: Predicate) -> Bits:
-        """Return the rows that may match, as bits in the order of `layout`."""
+        """Return the rows that may match, as bits by `layout`."""
         column = only_column(node)
         match node:
             case Constant(True) | Unknown():
@@ -89,7 +90,10 @@ class _ServerEvaluation:
         raise TypeError(f"no predicate: {node!r}")
 
     def _intersection(self, children: Sequence[Predicate]) -> Bits:
-        """Evaluate AND: predicates over one column first, after which there may be no rows left to fetch for."""
+        """Evaluate AND, with predicates over a single column first.
+
+        After these there may be no rows left, so that nothing more has to be fetched.
+        """
         bits = selection.everything(self.layout)
         for child in sorted(children, key=lambda child: only_column(child) is None):
             if not bits.any():
@@ -98,31 +102,37 @@ class _ServerEvaluation:
         return bits
 
     def _key_rows(self, column: str, node: Predicate) -> Bits:
-        """Return the rows whose key satisfies a predicate over one column, and all rows of files its index lacks."""
+        """Return the rows with a key that satisfies a predicate over `column`.
+
+        They include all rows of files that the index of the column lacks.
+        """
         if column not in self.unit.parts:
             return selection.everything(self.layout)
-        known = self.unit.known(self.unit.parts[column])
-        bits = selection.everything_in(self.layout, np.flatnonzero(~known[self.unit.file]))
-        if not known.any():
+        is_indexed = self.unit.known(self.unit.parts[column])
+        bits = selection.everything_in(self.layout, np.flatnonzero(~is_indexed[self.unit.file]))
+        if not is_indexed.any():
             return bits
-        blocks, definition = BlockNumbers(self.unit, known), self.chosen[column]
+        blocks, definition = BlockNumbers(self.unit, is_indexed), self.chosen[column]
         for rows in fetched(self.server, definition, column, node, self.within[definition.name]):
             self._decode(definition, rows.filter(pa.array(key_matches(node, rows["key"], {}))), blocks, bits)
         return bits
 
     def _decode(self, definition: Definition, rows: pa.RecordBatch, blocks: BlockNumbers, bits: Bits) -> None:
-        """OR the base rows of index rows into `bits`; a row of a COMPACT index stands for all rows of its block."""
-        found, kept = blocks.find(rows["bucket"].dictionary_encode(), rows["offset"].to_numpy())
+        """OR the base rows of index rows into `bits`.
+
+        A row of a COMPACT index stands for all rows of its block.
+        """
+        row_blocks, positions = blocks.find(rows["bucket"].dictionary_encode(), rows["offset"].to_numpy())
         if not definition.has_bitmaps:
-            np.bitwise_or(bits, selection.everything_in(self.layout, found), out=bits)
+            np.bitwise_or(bits, selection.everything_in(self.layout, row_blocks), out=bits)
             return
-        stored = [rows[one.name].take(pa.array(kept)) for one in definition.bitmap_fields]
+        stored = [rows[field.name].take(pa.array(positions)) for field in definition.bitmap_fields]
         encoding = ENCODINGS[definition.encoding]
-        encoding.decode_into(bits, stored, self.layout.starts[found], self.layout.rows[found])
+        encoding.decode_into(bits, stored, self.layout.starts[row_blocks], self.layout.rows[row_blocks])
 
 
 def _concatenated(units: Sequence[LookupUnit]) -> LookupUnit:
-    """Return one unit of the files and blocks of all units, in their order."""
+    """Concatenate the files and blocks of units, in their order."""
     first = np.cumsum([0, *(len(unit.paths) for unit in units)])
     parts = {column: part for unit in units for column, part in unit.parts.items()}
     for column, part in parts.items():

@@ -1,7 +1,8 @@
-"""Listings of folders and contents of text files, by Hive's `dfs` command or Spark's file data sources.
+r"""List folders and read text files.
 
-`dfs` splits its arguments at blanks, even within quotes, and reads paths as globs. So a special character is written as
-a character class with a hexadecimal escape, like `[\\x20]`: a glob that only this character matches.
+It uses Hive's `dfs` command or Spark's file data sources. `dfs` splits its arguments at blanks, even within quotes, and
+reads paths as globs. So a special character is written as a character class with a hexadecimal escape, like `[\\x20]`:
+a glob that only this character matches.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ _FORMAT = "%F|%b|%Y|%n"  # kind, bytes, ms since 1970, name
 
 @dataclass(frozen=True)
 class Entry:
-    """A file or folder in a folder. `size` is in bytes, `mtime_ms` in milliseconds since 1970."""
+    """A file or folder in a folder.
+
+    `size` is in bytes, `mtime_ms` in milliseconds since 1970.
+    """
 
     name: str
     is_folder: bool
@@ -29,28 +33,32 @@ class Entry:
 
 
 def entries(server: Server, folder: str) -> list[Entry] | None:
-    """List a folder, without deeper folders, by name; None if the folder does not exist. Raises ServerError.
+    """List a folder, without deeper folders, by name.
 
-    Spark's Thrift Server shows only visible files; Unsupported is raised if it shows files of deeper folders.
+    Return None if it does not exist. Raises ServerError. Spark's Thrift Server shows only visible files; Unsupported is
+    raised if it shows files of deeper folders.
     """
     if server.is_spark:
         return _spark_entries(server, folder)
-    found = _stat(server, f"{glob(folder)}/*")
-    if not isinstance(found, ServerError):
-        return found
+    listed = _stat(server, f"{glob(folder)}/*")
+    if not isinstance(listed, ServerError):
+        return listed
     if not isinstance(_stat(server, glob(folder)), ServerError):
         return []
     parent, _, name = folder.rpartition("/")
     around = _stat(server, f"{glob(parent)}/*")
     if isinstance(around, ServerError):
-        raise ServerError(f"the folder {folder} cannot be listed: {found}") from found
+        raise ServerError(f"the folder {folder} cannot be listed: {listed}") from listed
     if any(entry.name == name for entry in around):
-        raise ServerError(f"the folder {folder} cannot be listed, though it is there: {found}") from found
+        raise ServerError(f"the folder {folder} exists, but cannot be listed: {listed}") from listed
     return None
 
 
 def lines(server: Server, path: str) -> Iterator[str]:
-    """Yield the lines of a text file, which may be compressed. Raises ServerError."""
+    """Yield the lines of a text file, which may be compressed.
+
+    Raises ServerError.
+    """
     text = f"SELECT value FROM text.{_spark_path(path)}" if server.is_spark else f"dfs -text {glob(path)}"
     return (row[0] or "" for row in server.rows(text))
 
@@ -65,40 +73,45 @@ def glob(path: str) -> str:
 
 
 def _stat(server: Server, pattern: str) -> list[Entry] | ServerError:
-    """List what matches a glob, by name; the error of the server is returned, not raised, unless it is NotPermitted."""
+    """List the matches of a glob, by name.
+
+    Return the server's error, unless it is NotPermitted.
+    """
     try:
-        found = [_entry(str(row[0])) for row in server.rows(f"dfs -stat {_FORMAT} {pattern}")]
+        listed = [_entry(str(row[0])) for row in server.rows(f"dfs -stat {_FORMAT} {pattern}")]
     except NotPermitted:
         raise
-    except ServerError as e:  # nothing matches, or listing is not allowed; the server does not tell which
+    except ServerError as e:  # nothing matches, or listing is not allowed; the server does not distinguish them
         return e
-    return sorted(found, key=lambda entry: entry.name)
+    return sorted(listed, key=lambda entry: entry.name)
 
 
 def _entry(line: str) -> Entry:
-    kind, *rest = line.split("|", 3)
-    if len(rest) != 3 or not rest[0].isdigit() or not rest[1].isdigit():
-        raise Unsupported(f"a folder holds a name that cannot be listed, near {line!r}")
-    return Entry(rest[2], kind == "directory", int(rest[0]), int(rest[1]))
+    kind, *fields = line.split("|", 3)
+    if len(fields) != 3 or not fields[0].isdigit() or not fields[1].isdigit():
+        raise Unsupported(f"a folder contains a name that cannot be listed, near {line!r}")
+    return Entry(fields[2], kind == "directory", int(fields[0]), int(fields[1]))
 
 
 def _spark_entries(server: Server, folder: str) -> list[Entry] | None:
     text = f"SELECT path, length, unix_millis(modificationTime) FROM binaryFile.{_spark_path(folder)}"
     try:
-        found = server.all(text)
+        listed = server.all(text)
     except ServerError as e:
         if "PATH_NOT_FOUND" in str(e):
             return None
         raise
-    for path, _, _ in found:
+    for path, _, _ in listed:
         if path.rpartition("/")[0] != folder:
-            raise Unsupported(f"readers differ about {path}: move it away, for its rows could be missed")
-    return sorted((Entry(path.rpartition("/")[2], False, *rest) for path, *rest in found), key=lambda one: one.name)
+            raise Unsupported(f"not all readers read {path}: move it away, or its rows could be missed")
+    return sorted(
+        (Entry(path.rpartition("/")[2], False, *fields) for path, *fields in listed), key=lambda entry: entry.name
+    )
 
 
 def _spark_path(path: str) -> str:
     if odd := re.search(r"[{}\[\]*?\\]", path):
         raise Unsupported(
-            f"Spark's Thrift Server takes {odd.group()!r} in the path {path!r} for a pattern: ask HiveServer2"
+            f"Spark's Thrift Server reads {odd.group()!r} in the path {path!r} as a pattern: use HiveServer2"
         )
     return quote(path)

@@ -1,4 +1,7 @@
-"""Registration of an exported index in Hive 2 through its HiveServer2, with checks of what Hive sees."""
+"""Register an exported index in Hive 2.
+
+It uses the HiveServer2, and checks what Hive sees.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +18,11 @@ EMPTY_BITMAP = "ewah_bitmap_empty(array(0, 1, 4, 0, 0))"
 
 
 def register_index(server: Server, index: HiveIndex) -> None:
-    """Register an exported index as an index of the server, in place of an earlier export.
+    """Register an exported index with the server.
 
-    Raises Unsupported if the server has no indexes or no JavaEWAH, or if its base table is not the one that was
-    indexed; AlreadyExists if it has another table of the index table's name; NotFound; and ServerError.
+    It replaces an earlier export. Raises Unsupported if the server has no indexes or no JavaEWAH, or if its base table
+    is not the one that was indexed; AlreadyExists if it has another table of the index table's name; NotFound; and
+    ServerError.
     """
     _require_indexes(server)
     _require_same_table(server, index)
@@ -34,8 +38,8 @@ def _require_indexes(server: Server) -> None:
     major = re.match(r"\d+", version)
     if major is None or int(major[0]) > LAST_WITH_INDEXES:
         raise Unsupported(
-            f"{server.name} is version {version}, and only Hive up to 2.3 has indexes; "
-            "hive-bitmap --hiveserver2 asks ours through any server"
+            f"{server.name} is version {version}, but only Hive up to 2.3 has indexes; "
+            "hive-bitmap --hiveserver2 uses ours through any server"
         )
     try:
         server.all(f"SELECT {EMPTY_BITMAP}")
@@ -47,17 +51,18 @@ def _require_indexes(server: Server) -> None:
 
 
 def _require_same_table(server: Server, index: HiveIndex) -> None:
-    """Raise Unsupported if the server's base table has other columns, partitions or folders than the indexed one.
+    """Raise Unsupported if the server's table differs from the indexed one.
 
-    Hive reads only files that the index names, so with an index of other files, queries would lose all rows.
+    Its columns, partitions and folders are compared. Hive reads only files that the index names, so with an index of
+    other files, queries would lose all rows.
     """
     base = tables.describe(server, index.definition.full_table)
     types = {column.name.lower(): column.type for column in base.columns}
     for column in index.definition.columns:
-        there = types.get(column.name.lower())
-        if there != column.type:
+        server_type = types.get(column.name.lower())
+        if server_type != column.type:
             raise Unsupported(
-                f"column {column.name!r} of {base.full_name} is {there} in {server.name}, not {column.type}"
+                f"column {column.name!r} of {base.full_name} is {server_type} in {server.name}, not {column.type}"
             )
     parted = [column.name.lower() for column in base.partition_columns]
     if parted != [column.name.lower() for column in index.partition_columns]:
@@ -71,26 +76,32 @@ def _require_same_table(server: Server, index: HiveIndex) -> None:
 def _location(server: Server, base: Table, values: tuple[str, ...]) -> str:
     if not values:
         return base.location
-    named = tuple(None if value == NULL_PARTITION else value for value in values)
-    return tables.partition(server, base, named).location
+    partition_values = tuple(None if value == NULL_PARTITION else value for value in values)
+    return tables.partition(server, base, partition_values).location
 
 
 def _exported_before(server: Server, index: HiveIndex) -> bool:
-    """Return whether the server has an earlier export of that name; raises AlreadyExists for any other table."""
+    """Return whether the server has an earlier export of that name.
+
+    Raises AlreadyExists for any other table.
+    """
     try:
-        there = tables.describe(server, f"{quote(index.definition.database)}.{quote(index.index_table)}")
+        existing = tables.describe(server, f"{quote(index.definition.database)}.{quote(index.index_table)}")
     except NotFound:
         return False
-    if there.properties.get(MARKER) != index.source:
+    if existing.properties.get(MARKER) != index.source:
         raise AlreadyExists(
-            f"table {there.full_name} exists in {server.name} and is no export of {index.source}: "
+            f"table {existing.full_name} exists in {server.name} and is not an export of {index.source}: "
             "drop it there, or give another --name"
         )
     return True
 
 
 def _require_all_rows(server: Server, index: HiveIndex) -> None:
-    """Drop the index and raise NotFound if Hive does not see all of its rows, for queries would lose rows then."""
+    """Raise NotFound if Hive does not see all index rows.
+
+    The index is then dropped. Otherwise queries would lose rows.
+    """
     table = f"{quote(index.definition.database)}.{quote(index.index_table)}"
     server.all("SET hive.compute.query.using.stats=false")
     seen = server.all(f"SELECT count(*) FROM {table}")[0][0]

@@ -1,7 +1,7 @@
-"""Conditions in HiveQL that every server understands alike, and that are never narrower than the predicate.
+"""Write conditions in HiveQL that all servers understand alike.
 
-The rows that a server sends are tested again on the client. So a part of a predicate that a server might misread is
-left out, which stands for all rows.
+They are never narrower than the predicate. The rows that a server sends are tested again on the client. So a part of a
+predicate that a server might misread is left out, which means all rows.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ MOST_VALUES = 1000  # values in one IN
 
 
 def condition(node: Predicate, types: Mapping[str, str]) -> str:
-    """Return a condition that is TRUE wherever the predicate is; empty for all rows.
+    """Return a condition that is TRUE wherever the predicate is.
 
-    `types` has the types of the columns, by lower-case name.
+    It is empty for all rows. `types` has the types of the columns, by lower-case name.
 
     >>> condition(And((Compare("a", ">", 1), Prefix("b", "x"), Compare("b", "<>", "é"))), {"a": "int", "b": "string"})
     "`a` > 1 AND `b` LIKE 'x%'"
@@ -28,10 +28,10 @@ def condition(node: Predicate, types: Mapping[str, str]) -> str:
         case Constant(value):
             return "" if value is True else "1 = 0"
         case And(children):
-            return " AND ".join(f"({one})" if " OR " in one else one for one in _each(children, types) if one)
+            return " AND ".join(f"({part})" if " OR " in part else part for part in _each(children, types) if part)
         case Or(children):
             parts = _each(children, types)
-            return " OR ".join(f"({one})" for one in parts) if all(parts) else ""
+            return " OR ".join(f"({part})" for part in parts) if all(parts) else ""
         case Compare(column, op, value):
             text = literal(value, types[column.lower()])
             return text and f"{quote(column)} {op} {text}"
@@ -49,7 +49,10 @@ def condition(node: Predicate, types: Mapping[str, str]) -> str:
 
 
 def literal(value: Value, type: str) -> str:
-    """Return a value of a column's type as a literal; empty if servers might read it differently."""
+    """Return a value of a column's type as a literal.
+
+    It is empty if servers might read it differently.
+    """
     match value:
         case bool():
             return str(value).lower()

@@ -1,4 +1,4 @@
-"""Coverage of a table's files by its indexes, as the server sees both."""
+"""Show how indexes cover a table's files, as the server sees both."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ from hive_bitmap.hive.hiveserver.states import folders, format_of, slots_of, tab
 
 @dataclass(frozen=True, kw_only=True)
 class Coverage:
-    """The base files that one index covers, in numbers."""
+    """The numbers of base files that an index covers."""
 
     definition: Definition
-    fresh: int = 0  # files that are as they were indexed
+    fresh: int = 0  # files that are unchanged since they were indexed
     stale: int = 0  # files that changed since
-    unindexed: int = 0  # files that the index does not know
-    gone: int = 0  # files that the index knows and that no longer exist
+    unindexed: int = 0  # files that the index does not have
+    gone: int = 0  # files that the index has and that no longer exist
     rows: int = 0  # rows of the fresh files
-    problem: str = ""  # why the index cannot be used, and nothing is counted; empty if it can
+    problem: str = ""  # why the index cannot be used, and nothing is counted; empty if it can be used
 
 
 def show(server: Server, table: str) -> list[Coverage]:
-    """Return the coverage of each index of a table, by the name of the index.
+    """Return the coverage of each index of a table, sorted by index name.
 
     Raises NotFound for an unknown table, Unsupported, CorruptIndex and ServerError.
     """
     base = tables.describe(server, table)
     format = format_of(server, base)
-    found = tables.indexes(server, base)
+    indexes = tables.indexes(server, base)
     values = tables.partitions(server, base) if base.partition_columns else [()]
     located = folders(server, base, values)
     return [
         Coverage(definition=definition, problem=why)
         if why
         else _coverage(server, base, format, located, index_table, definition)
-        for index_table, definition, why in found
+        for index_table, definition, why in indexes
     ]
 
 
@@ -59,7 +59,10 @@ def _coverage(
     index_table: Table,
     definition: Definition,
 ) -> Coverage:
-    """Return the coverage of one index; `located` has the folder of each partition of the base table, by its values."""
+    """Return the coverage of an index.
+
+    `located` has the folder of each partition of the base table, by its values.
+    """
     segments = slots.segments(slots_of(server, index_table), definition)
     state = table_files(server, base, format, located, [(definition, segments)])
     results = look_up_files(state, [TRUE] * len(state.partitions), {"": definition}, _everything)
@@ -75,5 +78,5 @@ def _coverage(
 
 
 def _everything(lookups: Sequence[Lookup]) -> list[LookupResult]:
-    """Return all rows of each lookup as its result, without reading index rows."""
-    return [LookupResult(one.unit.rows, np.ones(len(one.unit.paths), bool), {}, 0) for one in lookups]
+    """Return all rows of each lookup without reading index rows."""
+    return [LookupResult(lookup.unit.rows, np.ones(len(lookup.unit.paths), bool), {}, 0) for lookup in lookups]

@@ -1,4 +1,4 @@
-"""Index rows fetched from a server, as Arrow record batches."""
+"""Fetch index rows from a server as Arrow record batches."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ COMPARED = ("boolean", "tinyint", "smallint", "int", "bigint", "decimal", "strin
 def fetched(
     server: Server, definition: Definition, column: str, node: Predicate, within: str
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the index rows whose key may match, a batch at a time, in no particular order.
+    """Yield the index rows with a matching key, in batches.
 
-    A batch has a row for each key and block, with these columns: `key`, in the Arrow type of the column; `bucket`
-    (string); `offset` (int64); and the bitmaps in `definition.bitmap_fields`, none for COMPACT. A key of a type that is
-    not in COMPARED is only tested for NULL: its column is boolean, TRUE for any other key. `within` is a condition in
-    HiveQL that limits the rows further; empty for none. Raises ServerError, and NotFound for a column that the index
-    does not have.
+    The order is arbitrary, and rows whose key only may match are included. A batch has a row for each key and block,
+    with these columns: `key`, in the Arrow type of the column; `bucket` (string); `offset` (int64); and the bitmaps in
+    `definition.bitmap_fields`, none for COMPACT. A key of a type that is not in COMPARED is only tested for NULL: its
+    column is boolean, TRUE for any other key. `within` is a condition in HiveQL that limits the rows further; empty for
+    none. Raises ServerError, and NotFound for a column that the index does not have.
     """
     key = find(definition.columns, column, f"index {definition.name}")
-    names = [_key(key), *(quote(one.name) for one in (BUCKET, *_stored(definition)))]
-    wanted = [part for part in (condition(node, {column: key.type}), within) if part]
-    where = f" WHERE ({') AND ('.join(wanted)})" if wanted else ""
+    names = [_key(key), *(quote(field.name) for field in (BUCKET, *_stored(definition)))]
+    conditions = [part for part in (condition(node, {column: key.type}), within) if part]
+    where = f" WHERE ({') AND ('.join(conditions)})" if conditions else ""
     for rows in server.batches(f"SELECT {', '.join(names)} FROM {definition.sql_name}{where}"):
         yield _batch(definition, key, rows)
 
@@ -56,7 +56,7 @@ def _batch(definition: Definition, key: Column, rows: Sequence[tuple[Any, ...]])
     keys, buckets, *stored = zip(*rows, strict=True)
     columns = {"key": _keys(key, keys), "bucket": pa.array(buckets, pa.string())}
     fields = _stored(definition)
-    arrays = {one.name: _values(one, values) for one, values in zip(fields, stored, strict=True)}
+    arrays = {field.name: _values(field, values) for field, values in zip(fields, stored, strict=True)}
     if definition.has_bitmaps:
         return pa.RecordBatch.from_pydict({**columns, "offset": arrays.pop(OFFSET.name), **arrays})
     offsets = arrays[OFFSETS.name]
@@ -73,6 +73,9 @@ def _keys(key: Column, values: Sequence[Any]) -> pa.Array:
     return pa.array(values, arrow_type(KeyColumn(key.name, key.type)))
 
 
-def _values(one: pa.Field, values: Sequence[Any]) -> pa.Array:
-    """Return values of a stored column as an Arrow array; servers send arrays as text like `[8,9]`."""
-    return pa.array(json.loads(f"[{','.join(values)}]") if pa.types.is_list(one.type) else values, one.type)
+def _values(field: pa.Field, values: Sequence[Any]) -> pa.Array:
+    """Return values of a stored column as an Arrow array.
+
+    Servers send arrays as text like `[8,9]`.
+    """
+    return pa.array(json.loads(f"[{','.join(values)}]") if pa.types.is_list(field.type) else values, field.type)

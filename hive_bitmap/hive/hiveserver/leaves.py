@@ -1,8 +1,8 @@
-"""Parsing of one leaf of a predicate: the tokens between two ANDs or ORs.
+"""Parse one leaf of a predicate: the tokens between two ANDs or ORs.
 
 Leaves of these forms are evaluated without an engine: `column op literal`, `literal op column`, BETWEEN, IN, LIKE
-'prefix%', IS [NOT] NULL | TRUE | FALSE | DISTINCT FROM, and a boolean column alone. They are read token by token, and
-a leaf with a token left over has another form, so operator precedence cannot be mistaken.
+'prefix%', IS [NOT] NULL | TRUE | FALSE | DISTINCT FROM, and a boolean column alone. They are read token by token, and a
+leaf with remaining tokens has another form, so operator precedence cannot be mistaken.
 
 The resulting node is exact in three-valued logic, so that it can be negated: `tiny < 1000`, over a tinyint column, is
 TRUE for every value and NULL for NULL, and becomes `tiny IS NOT NULL OR NULL`. Any other leaf becomes Unknown: all rows
@@ -39,9 +39,9 @@ _MIRROR = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<=", "<=
 
 
 def leaf(tokens: Sequence[Token], text: str, names: Names) -> Predicate:
-    """Parse the tokens of one leaf to a node that is exact in three-valued logic.
+    """Parse the tokens of a leaf to a node.
 
-    `text` is the whole predicate, from which the source of an Unknown is taken.
+    The node is exact in three-valued logic. `text` is the whole predicate, which contains the source of an Unknown.
     """
     native = _native(_LeafReader(tokens, names))
     return Unknown(text[tokens[0].start : tokens[-1].end], "only an engine evaluates it") if native is None else native
@@ -63,46 +63,57 @@ class _LeafReader:
         return "" if self.done else self.tokens[self.at].key
 
     def take(self, key: str) -> bool:
-        """Step over this word or symbol if it comes next; return whether it did."""
-        found = self.key() == key
-        self.at += found
-        return found
+        """Step over this word or symbol if it comes next.
+
+        Return whether it did.
+        """
+        is_next = self.key() == key
+        self.at += is_next
+        return is_next
 
     def take_any(self, keys: Sequence[str]) -> str | None:
-        found = self.key()
-        return found if found and found in keys and self.take(found) else None
+        key = self.key()
+        return key if key and key in keys and self.take(key) else None
 
     def operand(self) -> Column | Literal | None:
-        """Read a column or a literal, with or without parentheses; None if neither comes next."""
+        """Read a column or a literal, with or without parentheses.
+
+        Return None if neither comes next.
+        """
         opened = 0
         while self.take("("):
             opened += 1
-        found = None if self.done else literal_at(self.tokens, self.at) or self.names.column_at(self.tokens, self.at)
-        if found is None:
+        value_and_position = (
+            None if self.done else literal_at(self.tokens, self.at) or self.names.column_at(self.tokens, self.at)
+        )
+        if value_and_position is None:
             return None
-        value, self.at = found
+        value, self.at = value_and_position
         return value if all(self.take(")") for _ in range(opened)) else None
 
     def literal(self) -> Literal | None:
-        found = self.operand()
-        return found if isinstance(found, Literal) else None
+        operand = self.operand()
+        return operand if isinstance(operand, Literal) else None
 
     def literals(self) -> list[Literal] | None:
-        """Read `(x, y, ..)`; None if it holds anything but literals."""
+        """Read `(x, y, ..)`; None if it has anything but literals."""
         if not self.take("("):
             return None
-        found: list[Literal] = []
+        read_so_far: list[Literal] = []
         while (value := self.literal()) is not None:
-            found.append(value)
+            read_so_far.append(value)
             if self.take(")"):
-                return found
+                return read_so_far
             if not self.take(","):
                 return None
         return None
 
 
 def _native(reader: _LeafReader) -> Predicate | None:
-    """Return the node of a leaf that is evaluated without an engine; None for any other leaf."""
+    """Return the node of a leaf.
+
+    Return None for a leaf that only an engine evaluates.
+    """
     left = reader.operand()
     if isinstance(left, Column):
         node = _of_column(left, reader)
@@ -129,7 +140,10 @@ def _of_column(column: Column, reader: _LeafReader) -> Predicate | None:
 
 
 def _of_literal(left: Literal, reader: _LeafReader) -> Predicate | None:
-    """Parse a leaf that begins with a literal: TRUE, FALSE or NULL alone, `literal op column`, or `1 = 1`."""
+    """Parse a leaf that begins with a literal.
+
+    Its forms are TRUE, FALSE or NULL alone, `literal op column`, and `1 = 1`.
+    """
     if reader.done:
         return Constant(left.value) if left.value is None or isinstance(left.value, bool) else None
     op = reader.take_any((*_OPS, "<=>"))
@@ -188,7 +202,10 @@ def _compare(column: Column, op: str, literal: Literal) -> Predicate | None:
 
 
 def _null_safe_equal(column: Column, literal: Literal) -> Predicate | None:
-    """Parse `<=>`, which is never NULL: for a NULL of the column it is FALSE, unless the literal is NULL."""
+    """Parse `<=>`, which is never NULL.
+
+    For a NULL of the column it is FALSE, unless the literal is NULL.
+    """
     if literal.value is None:
         return IsNull(column.name)
     equal = _compare(column, "=", literal)
@@ -196,7 +213,10 @@ def _null_safe_equal(column: Column, literal: Literal) -> Predicate | None:
 
 
 def _if_not_null(column: Column, value: bool) -> Predicate:
-    """Return a node that is `value` for every key of the column but NULL, and NULL for NULL."""
+    """Return a node that is `value` for all non-NULL keys.
+
+    It is NULL for NULL.
+    """
     return Or((IsNull(column.name, negated=True), NULL)) if value else And((IsNull(column.name), NULL))
 
 
@@ -218,12 +238,15 @@ def _in(column: Column, literals: Sequence[Literal]) -> Predicate | None:
     with_null = any(literal.value is None for literal in literals)
     if not values:
         return NULL if with_null else _if_not_null(column, False)
-    found = In(column.name, tuple(values))
-    return Or((found, NULL)) if with_null else found
+    in_values = In(column.name, tuple(values))
+    return Or((in_values, NULL)) if with_null else in_values
 
 
 def _like(column: Column, pattern: Literal) -> Predicate | None:
-    """Parse LIKE 'text' and LIKE 'text%' over a string column; other patterns are left to the engine."""
+    """Parse LIKE 'text' and LIKE 'text%' over a string column.
+
+    Other patterns are left to the engine.
+    """
     if pattern.value is None:
         return NULL
     form = re.fullmatch(r"([^%_]*)(%?)", value) if isinstance(value := value_of(pattern, column.type), str) else None

@@ -1,7 +1,8 @@
-"""The literals whose value is the same in every session, converted to values of a column's type.
+"""Convert literals to values of a column's type.
 
-This is an allowlist: integers, decimals without an exponent, single-quoted strings without a backslash, TRUE, FALSE,
-NULL, and DATE 'yyyy-mm-dd' from 1583 on, where all calendars agree. The value of any other literal is left to Spark.
+Only literals with the same value in every session are converted. This is an allowlist: integers, decimals without an
+exponent, single-quoted strings without a backslash, TRUE, FALSE, NULL, and DATE 'yyyy-mm-dd' from 1583 on, where all
+calendars agree. The value of any other literal is left to Spark.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _FIRST_YEAR = 1583  # the hybrid calendar of older writers changes from Julian t
 class Literal:
     """The value of a literal.
 
-    `digits` is how many digits Spark's decimal type for it has before the decimal point; 0 if it is not a number.
+    `digits` is the number of digits before the decimal point in Spark's decimal type for it; 0 if it is not a number.
     """
 
     value: Value | None
@@ -38,14 +39,17 @@ class Literal:
 
 
 class OutOfRange(Enum):
-    """A number that the column's type cannot hold, because it is below or above all values of the type."""
+    """A number below or above all values of the column's type."""
 
     BELOW = "below"
     ABOVE = "above"
 
 
 def literal_at(tokens: Sequence[Token], at: int) -> tuple[Literal, int] | None:
-    """Return the literal that begins at a token, and the position after it; None if it is not on the allowlist."""
+    """Return the literal that begins at a token, and the position after it.
+
+    Return None if it is not on the allowlist.
+    """
     minus = tokens[at].key == "-"
     first = tokens[at + minus] if at + minus < len(tokens) else None
     if first is None:
@@ -66,7 +70,10 @@ def literal_at(tokens: Sequence[Token], at: int) -> tuple[Literal, int] | None:
 
 
 def value_of(literal: Literal, column_type: str) -> Value | OutOfRange | None:
-    """Return the literal as a value of the column's type; None if Spark might not compare the two without loss."""
+    """Return the literal as a value of the column's type.
+
+    Return None if Spark might not compare the two without loss.
+    """
     value = literal.value
     match value:
         case bool():
@@ -97,9 +104,10 @@ def _number(text: str, minus: bool) -> Literal | None:
 
 
 def _integer(size: int, suffix: str, minus: bool) -> Literal | None:
-    """Return an integer literal with the digits of its type: int, else bigint, else a decimal of its length.
+    """Return an integer literal with the digits of its type.
 
-    These are the digits of the decimal types that Spark widens int and bigint to:
+    The type is int, else bigint, else decimal. The decimal has the length of the literal. These are the digits of the
+    decimal types that Spark widens int and bigint to:
     https://github.com/apache/spark/blob/v4.0.0/sql/api/src/main/scala/org/apache/spark/sql/types/DecimalType.scala
     """
     if suffix and size >= 1 << (_SUFFIX_BITS[suffix] - 1):
@@ -115,12 +123,15 @@ def _date(text: str) -> Literal | None:
     try:
         day = date.fromisoformat(text[1:-1])
     except ValueError:
-        return None  # no day of the calendar: Spark raises, or decides what the text means
+        return None  # not a date of the calendar: Spark raises, or decides what the text means
     return Literal(day) if day.year >= _FIRST_YEAR else None
 
 
 def _integer_in(value: int, bits: int) -> int | OutOfRange | None:
-    """Return an integer as a value of an integer type of this width; None if it does not fit bigint."""
+    """Return an integer as a value of an integer type of this width.
+
+    Return None if it does not fit bigint.
+    """
     if not -(1 << 63) <= value < 1 << 63:
         return None  # then the literal is a decimal, and Spark (to 4.3) has `big < 9223372036854775808` TRUE for NULL
     limit = 1 << (bits - 1)
@@ -128,9 +139,10 @@ def _integer_in(value: int, bits: int) -> int | OutOfRange | None:
 
 
 def _decimal(literal: Literal, column_type: str) -> Decimal | OutOfRange | None:
-    """Return a number as a value of a decimal type; None if comparing the two may lose digits.
+    """Return a number as a value of a decimal type.
 
-    Spark compares them in a common decimal type, and rounds if its 38 digits do not suffice for both.
+    Return None if a comparison may lose digits. Spark compares them in a common decimal type, and rounds if its 38
+    digits do not suffice for both.
     """
     form = re.fullmatch(r"decimal\(([0-9]+), ?([0-9]+)\)", column_type)
     if form is None:

@@ -1,4 +1,4 @@
-"""Parsing of predicates from SQL text in Spark's dialect, without Spark.
+"""Parse predicates in Spark's SQL dialect, without Spark.
 
 This module parses the boolean structure (AND, OR, NOT, parentheses) of the token stream by precedence. Each leaf keeps
 its exact source, and `leaves` decides what it means.
@@ -24,10 +24,11 @@ _MAX_DEPTH = 25  # alternations of AND and OR; recursion, hashing and pickling w
 
 
 def parse(text: str, columns: Sequence[Column], table: str | None = None) -> Predicate:
-    """Parse a condition to a simplified tree that stands for the rows where the condition is TRUE.
+    """Parse a condition to a simplified tree.
 
-    `table` is the name or alias that may stand before the columns' names. A part that is not understood becomes
-    Unknown. Raises InvalidPredicate, with line, column and reason, if the text cannot be split into leaves.
+    The tree selects the rows where the condition is TRUE. `table` is the name or alias that may qualify column names. A
+    part that is not understood becomes Unknown. Raises InvalidPredicate, with line, column and reason, if the text
+    cannot be split into leaves.
 
     >>> parse("NOT (a < 3 OR b LIKE 'x%')", [Column("a", "int"), Column("b", "string")])
     And(children=(Compare(column='a', op='>=', value=3), Prefix(column='b', prefix='x', negated=True)))
@@ -48,14 +49,17 @@ def parse(text: str, columns: Sequence[Column], table: str | None = None) -> Pre
 
 @dataclass
 class _Group:
-    """An open parenthesis: an OR of ANDs, as far as they have been read."""
+    """An open parenthesis: an OR of ANDs, as read so far."""
 
     negated: bool
     start: int
     alternatives: list[list[Predicate]] = field(default_factory=lambda: [[]])
 
     def closed(self) -> Predicate:
-        """Return the group as one node. Under NOT its leaves are already negated, and AND and OR are swapped."""
+        """Return the group as one node.
+
+        Under NOT its leaves are already negated, and AND and OR are swapped.
+        """
         outer, inner = (conjunction, disjunction) if self.negated else (disjunction, conjunction)
         return outer(inner(parts) for parts in self.alternatives)
 
@@ -101,7 +105,10 @@ class _Splitter:
         return at, negated
 
     def _opens_group(self, at: int) -> bool:
-        """Return whether the parenthesis encloses a condition, and not an operand, a row value or a subquery."""
+        """Return whether the parenthesis encloses a condition.
+
+        It may also enclose an operand, a row value or a subquery.
+        """
         if self._key(at) != "(" or self._key(at + 1) in (")", *_QUERIES):
             return False
         close = self.pairs[at]
@@ -115,7 +122,10 @@ class _Splitter:
         return True
 
     def _leaf_end(self, at: int) -> int:
-        """Return where a leaf ends: at the next AND, OR or ) that does not belong to BETWEEN, CASE or a bracket."""
+        """Return the end of a leaf.
+
+        It is the next AND, OR or ) that does not belong to a BETWEEN, CASE or bracket.
+        """
         start, cases, betweens = at, 0, 0
         if self._key(at) in ("AND", "OR") and self._key(at + 1) == "(":
             at += 1  # the functions and(..) and or(..)

@@ -1,4 +1,7 @@
-"""Registration of an index that was built elsewhere in the server's metastore, from the files in its folder."""
+"""Register an index that was built elsewhere in the server's metastore.
+
+The files in the index's folder describe it.
+"""
 
 from __future__ import annotations
 
@@ -24,36 +27,37 @@ from hive_bitmap.hive.hiveserver import files, tables
 from hive_bitmap.hive.hiveserver.connection import Server
 
 log = logging.getLogger(__name__)
-PARTITIONS_AT_ONCE = 100  # added in one statement
+PARTITIONS_AT_ONCE = 100  # partitions added by one statement
 
 
 def register(server: Server, root: str, index_table: str | None = None) -> Definition:
-    """Create or replace the index table of the index whose generations are in the folder `root`.
+    """Create or replace the index table of an index.
 
-    All complete segments are used that were not replaced. `index_table` is the name of the index table, `table` or
-    `database.table`; None for the default name, in the database in which the index was built. Raises NotFound if the
-    folder has no generation or there is no base table, AlreadyExists if a table of that name is not of this index,
-    Unsupported if the index does not fit the base table, and ServerError.
+    `root` is the folder with the generations of the index. All complete segments that were not replaced are used.
+    `index_table` is the name of the index table, `table` or `database.table`; None for the default name, in the
+    database in which the index was built. Raises NotFound if the folder has no generation or there is no base table,
+    AlreadyExists if a table of that name does not belong to this index, Unsupported if the index does not fit the base
+    table, and ServerError.
     """
     if server.is_spark:
         raise Unsupported(
-            "Spark's Thrift Server shows no folders: CREATE TABLE as docs/format.md says, or ask HiveServer2"
+            "Spark's Thrift Server cannot list folders: CREATE TABLE as docs/format.md says, or use HiveServer2"
         )
     stored = definition_in(server, root.rstrip("/"))
     definition = replace(stored, index_table=index_table_name(stored.database, stored.table, stored.name))
     if index_table:
         database, _, name = index_table.lower().rpartition(".")
-        apart = "" if database == stored.database else database
-        definition = replace(stored, index_table=name, index_database=apart)
+        index_database = "" if database == stored.database else database
+        definition = replace(stored, index_table=name, index_database=index_database)
     base = tables.describe(server, definition.full_table)
     create_table(server, base, definition, segments_in(server, definition.root))
     return definition
 
 
 def create_table(server: Server, base: Table, definition: Definition, segments: Sequence[str]) -> None:
-    """Create or replace the index table of a definition, with a slot for each of these segments.
+    """Create or replace the index table of a definition.
 
-    Raises the errors of `register`.
+    It has a slot for each of these segments. Raises the errors of `register`.
     """
     if why_not := tables.why_unusable(base, replace(definition, enabled=True)):
         raise Unsupported(why_not)
@@ -71,50 +75,58 @@ def create_table(server: Server, base: Table, definition: Definition, segments: 
 
 
 def definition_in(server: Server, root: str) -> Definition:
-    """Return the definition of the index, from the newest segment in a folder."""
-    found = segments_in(server, root)
-    if not found:
-        raise NotFound(f"the folder {root} holds no complete segment of an index, as far as {server.name} sees")
-    newest = found[-1]
+    """Return the definition in the newest segment of a folder."""
+    segments = segments_in(server, root)
+    if not segments:
+        raise NotFound(f"folder {root} has no complete segment of an index that {server.name} can see")
+    newest = segments[-1]
     try:
         properties = json.loads("\n".join(files.lines(server, f"{newest}/{generation.MARKER}")))["definition"]
     except (ValueError, KeyError, TypeError, ServerError) as e:
-        raise CorruptIndex(f"the folder {newest} does not say of which index it is: {e}") from e
+        raise CorruptIndex(f"the definition of the index in folder {newest} cannot be read: {e}") from e
     definition = from_properties(properties)
     if definition is None:
-        raise CorruptIndex(f"what {newest} says of its index was edited, or is of a later version")
+        raise CorruptIndex(f"the definition of the index in {newest} was edited, or is of a later version")
     if not newest.startswith(f"{definition.root}/"):
-        raise Unsupported(f"the index was built in {definition.root}, so name that folder, not {root}")
+        raise Unsupported(f"the index was built in {definition.root}: name that folder, not {root}")
     return definition
 
 
 def segments_in(server: Server, root: str) -> list[str]:
-    """Return the segments in a folder that are complete and not replaced, the oldest first."""
-    found = []
+    """Return the segments of a folder, the oldest first.
+
+    Incomplete and replaced segments are left out.
+    """
+    segments = []
     for name in sorted(e.name for e in files.entries(server, root) or [] if generation.is_generation(e.name)):
         names = {entry.name for entry in files.entries(server, f"{root}/{name}") or []}
         if generation.RETIRED in names or checksums.FOLDER not in names:
             continue
         listed = files.entries(server, f"{root}/{name}/{checksums.FOLDER}") or []
         if any(entry.name == manifest.SHARDS_NAME for entry in listed):
-            found.append(f"{root}/{name}")
-    return found
+            segments.append(f"{root}/{name}")
+    return segments
 
 
 def _drop_registered(server: Server, definition: Definition) -> None:
-    """Drop the index table of an earlier registration; it is EXTERNAL, so its files stay."""
+    """Drop the index table of an earlier registration.
+
+    It is EXTERNAL, so its files stay.
+    """
     try:
-        there = tables.describe(server, definition.sql_name)
+        existing = tables.describe(server, definition.sql_name)
     except NotFound:
         return
-    known = from_table(there)
-    if known is None or known.root != definition.root or there.kind != "EXTERNAL":
-        raise AlreadyExists(f"table {there.full_name} exists, and is not of this index: give another --index-table")
-    server.all(f"DROP TABLE {there.sql_name}")
+    registered = from_table(existing)
+    if registered is None or registered.root != definition.root or existing.kind != "EXTERNAL":
+        raise AlreadyExists(
+            f"table {existing.full_name} exists and does not belong to this index: give another --index-table"
+        )
+    server.all(f"DROP TABLE {existing.sql_name}")
 
 
 def _point_to(server: Server, base: Table, definition: Definition) -> None:
-    """Have a base table point at an index table that is not found by its name."""
+    """Add an index table to the POINTER property of its base table."""
     before = {name for name in base.properties.get(POINTER, "").split(",") if name}
     if definition.pointer not in before:
         names = ",".join(sorted({*before, definition.pointer}))
@@ -122,7 +134,10 @@ def _point_to(server: Server, base: Table, definition: Definition) -> None:
 
 
 def create_statement(base: Table, definition: Definition) -> str:
-    """Return the statement that makes the index table, with the types that the base table has now."""
+    """Return the statement that creates the index table.
+
+    Its types are the current ones of the base table.
+    """
     types = {column.name: column.type for column in base.columns}
     keys = [Column(column.name, types[column.name.lower()]) for column in definition.columns]
     properties = ", ".join(f"{literal(k)}={literal(v)}" for k, v in to_properties(definition).items())

@@ -1,7 +1,8 @@
-"""Blocks and counts for a predicate over a table, and the files that no index knows, through HiveServer2.
+"""Look up a predicate in a table's indexes through HiveServer2.
 
-The server lists the files of the base table, and they are compared with the manifests. Only sizes and modification
-times are compared; the checksum of a file's tail, which other entry points compare too, is not available here.
+The results are blocks and counts, and the files that are in no index. The server lists the files of the base table, and
+they are compared with the manifests. Only sizes and modification times are compared; the checksum of a file's tail,
+which other entry points compare too, is not available here.
 """
 
 from __future__ import annotations
@@ -36,12 +37,12 @@ WHOLE_BLOCKS = ("parquet", "orc")  # formats whose readers assign a block to the
 
 
 def ask(server: Server, table: str, predicate: str | None) -> Plan:
-    """Return what the indexes of a table know of a predicate (None: all rows), as a plan with blocks and counts only.
+    """Look up a predicate (None: all rows) and return a plan.
 
-    `rows_selected` of the plan is None if only an upper bound is known. Files that the index does not know as they are
-    now are `scanned` in the plan. Raises NotFound for a table without a usable index, Unsupported for a table whose
-    files the server may read differently from when they were indexed, InvalidPredicate, ServerError, and CorruptIndex
-    for an index table with impossible rows.
+    The plan has only blocks and counts. Its `rows_selected` is None if only an upper bound is known. Files are
+    `scanned` in the plan if the index does not have their current version. Raises NotFound for a table without a usable
+    index, Unsupported if the server may read the table's files differently from when they were indexed,
+    InvalidPredicate, ServerError, and CorruptIndex for an index table with impossible rows.
     """
     base = tables.describe(server, table)
     return _ask(server, base, format_of(server, base), predicate)
@@ -49,26 +50,29 @@ def ask(server: Server, table: str, predicate: str | None) -> Plan:
 
 def _ask(server: Server, base: Table, format: str, predicate: str | None) -> Plan:
     tree = TRUE if predicate is None else parse(predicate, (*base.columns, *base.partition_columns), base.name)
-    found = tables.indexes(server, base)
-    chosen = _chosen(server, base, tree, found)
+    indexes = tables.indexes(server, base)
+    chosen = _chosen(server, base, tree, indexes)
     names = {definition.name for definition in chosen.values()}
-    used = [(index_table, definition) for index_table, definition, _ in found if definition.name in names]
+    used = [(index_table, definition) for index_table, definition, _ in indexes if definition.name in names]
     _require_readable(server, [definition for _, definition in used])
     residual = _residual_predicates(server, base, tree)
     slots_before = [slots_of(server, index_table) for index_table, _ in used]
-    of_indexes = [(one, slots.segments(now, one)) for (_, one), now in zip(used, slots_before, strict=True)]
-    state = table_files(server, base, format, folders(server, base, residual), of_indexes)
-    predicates = [residual[one.values] for one in state.partitions]
+    index_segments = [
+        (definition, slots.segments(index_slots, definition))
+        for (_, definition), index_slots in zip(used, slots_before, strict=True)
+    ]
+    state = table_files(server, base, format, folders(server, base, residual), index_segments)
+    predicates = [residual[partition.values] for partition in state.partitions]
     in_partitions = partition_condition(base.partition_columns, residual)
     within = {
-        one.name: " AND ".join(filter(None, [in_partitions, _in_slots(now, set(segments))]))
-        for (one, segments), now in zip(of_indexes, slots_before, strict=True)
+        definition.name: " AND ".join(filter(None, [in_partitions, _in_slots(index_slots, set(segments))]))
+        for (definition, segments), index_slots in zip(index_segments, slots_before, strict=True)
     }
     results = look_up_files(state, predicates, chosen, evaluation(server, chosen, within))
-    # The rows of a segment never change, so comparing the folders shows whether the rows were of one state.
+    # The rows of a segment never change, so comparing the folders shows whether the rows belong to the same state.
     if [slots_of(server, index_table) for index_table, _ in used] != slots_before:
-        raise ServerError(f"an index of {base.full_name} was rebuilt while it was asked: ask again")
-    uses = explain_indexes([(definition, why) for _, definition, why in found], chosen, tree)
+        raise ServerError(f"an index of {base.full_name} was rebuilt during the query: run the query again")
+    uses = explain_indexes([(definition, why) for _, definition, why in indexes], chosen, tree)
     return make_plan(
         PlanInputs(table=base.full_name, predicate=predicate, format=format, cores=1, count=True), uses, results
     )
@@ -77,13 +81,13 @@ def _ask(server: Server, base: Table, format: str, predicate: str | None) -> Pla
 def count(server: Server, table: str, predicate: str | None) -> int:
     """Return how many rows satisfy a predicate.
 
-    Raises the errors of `ask`, and Unsupported if the index alone does not know the number.
+    Raises the errors of `ask`, and Unsupported if the number does not follow from the indexes alone.
     """
     plan = ask(server, table, predicate)
     require_fresh(plan)
     if plan.rows_selected is None:
         raise Unsupported(
-            f"the indexes of {plan.table} alone cannot tell how many rows satisfy {predicate!r}: "
+            f"the indexes of {plan.table} cannot tell how many rows satisfy {predicate!r}: "
             "ask the engine, or index its columns as BITMAP"
         )
     return plan.rows_selected
@@ -98,13 +102,13 @@ def write_offsets(
     utf8: bool = False,
     min_split: int | None = None,
 ) -> Plan:
-    """Write the compact-index result file of a predicate to a local path, and return its plan.
+    """Write the compact-index result file of a predicate, and return its plan.
 
-    `utf8` allows paths that are not ASCII. `min_split` is the least size of the reader's splits in bytes, except for
-    the last of a file; it is needed for formats whose blocks span several splits. Raises the errors of `ask`, and
-    Unsupported if `min_split` is missing, if a file is not indexed as it is now (the offsets of its blocks are unknown
-    then), if a reader would misread the result file, and for Spark's Thrift Server, which does not list all files that
-    a reader may see. Nothing is written in these cases.
+    `path` is a local path. `utf8` allows paths that are not ASCII. `min_split` is the least size of the reader's splits
+    in bytes, except for the last of a file; it is needed for formats whose blocks span several splits. Raises the
+    errors of `ask`, and Unsupported if `min_split` is missing, if the current version of a file is not indexed (then
+    the offsets of its blocks are unknown), if a reader would misread the result file, and for Spark's Thrift Server,
+    which does not list all files that a reader may see. Nothing is written in these cases.
     """
     if server.is_spark:
         raise Unsupported(
@@ -118,33 +122,39 @@ def write_offsets(
         offsets, most = selected_offsets(plan.files, plan.blocks, {}), plan.bytes_selected or 0
     else:
         offsets = covering_offsets(plan.files, plan.blocks, format, min_split)
-        most = sum(one["size"] for one in plan.files.to_pylist() if one["path"] in offsets)
+        most = sum(file["size"] for file in plan.files.to_pylist() if file["path"] in offsets)
     content = result_file(offsets, utf8=utf8)
     if most > READER_LIMIT:
-        log.warning("%s stands for more than the %d bytes that a reader takes by default", path, READER_LIMIT)
+        log.warning("%s selects more than the %d bytes that a reader accepts by default", path, READER_LIMIT)
     with stores.open_output("file:" + stores.absolute(path)) as sink:
         sink.write(content)
     return plan
 
 
 def _chosen(
-    server: Server, base: Table, tree: Predicate, found: Sequence[tuple[Table, Definition, str]]
+    server: Server, base: Table, tree: Predicate, indexes: Sequence[tuple[Table, Definition, str]]
 ) -> dict[str, Definition]:
-    """Return the index of each column that the predicate tests; if it tests none, any index, for the number of rows."""
-    usable = [definition for _, definition, why in found if not why]
+    """Return the index of each column that the predicate tests.
+
+    If it tests none, return any index, for the number of rows.
+    """
+    usable = [definition for _, definition, why in indexes if not why]
     if usable:
         return choose_indexes(usable, tree) or choose_indexes(usable, TRUE)
-    if not found and (others := tables.index_tables(server, base)):
+    if not indexes and (unusable_names := tables.index_tables(server, base)):
         raise NotFound(
-            f"table {'.'.join(others[0])} is not an index table of hive_bitmap, or its properties hive_bitmap.* "
-            "were edited: hive-bitmap register makes it anew"
+            f"table {'.'.join(unusable_names[0])} is not an index table of hive_bitmap, or its properties "
+            "hive_bitmap.* were edited: create it again with hive-bitmap register"
         )
-    why_not = "; ".join(why for _, _, why in found) or "create one, or register what was built elsewhere"
+    why_not = "; ".join(why for _, _, why in indexes) or "create one, or register an index that was built elsewhere"
     raise NotFound(f"no index of table {base.full_name} can be used: {why_not}")
 
 
 def _require_readable(server: Server, used: Sequence[Definition]) -> None:
-    """Raise Unsupported for an index compressed with zstd if the server is a Hive before 4, which cannot read it."""
+    """Raise Unsupported for an index that the server cannot read.
+
+    Hive before version 4 cannot read an index compressed with zstd.
+    """
     zstd = [definition.name for definition in used if definition.compression == "zstd"]
     if zstd and (version := str(server.all("SELECT version()")[0][0])).partition(".")[0] in ("1", "2", "3"):
         raise Unsupported(
@@ -158,19 +168,24 @@ def _residual_predicates(server: Server, base: Table, tree: Predicate) -> dict[V
     values = tables.partitions(server, base) if base.partition_columns else [()]
     typed = typed_values(base.partition_columns, values)
     pairs = zip(values, residual_predicates(tree, base.partition_columns, typed, {}), strict=True)
-    return {one: rest for one, rest in pairs if not isinstance(rest, Constant) or rest.value is True}
+    return {
+        partition: residual
+        for partition, residual in pairs
+        if not isinstance(residual, Constant) or residual.value is True
+    }
 
 
-def _in_slots(now: slots.Slots, segments: Collection[str]) -> str:
-    """Return a condition in HiveQL that is TRUE for the rows of these segments."""
-    numbers = sorted(number for number, folder in now.items() if folder in segments)
+def _in_slots(index_slots: slots.Slots, segments: Collection[str]) -> str:
+    """Return a HiveQL condition that selects the rows of these segments."""
+    numbers = sorted(number for number, folder in index_slots.items() if folder in segments)
     return f"{quote(SEGMENT.name)} IN ({', '.join(map(str, numbers)) or '-1'})"
 
 
 def partition_condition(columns: Sequence[Column], partitions: Iterable[Values]) -> str:
-    """Return a condition in HiveQL that is TRUE for these partitions, and maybe for others; empty for all.
+    """Return a HiveQL condition that selects these partitions.
 
-    Columns with many values, or values that a server might misread, are left out of it.
+    It may select other partitions too, and is empty for all. Columns with many values, or with values that a server
+    might misread, are left out.
     """
     partitions = list(partitions)
     parts = []
@@ -185,19 +200,22 @@ def partition_condition(columns: Sequence[Column], partitions: Iterable[Values])
 
 
 def _literal(text: str, type: str) -> str:
-    """Return the value of a partition column as a literal in HiveQL; empty if a server might read it differently."""
+    """Return the value of a partition column as a literal in HiveQL.
+
+    It is empty if a server might read it differently.
+    """
     if type == "string":
         return literal(text, type)
     return literal(int(text), type) if _INTEGER.fullmatch(text) else ""
 
 
 def require_fresh(plan: Plan) -> None:
-    """Raise Unsupported if a file is not indexed as it is now."""
+    """Raise Unsupported if the current version of a file is not indexed."""
     scanned = plan.files.filter(plan.files["scanned"])
     if not scanned.num_rows:
         return
     first = scanned.slice(0, 1).to_pylist()[0]
     raise Unsupported(
-        f"{scanned.num_rows} files of {plan.table} are not indexed as they are now, like {first['path']} "
+        f"{scanned.num_rows} files of {plan.table} are not indexed in their current version, like {first['path']} "
         f"({first['reason']}): rebuild the index (hive-bitmap rebuild), or ask the engine"
     )

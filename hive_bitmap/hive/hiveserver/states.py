@@ -1,4 +1,7 @@
-"""The current state of a table and its indexes as the server sees it: folders, files and manifests."""
+"""Read the current state of a table and its indexes from a server.
+
+The state consists of folders, files and manifests, as the server shows them.
+"""
 
 from __future__ import annotations
 
@@ -23,52 +26,53 @@ from hive_bitmap.spark.metastore import file_listing, serde
 from hive_bitmap.spark.metastore.file_listing import is_visible
 
 # Lines of `SET -v` that do not matter: settings without a value, recursive listing (files in sub-folders are refused
-# anyway), and compression codecs that are known.
+# anyway), and common compression codecs.
 _HARMLESS = re.compile(
     r"[^=]*=?|[^=]*(?:recursive|subdirectories)=.*"
     r"|io\.compression\.codecs=(?:,?\s*(?:org\.apache\.hadoop\.io\.compress|com\.hadoop\.compression\.lzo)\.\w+)*\s*",
     re.IGNORECASE,
 )
-Values = tuple[str | None, ...]  # of the partition columns; empty if there are none
+Values = tuple[str | None, ...]  # values of the partition columns; empty if there are none
 
 
 def format_of(server: Server, base: Table) -> str:
     """Return the format of a table's files.
 
-    Raises Unsupported if the settings of the server might make it read other files, or other values, than were indexed.
+    Raises Unsupported if the server's settings might make it read other files or values than were indexed.
     """
     format = file_listing.format_of(base)
     if not serde.read_properties(base):
         if reason := file_listing.why_option_unsupported(base) or _positional_setting(server, format):
-            raise Unsupported(f"table {base.full_name} is read otherwise than it was indexed: {reason}")
+            raise Unsupported(f"table {base.full_name} is read differently from how it was indexed: {reason}")
         return format
     if server.is_spark:
         raise Unsupported(
             f"Spark's Thrift Server does not show all files that it reads as {format}: ask HiveServer2, or Spark itself"
         )
     settings = (str(row[0]) for row in server.rows("SET -v"))
-    if doubt := serde.why_unsupported(dict(line.split("=", 1) for line in settings if not _HARMLESS.fullmatch(line))):
-        raise Unsupported(f"table {base.full_name} is read otherwise than it was indexed: {doubt}")
+    if why := serde.why_unsupported(dict(line.split("=", 1) for line in settings if not _HARMLESS.fullmatch(line))):
+        raise Unsupported(f"table {base.full_name} is read differently from how it was indexed: {why}")
     return format
 
 
-def folders(server: Server, table: Table, wanted: Iterable[Values]) -> dict[Values, str]:
-    """Return the folder of a table, or the folders of those of the wanted partitions that exist, by their values.
+def folders(server: Server, table: Table, requested: Iterable[Values]) -> dict[Values, str]:
+    """Return the folders of the requested partitions that exist, by their values.
 
-    Raises Unsupported for a partition whose files are read differently from the table's.
+    For a table without partitions, return its folder. Raises Unsupported for a partition whose files are read
+    differently from the table's.
     """
     if not table.partition_columns:
         return {(): table.location}
     existing = set(tables.partitions(server, table))
-    found = [tables.partition(server, table, values) for values in wanted if values in existing]
-    serde.require_same_properties(table, found)
-    return {one.values: one.location for one in found}
+    partitions = [tables.partition(server, table, values) for values in requested if values in existing]
+    serde.require_same_properties(table, partitions)
+    return {partition.values: partition.location for partition in partitions}
 
 
 def slots_of(server: Server, index_table: Table) -> dict[int, str]:
     """Return the folder of each slot of an index table, by number."""
-    found = folders(server, index_table, tables.partitions(server, index_table))
-    return {int(values[0]): folder for values, folder in found.items() if values and values[0] is not None}
+    by_values = folders(server, index_table, tables.partitions(server, index_table))
+    return {int(values[0]): folder for values, folder in by_values.items() if values and values[0] is not None}
 
 
 def table_files(
@@ -78,28 +82,31 @@ def table_files(
     located: Mapping[Values, str],
     indexes: Sequence[tuple[Definition, Sequence[str]]],
 ) -> TableFiles:
-    """Return the files of partitions, given by their folders, and what indexes know of them, given by their segments.
+    """Return the files of partitions and what indexes have of them.
 
-    The files have no etag. A file whose path is in several shards is not known: what the server sends does not say of
-    which shard a row is. Raises Unsupported for a folder that readers may list differently, CorruptIndex and
-    ServerError.
+    `located` has the folder of each partition, `indexes` the segments of each index. The files have no etag. A file
+    with its path in several shards counts as unindexed: the rows that the server sends do not name their shard. Raises
+    Unsupported for a folder that readers may list differently, CorruptIndex and ServerError.
     """
     columns = [column.name for column in base.partition_columns]
     partitions = tuple(
-        PartitionState(name=partition_name(columns, one), values=one, files=tuple(_files(server, base, folder)))
-        for one, folder in located.items()
+        PartitionState(name=partition_name(columns, values), values=values, files=tuple(_files(server, base, folder)))
+        for values, folder in located.items()
     )
-    listing, known = listing_of(partitions), {}
+    listing, by_index = listing_of(partitions), {}
     for definition, segments in indexes:
         covered = Covered.by([_manifest(server, base, format, folder) for folder in segments])
-        numbers = np.array([covered.numbers.get(one.values, -1) for one in partitions], np.int64)
-        found = KnownFiles.of(covered, listing, numbers)
-        known[definition.name] = replace(found, valid=found.valid & ~found.shared)
-    return TableFiles(partitions=partitions, known=known)
+        numbers = np.array([covered.numbers.get(partition.values, -1) for partition in partitions], np.int64)
+        indexed = KnownFiles.of(covered, listing, numbers)
+        by_index[definition.name] = replace(indexed, valid=indexed.valid & ~indexed.shared)
+    return TableFiles(partitions=partitions, known=by_index)
 
 
 def _positional_setting(server: Server, format: str) -> str | None:
-    """Return the setting by which the server resolves ORC columns by position; None if it resolves them by name."""
+    """Return the setting that makes the server resolve ORC columns by position.
+
+    None if it resolves them by name.
+    """
     if format != "orc":
         return None
     setting = "=".join(map(str, server.all(f"SET {file_listing.ORC_BY_POSITION}")[0]))
@@ -107,23 +114,27 @@ def _positional_setting(server: Server, format: str) -> str | None:
 
 
 def _files(server: Server, base: Table, folder: str) -> Iterator[FileStatus]:
-    """Yield the files of a folder that are not empty; none if the folder does not exist.
+    """Yield the files of a folder, without empty ones.
 
-    Raises Unsupported for a name that some readers ignore and others do not.
+    There are none if the folder does not exist. Raises Unsupported for a name that some readers ignore and others do
+    not.
     """
     entries = files.entries(server, folder)
     if entries is None and serde.read_properties(base):
-        raise Unsupported(f"folder {folder} does not exist, at which readers fail")
+        raise Unsupported(f"folder {folder} is missing, and readers fail without it: create it")
     for entry in entries or []:
-        hidden = entry.name.startswith(("_", "."))
-        if (entry.is_folder and not hidden) or hidden == is_visible(entry.name):
-            raise Unsupported(f"readers differ about {folder}/{entry.name}: move it away, for its rows could be missed")
-        if not hidden and entry.size:
+        is_hidden = entry.name.startswith(("_", "."))
+        if (entry.is_folder and not is_hidden) or is_hidden == is_visible(entry.name):
+            raise Unsupported(f"not all readers read {folder}/{entry.name}: move it away, or its rows could be missed")
+        if not is_hidden and entry.size:
             yield FileStatus(f"{folder}/{entry.name}", entry.size, entry.mtime_ms, "")
 
 
 def _manifest(server: Server, base: Table, format: str, folder: str) -> Manifest:
-    """Return the manifest of a generation; raises CorruptIndex unless the folder has exactly its shards."""
+    """Return the manifest of a generation.
+
+    Raises CorruptIndex unless the folder has exactly the shards in the manifest.
+    """
     path = f"{folder}/{checksums.FOLDER}/{manifest.LINES_NAME}"
     try:
         stored = manifest.from_lines(folder, files.lines(server, path))
@@ -133,18 +144,19 @@ def _manifest(server: Server, base: Table, format: str, folder: str) -> Manifest
         raise CorruptIndex(
             f"the manifest {path} cannot be read: {e}; if it is not there, rebuild the index in full"
         ) from e
-    present = {one.name: one.size for one in files.entries(server, folder) or [] if is_visible(one.name)}
+    present = {entry.name: entry.size for entry in files.entries(server, folder) or [] if is_visible(entry.name)}
     if present != stored.sizes:
         differing = sorted(present.items() ^ stored.sizes.items())[0][0]
-        raise CorruptIndex(f"the folder {folder} is not as it was built, see {differing}: rebuild the index")
+        raise CorruptIndex(f"folder {folder} was changed after the build, see {differing}: rebuild the index")
     return _without_outdated_schemas(stored, base, format)
 
 
 def _without_outdated_schemas(stored: Manifest, base: Table, format: str) -> Manifest:
-    """Return the manifest with those files unindexed that were indexed with columns that would be read differently now.
+    """Return the manifest without files of outdated schemas.
 
-    The checksum of columns with a timestamp depends on the time zone of the engine that built the index, so all time
-    zones are tried. Spark finds the columns of ORC files by name; Hive has not always done so (`BY_NAME`).
+    Files count as unindexed if their columns would now be read differently. The checksum of columns with a timestamp
+    depends on the time zone of the engine that built the index, so all time zones are tried. Spark finds the columns of
+    ORC files by name; Hive has not always done so (`BY_NAME`).
     """
     valid: set[int] = set()
     crcs = set(stored.files["schema_crc"].to_pylist())

@@ -1,4 +1,4 @@
-"""Tables, partitions and index tables as the server describes them."""
+"""Describe tables, partitions and index tables through the server."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def describe(server: Server, name: str) -> Table:
         databases = [str(row[0]) for row in server.rows("SHOW DATABASES")]
         if database not in databases:
             raise NotFound.of("database", database, databases) from e
-        known = _names_in(server, database)
-        if table in known:
+        names = _names_in(server, database)
+        if table in names:
             raise
-        raise NotFound.of("table", table, known, f"database {database}") from e
+        raise NotFound.of("table", table, names, f"database {database}") from e
     sections = _sections(rows)
     if server.is_spark:
         sections["properties"] = dict(server.all(f"SHOW TBLPROPERTIES {sql_name}"))
@@ -54,54 +54,63 @@ def describe(server: Server, name: str) -> Table:
 
 
 def index_tables(server: Server, base: Table) -> list[tuple[str, str]]:
-    """Return database and name of the tables named like index tables of a table, and of those to which it points."""
-    prefix = f"{base.database}__{base.name}_"  # SHOW TABLES gets no pattern, for those of Hive 2 and 4 differ
+    """Return possible index tables of a table.
+
+    They have a name like its index tables, or are in its pointer property. Each has its database and its name.
+    """
+    prefix = f"{base.database}__{base.name}_"  # SHOW TABLES gets no pattern: Hive 2 and 4 have different ones
     names = [name for name in _names_in(server, base.database) if name.startswith(prefix) and name.endswith("__")]
-    found = [(base.database, name) for name in names]
-    return found + sorted(pointers(base) - set(found))
+    by_name = [(base.database, name) for name in names]
+    return by_name + sorted(pointers(base) - set(by_name))
 
 
 def indexes(server: Server, base: Table) -> list[tuple[Table, Definition, str]]:
-    """Return the index tables of a table, each with its definition and the reason why it cannot be used, if any.
+    """Return the index tables of a table, sorted by index name.
 
-    They are in the order of the names of the indexes. The reason is empty for an index that can be used. Raises
-    ServerError.
+    Each has its definition and the reason why it cannot be used; the reason is empty for an index that can be used.
+    Raises ServerError.
     """
-    found = []
+    described = []
     for database, name in index_tables(server, base):
         try:
             table = describe(server, f"{quote(database)}.{quote(name)}")
-        except NotFound:  # the pointer of a table that others have dropped stays
+        except NotFound:  # the pointer stays if another program drops the table
             continue
         definition = from_table(table)
         if definition is not None and definition.is_on(base):
             why = why_untrusted(base, table, definition, partial(_trust_settings, server))
-            found.append((table, definition, why or why_unusable(base, definition)))
-    return sorted(found, key=lambda one: one[1].name)
+            described.append((table, definition, why or why_unusable(base, definition)))
+    return sorted(described, key=lambda entry: entry[1].name)
 
 
 def _trust_settings(server: Server) -> dict[str, str]:
-    """Return the settings of the server that say whom an index is believed."""
-    found = {}
+    """Return the server's settings on trusted owners and folders."""
+    settings = {}
     for name in (TRUSTED_OWNERS, TRUSTED_ROOTS):
-        said = "=".join(map(str, server.all(f"SET {name}")[0]))
-        value = said.removeprefix(f"{name}=")
-        if value not in (said, "<undefined>"):
-            found[name] = value
-    return found
+        line = "=".join(map(str, server.all(f"SET {name}")[0]))
+        value = line.removeprefix(f"{name}=")
+        if value not in (line, "<undefined>"):
+            settings[name] = value
+    return settings
 
 
 def partitions(server: Server, table: Table) -> list[tuple[str | None, ...]]:
-    """Return the values of each partition, in the order of the partition columns; NULL is None."""
-    found = []
+    """Return the values of each partition; NULL is None.
+
+    Values are in the order of the partition columns.
+    """
+    partition_values = []
     for (name,) in server.rows(f"SHOW PARTITIONS {table.sql_name}"):
         texts = [unquote(part.partition("=")[2]) for part in name.split("/")]
-        found.append(tuple(None if text == NULL_PARTITION else text for text in texts))
-    return found
+        partition_values.append(tuple(None if text == NULL_PARTITION else text for text in texts))
+    return partition_values
 
 
 def partition(server: Server, table: Table, values: tuple[str | None, ...]) -> Partition:
-    """Describe a partition, which must exist; Spark's Thrift Server tells only its folder. Raises ServerError."""
+    """Describe an existing partition.
+
+    Spark's Thrift Server shows only its folder. Raises ServerError.
+    """
     described = server.all(f"DESCRIBE FORMATTED {table.sql_name} PARTITION {partition_spec(server, table, values)}")
     sections = _sections(described)
     details = sections["details"]
@@ -115,7 +124,10 @@ def partition(server: Server, table: Table, values: tuple[str | None, ...]) -> P
 
 
 def partition_spec(server: Server, table: Table, values: Sequence[str | None]) -> str:
-    """Return `(p='1', q='x')`; servers accept values as strings for partition columns of any type."""
+    """Return a partition spec, for example `(p='1', q='x')`.
+
+    Servers accept values as strings for partition columns of any type.
+    """
     written = constant if server.is_spark else literal
     pairs = (
         f"{quote(column.name)}={written(NULL_PARTITION if value is None else value)}"
@@ -134,7 +146,10 @@ def _names(name: str) -> tuple[str, str]:
 
 
 def why_unusable(base: Table, definition: Definition) -> str:
-    """Return why an index cannot be used for its base table; empty if it can."""
+    """Return why an index cannot be used for its base table.
+
+    The reason is empty if it can be used.
+    """
     if not definition.enabled:
         return f"index {definition.name} is not enabled: set its property enabled to true"
     if definition.is_former:
@@ -164,10 +179,10 @@ def _table(database: str, name: str, sections: dict[str, dict[str, str]]) -> Tab
 
 
 def _sections(rows: Sequence[tuple[str | None, ...]]) -> dict[str, dict[str, str]]:
-    """Return the rows of DESCRIBE FORMATTED by section: names with types, or keys with values.
+    """Return the rows of DESCRIBE FORMATTED by section.
 
-    Hive prints a colon after a key. Of a key that occurs twice the first value is taken, because Spark prints the
-    location of a partition before that of its table.
+    A section maps names to types, or keys to values. Hive prints a colon after a key. If a key occurs twice, the first
+    value is taken, because Spark prints the location of a partition before that of its table.
     """
     sections: dict[str, dict[str, str]] = {name: {} for name in (*_SECTIONS.values(), *_LISTS.values(), "other")}
     section = "columns"
@@ -190,7 +205,7 @@ def _sections(rows: Sequence[tuple[str | None, ...]]) -> dict[str, dict[str, str
 
 
 def _unescaped(text: str) -> str:
-    """Return the value of a property, which the server prints with Java's escapes."""
+    """Return the value of a property from text with Java's escapes."""
     try:
         value = json.loads(f'"{text}"')
     except ValueError:
@@ -199,5 +214,8 @@ def _unescaped(text: str) -> str:
 
 
 def _location(details: dict[str, str]) -> str:
-    """Return a folder as Hadoop's `Path.toString()` prints it: with one slash after `file:`."""
+    """Return a folder as Hadoop's `Path.toString()` prints it.
+
+    There is one slash after `file:`.
+    """
     return re.sub(r"^file:/+", "file:/", details.get("Location", "")).rstrip("/")

@@ -1,4 +1,7 @@
-"""Advice for the queries that were seen: a set of indexes to create, and the indexes that no query used."""
+"""Advise on indexes for the observed queries.
+
+It says which to create, and which no query used.
+"""
 
 from __future__ import annotations
 
@@ -32,18 +35,18 @@ from hive_bitmap.spark.tasks.distribution import parallelism
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-UNKNOWN_BYTES = 1 << 40  # of a query whose bytes Spark does not know without listing files: rather many
-MOST_ESTIMATED = 2  # indexes that are estimated for each one that the set may have
-MOST_LEFT_OUT = 10  # reasons why indexes are not proposed
+UNKNOWN_BYTES = 1 << 40  # assumed for a query whose bytes Spark knows only after listing files: rather many
+MOST_ESTIMATED = 2  # indexes to estimate for each index that the set may have
+MOST_LEFT_OUT = 10  # reasons for indexes that are not proposed
 NOTHING_SEEN = (
-    "no query has been seen: enable indexes (hive_bitmap.enable), run your queries in the same application and ask "
-    "again there, or name the file that a server with spark.hive_bitmap.advice_file writes"
+    "no query has been seen: enable indexes (hive_bitmap.enable), run your queries and ask again in the same "
+    "application, or name the file that a server writes with spark.hive_bitmap.advice_file"
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class _TableQueries:
-    """A table that exists, its indexes, and the shapes of its queries."""
+    """An existing table, its indexes, and the shapes of its queries."""
 
     base: Table
     indexes: Sequence[Index]
@@ -55,8 +58,11 @@ class _TableQueries:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Considered:
-    """An index that could serve queries, which read `bytes` without it."""
+class _Candidate:
+    """An index that could serve queries.
+
+    Without it, they read `bytes`.
+    """
 
     definition: Definition
     columns: Columns
@@ -71,64 +77,67 @@ def advise(
     limit: int = 10,
     times: int = 30,
 ) -> Advice:
-    """Propose a set of indexes for the queries so far, and name the indexes that none of them used.
+    """Propose a set of indexes for the queries so far, and list unused indexes.
 
     The queries are those of all sessions of this application, or those in a `file` that servers with the setting
     `spark.hive_bitmap.advice_file` append to. With `table`, only its queries and indexes count. The set has at most
-    `limit` indexes, chosen one step after the other: always what saves most beside those before, as long as its builds
-    take less than it saves if each query comes `times` as often as it was seen. Twice as many indexes are considered
-    and estimated from a sample of the table's blocks. Raises NotFound for a file or table that does not exist, and
-    Unsupported on a Spark Connect client without a file.
+    `limit` indexes, chosen in steps. Each step is the one that saves most in addition to the steps before it, as long
+    as its builds take less time than it saves if each query comes `times` as often as it was seen. Twice as many
+    indexes are considered, and estimated from a sample of the table's blocks. Raises NotFound for a file or table that
+    does not exist, and Unsupported on a Spark Connect client without a file.
     """
     for name, number in {"indexes": limit, "times": times}.items():
         if number < 1:
-            raise InvalidProperty(f"the number of {name} is at least 1, not {number}")
-    wanted = None if table is None else metastore.describe(spark, table).full_name
-    seen = _seen(spark, file)
-    shapes = {s: tally for s, tally in seen.shapes.items() if wanted in (None, s.full_table)}
-    notes = list(_notes_on(seen))
+            raise InvalidProperty(f"the number of {name} must be at least 1, not {number}")
+    full_name = None if table is None else metastore.describe(spark, table).full_name
+    record = _observed(spark, file)
+    shapes = {shape: tally for shape, tally in record.shapes.items() if full_name in (None, shape.full_table)}
+    notes = list(_notes_on(record))
     if not shapes:
-        nothing = NOTHING_SEEN if wanted is None else f"no query of {wanted} has been seen"
-        return Advice(queries=0, since=seen.since, notes=(*notes, nothing))
+        nothing = NOTHING_SEEN if full_name is None else f"no query of {full_name} has been seen"
+        return Advice(queries=0, since=record.since, notes=(*notes, nothing))
     queried = _tables(spark, shapes, notes)
-    proposals, left_out = _chosen(spark, queried, limit, times, notes)
-    if more := sum(len(one.columns) for one in left_out[MOST_LEFT_OUT:]):
+    proposals, left_out = _choose(spark, queried, limit, times, notes)
+    if more := sum(len(entry.columns) for entry in left_out[MOST_LEFT_OUT:]):
         notes.append(f"{more:,} more indexes were left out")
     return Advice(
         queries=sum(tally.queries + tally.served for tally in shapes.values()),
-        since=seen.since,
+        since=record.since,
         proposals=tuple(proposals),
         left_out=tuple(left_out[:MOST_LEFT_OUT]),
-        unused=tuple(_unused(spark, seen, wanted)),
+        unused=tuple(_unused(spark, record, full_name)),
         notes=tuple(notes),
     )
 
 
-def _seen(spark: SparkSession, file: str | os.PathLike[str] | None) -> Observed:
+def _observed(spark: SparkSession, file: str | os.PathLike[str] | None) -> Observed:
     if file is None:
         return observed.of_session(spark)
     if jvm_reader.available(spark):
-        bridge(spark).flushQueries(spark._jsparkSession)  # it may be the file of this very application
+        bridge(spark).flushQueries(spark._jsparkSession)  # the file may be written by this very application
     return observed.of_file(file)
 
 
-def _notes_on(seen: Observed) -> Iterator[str]:
-    if seen.broken:
-        yield f"{seen.broken:,} lines of the file are not understood and were skipped"
-    if seen.forgotten:
-        yield f"the record was full: {seen.forgotten:,} kinds of queries, or uses of indexes, are no longer in it"
+def _notes_on(record: Observed) -> Iterator[str]:
+    if record.broken:
+        yield f"{record.broken:,} lines of the file could not be parsed and were skipped"
+    if record.forgotten:
+        yield f"the record was full: {record.forgotten:,} query shapes or index uses were dropped from it"
 
 
 def _tables(spark: SparkSession, shapes: Mapping[Shape, Tally], notes: list[str]) -> list[_TableQueries]:
-    """Return the tables that exist and can have indexes; a sentence on each other one is added to the notes."""
+    """Return the tables that exist and can have indexes.
+
+    A sentence on each other table is added to the notes.
+    """
     by_table: defaultdict[tuple[str, str], dict[Shape, Tally]] = defaultdict(dict)
     for shape, tally in shapes.items():
         by_table[shape.database, shape.table][shape] = tally
-    found = []
+    queried = []
     for (database, name), of_table in by_table.items():
         described = metastore.describe_many(spark, database, [name])
         if not described:
-            notes.append(f"table {database}.{name} is gone, and its queries were skipped")
+            notes.append(f"table {database}.{name} no longer exists; its queries were skipped")
             continue
         try:
             format_of(described[0])
@@ -136,56 +145,61 @@ def _tables(spark: SparkSession, shapes: Mapping[Shape, Tally], notes: list[str]
             notes.append(f"queries were skipped: {e}")
             continue
         indexes = catalog.indexes_on(spark, described[0])
-        found.append(_TableQueries(base=described[0], indexes=indexes, shapes=of_table))
-    return found
+        queried.append(_TableQueries(base=described[0], indexes=indexes, shapes=of_table))
+    return queried
 
 
-def _chosen(
+def _choose(
     spark: SparkSession, tables: Sequence[_TableQueries], limit: int, times: int, notes: list[str]
 ) -> tuple[list[Proposal], list[LeftOut]]:
-    """Return the proposed set, and what was left out of it."""
+    """Return the proposed set, and the indexes left out of it."""
     impossible: list[tuple[str, tuple[str, ...], str]] = []
-    considered = [(one, table) for table in tables for one in _considered(table, impossible)]
-    considered.sort(
+    candidates = [(candidate, table) for table in tables for candidate in _candidates(table, impossible)]
+    candidates.sort(
         key=lambda pair: (len(pair[0].columns), -pair[0].bytes, pair[0].definition.full_table, pair[0].definition.name)
     )
     most = limit * MOST_ESTIMATED
-    estimated: defaultdict[str, list[_Considered]] = defaultdict(list)
-    for one, table in considered[:most]:
-        estimated[table.base.full_name].append(one)
+    estimated: defaultdict[str, list[_Candidate]] = defaultdict(list)
+    for candidate, table in candidates[:most]:
+        estimated[table.base.full_name].append(candidate)
     workloads: list[Workload] = []
     definitions: dict[tuple[str, Columns], Definition] = {}
     for table in tables:
-        mine = estimated[table.base.full_name]
-        if not mine:
+        of_table = estimated[table.base.full_name]
+        if not of_table:
             continue
         try:
-            columns = [one.definition.column_names for one in mine]
+            columns = [candidate.definition.column_names for candidate in of_table]
             estimates = estimate(spark, table.base.spark_name, columns, values=_values(table.shapes))
         except HiveBitmapError as e:
             notes.append(f"table {table.base.full_name} was not estimated: {e}")
             continue
-        workloads.append(_workload(spark, table, dict(zip((one.columns for one in mine), estimates, strict=True))))
-        definitions |= {(table.base.full_name, one.columns): one.definition for one in mine}
-    steps, others = choose(workloads, limit, times)
-    reasons = [_reason(one, definitions, limit, times) for one in others] + impossible
-    for one, table in considered[most:]:
-        why = f"not estimated: of all indexes, the {most} of fewest columns are, and whose queries read most"
-        reasons.append((table.base.full_name, one.definition.column_names, why))
+        workloads.append(
+            _workload(spark, table, dict(zip((candidate.columns for candidate in of_table), estimates, strict=True)))
+        )
+        definitions |= {(table.base.full_name, candidate.columns): candidate.definition for candidate in of_table}
+    steps, unchosen = choose(workloads, limit, times)
+    reasons = [_reason(index, definitions, limit, times) for index in unchosen] + impossible
+    for candidate, table in candidates[most:]:
+        why = f"not estimated: only {most} indexes are, those with the fewest columns and the largest reads first"
+        reasons.append((table.base.full_name, candidate.definition.column_names, why))
     return [_proposal(step, definitions) for step in steps], list(_by_reason(reasons))
 
 
 def _by_reason(reasons: Iterable[tuple[str, tuple[str, ...], str]]) -> Iterator[LeftOut]:
-    """Put together what was left out of the same table for the same reason."""
-    found: defaultdict[tuple[str, str], list[tuple[str, ...]]] = defaultdict(list)
+    """Group the left-out indexes by table and reason."""
+    groups: defaultdict[tuple[str, str], list[tuple[str, ...]]] = defaultdict(list)
     for table, columns, why in reasons:
-        found[table, why].append(columns)
-    for (table, why), indexes in found.items():
+        groups[table, why].append(columns)
+    for (table, why), indexes in groups.items():
         yield LeftOut(table=table, columns=tuple(indexes), why=why)
 
 
-def _considered(table: _TableQueries, impossible: list[tuple[str, tuple[str, ...], str]]) -> Iterator[_Considered]:
-    """Yield the indexes that could serve queries of a table; those that cannot be created are added to `impossible`."""
+def _candidates(table: _TableQueries, impossible: list[tuple[str, tuple[str, ...], str]]) -> Iterator[_Candidate]:
+    """Yield the indexes that could serve queries of a table.
+
+    Indexes that cannot be created are added to `impossible`.
+    """
     read: defaultdict[Columns, int] = defaultdict(int)
     for shape, tally in table.shapes.items():
         sets = useful_sets(shape, table.indexed) if tally.queries > 0 else set()
@@ -196,16 +210,19 @@ def _considered(table: _TableQueries, impossible: list[tuple[str, tuple[str, ...
         try:
             definition = define(table.base, sorted(columns))
             if definition.name not in taken:
-                yield _Considered(definition=definition, columns=columns, bytes=unserved)
+                yield _Candidate(definition=definition, columns=columns, bytes=unserved)
                 continue
-            why = f"the table has another index of the name {definition.name}"
-        except HiveBitmapError as e:  # of a type that cannot be a key, or of a table that has changed since
+            why = f"the table has another index named {definition.name}"
+        except HiveBitmapError as e:  # the type cannot be a key, or the table has changed since
             why = f"it cannot be created: {e}"
         impossible.append((table.base.full_name, tuple(sorted(columns)), why))
 
 
 def _workload(spark: SparkSession, table: _TableQueries, estimates: Mapping[Columns, Estimate]) -> Workload:
-    """Return the queries of a table with the indexes that were estimated, and the sets that these can make."""
+    """Return the workload of a table.
+
+    It has the queries, the estimated indexes and the sets of these.
+    """
     base = table.base
     possible = {
         columns: PossibleIndex(
@@ -213,28 +230,31 @@ def _workload(spark: SparkSession, table: _TableQueries, estimates: Mapping[Colu
                 format=format_of(base),
                 cores=parallelism(spark),
                 columns=(*base.columns, *base.partition_columns),
-                bytes=told.base_bytes,
-                files=told.files,
-                blocks=told.blocks_total,
-                rows=told.rows,
-                index_bytes=told.index_bytes,
-                key=Spread(told.share_of_blocks, told.share_of_rows),
-                value=_spread_of_values(told),
+                bytes=estimated.base_bytes,
+                files=estimated.files,
+                blocks=estimated.blocks_total,
+                rows=estimated.rows,
+                index_bytes=estimated.index_bytes,
+                key=Spread(estimated.share_of_blocks, estimated.share_of_rows),
+                value=_spread_of_values(estimated),
                 store=stores.estimated_speed_of(base.location),
             ),
-            build_seconds=told.seconds,
+            build_seconds=estimated.seconds,
         )
-        for columns, told in estimates.items()
+        for columns, estimated in estimates.items()
     }
     sets = {
-        one for shape, tally in table.shapes.items() if tally.queries > 0 for one in useful_sets(shape, table.indexed)
+        indexes
+        for shape, tally in table.shapes.items()
+        if tally.queries > 0
+        for indexes in useful_sets(shape, table.indexed)
     }
     return Workload(
         table=base.full_name,
         shapes=table.shapes,
         indexed=table.indexed,
         possible=possible,
-        sets={one for one in sets if one <= possible.keys()},
+        sets={indexes for indexes in sets if indexes <= possible.keys()},
     )
 
 
@@ -254,38 +274,42 @@ def _proposal(step: Step, definitions: Mapping[tuple[str, Columns], Definition])
 
 
 def _reason(
-    one: UnchosenIndex, definitions: Mapping[tuple[str, Columns], Definition], limit: int, times: int
+    index: UnchosenIndex, definitions: Mapping[tuple[str, Columns], Definition], limit: int, times: int
 ) -> tuple[str, tuple[str, ...], str]:
-    """Return the table and the columns of an index that was not chosen, and why not."""
-    step, table = one.step, one.step.workload.table
-    others = [definitions[table, columns].column_names for columns in step.sorted_indexes if columns != one.columns]
-    saves = f"it would save {seconds(step.gain.seconds)} more" + (f", together with {named(others)}" if others else "")
+    """Return table and columns of an index that was not chosen, and the reason."""
+    step, table = index.step, index.step.workload.table
+    companions = [
+        definitions[table, columns].column_names for columns in step.sorted_indexes if columns != index.columns
+    ]
+    saves = f"it would save {seconds(step.gain.seconds)} more" + (
+        f", together with {named(companions)}" if companions else ""
+    )
     if step.worth_it:
         why = f"{saves}, but the set is limited to {limit}"
     elif step.gain.seconds * times > step.build_seconds:
-        why = f"{saves}, little beside the proposed indexes"
+        why = f"{saves}, which is little compared with the proposed indexes"
     elif step.gain.seconds > 0:
-        why = f"{saves}, and takes {seconds(step.build_seconds)} to build, more than {times} times that"
-    elif one.alone.seconds > 0:
-        why = "the proposed indexes save its queries as much"
+        why = f"{saves}, but takes {seconds(step.build_seconds)} to build, more than {times} times that"
+    elif index.alone.seconds > 0:
+        why = "the proposed indexes already save its queries as much"
     else:
         why = "Spark alone is as quick: its queries select too many blocks, read too little or have too many keys"
-    return table, definitions[table, one.columns].column_names, why
+    return table, definitions[table, index.columns].column_names, why
 
 
-def _spread_of_values(told: Estimate) -> Spread | None:
-    if told.blocks_of_values is None or told.rows_of_values is None:
+def _spread_of_values(estimated: Estimate) -> Spread | None:
+    if estimated.blocks_of_values is None or estimated.rows_of_values is None:
         return None
-    return Spread(told.blocks_of_values, told.rows_of_values)
+    return Spread(estimated.blocks_of_values, estimated.rows_of_values)
 
 
 def _values(shapes: Mapping[Shape, Tally]) -> dict[str, set[str]]:
-    """Return some values that queries compare each column with, if the record has any."""
+    """Return some recorded values that queries compare each column with."""
     values: defaultdict[str, set[str]] = defaultdict(set)
     for tally in shapes.values():
         for column, samples in tally.samples.items():
             values[column] |= samples
-    return {column: set(sorted(found)[: observed.MOST_SAMPLES]) for column, found in values.items()}
+    return {column: set(sorted(seen_values)[: observed.MOST_SAMPLES]) for column, seen_values in values.items()}
 
 
 def _statement(definition: Definition) -> str:
@@ -293,15 +317,16 @@ def _statement(definition: Definition) -> str:
     return f"CREATE INDEX {quote(definition.name)} ON TABLE {table} ({', '.join(columns)}) AS 'BITMAP'"
 
 
-def _unused(spark: SparkSession, seen: Observed, table: str | None) -> Iterator[UnusedIndex]:
+def _unused(spark: SparkSession, record: Observed, table: str | None) -> Iterator[UnusedIndex]:
     """Yield the indexes of a table, None for all tables, that no query used."""
     databases = metastore.database_names(spark) if table is None else [table.partition(".")[0]]
     indexes = [index for database in databases for index in catalog.indexes_of_database(spark, database)]
     unused = {
         (index.definition.full_table, index.definition.name)
         for index in indexes
-        if table in (None, index.definition.full_table) and not index.definition.catalog  # of those nothing is observed
-    } - set(seen.uses)
+        if table in (None, index.definition.full_table)
+        and not index.definition.catalog  # queries of tables in other catalogs are not recorded
+    } - set(record.uses)
     for full_table in sorted({of_table for of_table, _ in unused}):
         database, _, name = full_table.partition(".")
         for status in show(spark, f"{quote(database)}.{quote(name)}"):

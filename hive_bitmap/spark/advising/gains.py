@@ -1,4 +1,7 @@
-"""What an index would save a query, at the planner's own prices: a function of figures. No Spark."""
+"""Compute what an index would save a query, at the planner's prices.
+
+It is a function of figures and needs no Spark.
+"""
 
 from __future__ import annotations
 
@@ -22,16 +25,16 @@ from hive_bitmap.core.stores.speed import LOCAL, Speed
 from hive_bitmap.spark.advising.observed import ColumnTest, Kind, Tally
 from hive_bitmap.spark.estimating.extrapolate import Spread
 
-MOST_BLOCKS = 4096  # of the table that stands for a larger one
-RANGE_SHARE = 1 / 3  # of the keys that a range selects, if nothing more is known of it
+MOST_BLOCKS = 4096  # of the smaller table that represents a larger one
+RANGE_SHARE = 1 / 3  # assumed share of the keys that a range selects
 
 
 @dataclass(frozen=True, kw_only=True)
 class TableFigures:
-    """A table as the prices see it, and the keys of the index that is considered.
+    """A table as the planner prices it, and the keys of a possible index.
 
-    The index would take `index_bytes`. `key` says how an average key is spread, `value` how an average value that
-    queries compare with is; None if that is not known.
+    The index would take `index_bytes`. `key` is the spread of an average key, `value` that of an average value that
+    queries compare with; None if unknown.
     """
 
     format: str  # a key of FORMATS
@@ -53,20 +56,20 @@ class TableFigures:
 
 @dataclass(frozen=True)
 class Gain:
-    """Bytes of base files that are not read, and seconds of the query, that an index saves."""
+    """What an index saves: bytes of base files, and seconds of the query."""
 
     bytes: int = 0
     seconds: float = 0.0
 
     def times(self, queries: int) -> Gain:
-        """Return what it saves so many queries."""
+        """Return the gain of this many queries."""
         return Gain(self.bytes * queries, self.seconds * queries)
 
 
 def gain_by_answers(tally: Tally, table: TableFigures, columns: int) -> Gain:
-    """Return what an index saves by answering the aggregations of a shape, over so many columns.
+    """Return the gain of answering a shape's aggregations from an index over `columns` columns.
 
-    Nothing if Spark counts as quickly, or the keys of an answer would take too much memory.
+    The gain is zero if Spark counts as quickly, or if the keys of an answer would take too much memory.
     """
     rows, keys = table.rows, 1 / table.key.of_rows
     waits = waiting_seconds(table.files, table.cores, table.store)
@@ -75,14 +78,14 @@ def gain_by_answers(tally: Tally, table: TableFigures, columns: int) -> Gain:
     if not counted or driver_bytes(keys, 0) > ANSWER_BYTES:
         return Gain()
     took += COUNT_PRICES.answer_start + keys * COUNT_PRICES.key
-    found = gain(tally, table, None)
-    return replace(found, seconds=max(found.seconds - tally.queries * took, 0))
+    gained = gain(tally, table, None)
+    return replace(gained, seconds=max(gained.seconds - tally.queries * took, 0))
 
 
 def gain(tally: Tally, table: TableFigures, test: ColumnTest | None) -> Gain:
-    """Return what an index saves the queries of a shape that no index has served.
+    """Return an index's gain for the unserved queries of a shape.
 
-    It narrows their scans by `test`; None: it answers the aggregation over them.
+    The index narrows their scans by `test`; with None, it answers the aggregation over them.
     """
     if tally.queries <= 0 or not table.bytes or not table.blocks:
         return Gain()
@@ -123,7 +126,10 @@ def _bytes_read(strategy: Strategy, read: Reads) -> int:
 
 
 def reads_of_test(table: TableFigures, test: ColumnTest | None) -> Reads:
-    """Return what is read of a whole table for a test of an average key or keys, whose blocks are spread evenly."""
+    """Return what is read of a whole table for a test of average keys.
+
+    The blocks of a key are spread evenly over the table.
+    """
     rows, of_blocks = _selected(table, test)
     count = min(table.blocks, MOST_BLOCKS)
     selected = np.zeros(count, np.int64)
@@ -136,15 +142,15 @@ def reads_of_test(table: TableFigures, test: ColumnTest | None) -> Reads:
     block_rows = np.full(count, max(table.rows // table.blocks, 1))
     blocks = [file, offset, np.full(count, length), np.maximum(block_rows, selected), selected]
     listed = [[""] * files, [""] * files, ["fresh"] * files, [""] * files, [size] * files, [False] * files, [0] * files]
-    found = reads(
+    sampled_reads = reads(
         table.format,
         _arrow(listed, FILES_SCHEMA),
         _arrow(blocks, BLOCKS_SCHEMA),
         splits=table.engine_skips is EngineSkips.SPLITS,
         columns=len(table.columns),
     )
-    opened = min(-(-found.opened * table.files // found.files), table.files)
-    return replace(found.times(table.blocks / count), total=table.bytes, files=table.files, opened=opened)
+    opened = min(-(-sampled_reads.opened * table.files // sampled_reads.files), table.files)
+    return replace(sampled_reads.times(table.blocks / count), total=table.bytes, files=table.files, opened=opened)
 
 
 def _arrow(columns: Sequence[Any], schema: pa.Schema) -> pa.Table:
@@ -153,19 +159,22 @@ def _arrow(columns: Sequence[Any], schema: pa.Schema) -> pa.Table:
 
 
 def _selected(table: TableFigures, test: ColumnTest | None) -> tuple[float, float]:
-    """Return how many rows a test selects, and the share of the blocks that hold them."""
-    key, wanted = table.key, 1.0
+    """Return the rows that a test selects.
+
+    The result is their number, and the share of blocks with such rows.
+    """
+    key, keys = table.key, 1.0
     if test is not None and test.kind is Kind.RANGE:
-        wanted = max(RANGE_SHARE / key.of_rows, 1)
+        keys = max(RANGE_SHARE / key.of_rows, 1)
     if test is not None and test.kind in (Kind.EQUALITY, Kind.IN):
-        key, wanted = table.value or key, max(test.values, 1)
-    of_blocks = 1 - (1 - min(key.of_blocks, 1)) ** wanted
-    return table.rows * min(wanted * key.of_rows, 1), of_blocks
+        key, keys = table.value or key, max(test.values, 1)
+    of_blocks = 1 - (1 - min(key.of_blocks, 1)) ** keys
+    return table.rows * min(keys * key.of_rows, 1), of_blocks
 
 
 def _share(tally: Tally, columns: Sequence[Column]) -> float:
-    """Return the share of the bytes of its files that an average query of a shape reads."""
+    """Return the share of bytes that a shape's average query reads."""
     by_name = {column.name.lower(): column for column in columns}
-    known = [(by_name[name], queries) for name, queries in tally.columns.items() if name in by_name]
-    parts = sum(queries * share_of_bytes([column], columns) for column, queries in known)
+    counted_columns = [(by_name[name], queries) for name, queries in tally.columns.items() if name in by_name]
+    parts = sum(queries * share_of_bytes([column], columns) for column, queries in counted_columns)
     return min((tally.columns["*"] + parts) / max(tally.queries + tally.served, 1), 1.0)

@@ -1,8 +1,8 @@
-"""Choose a set of indexes greedily: always the step that saves most, as long as a step is worth it. No Spark.
+"""Choose a set of indexes greedily: always the step that saves most. No Spark.
 
-A step is an index, or several that only together answer a query. What it saves is what the queries gain more with it,
-beside the indexes that exist and those of the steps before. Of steps that save about as much the smallest is taken. A
-step is worth it if it saves more time than its builds take, and not little beside what the set saves already. Of two
+A step is an index, or several that only together answer a query. It saves what the queries gain in addition to the
+existing indexes and those of earlier steps. Among steps that save about as much, the smallest is taken. A step is
+worth it if it saves more time than its builds take, and not little compared with what the set already saves. Of two
 indexes that would narrow the same scan, only the better one counts.
 """
 
@@ -25,13 +25,16 @@ from hive_bitmap.spark.advising.useful_columns import (
     parts,
 )
 
-ABOUT = 0.9  # of what another step saves is about as much
-LITTLE = 0.05  # of what the set of a table saves: another index is not worth less
+ABOUT = 0.9  # a step that saves at least this share of the best step saves about as much
+LITTLE = 0.05  # share of a table's saving: an index that adds less is not worth it
 
 
 @dataclass(frozen=True, kw_only=True)
 class PossibleIndex:
-    """An index that could be created: the table with its keys as prices see them, and the seconds of its build."""
+    """An index that could be created.
+
+    It has the figures of its table and keys, and its build time.
+    """
 
     figures: TableFigures
     build_seconds: float
@@ -39,9 +42,9 @@ class PossibleIndex:
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """The queries of a table, and the indexes that it has and that it could have.
+    """The queries of a table, its existing indexes and the possible ones.
 
-    `sets` are indexes to create together, each of which is `possible`. Gains are kept once they are known.
+    `sets` are indexes to create together, each of which is `possible`. Computed gains are cached.
     """
 
     table: str
@@ -53,12 +56,15 @@ class Workload:
     _answered: dict[tuple[Shape, IndexSet], Gain] = field(default_factory=dict, repr=False)
 
     def gain(self, shape: Shape, indexes: IndexSet) -> Gain:
-        """Return what these indexes save the queries of a shape: by an answer, or by narrowing its scan."""
+        """Return what these indexes save the queries of a shape.
+
+        They save by an answer or by narrowing its scan.
+        """
         narrowed = [self._by_narrowing(shape, columns) for columns in indexes]
         return max([self._by_answer(shape, indexes), *narrowed], key=_worth)
 
     def build_seconds(self, indexes: IndexSet) -> float:
-        """Return the seconds of the builds of these indexes."""
+        """Return the total build time of these indexes, in seconds."""
         return math.fsum(self.possible[columns].build_seconds for columns in indexes)
 
     def _by_narrowing(self, shape: Shape, columns: Columns) -> Gain:
@@ -70,18 +76,21 @@ class Workload:
         return self._narrowed[shape, columns]
 
     def _by_answer(self, shape: Shape, indexes: IndexSet) -> Gain:
-        """Return what an answer saves that is looked up in the best few of these indexes; nothing if there is none."""
+        """Return the gain of an answer from the best few indexes.
+
+        It is zero if they do not answer the aggregation.
+        """
         if not answers(shape, [*self.indexed, *indexes]):
             return Gain()
         missing = [part for part in parts(shape) if not any(part <= index for index in self.indexed)]
         useful = [index for index in indexes if any(part <= index for part in missing)]
-        found = [
+        gains = [
             self._looked_up(shape, frozenset(used))
             for number in range(1, min(len(missing), MOST_TOGETHER) + 1)
             for used in combinations(useful, number)
             if all(any(part <= index for index in used) for part in missing)
         ]
-        return max([Gain(), *found], key=_worth)
+        return max([Gain(), *gains], key=_worth)
 
     def _looked_up(self, shape: Shape, used: IndexSet) -> Gain:
         if (shape, used) not in self._answered:
@@ -101,9 +110,10 @@ def _worth(gain: Gain) -> tuple[float, int]:
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """Indexes that are created together, the queries that gain more with them, and how much more.
+    """Indexes that are created together, and their additional gain.
 
-    `worth_it` says whether that pays for the builds, and is not little beside what the set saves without them.
+    `queries` is the number of queries that gain. `worth_it` says whether the gain pays for the builds, and is not
+    little compared with what the set saves without them.
     """
 
     workload: Workload
@@ -120,12 +130,15 @@ class Step:
 
     @property
     def sorted_indexes(self) -> list[Columns]:
-        """The indexes in an order that is always the same."""
+        """The indexes in a fixed order."""
         return sorted(self.indexes, key=lambda columns: (len(columns), sorted(columns)))
 
     @property
     def rank(self) -> tuple[object, ...]:
-        """What sorts the steps that save most first, and equal ones always alike."""
+        """A sort key: steps that save most come first.
+
+        Equal steps have a fixed order.
+        """
         names = [sorted(columns) for columns in self.sorted_indexes]
         return -self.gain.seconds, -self.gain.bytes, self.index_bytes, self.workload.table, names
 
@@ -134,8 +147,8 @@ class Step:
 class UnchosenIndex:
     """A possible index that was not chosen.
 
-    `step` is the best step with it after those that were chosen; `alone` is what the best step with it would save if
-    none was.
+    `step` is the best step with it after the chosen steps; `alone` is what the best step with it would save if none was
+    chosen.
     """
 
     columns: Columns
@@ -144,13 +157,14 @@ class UnchosenIndex:
 
 
 def choose(workloads: Sequence[Workload], limit: int, times: int) -> tuple[list[Step], list[UnchosenIndex]]:
-    """Return the steps to take, in their order, and the possible indexes that are left out of the set.
+    """Choose the steps to take, in order.
 
-    The set has at most `limit` indexes. Each query is expected `times` as often as it was seen.
+    Return them, and the possible indexes left out of the set. The set has at most `limit` indexes. Each query is
+    expected `times` as often as it was seen.
     """
     chosen: list[Step] = []
-    have: dict[str, IndexSet] = {one.table: frozenset() for one in workloads}
-    first_steps = {one.table: list(_steps(one, frozenset(), times)) for one in workloads}
+    have: dict[str, IndexSet] = {workload.table: frozenset() for workload in workloads}
+    first_steps = {workload.table: list(_steps(workload, frozenset(), times)) for workload in workloads}
     next_steps = dict(first_steps)
     while True:
         room = limit - sum(map(len, have.values()))
@@ -163,15 +177,20 @@ def choose(workloads: Sequence[Workload], limit: int, times: int) -> tuple[list[
         have[table] |= best.indexes
         next_steps[table] = list(_steps(best.workload, have[table], times))
     left_out = [
-        one
-        for each in workloads
-        for one in _left_out(each.possible.keys() - have[each.table], first_steps[each.table], next_steps[each.table])
+        unchosen
+        for workload in workloads
+        for unchosen in _left_out(
+            workload.possible.keys() - have[workload.table], first_steps[workload.table], next_steps[workload.table]
+        )
     ]
-    return chosen, sorted(left_out, key=lambda one: (*one.step.rank, sorted(one.columns)))
+    return chosen, sorted(left_out, key=lambda unchosen: (*unchosen.step.rank, sorted(unchosen.columns)))
 
 
 def _best(steps: Sequence[Step]) -> Step:
-    """Return the smallest of the steps that save about most, or the best part of it if a part is a step, too."""
+    """Return the smallest step among those that save about most.
+
+    If a part of it is also a step, return the best such part.
+    """
     most = max(step.gain.seconds for step in steps)
     alike = [step for step in steps if step.gain.seconds >= ABOUT * most]
     best = min(alike, key=lambda step: (step.index_bytes, *step.rank))
@@ -180,9 +199,9 @@ def _best(steps: Sequence[Step]) -> Step:
 
 
 def _steps(workload: Workload, have: IndexSet, times: int) -> Iterator[Step]:
-    """Yield what could be added to the indexes chosen so far, each set once."""
+    """Yield the possible additions to the indexes chosen so far, each set once."""
     before = {shape: workload.gain(shape, have) for shape in workload.shapes}
-    saved_before = math.fsum(one.seconds for one in before.values())
+    saved_before = math.fsum(gained.seconds for gained in before.values())
     for indexes in {indexes - have for indexes in workload.sets} - {frozenset()}:
         queries, saved, seconds = 0, 0, 0.0
         for shape, tally in workload.shapes.items():
@@ -202,11 +221,18 @@ def _steps(workload: Workload, have: IndexSet, times: int) -> Iterator[Step]:
         )
 
 
-def _left_out(left: Collection[Columns], first: Sequence[Step], last: Sequence[Step]) -> Iterator[UnchosenIndex]:
-    """Yield what is `left`, with the best steps with it before anything was chosen and after all was."""
-    for columns in left:
+def _left_out(remaining: Collection[Columns], first: Sequence[Step], last: Sequence[Step]) -> Iterator[UnchosenIndex]:
+    """Yield the `remaining` indexes.
+
+    Each has the best step with it before the first choice, and the best step after the last.
+    """
+    for columns in remaining:
         alone, step = (
-            min((one for one in steps if columns in one.indexes), key=lambda one: one.rank, default=None)
+            min(
+                (step_with_it for step_with_it in steps if columns in step_with_it.indexes),
+                key=lambda step_with_it: step_with_it.rank,
+                default=None,
+            )
             for steps in (first, last)
         )
         if alone is not None and step is not None:

@@ -1,4 +1,7 @@
-"""What queries asked of tables, as the optimizer rule records it: in the JVM, or in a file that servers append to."""
+"""What queries asked of tables, as the optimizer rule records it.
+
+The record is in the JVM, or in a file that servers append to.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +21,14 @@ from hive_bitmap.spark.metastore import jvm_reader
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-MOST_CHARACTERS = 1 << 20  # of a line; longer ones are not of the rule
+MOST_CHARACTERS = 1 << 20  # of a line; the rule writes no longer ones
 MOST_COUNTED = 1 << 62
 MOST_SAMPLES = 8
 FIGURES = ("queries", "bytes", "unsized", "served")
 
 
 class Kind(str, Enum):
-    """How a column is tested; each is equal to its word in the record."""
+    """How a column is tested; each kind equals its word in the record."""
 
     EQUALITY = "equality"
     IN = "in"
@@ -36,7 +39,10 @@ class Kind(str, Enum):
 
 @dataclass(frozen=True)
 class ColumnTest:
-    """A test of a column, by about so many `values`; 0 where they are not counted."""
+    """A test of a column against about `values` values.
+
+    `values` is 0 if they are not counted.
+    """
 
     column: str
     kind: Kind
@@ -47,8 +53,8 @@ class ColumnTest:
 class Shape:
     """What queries ask of a table, apart from values; names are in lower case.
 
-    `key_sets` are the sets of columns whose keys, counted, answer the aggregation over the table; None if there is no
-    aggregation, or keys do not answer it.
+    `key_sets` are sets of columns. Counting the keys of each set answers the aggregation over the table. It is None if
+    there is no aggregation, or keys do not answer it.
     """
 
     database: str
@@ -63,11 +69,12 @@ class Shape:
 
 @dataclass(kw_only=True)
 class Tally:
-    """How many queries had a shape, and what Spark read for them.
+    """The number of queries with a shape, and what Spark read for them.
 
-    `queries` are those that no index served, `bytes` the files that they read, without the partitions that are pruned;
-    of `unsized` queries that is not known. An index `served` others. `columns` are the columns that all of them needed,
-    with the number of queries, "*" for all of the table; `samples` some values that columns were compared with.
+    `queries` is the number of queries that no index served. `bytes` is the size of the files that they read, without
+    pruned partitions; for `unsized` of them it is unknown. `served` is the number of queries that an index served.
+    `columns` counts the queries that needed a column, "*" for all columns. `samples` are some values that columns were
+    compared with.
     """
 
     queries: int = 0
@@ -83,16 +90,17 @@ class Tally:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.columns += other.columns
         for column, values in other.samples.items():
-            known = self.samples.setdefault(column, set())
-            known |= set(sorted(values - known)[: MOST_SAMPLES - len(known)])
+            samples = self.samples.setdefault(column, set())
+            samples |= set(sorted(values - samples)[: MOST_SAMPLES - len(samples)])
 
 
 @dataclass(frozen=True, kw_only=True)
 class Observed:
-    """The record of the queries `since` a time, in seconds since 1970; None if there is none.
+    """The record of the queries since a time.
 
-    `uses` counts the queries that used an index, by (table, index). `forgotten` shapes and indexes were dropped from
-    the record, which is bounded. `broken` lines of a file were not understood.
+    `since` is in seconds since 1970, or None if there is no record. `uses` counts the queries that used an index, by
+    (table, index). `forgotten` is the number of shapes and indexes that were dropped from the record, which is bounded;
+    `broken` the number of lines of a file that could not be parsed.
     """
 
     shapes: Mapping[Shape, Tally]
@@ -107,7 +115,10 @@ class Observed:
 
 
 def of_session(spark: SparkSession) -> Observed:
-    """Return the record of all sessions of this application. Raises Unsupported on a Spark Connect client."""
+    """Return the record of all sessions of this application.
+
+    Raises Unsupported on a Spark Connect client.
+    """
     if not jvm_reader.available(spark):
         raise Unsupported(
             "a Spark Connect client plans nothing: ask for advice on the file that its server writes "
@@ -117,14 +128,17 @@ def of_session(spark: SparkSession) -> Observed:
 
 
 def of_file(path: str | os.PathLike[str]) -> Observed:
-    """Return the record in a file, and in the one before it. Raises NotFound if there is neither."""
+    """Return the record in a file and in its predecessor (`.1`).
+
+    Raises NotFound if there is neither.
+    """
     paths = [f"{os.fspath(path)}.1", os.fspath(path)]
-    there = [one for one in paths if os.path.isfile(one)]
-    if not there:
+    existing = [part for part in paths if os.path.isfile(part)]
+    if not existing:
         raise NotFound(
             f"there is no file {os.fspath(path)}: a server writes it if spark.hive_bitmap.advice_file names it"
         )
-    return read(line for one in there for line in _lines(one))
+    return read(line for part in existing for line in _lines(part))
 
 
 def _lines(path: str) -> Iterator[str]:
@@ -134,7 +148,10 @@ def _lines(path: str) -> Iterator[str]:
 
 
 def read(lines: Iterable[str]) -> Observed:
-    """Return the record that lines of JSON hold, as QueryRecord.java writes them; other lines are counted."""
+    """Parse a record from lines of JSON, as QueryRecord.java writes them.
+
+    Other lines are counted in `broken`.
+    """
     shapes: dict[Shape, Tally] = {}
     uses: Counter[tuple[str, str]] = Counter()
     sinces: list[float] = []

@@ -1,4 +1,4 @@
-"""Advice as a value, and how it is shown: as text, and as HTML in a notebook. All of them say the same."""
+"""Advice as a value, and its presentation as text and as HTML."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from hive_bitmap.core.explaining.measures import counted, moment, seconds, size
 
 @dataclass(frozen=True, kw_only=True)
 class Proposal:
-    """A step of the proposed set: an index to create, or several that only together answer queries.
+    """A step of the proposed set.
 
-    `columns` and `statements` have an entry for each index. Beside the indexes that exist and those of the steps
-    before, `queries` of those seen would have gained, `bytes_saved` of base files would not have been read, and
-    `seconds_saved` is the difference at the planner's prices. `index_bytes` and `build_seconds` are estimates.
+    It is an index, or several that only together answer queries. `columns` and `statements` have an entry for each
+    index. The other figures are in addition to the existing indexes and those of earlier steps: `queries` of the
+    observed ones would have gained, `bytes_saved` of base files would not have been read, and `seconds_saved` is the
+    difference at the planner's prices. `index_bytes` and `build_seconds` are estimates.
     """
 
     table: str
@@ -32,9 +33,9 @@ class Proposal:
 
 @dataclass(frozen=True, kw_only=True)
 class LeftOut:
-    """Indexes of a table that queries seem to ask for and that are not proposed, and why not, in a sentence.
+    """Indexes that would suit queries but are not proposed.
 
-    `columns` has an entry for each index.
+    They are on one table. `columns` has an entry for each index; `why` is a sentence.
     """
 
     table: str
@@ -44,7 +45,10 @@ class LeftOut:
 
 @dataclass(frozen=True, kw_only=True)
 class UnusedIndex:
-    """An index that none of the queries used, its size, and when its last build began, in seconds since 1970."""
+    """An index that none of the queries used.
+
+    `built` is the time when its last build began, in seconds since 1970.
+    """
 
     table: str
     index: str
@@ -55,11 +59,11 @@ class UnusedIndex:
 
 @dataclass(frozen=True, kw_only=True)
 class Advice:
-    """Advice for `queries` scans that were seen `since` a time, in seconds since 1970.
+    """Advice for `queries` scans observed since a time.
 
-    `proposals` are a set of indexes to create, in the order in which they were chosen: each gains what the queries gain
-    more with it. `left_out` are the other indexes that were considered, by reason. `notes` are sentences on what was
-    not judged.
+    `since` is in seconds since 1970. `proposals` are a set of indexes to create, in the order in which they were
+    chosen; the gain of each is in addition to the earlier ones. `left_out` are the other indexes that were considered,
+    by reason. `notes` are sentences on what was not judged.
     """
 
     queries: int
@@ -71,18 +75,22 @@ class Advice:
 
     @property
     def summary(self) -> str:
-        """What was seen, and what all proposals save and cost together, in a sentence; "" if nothing was seen."""
+        """A sentence on the scans and the total gain and cost.
+
+        It is "" without scans.
+        """
         if not self.queries:
             return ""
         seen = f"{counted(self.queries, 'scan')} seen since {time_of(self.since)}"
         if not self.proposals:
             return f"{seen}; no further index is worth its build"
-        saved = math.fsum(one.seconds_saved for one in self.proposals)
-        cost = math.fsum(one.build_seconds for one in self.proposals)
-        number = sum(len(one.columns) for one in self.proposals)
+        saved = math.fsum(proposal.seconds_saved for proposal in self.proposals)
+        cost = math.fsum(proposal.build_seconds for proposal in self.proposals)
+        number = sum(len(proposal.columns) for proposal in self.proposals)
         return (
             f"{seen}; {'1 index' if number == 1 else f'{number} indexes'} would have saved "
-            f"{seconds(saved)}, at {size(sum(one.index_bytes for one in self.proposals))} and {seconds(cost)} of builds"
+            f"{seconds(saved)}, at {size(sum(proposal.index_bytes for proposal in self.proposals))} and "
+            f"{seconds(cost)} of builds"
         )
 
     def __str__(self) -> str:
@@ -90,12 +98,12 @@ class Advice:
 
     def _repr_html_(self) -> str:
         rows = len(self.proposals) + len(self.left_out) + len(self.unused) + len(self.notes)
-        statements = sum(len(one.statements) for one in self.proposals)
+        statements = sum(len(proposal.statements) for proposal in self.proposals)
         return fragment(_html(self), min(12 + 3 * rows + 2 * statements, 60))
 
 
 def time_of(at: float | None) -> str:
-    """Return a time, in seconds since 1970, as text in UTC; a dash if there is none."""
+    """Format a time, in seconds since 1970, in UTC; a dash for None."""
     return "-" if at is None else moment(at)
 
 
@@ -105,21 +113,22 @@ def named(columns: Sequence[Sequence[str]]) -> str:
     >>> named([("day",), ("shop", "product")])
     '(day), (shop, product)'
     """
-    return ", ".join(f"({', '.join(one)})" for one in columns)
+    return ", ".join(f"({', '.join(names)})" for names in columns)
 
 
 def _lines(advice: Advice) -> Iterator[str]:
     if advice.queries:
         yield advice.summary
-    for number, one in enumerate(advice.proposals, 1):
-        queries, more = "1 query" if one.queries == 1 else f"{one.queries:,} queries", " more" if number > 1 else ""
+    for number, step in enumerate(advice.proposals, 1):
+        queries, more = "1 query" if step.queries == 1 else f"{step.queries:,} queries", " more" if number > 1 else ""
         yield (
-            f"{number}. {one.table} {named(one.columns)}: saves {queries} {size(one.bytes_saved)} and "
-            f"{seconds(one.seconds_saved)}{more}; takes {size(one.index_bytes)}, built in {seconds(one.build_seconds)}"
+            f"{number}. {step.table} {named(step.columns)}: saves {queries} {size(step.bytes_saved)} and "
+            f"{seconds(step.seconds_saved)}{more}; takes {size(step.index_bytes)}, "
+            f"built in {seconds(step.build_seconds)}"
         )
-        yield from (f"   {statement};" for statement in one.statements)
-    for left in advice.left_out:
-        yield f"left out: {left.table} {named(left.columns)}: {left.why}"
+        yield from (f"   {statement};" for statement in step.statements)
+    for omitted in advice.left_out:
+        yield f"left out: {omitted.table} {named(omitted.columns)}: {omitted.why}"
     for unused in advice.unused:
         yield (
             f"{unused.table}: no query used index {unused.index} {named([unused.columns])}, of "
@@ -138,31 +147,32 @@ def _html(advice: Advice) -> Iterator[str]:
             [
                 (
                     f"{number}.",
-                    one.table,
-                    named(one.columns),
-                    f"{one.queries:,}",
-                    size(one.bytes_saved),
-                    seconds(one.seconds_saved),
-                    size(one.index_bytes),
-                    seconds(one.build_seconds),
+                    step.table,
+                    named(step.columns),
+                    f"{step.queries:,}",
+                    size(step.bytes_saved),
+                    seconds(step.seconds_saved),
+                    size(step.index_bytes),
+                    seconds(step.build_seconds),
                 )
-                for number, one in enumerate(advice.proposals, 1)
+                for number, step in enumerate(advice.proposals, 1)
             ],
         )
-        statements = "\n".join(f"{statement};" for one in advice.proposals for statement in one.statements)
+        statements = "\n".join(f"{statement};" for step in advice.proposals for statement in step.statements)
         yield f"<pre>{escape(statements)}</pre>"
     if advice.left_out:
         yield "<h2>Left out</h2>"
         yield from _table(
-            ("table", "index", "why"), [(one.table, named(one.columns), one.why) for one in advice.left_out]
+            ("table", "index", "why"),
+            [(omitted.table, named(omitted.columns), omitted.why) for omitted in advice.left_out],
         )
     if advice.unused:
         yield "<h2>Indexes that no query used</h2>"
         yield from _table(
             ("table", "index", "columns", "size", "last build"),
             [
-                (one.table, one.index, named([one.columns]), size(one.index_bytes), time_of(one.built))
-                for one in advice.unused
+                (index.table, index.index, named([index.columns]), size(index.index_bytes), time_of(index.built))
+                for index in advice.unused
             ],
         )
     yield from (f'<p class="soft">{escape(note)}</p>' for note in advice.notes)

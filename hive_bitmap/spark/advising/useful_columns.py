@@ -1,4 +1,7 @@
-"""Which columns could have an index that serves queries: a function of the shapes of a table's queries. No Spark."""
+"""Determine the columns that an index could have to serve queries.
+
+It is a function of the shapes of a table's queries and needs no Spark.
+"""
 
 from __future__ import annotations
 
@@ -13,24 +16,27 @@ IndexSet = frozenset[Columns]  # indexes of one table, each by its columns
 
 
 def useful_sets(shape: Shape, indexed: Collection[Columns]) -> set[IndexSet]:
-    """Return sets of indexes that would serve queries of this shape, beside those `indexed`.
+    """Return sets of indexes that would serve a shape.
 
-    No index in them has only columns of one that exists. An aggregation may be answered by one index of several
-    columns, or by several indexes together.
+    They are additions to `indexed`. No index in them has only columns of an existing one. An aggregation may be
+    answered by one index of several columns, or by several indexes together.
     """
-    known = frozenset[str]().union(*indexed)
-    found = {frozenset({frozenset((test.column,))}) for test in shape.tests if test.kind is not Kind.OTHER}
+    indexed_columns = frozenset[str]().union(*indexed)
+    useful = {frozenset({frozenset((test.column,))}) for test in shape.tests if test.kind is not Kind.OTHER}
     if shape.key_sets is not None:
-        wanted = needed(shape)
-        answering = {wanted - known, *map(frozenset, shape.key_sets), wanted}
+        all_needed = needed(shape)
+        answering = {all_needed - indexed_columns, *map(frozenset, shape.key_sets), all_needed}
         answering = {columns for columns in answering if columns and answers(shape, [*indexed, columns])}
-        found |= {frozenset({one}) for one in answering if not any(other < one for other in answering)}
-        found.add(_apart(shape, indexed))
-    return {indexes for indexes in found if indexes and all(_is_new(columns, indexed) for columns in indexes)}
+        useful |= {frozenset({columns}) for columns in answering if not any(other < columns for other in answering)}
+        useful.add(_separate_indexes(shape, indexed))
+    return {indexes for indexes in useful if indexes and all(_is_new(columns, indexed) for columns in indexes)}
 
 
-def _apart(shape: Shape, indexed: Collection[Columns]) -> IndexSet:
-    """Return the smallest indexes that answer the aggregation of a shape together; none if they are too many."""
+def _separate_indexes(shape: Shape, indexed: Collection[Columns]) -> IndexSet:
+    """Return the smallest indexes that together answer a shape's aggregation.
+
+    The set is empty if they are more than MOST_TOGETHER.
+    """
     key_sets = {frozenset(keys) for keys in shape.key_sets or ()}
     missing = {keys for keys in key_sets if keys and not any(keys <= index for index in indexed)}
     missing = {keys for keys in missing if not any(keys < other for other in missing)}
@@ -44,9 +50,9 @@ def _is_new(columns: Columns, indexed: Collection[Columns]) -> bool:
 
 
 def answers(shape: Shape, indexes: Collection[Columns]) -> bool:
-    """Return whether these indexes hold the answer to the aggregation of a shape.
+    """Return whether these indexes can answer the aggregation of a shape.
 
-    One index has to have all columns of a set of keys; any index serves a test.
+    One index must have all columns of a set of keys; any index serves a test.
     """
     if shape.key_sets is None:
         return False
@@ -55,19 +61,25 @@ def answers(shape: Shape, indexes: Collection[Columns]) -> bool:
 
 
 def narrowing(shape: Shape, columns: Columns) -> ColumnTest | None:
-    """Return the test that an index of these columns evaluates in order to narrow a scan; None if there is none."""
+    """Return the test that an index of these columns evaluates to narrow a scan.
+
+    Return None if there is none.
+    """
     if len(columns) != 1:
         return None
     return next((test for test in shape.tests if test.column in columns and test.kind is not Kind.OTHER), None)
 
 
 def needed(shape: Shape) -> Columns:
-    """Return the columns that have to be indexed so that the aggregation of a shape is answered."""
+    """Return the columns that must be indexed to answer the aggregation of a shape."""
     return _tested(shape.tests).union(*(shape.key_sets or ()))
 
 
 def parts(shape: Shape) -> list[Columns]:
-    """Return what the answer to the aggregation of a shape is looked up by: its sets of keys, then its tests."""
+    """Return the column sets to look up for an aggregation.
+
+    Key sets come first, then tests.
+    """
     keys = [frozenset(keys) for keys in shape.key_sets or () if keys]
     return [*keys, *(frozenset((column,)) for column in sorted(_tested(shape.tests)))]
 

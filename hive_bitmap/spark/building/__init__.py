@@ -1,7 +1,8 @@
-"""Building indexes: planning a build, the Spark job that reads base files and writes shards, and publishing the result.
+"""Build indexes: plan a build, run its job, publish the result.
 
-`build` has the entry points; `preview` reports what a rebuild would do. A task indexes a group of base files
-(`group_indexing`) or compacts shards (`shard_compaction`). `estimating`, `verifying` and `hive2` use the same parts.
+The job of Spark reads base files and writes shards. `build` has the entry points; `preview` reports what a rebuild
+would do. A task indexes a group of base files (`group_indexing`) or compacts shards (`shard_compaction`). `estimating`,
+`verifying` and `hive2` use the same parts.
 """
 
 __all__ = [

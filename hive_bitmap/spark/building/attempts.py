@@ -1,7 +1,7 @@
-"""Attempts to index the base files of a build: a second one, if a Python worker dies in the first.
+"""Index the base files of a build, in two attempts if necessary.
 
-Arrow's C++ may end its process at a damaged file. Each file is then tried in a child process of a task. The second
-attempt leaves those unindexed that end the process again, and indexes the others.
+Arrow's C++ may end its process, a Python worker, at a damaged file. In that case, each file is tried in a child process
+of a task. The second attempt leaves those files unindexed that end the process again, and indexes the others.
 """
 
 from __future__ import annotations
@@ -34,12 +34,13 @@ ProgressCallback = Callable[[BuildProgress], None]
 
 
 def index_files(
-    spark: SparkSession, planned: BuildPlan, progress: ProgressCallback | None, mine: str, in_work: list[str]
+    spark: SparkSession, planned: BuildPlan, progress: ProgressCallback | None, metastore_id: str, in_work: list[str]
 ) -> tuple[BuildPlan, list[ShardReport]]:
-    """Begin the new segments of a build, and index its base files into them.
+    """Begin the new segments of a build, and index files into them.
 
-    Return the plan with these segments, and the reports of the tasks. What a failed attempt began is deleted; `mine`
-    is the id of the metastore. Add the segments to `in_work`. Raise BuildFailed, OSError and StoreError.
+    Return the plan with these segments, and the reports of the tasks. The segments of a failed attempt are deleted;
+    `metastore_id` is the id of the metastore. The segments are added to `in_work`. Raise BuildFailed, OSError and
+    StoreError.
     """
 
     def attempt(plan: BuildPlan, fatal: Mapping[str, str]) -> list[ShardReport]:
@@ -47,7 +48,7 @@ def index_files(
         try:
             return _attempt(spark, plan, fatal, progress)
         except BaseException:
-            delete_begun(plan, mine)
+            delete_begun(plan, metastore_id)
             raise
 
     try:
@@ -55,20 +56,23 @@ def index_files(
     except WorkerDied as died:
         if format_of(planned.base) in LAYOUTS:  # no file of these is read by C++
             raise
-        log.warning("a Python worker ended, so each file is tried in a process of its own: %s", died)
+        log.warning("a Python worker ended, so each file is tried in a separate process: %s", died)
     fatal = build_job.fatal_files(spark, jobs(spark, planned.base, planned.changes))
     again = replace(planned, changes=tuple(map(_in_new_folder, planned.changes)))
     return again, attempt(again, fatal)
 
 
-def delete_begun(planned: BuildPlan, mine: str) -> None:
-    """Delete the segments that a build began; what fails is left to `clean`."""
+def delete_begun(planned: BuildPlan, metastore_id: str) -> None:
+    """Delete the segments that a build began.
+
+    Files that cannot be deleted are left to `clean`.
+    """
     try:
         for number, scope in enumerate(planned.scopes):
             folders = [change.folder for change in planned.changes_of(number)]
-            deletion.delete(folders, scope.definition, mine)
+            deletion.delete(folders, scope.definition, metastore_id)
     except (OSError, StoreError) as e:
-        log.warning("files of the failed build could not be deleted and are left to clean: %s", e)
+        log.warning("files of the failed build could not be deleted: run clean to delete them: %s", e)
 
 
 def _attempt(
@@ -85,5 +89,8 @@ def _attempt(
 
 
 def _in_new_folder(change: Change) -> Change:
-    """Return a change whose folder is another one: tasks of a failed job may still write into the first."""
+    """Return a change with another folder.
+
+    Tasks of a failed job may still write into the first.
+    """
     return replace(change, folder=f"{parent(change.folder)}/{generation.new_name()}")

@@ -1,8 +1,9 @@
-"""Entry points of a build: Spark tasks index base files and write shards, the driver writes manifests and publishes.
+"""Entry points of a build.
 
-A rebuild reads only new and changed base files and keeps the rest of the index. There is no shuffle, and nothing that
-grows with the number of rows is sent to the driver. A generation is published only when it is complete; a failure
-before that leaves the published one untouched.
+Spark tasks index base files and write shards; the driver writes manifests and publishes. A rebuild reads only new and
+changed base files and keeps the rest of the index. There is no shuffle, and nothing that grows with the number of rows
+is sent to the driver. A generation is published only when it is complete; a failure before that leaves the published
+one untouched.
 """
 
 from __future__ import annotations
@@ -56,20 +57,20 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
-MOST_MENDINGS = 5  # after a build; what is still to be mended then is left to the next one
+MOST_MENDINGS = 5  # repairs after a build; further ones are left to the next build
 AUTO_UPDATE = "hive.optimize.index.autoupdate"  # Hive's setting, for the default of auto_refresh
 
 
 @dataclass(frozen=True, kw_only=True)
 class BuildReport(Report):
-    """What a build did for one index, and what the index contains afterwards.
+    """What a build did for one index, and what it contains now.
 
     `base_files` of `base_bytes` bytes are in the partitions that were in scope. Sizes are in bytes; `index_rows` counts
     rows of the index table. `files_read` base files of `bytes_read` bytes were indexed; `shards_kept` of the shards
     were kept unchanged. `changed` counts base files that were added, changed or deleted while the build ran; until the
     next rebuild, queries read the added and changed ones whole. `unindexed` lists the files that could not be indexed,
-    as pairs of path and reason. `untouched` counts the partitions of which no file was read. `segments` is the number
-    of segments of the index afterwards.
+    as pairs of path and reason. `untouched` counts the partitions without a file that was read. `segments` is the
+    number of segments of the index afterwards.
     """
 
     definition: Definition
@@ -93,11 +94,11 @@ class BuildReport(Report):
         return f"BuildReport({self})"
 
     def __str__(self) -> str:
-        of = f"{self.definition.name} on {self.definition.full_table}"
+        name = f"{self.definition.name} on {self.definition.full_table}"
         read = f"{self.files_read:,} files of {size(self.bytes_read)} read in {seconds(self.seconds)}"
         has = f"{self.base_rows:,} rows indexed in {size(self.index_bytes)}"
-        left = f"; {len(self.unindexed):,} files could not be indexed" if self.unindexed else ""
-        return f"{of}: {read}; {has}{left}"
+        failures = f"; {len(self.unindexed):,} files could not be indexed" if self.unindexed else ""
+        return f"{name}: {read}; {has}{failures}"
 
     def _cells(self) -> dict[str, str]:
         return {
@@ -133,19 +134,20 @@ def build(
     properties: Mapping[str, str] | None = None,
     progress: ProgressCallback | None = None,
 ) -> list[BuildReport]:
-    """Create indexes on a table and build them in one pass, one index for each item of `columns`.
+    """Create indexes on a table and build them in one pass.
 
-    An item is a column name, or a sequence of column names for a composite key. `name`, `index_table` and `location`
-    can only be given for a single item. `index_table` is `table` or `database.table`; without it, the index table has
-    its default name, in the database that the setting `hive_bitmap.index_database` names, or else in that of the table.
-    With `deferred` the indexes are registered but cover no files until they are rebuilt. `where`, a condition on the
-    partition columns, limits them to the partitions for which it is true. With `if_not_exists` an item is skipped if an
-    index of its name exists. With `auto_refresh` the indexes are refreshed after writes, at most once in
-    `refresh_interval`; None: if `hive.optimize.index.autoupdate` of the session is true and the index can be.
-    `keep_removed`, such as `7 days`, is how long the index keeps what it knows of files that a Delta or Iceberg table
-    no longer has, for queries of older versions. `properties` are user-defined names and values, which are stored and
-    shown. Raise NotFound, AlreadyExists, Unsupported, InvalidProperty or InvalidPredicate before anything is written,
-    and BuildFailed if the job or the publishing fails.
+    There is one index for each item of `columns`. An item is a column name, or a sequence of column names for a
+    composite key. `name`, `index_table` and `location` can only be given for a single item. `index_table` is `table` or
+    `database.table`; without it, the index table has its default name, in the database that the setting
+    `hive_bitmap.index_database` names, or else in that of the table. With `deferred`, the indexes are registered but
+    cover no files until they are rebuilt. `where`, a condition on the partition columns, limits them to the partitions
+    for which it is true. With `if_not_exists`, an item is skipped if an index of its name exists. With `auto_refresh`,
+    the indexes are refreshed after writes, at most once in `refresh_interval`; None means true if
+    `hive.optimize.index.autoupdate` of the session is true and the index supports it. `keep_removed`, such as `7 days`,
+    is how long the index keeps rows of files that a Delta or Iceberg table no longer has, for queries of older
+    versions. `properties` are user-defined names and values, which are stored and shown. Raise NotFound, AlreadyExists,
+    Unsupported, InvalidProperty or InvalidPredicate before anything is written, and BuildFailed if the job or the
+    publishing fails.
     """
     started = time.monotonic()
     metastore.require_hive(spark)
@@ -184,10 +186,11 @@ def build(
             continue
         catalog.require_free(spark, base, indexes, definition)
         _warn_of_equal(definition, indexes)
-        definitions.append(locations.with_root(spark, definition, location))
-    require_distinct(definitions)
+        definitions.append(definition)
     if not definitions:
         return Reports()
+    definitions = locations.with_roots(spark, definitions, location)
+    require_distinct(definitions)
     keys = sorted({name for definition in definitions for name in definition.column_names})
     permission.require_reading(spark, base, keys, "CREATE INDEX")
     planned = plan_creation(spark, base, definitions)
@@ -197,7 +200,10 @@ def build(
 
 
 def _warn_of_equal(definition: Definition, indexes: Iterable[Index]) -> None:
-    """Log which other index of the table answers the same queries: both take space and refreshes."""
+    """Log which other index of the table answers the same queries.
+
+    Both take space and refreshes.
+    """
     for index in indexes:
         if index.trusted and _tells(index.definition) == _tells(definition):
             log.warning(
@@ -208,14 +214,20 @@ def _warn_of_equal(definition: Definition, indexes: Iterable[Index]) -> None:
 
 
 def _tells(index: Definition) -> tuple[frozenset[str], bool, str]:
-    """Return what queries can learn from an index: two that have this in common answer the same ones."""
+    """Return what queries can learn from an index.
+
+    Two indexes that have this in common answer the same queries.
+    """
     return frozenset(index.column_names), index.has_bitmaps, index.where
 
 
 def _follows_by_default(spark: SparkSession, type: str, *, deferred: bool) -> bool:
-    """Return the `auto_refresh` of a new index for which none is given: Hive's own setting, where that is possible."""
-    said = spark.conf.get(AUTO_UPDATE, None) or "false"
-    return not deferred and type.upper() != "COMPACT" and flag(AUTO_UPDATE, said)
+    """Return the default `auto_refresh` of a new index.
+
+    It is Hive's own setting, if the index supports it.
+    """
+    setting = spark.conf.get(AUTO_UPDATE, None) or "false"
+    return not deferred and type.upper() != "COMPACT" and flag(AUTO_UPDATE, setting)
 
 
 def rebuild(
@@ -228,13 +240,14 @@ def rebuild(
     compact: bool = False,
     progress: ProgressCallback | None = None,
 ) -> list[BuildReport]:
-    """Bring indexes of a table up to date in one pass: all of them, or those named.
+    """Bring indexes of a table up to date in one pass.
 
-    New and changed base files are read; what the index holds of the others is kept. Partitions that are up to date stay
-    unchanged. `partition`, values of some or all partition columns, limits the rebuild to the partitions that have
-    them. With `full` everything is built from scratch; with `compact` small shards are merged, without reading base
-    files. In a copied metastore, the first rebuild of an index builds all of it in a folder of its own. Raise NotFound,
-    Unsupported if the table or a column has changed since it was indexed, and BuildFailed.
+    They are all indexes, or the named ones. New and changed base files are read; index rows of the others are kept.
+    Partitions that are up to date stay unchanged. `partition`, values of some or all partition columns, limits the
+    rebuild to the partitions that have them. With `full`, everything is built from scratch; with `compact`, small
+    shards are merged, without reading base files. In a copied metastore, the first rebuild of an index builds all of it
+    in a separate folder. Raise NotFound, Unsupported if the table or a column has changed since it was indexed, and
+    BuildFailed.
     """
     started = time.monotonic()
     return _rebuild(spark, plan_rebuild(spark, table, names, partition, full, compact), progress, started)
@@ -248,17 +261,17 @@ def refresh(
     partitions: Sequence[Spec] = (),
     progress: ProgressCallback | None = None,
 ) -> list[BuildReport]:
-    """Bring indexes of a table up to date like `rebuild`, but let rows of files that are gone wait.
+    """Bring indexes of a table up to date after writes.
 
-    Queries never count these rows. Readers of the index table by SQL see them until they are a fifth of their segment,
-    or a day old. A refresh does not read manifests again that this process knows, so it may not see one that was
-    damaged since: queries see damage and read those base files whole, `verify` tells, and `rebuild` repairs, a flipped
-    bit only with `full`.
+    This is like `rebuild`, but rows of missing files are kept for a while. Queries never count these rows. Readers of
+    the index table by SQL see them until they are a fifth of their segment, or a day old. A refresh does not read
+    manifests again that this process has cached, so it may miss one that was damaged since: queries detect the damage
+    and read those base files whole, `verify` reports it, and `rebuild` repairs it, a flipped bit only with `full`.
 
     `partitions` are specs, values of some or all partition columns as the metastore writes them: only partitions that
-    match one of them are looked at; if there are none, all. A spec may match nothing, as that of a partition that was
-    dropped meanwhile. A change of the encoding waits for a refresh or rebuild of all partitions. In a copied metastore,
-    the first refresh is a `rebuild` of all partitions. Raise as `rebuild`.
+    match one of them are looked at; if there are none, all. A spec may match nothing, such as that of a partition that
+    has just been dropped. A change of the encoding waits for a refresh or rebuild of all partitions. In a copied
+    metastore, the first refresh is a `rebuild` of all partitions. Raise as `rebuild`.
     """
     started = time.monotonic()
     planned = plan_refresh(spark, table, names, partitions)
@@ -268,9 +281,9 @@ def refresh(
 
 
 def remove_partitions(spark: SparkSession, table: str, name: str, partitions: Collection[Values]) -> None:
-    """Remove the rows of these partitions, which an index no longer covers, from its segments; read no base file.
+    """Remove the rows of partitions from the segments of an index.
 
-    Raise as `rebuild`.
+    The index no longer covers these partitions. No base file is read. Raise as `rebuild`.
     """
     planned = plan_removal(spark, table, name, partitions)
     if not planned.is_empty:
@@ -284,16 +297,17 @@ def attach(
     former: Sequence[Index],
     progress: ProgressCallback | None = None,
 ) -> list[BuildReport]:
-    """Build new indexes of a table from those it had under a former name, whose shards are linked or rewritten.
+    """Build new indexes of a table from its former indexes.
 
-    Base files that are as they were indexed are not read, also if their folder was moved. The former indexes stay as
-    they are. Raise BuildFailed, and Unsupported if the table has base files, and none that a former index knows.
+    The table had them under a former name. Their shards are linked or rewritten. Base files that are unchanged since
+    they were indexed are not read, even if their folder was moved. The former indexes stay unchanged. Raise
+    BuildFailed, and Unsupported if the table has base files, but none that a former index covers.
     """
     planned = plan_attachment(spark, base, definitions, former)
     segments = [change.segment for change in planned.changes]
-    if any(one.read for one in segments) and not any(one.files.num_rows for one in segments):
+    if any(segment.read for segment in segments) and not any(segment.files.num_rows for segment in segments):
         names = ", ".join(index.definition.name for index in former)
-        raise Unsupported(f"no file of table {base.full_name} is one that index {names} knows: it is another table")
+        raise Unsupported(f"no file of table {base.full_name} is covered by index {names}: it is another table")
     return _run(spark, planned, True, progress, time.monotonic())
 
 
@@ -311,13 +325,13 @@ def _rebuild(
 def _run(
     spark: SparkSession, planned: BuildPlan, created: bool, progress: ProgressCallback | None, started: float
 ) -> list[BuildReport]:
-    """Carry out a plan, and then what the indexes need because of builds of others."""
-    contents, changed, alone = _carry_out(spark, planned, created, progress)
-    for _ in range(MOST_MENDINGS if not alone else 0):
+    """Carry out a plan, and then the repairs after builds of others."""
+    contents, changed, is_alone = _carry_out(spark, planned, created, progress)
+    for _ in range(MOST_MENDINGS if not is_alone else 0):
         mending = plan_mending(spark, planned)
         if mending.is_empty:
             break
-        log.info("indexes of table %s are mended, as another build has published meanwhile", planned.base.full_name)
+        log.info("indexes of table %s are mended, because another build has published", planned.base.full_name)
         _carry_out(spark, mending, False, None)
     for scope in planned.scopes:
         if scope.before.remains:
@@ -330,54 +344,63 @@ def _run(
 def _carry_out(
     spark: SparkSession, planned: BuildPlan, created: bool, progress: ProgressCallback | None
 ) -> tuple[Sequence[Manifest], int, bool]:
-    """Carry out a plan; return the manifests of its new segments, how many base files have changed since it was made.
+    """Carry out a plan.
 
-    And whether the indexes have no other segments than it says.
+    Return the manifests of its new segments, the number of base files that have changed since the plan was made, and
+    whether the indexes have no other segments than planned.
     """
     in_work: list[str] = []
-    base, mine = planned.base, metastore_id(spark)
+    base, this_metastore = planned.base, metastore_id(spark)
     try:
         for scope in planned.scopes:
-            roots.claim(scope.definition, mine)
+            roots.claim(scope.definition, this_metastore)
             in_work.append(scope.definition.root)
-        planned, reports = attempts.index_files(spark, planned, progress, mine, in_work)
+        planned, reports = attempts.index_files(spark, planned, progress, this_metastore, in_work)
         contents = segment_change.finish(planned.changes, reports)
         changed = sources.changed(base, planned.sources)
-        alone = publish(spark, base, [_publication(planned, number, created) for number in range(len(planned.scopes))])
-        return contents, changed, alone
+        is_alone = publish(
+            spark, base, [_publication(planned, number, created) for number in range(len(planned.scopes))]
+        )
+        return contents, changed, is_alone
     except (OSError, StoreError) as e:
-        _delete_unfinished(planned, created, mine)
+        _delete_unfinished(planned, created, this_metastore)
         raise BuildFailed(f"the build failed, the published index is untouched: {e}") from e
     except BuildFailed as e:
-        if not isinstance(e, NotPublished):  # of which nothing is left
-            _delete_unfinished(planned, created, mine)
+        if not isinstance(e, NotPublished):  # it has deleted everything already
+            _delete_unfinished(planned, created, this_metastore)
         raise
     except BaseException:
-        _delete_unfinished(planned, created, mine)
+        _delete_unfinished(planned, created, this_metastore)
         raise
     finally:
         markers.end_work(in_work)
 
 
 def _warn_of_untrusted(spark: SparkSession, planned: BuildPlan) -> None:
-    """Log which of the indexes that were built queries will not use, because this user does not own the table."""
+    """Log which of the built indexes queries will not use.
+
+    The reason is that this user does not own the table.
+    """
     definitions = [scope.definition for scope in planned.scopes]
-    built = {(one.index_table_database, one.index_table): one for one in definitions}
+    built = {(definition.index_table_database, definition.index_table): definition for definition in definitions}
     why_not = trust.by_base(spark, planned.base)
     for table in catalog.described(spark, built):
         if why := why_not(table, built.get((table.database, table.name))):
             log.warning("built, but not used by queries: %s", why)
 
 
-def _delete_unfinished(planned: BuildPlan, created: bool, mine: str) -> None:
-    """Delete the generations that were begun, and the roots of new indexes; what fails is left to `clean`."""
-    attempts.delete_begun(planned, mine)
+def _delete_unfinished(planned: BuildPlan, created: bool, this_metastore: str) -> None:
+    """Delete the generations that were begun, and the roots of new indexes.
+
+    Files that cannot be deleted are left to `clean`.
+    """
+    attempts.delete_begun(planned, this_metastore)
     try:
         for scope in planned.scopes:
             if created or scope.before.elsewhere is not None:
-                deletion.remove_root(scope.definition, mine)
+                deletion.remove_root(scope.definition, this_metastore)
     except (OSError, StoreError) as e:
-        log.warning("files of the failed build could not be deleted and are left to clean: %s", e)
+        log.warning("files of the failed build could not be deleted: run clean to delete them: %s", e)
 
 
 def _publication(planned: BuildPlan, number: int, created: bool) -> Publication:
@@ -387,7 +410,7 @@ def _publication(planned: BuildPlan, number: int, created: bool) -> Publication:
         definition=scope.definition,
         new=tuple(change.folder for change in planned.changes_of(number)),
         gone=scope.gone,
-        kept=scope.kept,
+        unchanged=scope.kept,
         created=created,
         former=scope.before.elsewhere,
     )
@@ -396,13 +419,13 @@ def _publication(planned: BuildPlan, number: int, created: bool) -> Publication:
 def _report(planned: BuildPlan, number: int, contents: Sequence[Manifest], changed: int, started: float) -> BuildReport:
     scope, changes = planned.scopes[number], planned.changes_of(number)
     pairs = zip(planned.changes, contents, strict=True) if contents else ()
-    own = [content for change, content in pairs if change.index == number]
-    known = scope.before.covered
-    stays = [at for at, folder in enumerate(known.segments) if folder in scope.kept]
-    kept_files = known.files.filter(pa.array(np.isin(known.segment, stays)))
-    kept_shards = known.shards.filter(pa.array(np.isin(known.shard_segment, stays)))
-    files = pa.concat_tables([kept_files, *(content.files for content in own)])
-    shards = pa.concat_tables([kept_shards, *(content.shards for content in own)])
+    new_contents = [content for change, content in pairs if change.index == number]
+    before = scope.before.covered
+    kept_segments = [at for at, folder in enumerate(before.segments) if folder in scope.kept]
+    kept_files = before.files.filter(pa.array(np.isin(before.segment, kept_segments)))
+    kept_shards = before.shards.filter(pa.array(np.isin(before.shard_segment, kept_segments)))
+    files = pa.concat_tables([kept_files, *(content.files for content in new_contents)])
+    shards = pa.concat_tables([kept_shards, *(content.shards for content in new_contents)])
     unindexed = files.filter(pc.not_equal(files["reason"], "")).select(["path", "reason"]).to_pylist()
     for file in unindexed:
         log.warning("index %s leaves %s unindexed: %s", scope.definition.name, file["path"], file["reason"])

@@ -1,4 +1,7 @@
-"""The job of a build: it sends groups of files and shards to compact to tasks, and collects their reports."""
+"""The job of a build.
+
+It sends groups of files and shards to compact to tasks, and collects their reports.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Job:
-    """Work for a task, and the numbers in the build of the new segments that it is for, one of each index."""
+    """Work for a task.
+
+    `segments` are the numbers in the build of the new segments that it is for, one of each index.
+    """
 
     segments: tuple[int, ...]
     work: Group | Compaction
@@ -45,15 +51,19 @@ class Job:
 
 
 class WorkerDied(BuildFailed):
-    """A build in which a Python worker ended, as by a signal."""
+    """The build failed because a Python worker ended.
+
+    A signal can end it, for example.
+    """
 
 
 def run(
     spark: SparkSession, jobs: Sequence[Job], progress: Callable[[BuildProgress], None] | None
 ) -> list[ShardReport]:
-    """Run the jobs in tasks and return their reports, with the numbers of the new segments in the build.
+    """Run the jobs in tasks and return their reports.
 
-    Raise BuildFailed, WorkerDied, and Unsupported as `require_python`.
+    The reports have the numbers of the new segments in the build. Raise BuildFailed, WorkerDied, and Unsupported as
+    `require_python`.
     """
     if not jobs:
         return []
@@ -68,17 +78,17 @@ def run(
 
 
 def fatal_files(spark: SparkSession, jobs: Sequence[Job]) -> dict[str, str]:
-    """Try each base file of the jobs in a child process of a task; return those that end it, with the reason.
+    """Try each base file of the jobs in a child process.
 
-    Raise BuildFailed.
+    The child is one of a task. Return the files that end it, with the reason. Raise BuildFailed.
     """
     groups = [job.work for job in jobs if isinstance(job.work, Group)]
     files = [group.of([path]) for group in groups for path in group.paths]
     try:
-        found = in_child_processes(spark, files, try_files)
+        outcomes = in_child_processes(spark, files, try_files)
     except Exception as e:  # no narrower class, as in `run`
         raise _failed(e) from e
-    return {file.paths[0]: died.reason for file, died in zip(files, found, strict=True) if isinstance(died, Died)}
+    return {file.paths[0]: died.reason for file, died in zip(files, outcomes, strict=True) if isinstance(died, Died)}
 
 
 def _failed(error: Exception) -> BuildFailed:
@@ -87,20 +97,23 @@ def _failed(error: Exception) -> BuildFailed:
 
 
 def balanced(jobs: Sequence[Job], capacity: Sequence[int]) -> list[Job]:
-    """Order the jobs so that each task, which gets neighbours, has about as many bytes to read.
+    """Order the jobs so that all tasks read about as many bytes.
 
-    `capacity` says how many jobs each task gets, which are all together. The largest jobs are assigned first, each to
-    the task with the fewest bytes.
+    A task gets neighbouring jobs. `capacity` has the number of jobs of each task; their sum is the number of jobs. The
+    largest jobs are assigned first, each to the task with the fewest bytes.
     """
     tasks: list[list[Job]] = [[] for _ in capacity]
     for job in sorted(jobs, key=lambda job: -job.work.bytes):
         not_full = (task for task, most in zip(tasks, capacity, strict=True) if len(task) < most)
-        min(not_full, key=lambda task: sum(one.work.bytes for one in task)).append(job)
+        min(not_full, key=lambda task: sum(job.work.bytes for job in task)).append(job)
     return [job for task in tasks for job in task]
 
 
 def run_jobs(records: Iterable[pa.RecordBatch], counter: Any) -> Iterator[pa.RecordBatch]:
-    """Inside a task: run its jobs, and yield a ShardReport for each shard."""
+    """Inside a task: run its jobs, and yield their ShardReports.
+
+    There is one report for each shard.
+    """
     for jobs in batches(received(records), weight, THREADS, AHEAD_BYTES):
         for job, reports in zip(jobs, map_parallel(_run_job, jobs), strict=True):
             if counter is not None and isinstance(job.work, Group):
@@ -112,7 +125,10 @@ def run_jobs(records: Iterable[pa.RecordBatch], counter: Any) -> Iterator[pa.Rec
 
 
 def weight(job: Job) -> float:
-    """Return the bytes that a job reads; infinity if its store is local, so that it runs alone."""
+    """Return the bytes that a job reads.
+
+    It is infinity if its store is local, so that the job runs alone.
+    """
     return job.work.bytes if stores.parallel(job.group.folders[0]) > 1 else math.inf
 
 

@@ -1,4 +1,7 @@
-"""The plan of a build, made from the table, its indexes, partitions, base files and segments as they are now."""
+"""Plan a build.
+
+The plan is made from the current table, indexes, partitions, base files and segments.
+"""
 
 from __future__ import annotations
 
@@ -46,13 +49,13 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class Indexed:
-    """An index before a build: what its segments cover, and the slots that point elsewhere or at what cannot be read.
+    """An index before a build: what its segments cover, and its slots.
 
-    `slots` are all of its slots. `remains` says that a killed build left a table which was to replace the index table.
-    A new index takes what it can from an index of the table under an earlier name: then `covered` are the segments of
-    that, and `moved` the paths that their rows have for files that were moved since, by their present paths.
-    `elsewhere` is the definition with the root of another metastore, of which this one is a copy; the build gives the
-    index a root of its own.
+    `slots` are all of its slots; `strange` has the folders of those that point elsewhere or at unreadable segments.
+    With `remains`, a killed build left a table that was to replace the index table. A new index takes what it can from
+    an index of the table under an earlier name: then `covered` are the segments of that index, and `moved` maps the
+    current paths of files that were moved to the paths in the index rows. `elsewhere` is the definition with the root
+    of another metastore, of which this one is a copy; the build gives the index a new root.
     """
 
     definition: Definition
@@ -69,7 +72,10 @@ class Indexed:
 
 @dataclass(frozen=True, kw_only=True)
 class Scope:
-    """One index in a build: its state before, what is done with its segments, and the files that it covers."""
+    """An index in a build.
+
+    It has the state before the build, the plan for its segments, and the files that it covers.
+    """
 
     before: Indexed
     plan: SegmentPlan
@@ -81,30 +87,31 @@ class Scope:
 
     @property
     def gone(self) -> frozenset[str]:
-        """The folders to which no slot points after the build."""
+        """The folders that no slot points at after the build."""
         return frozenset((*self.before.strange, *(() if self.before.is_attached else self.plan.gone)))
 
     @property
     def dropped(self) -> list[Values]:
-        """The partitions of which the build removes all rows."""
-        known, after = self.before.covered, set(self.listing.partitions)
-        for one in self.plan.new:
-            after.update(numbered(one.files["values"])[0])
-        stays = np.isin(known.segment, [n for n, folder in enumerate(known.segments) if folder in self.kept])
-        after.update(known.partitions[number] for number in np.unique(known.partition[stays]).tolist())
-        return [] if self.before.is_attached else [values for values in known.partitions if values not in after]
+        """The partitions that lose all rows in the build."""
+        covered, after = self.before.covered, set(self.listing.partitions)
+        for segment in self.plan.new:
+            after.update(numbered(segment.files["values"])[0])
+        is_kept = np.isin(covered.segment, [n for n, folder in enumerate(covered.segments) if folder in self.kept])
+        after.update(covered.partitions[number] for number in np.unique(covered.partition[is_kept]).tolist())
+        return [] if self.before.is_attached else [values for values in covered.partitions if values not in after]
 
     @property
     def kept(self) -> frozenset[str]:
-        """The folders of segments that stay as they are."""
+        """The folders of segments that stay unchanged."""
         return frozenset() if self.before.is_attached else frozenset(self.before.covered.segments) - self.gone
 
 
 @dataclass(frozen=True, kw_only=True)
 class BuildPlan:
-    """The plan of a build: its indexes, the base files that they need, and a Change for each new segment.
+    """The plan of a build.
 
-    `schema_crc` is that of the base table.
+    It has the indexes, the base files that they need, and a Change for each new segment. `schema_crc` is that of the
+    base table.
     """
 
     base: Table
@@ -119,7 +126,10 @@ class BuildPlan:
         return not self.changes and not any(scope.gone for scope in self.scopes)
 
     def without_files(self) -> BuildPlan:
-        """Return the plan of indexes that are built later: none of their files is read."""
+        """Return the plan for indexes that are built later.
+
+        It reads no files.
+        """
         scopes = tuple(replace(scope, plan=SegmentPlan((), ())) for scope in self.scopes)
         return replace(self, scopes=scopes, changes=())
 
@@ -129,7 +139,10 @@ class BuildPlan:
 
 
 def plan_creation(spark: SparkSession, base: Table, definitions: Sequence[Definition]) -> BuildPlan:
-    """Plan the build of new indexes. Raise InvalidProperty if a root lies where a partition of the table does."""
+    """Plan the build of new indexes.
+
+    Raise InvalidProperty if a root lies in or above the folder of a partition of the table.
+    """
     empty = [_new(definition) for definition in definitions]
     partitions = base_files.partitions(spark, base)
     locations.require_apart_from(base, definitions, [partition.location for partition in partitions])
@@ -139,61 +152,72 @@ def plan_creation(spark: SparkSession, base: Table, definitions: Sequence[Defini
 def plan_attachment(
     spark: SparkSession, base: Table, definitions: Sequence[Definition], former: Sequence[Index]
 ) -> BuildPlan:
-    """Plan the build of new indexes from those that the table had under its former name, one for each of them."""
+    """Plan the build of new indexes from a table's former indexes.
+
+    The table had these under its former name. There is one former index for each new one.
+    """
     partitions = base_files.partitions(spark, base)
     locations.require_apart_from(base, definitions, [partition.location for partition in partitions])
     folders = {partition.values: partition.location for partition in partitions}
-    taken = []
+    states = []
     for definition, index in zip(definitions, former, strict=True):
-        known, _ = _read(catalog.segments(spark, index), index.definition, fresh=True)
-        moved = {} if base.lake is not None else known.moved_to(folders)
-        at = replace(known, files=known.files_at(moved))
-        taken.append(
-            replace(_new(definition), covered=at, is_attached=True, moved={new: old for old, new in moved.items()})
+        covered, _ = _read(catalog.segments(spark, index), index.definition, fresh=True)
+        moved = {} if base.lake is not None else covered.moved_to(folders)
+        moved_covered = replace(covered, files=covered.files_at(moved))
+        states.append(
+            replace(
+                _new(definition),
+                covered=moved_covered,
+                is_attached=True,
+                moved={new: old for old, new in moved.items()},
+            )
         )
-    return _plan(spark, base, taken, partitions, None)
+    return _plan(spark, base, states, partitions, None)
 
 
 def plan_rebuild(
     spark: SparkSession, table: str, names: Sequence[str], partition: Spec | None, full: bool, compact: bool
 ) -> BuildPlan:
-    """Plan the rebuild of existing indexes, all of them or those named.
+    """Plan the rebuild of existing indexes: all, or the named ones.
 
     Raise NotFound, NotPermitted, and Unsupported if indexed columns have changed.
     """
 
-    def choose(base: Table, known: Sequence[Values]) -> Sequence[Values]:
-        return base_files.matching(base, partition, known)
+    def choose(base: Table, values: Sequence[Values]) -> Sequence[Values]:
+        return base_files.matching(base, partition, values)
 
-    asked = Asked(full=full, compact=compact, remove_dead=True)
-    return _plan_existing(spark, table, names, choose, asked, whole=not partition)
+    options = Asked(full=full, compact=compact, remove_dead=True)
+    return _plan_existing(spark, table, names, choose, options, whole=not partition)
 
 
 def plan_refresh(spark: SparkSession, table: str, names: Sequence[str], partitions: Sequence[Spec]) -> BuildPlan:
-    """Plan a refresh: a rebuild that leaves rows of files that are gone in their segments for a while.
+    """Plan a refresh: a rebuild that keeps rows of missing files.
 
-    `partitions` are specs, of which a partition in scope matches one; none means that all are in scope. Raise as
-    `plan_rebuild`.
+    It keeps them for a while. `partitions` are specs; a partition in scope matches one of them. If there are none, all
+    partitions are in scope. Raise as `plan_rebuild`.
     """
 
-    def choose(base: Table, known: Sequence[Values]) -> Sequence[Values]:
-        return base_files.matching_any(base, partitions, known) if partitions else known
+    def choose(base: Table, values: Sequence[Values]) -> Sequence[Values]:
+        return base_files.matching_any(base, partitions, values) if partitions else values
 
     return _plan_existing(spark, table, names, choose, Asked(), whole=not partitions)
 
 
 def plan_removal(spark: SparkSession, table: str, name: str, partitions: Collection[Values]) -> BuildPlan:
-    """Plan the removal of rows of these partitions, which an index no longer covers. Raise as `plan_rebuild`."""
-    wanted = frozenset(partitions)
+    """Plan the removal of rows of partitions from an index.
 
-    def choose(base: Table, known: Sequence[Values]) -> Sequence[Values]:
-        return [values for values in known if values in wanted]
+    The index no longer covers these partitions. Raise as `plan_rebuild`.
+    """
+    removed = frozenset(partitions)
+
+    def choose(base: Table, candidates: Sequence[Values]) -> Sequence[Values]:
+        return [values for values in candidates if values in removed]
 
     return _plan_existing(spark, table, [name], choose, Asked(remove_dead=True), whole=False)
 
 
 def covered_partitions(spark: SparkSession, index: Index) -> tuple[Values, ...]:
-    """Return the values of the partitions of which an index covers files."""
+    """Return the values of the partitions with files that an index covers."""
     return covered_by(spark, index).partitions
 
 
@@ -203,33 +227,38 @@ def covered_by(spark: SparkSession, index: Index) -> Covered:
 
 
 def has_stayed(spark: SparkSession, base: Table, index: Index) -> bool:
-    """Return whether files that an index covers are where a table has files now, under equal partition values.
+    """Return whether the files of an index are still in their folders.
 
-    None of them may lie elsewhere. So it is of an index that a table had before it was renamed, if the files stayed.
+    They are the base files that it covers. Partitions of the table with equal values have these folders now, and none
+    of the covered files lies elsewhere. So the index is one that the table had before it was renamed, if its files
+    stayed.
     """
-    known, partitions = covered_by(spark, index), base_files.partitions(spark, base)
+    covered, partitions = covered_by(spark, index), base_files.partitions(spark, base)
     if base.lake is not None:
-        listed = [file.path for one in partitions for file in base_files.list_partition(base, one).files]
-        return bool(pc.any(pc.is_in(known.files["path"], value_set=pa.array(listed, pa.string()))).as_py())
-    folders = {one.values: one.location for one in partitions}
-    return any(values in folders for values in known.partitions) and not known.moved_to(folders)
+        listed = [file.path for partition in partitions for file in base_files.list_partition(base, partition).files]
+        return bool(pc.any(pc.is_in(covered.files["path"], value_set=pa.array(listed, pa.string()))).as_py())
+    folders = {partition.values: partition.location for partition in partitions}
+    return any(values in folders for values in covered.partitions) and not covered.moved_to(folders)
 
 
 def plan_mending(spark: SparkSession, planned: BuildPlan) -> BuildPlan:
-    """Plan what the indexes of a build need after it because of another build: that no segments cover one file."""
+    """Plan the repair of indexes after another build has published.
+
+    It makes sure that no two segments cover the same file.
+    """
     indexes = []
     for scope in planned.scopes:
         definition = scope.definition
         for table in metastore.describe_many(spark, definition.index_table_database, [definition.index_table]):
             slots_now = catalog.slots_of(spark, table)
-            known, unreadable = _read(slots.segments(slots_now, definition), definition, fresh=False)
-            indexes.append(replace(_new(definition), covered=known, slots=slots_now, strange=unreadable))
+            covered, unreadable = _read(slots.segments(slots_now, definition), definition, fresh=False)
+            indexes.append(replace(_new(definition), covered=covered, slots=slots_now, strange=unreadable))
     return _plan(spark, planned.base, indexes, (), frozenset())
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What the caller of a build asks for, as in `segment_plan.Rules`."""
+    """What the caller of a build requests, as in `segment_plan.Rules`."""
 
     full: bool = False
     compact: bool = False
@@ -245,31 +274,36 @@ def _plan_existing(
     table: str,
     names: Sequence[str],
     choose: Callable[[Table, Sequence[Values]], Sequence[Values]],
-    asked: Asked,
+    options: Asked,
     *,
     whole: bool,
 ) -> BuildPlan:
-    """Plan a build of the partitions that `choose` returns of those known; `whole` says that these are all."""
+    """Plan a build of the partitions that `choose` selects.
+
+    It gets all partitions of the table and the indexes. With `whole`, all are selected.
+    """
     base, indexes = catalog.table_and_indexes(spark, table)
-    wanted = [catalog.named(base, indexes, name) for name in dict.fromkeys(map(str.lower, names))] or trusted(indexes)
-    if not wanted:
+    selected = [catalog.named(base, indexes, name) for name in dict.fromkeys(map(str.lower, names))] or trusted(indexes)
+    if not selected:
         raise NotFound(f"table {base.full_name} has no index to rebuild")
-    for index in wanted:
+    for index in selected:
         catalog.require_same_table(base, index)
-    keys = sorted({name for index in wanted for name in index.definition.column_names})
+    keys = sorted({name for index in selected for name in index.definition.column_names})
     permission.require_reading(spark, base, keys, "a rebuild")
     partitions = base_files.partitions(spark, base)
-    elsewhere = [locations.any_elsewhere(spark, [index.definition]) for index in wanted]
-    anew = any(elsewhere) or any(index.definition.is_former for index in wanted)
+    elsewhere = [locations.any_elsewhere(spark, [index.definition]) for index in selected]
+    is_rebuilt = any(elsewhere) or any(index.definition.is_former for index in selected)
     states = [
-        _existing(spark, base, indexes, index, is_elsewhere, asked, whole=whole or anew)
-        for index, is_elsewhere in zip(wanted, elsewhere, strict=True)
+        _existing(spark, base, indexes, index, is_elsewhere, options, whole=whole or is_rebuilt)
+        for index, is_elsewhere in zip(selected, elsewhere, strict=True)
     ]
     chosen = None
-    if not whole and not anew:
+    if not whole and not is_rebuilt:
         covered = [values for state in states for values in state.covered.partitions]
-        chosen = frozenset(choose(base, list(dict.fromkeys([*(one.values for one in partitions), *covered]))))
-    return _plan(spark, base, states, partitions, chosen, asked)
+        chosen = frozenset(
+            choose(base, list(dict.fromkeys([*(partition.values for partition in partitions), *covered])))
+        )
+    return _plan(spark, base, states, partitions, chosen, options)
 
 
 def _existing(
@@ -278,32 +312,35 @@ def _existing(
     indexes: Sequence[Index],
     index: Index,
     is_elsewhere: bool,
-    asked: Asked,
+    options: Asked,
     *,
     whole: bool,
 ) -> Indexed:
-    """Return the state of an existing index, and its definition after the build. Raise Unsupported for a copy."""
+    """Return the state of an existing index before a build.
+
+    It has the definition of the index after the build. Raise Unsupported for a copy.
+    """
     definition = index.definition.renewed(base) if whole else index.definition
     if problem := roots.rival(definition, catalog.trusted_definitions(indexes)):
         raise Unsupported(problem)
     if index.definition.is_former:
-        log.warning("index %s has format %s, and is built anew", definition.name, index.definition.version)
+        log.warning("index %s has the old format %s, and is built again", definition.name, index.definition.version)
     if is_elsewhere:
         log.warning(
-            "index %s gets a folder of its own: %s is marked as that of another metastore; if this one was moved, "
+            "index %s gets a new folder: %s is marked as that of another metastore; if this metastore was moved, "
             "and is not a copy, run clean with --take-over before a rebuild",
             definition.name,
             definition.root,
         )
         definition = locations.with_root(spark, definition, None)
-    now = {} if index.definition.is_former else catalog.slots_of(spark, index.table)
-    known, unreadable = _read(slots.segments(now, definition), definition, fresh=asked.remove_dead)
+    current_slots = {} if index.definition.is_former else catalog.slots_of(spark, index.table)
+    covered, unreadable = _read(slots.segments(current_slots, definition), definition, fresh=options.remove_dead)
     return Indexed(
         definition=roots.identified(definition),
-        covered=known,
-        slots=now,
-        strange=(*unreadable, *(now[number] for number in slots.strange(now, definition))),
-        full=asked.full or definition != index.definition,
+        covered=covered,
+        slots=current_slots,
+        strange=(*unreadable, *(current_slots[number] for number in slots.strange(current_slots, definition))),
+        full=options.full or definition != index.definition,
         removed=_removed(spark, base, definition),
         remains=any(roots.is_replacement(copy, index.definition) for copy in index.copies),
         moved={},
@@ -312,29 +349,36 @@ def _existing(
 
 
 def _read(folders: Sequence[str], definition: Definition, *, fresh: bool) -> tuple[Covered, tuple[str, ...]]:
-    """Return what segments cover, and those of which the manifest is damaged or gone.
+    """Return what segments cover, and the segments with an unreadable manifest.
 
-    With `fresh` manifests are read again: a cached one would hide damage that came after it was read.
+    That manifest is damaged or missing. With `fresh`, manifests are read again: a cached one would hide damage that
+    came after it was read.
     """
-    found = map_parallel(partial(_manifest, fresh=fresh), folders)
-    unreadable = tuple(folder for folder, one in zip(folders, found, strict=True) if one is None)
-    return Covered.by([one for one in found if one is not None]), unreadable
+    manifests = map_parallel(partial(_manifest, fresh=fresh), folders)
+    unreadable = tuple(folder for folder, content in zip(folders, manifests, strict=True) if content is None)
+    return Covered.by([content for content in manifests if content is not None]), unreadable
 
 
 def _removed(spark: SparkSession, base: Table, definition: Definition) -> frozenset[str]:
-    """The paths of the files that the table has lost since the time for which an index keeps them."""
+    """Return the paths of removed files that an index still keeps.
+
+    The table has lost them within the length of time for which the index keeps them.
+    """
     if not definition.keep_removed:
         return frozenset()
     return base_files.removed_files(spark, base, max(time.time() - definition.kept_seconds, 0.0))
 
 
 def trusted(indexes: Sequence[Index]) -> Sequence[Index]:
-    """Return the indexes that are trusted, and log the others; return all if none is, to be refused."""
-    wanted = [index for index in indexes if index.trusted] or indexes
+    """Return the trusted indexes, and log the others.
+
+    Return all indexes if none is trusted; they are then refused.
+    """
+    usable = [index for index in indexes if index.trusted] or indexes
     for index in indexes:
-        if index not in wanted:
+        if index not in usable:
             log.warning("not rebuilt: %s", index.problem)
-    return wanted
+    return usable
 
 
 def _plan(
@@ -343,16 +387,19 @@ def _plan(
     indexes: Sequence[Indexed],
     partitions: Sequence[table_info.Partition],
     chosen: frozenset[Values] | None,
-    asked: Asked = Asked(),
+    options: Asked = Asked(),
 ) -> BuildPlan:
-    """Plan a build in the `chosen` partitions, all if that is None, of those that the table has."""
-    in_scope = [one for one in partitions if chosen is None or one.values in chosen]
-    values = [one.values for one in in_scope]
-    covers = [coverage.covered(spark, base, one.definition.where, values) for one in indexes]
+    """Plan a build in the `chosen` partitions of a table.
+
+    `partitions` are all partitions of the table; None chooses them all.
+    """
+    in_scope = [partition for partition in partitions if chosen is None or partition.values in chosen]
+    values = [partition.values for partition in in_scope]
+    covers = [coverage.covered(spark, base, index.definition.where, values) for index in indexes]
     needed = [number for number in range(len(values)) if any(flags[number] for flags in covers)]
     remote = any(not stores.is_local(in_scope[number].location) for number in needed)
-    list_one = partial(base_files.list_partition, base)  # of a local disk, threads list half as fast
-    listed = map_parallel(list_one, [in_scope[number] for number in needed], THREADS if remote else 1)
+    list_partition = partial(base_files.list_partition, base)  # on a local disk, threads list half as fast
+    listed = map_parallel(list_partition, [in_scope[number] for number in needed], THREADS if remote else 1)
     sources = dict(zip(needed, listed, strict=True))
     target = shard_bytes(sum(file.size for source in listed for file in source.files), parallelism(spark))
     columns, zone, reading = base.columns, metastore.time_zone(spark), serde.read_properties(base)
@@ -362,16 +409,18 @@ def _plan(
         shard_bytes=target,
         shard_memory=SHARD_BYTES,
         now=time.time(),
-        compact=asked.compact,
-        remove_dead=asked.remove_dead,
+        compact=options.compact,
+        remove_dead=options.remove_dead,
     )
     scopes: list[Scope] = []
     changes: list[Change] = []
-    for number, (one, flags) in enumerate(zip(indexes, covers, strict=True)):
-        own = [source for at, source in sources.items() if flags[at]]
-        excluded = frozenset(value for value, covers_it in zip(values, flags, strict=True) if not covers_it)
-        scope = segment_plan.Scope(partitions=chosen, excluded=excluded, removed=one.removed)
-        scopes.append(_scoped(one, Listing.of((source.values, source.files) for source in own), scope, rules))
+    for number, (index, flags) in enumerate(zip(indexes, covers, strict=True)):
+        index_sources = [source for at, source in sources.items() if flags[at]]
+        excluded = frozenset(value for value, is_covered in zip(values, flags, strict=True) if not is_covered)
+        scope = segment_plan.Scope(partitions=chosen, excluded=excluded, removed=index.removed)
+        scopes.append(
+            _scoped(index, Listing.of((source.values, source.files) for source in index_sources), scope, rules)
+        )
         changes += _changes(number, scopes[-1])
     return BuildPlan(
         base=base,
@@ -382,15 +431,17 @@ def _plan(
     )
 
 
-def _scoped(one: Indexed, listing: Listing, scope: segment_plan.Scope, rules: Rules) -> Scope:
-    definition, known = one.definition, one.covered
-    present = _present(known.segments)
+def _scoped(index: Indexed, listing: Listing, scope: segment_plan.Scope, rules: Rules) -> Scope:
+    definition, covered = index.definition, index.covered
+    present = _present(covered.segments)
     plain = definition.has_bitmaps and ENCODINGS[definition.encoding].DENSE
-    own = replace(rules, plain=plain, full=one.full, take_over=one.is_attached, rewrite=bool(one.moved))
-    judged = segment_plan.judge(known, listing, scope, own, present)
+    index_rules = replace(rules, plain=plain, full=index.full, take_over=index.is_attached, rewrite=bool(index.moved))
+    judged = segment_plan.judge(covered, listing, scope, index_rules, present)
     readers = _readers(listing, list(judged.why), definition.root)
-    made = segment_plan.plan(known, judged, listing, own, present, _readers_of, readers, _is_taken_for_a_shard)
-    return Scope(before=one, plan=made, listing=listing)
+    made = segment_plan.plan(
+        covered, judged, listing, index_rules, present, _readers_of, readers, _is_taken_for_a_shard
+    )
+    return Scope(before=index, plan=made, listing=listing)
 
 
 def _is_taken_for_a_shard(path: str) -> bool:
@@ -400,36 +451,42 @@ def _is_taken_for_a_shard(path: str) -> bool:
 
 def _changes(index: int, scope: Scope) -> list[Change]:
     listing, root = scope.listing, scope.definition.root
-    made = [
-        tuple(BaseFile(listing.partitions[listing.partition[at]], listing.files[at]) for at in one.read)
-        for one in scope.plan.new
+    files_to_read = [
+        tuple(BaseFile(listing.partitions[listing.partition[at]], listing.files[at]) for at in segment.read)
+        for segment in scope.plan.new
     ]
-    folders = [parent(read[0].status.path) if read else "" for read in made]
+    folders = [parent(read[0].status.path) if read else "" for read in files_to_read]
     of_base = dict(zip(folders, generation.accesses([(folder or root, root) for folder in folders]), strict=True))
     return [
         Change(
             index=index,
             definition=scope.definition,
-            segment=one,
+            segment=segment,
             folder=f"{root}/{generation.new_name()}",
             read=read,
             shards=scope.before.covered.shards,
-            access=_access(of_base[folder] if folder else None, one),
+            access=_access(of_base[folder] if folder else None, segment),
             moved=scope.before.moved,
         )
-        for one, read, folder in zip(scope.plan.new, made, folders, strict=True)
+        for segment, read, folder in zip(scope.plan.new, files_to_read, folders, strict=True)
     ]
 
 
 def _access(of_base: Access | None, segment: NewSegment) -> Access | None:
-    """Return the access of the folder of a new segment: that of the base folder and of what it replaces."""
-    found = [of_base, *map(stores.permissions_of, segment.replaced)]
-    known = [one for one in found if one is not None]
-    return known[0].within(known[1:]) if known else None
+    """Return the access of the folder of a new segment.
+
+    It is the intersection of those of the base folder and of the replaced segments.
+    """
+    candidates = [of_base, *map(stores.permissions_of, segment.replaced)]
+    accesses = [access for access in candidates if access is not None]
+    return accesses[0].within(accesses[1:]) if accesses else None
 
 
 def _readers(listing: Listing, numbers: Sequence[int], root: str) -> dict[int, Hashable]:
-    """Return who may read each of these listed files, by its number: those who may enter its folder and open it."""
+    """Return who may read each of these listed files, by its number.
+
+    They may enter its folder and open it.
+    """
     folders = list(dict.fromkeys(parent(listing.files[at].path) for at in numbers))
     enters = dict(zip(folders, generation.accesses([(folder, root) for folder in folders]), strict=True))
     opens = map_parallel(lambda at: stores.permissions_of(listing.files[at].path), numbers)
@@ -438,9 +495,9 @@ def _readers(listing: Listing, numbers: Sequence[int], root: str) -> dict[int, H
 
 def _readers_of(folders: Sequence[str]) -> list[Hashable]:
     """Return who may read each of these segments."""
-    asked = [path for folder in folders for path in (folder, f"{folder}/{FOLDER}/{manifest.FILES_NAME}")]
-    found = map_parallel(stores.permissions_of, asked)
-    return [_who(enters, opens) for enters, opens in zip(found[::2], found[1::2], strict=True)]
+    paths = [path for folder in folders for path in (folder, f"{folder}/{FOLDER}/{manifest.FILES_NAME}")]
+    permissions = map_parallel(stores.permissions_of, paths)
+    return [_who(enters, opens) for enters, opens in zip(permissions[::2], permissions[1::2], strict=True)]
 
 
 def _who(enters: Access | None, opens: Access | None) -> Hashable:
@@ -448,7 +505,7 @@ def _who(enters: Access | None, opens: Access | None) -> Hashable:
 
 
 def _manifest(folder: str, *, fresh: bool) -> Manifest | None:
-    """Return the manifest of a segment; None if it is damaged or gone."""
+    """Return the manifest of a segment; None if damaged or missing."""
     if fresh:
         manifest.read.forget(folder)
         checksums.of_generation.forget(folder)
@@ -460,9 +517,12 @@ def _manifest(folder: str, *, fresh: bool) -> Manifest | None:
 
 
 def _present(folders: Sequence[str]) -> dict[str, int]:
-    """Return the paths of the files in segments and their hidden folders, with their sizes in bytes."""
+    """Return the paths and sizes of the files in segments.
+
+    Sizes are in bytes. Hidden folders of the segments are included.
+    """
     listed = map_parallel(_files, [path for folder in folders for path in (folder, f"{folder}/{FOLDER}")])
-    return {path: size for found in listed for path, size in found.items()}
+    return {path: size for sizes in listed for path, size in sizes.items()}
 
 
 def _files(folder: str) -> dict[str, int]:

@@ -1,6 +1,7 @@
-"""Grouping of base files: a shard covers consecutive files, about the same number of bytes each time.
+"""Group base files for shards.
 
-A file that several indexes need is opened once, for all of them.
+A shard covers consecutive files of about the same number of bytes. A file that several indexes need is opened once, for
+all of them.
 """
 
 from __future__ import annotations
@@ -37,22 +38,28 @@ SMALL_GROUP_BYTES = 8 << 20  # groups are not made smaller than this to occupy m
 
 
 def shard_bytes(total: int, cores: int) -> int:
-    """Return how many bytes of base files a shard should cover if files of `total` bytes are indexed in one build.
+    """Return how many bytes of base files a shard should cover.
 
-    `cores` tasks of it run at once.
+    Files of `total` bytes are indexed in one build, by `cores` tasks at once.
     """
     share = total // (cores * SHARDS_PER_CORE)
     return min(GROUP_BYTES, max(SMALL_GROUP_BYTES, share))
 
 
 def count_shards(sources: Sequence[Source], cores: int) -> int:
-    """Return how many shards a build of one index on these partitions would write, `cores` at once."""
+    """Return how many shards a build of one index would write.
+
+    It covers these partitions, with `cores` tasks at once.
+    """
     files = [BaseFile(source.values, file) for source in sources for file in source.files]
     return sum(1 for _ in grouped(files, shard_bytes(sum(file.status.size for file in files), cores)))
 
 
 def grouped(files: Sequence[BaseFile], target: int) -> Iterator[Sequence[BaseFile]]:
-    """Yield the files, in order, in groups of about equal size, near `target` bytes; a file is never cut."""
+    """Yield the files, in order, in groups of about equal size.
+
+    The size is near `target` bytes; a file is never cut.
+    """
     total = sum(file.status.size for file in files)
     each = total / max(round(total / target), 1)
     before, number = 0, 0
@@ -68,13 +75,16 @@ def grouped(files: Sequence[BaseFile], target: int) -> Iterator[Sequence[BaseFil
 
 
 def distinct(files: Sequence[BaseFile]) -> Iterator[Sequence[BaseFile]]:
-    """Yield the files in groups in which no path is twice, as it is where partitions share a folder."""
-    left = list(files)
-    while left:
-        group = {file.status.path: file for file in reversed(left)}
+    """Yield the files in groups without repeated paths.
+
+    A path is repeated if partitions share a folder.
+    """
+    remaining = list(files)
+    while remaining:
+        group = {file.status.path: file for file in reversed(remaining)}
         chosen = {id(file) for file in group.values()}
-        yield [file for file in left if id(file) in chosen]
-        left = [file for file in left if id(file) not in chosen]
+        yield [file for file in remaining if id(file) in chosen]
+        remaining = [file for file in remaining if id(file) not in chosen]
 
 
 def jobs(
@@ -84,9 +94,10 @@ def jobs(
     staging: str = "",
     fatal: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Job]:
-    """Return the jobs of a build: groups of base files to index, for all indexes that need them, and shards to rewrite.
+    """Return the jobs of a build.
 
-    `staging` is the folder of `staging.staged`; empty for a format that tasks read themselves. `fatal` are as in Group.
+    They are groups of base files to index, for all indexes that need them, and shards to rewrite. `staging` is the
+    folder of `staging.staged`; empty for a format that tasks read themselves. `fatal` are as in Group.
     """
     options = ReadOptions(format_of(base), base.columns, metastore.time_zone(spark), staging)
     crc = schema_crc(base.columns, options.time_zone, serde.read_properties(base))
@@ -103,32 +114,38 @@ def jobs(
 
 
 def jobs_like(template: Group, changes: Sequence[Change], cores: int, stored: StoredValues) -> list[Job]:
-    """Return the jobs of a build whose groups read their files as `template` says, and of which `cores` run at once.
+    """Return the jobs of a build, given how groups read their files.
 
-    `stored` returns the typed values of partitions, see `partition_values.stored_values`.
+    `template` has the reading options of the groups. `cores` jobs run at once. `stored` returns the typed values of
+    partitions, see `partition_values.stored_values`.
     """
     shared = _shared(changes)
     target = shard_bytes(sum(file.status.size for files, _ in shared for file in files), cores)
     groups = [
-        (numbers, group) for files, numbers in shared for some in grouped(files, target) for group in distinct(some)
+        (numbers, group) for files, numbers in shared for part in grouped(files, target) for group in distinct(part)
     ]
     compactions = [(number, shards) for number, change in enumerate(changes) for shards in change.segment.rewritten]
-    kept = [_kept(changes[number], shards) for number, shards in compactions]
-    values = dict.fromkeys(file.values for files in (*(group for _, group in groups), *kept) for file in files)
+    base_files = [_kept(changes[number], shards) for number, shards in compactions]
+    values = dict.fromkeys(file.values for files in (*(group for _, group in groups), *base_files) for file in files)
     typed = _Typed(changes, list(values), stored)
-    found = [Job(numbers, _group(template, typed, [changes[at] for at in numbers], files)) for numbers, files in groups]
-    return found + [
+    indexing_jobs = [
+        Job(numbers, _group(template, typed, [changes[at] for at in numbers], files)) for numbers, files in groups
+    ]
+    return indexing_jobs + [
         _compaction(template, typed, number, changes[number], shards, files)
-        for (number, shards), files in zip(compactions, kept, strict=True)
+        for (number, shards), files in zip(compactions, base_files, strict=True)
     ]
 
 
 class _Typed:
-    """The typed values of all partitions of a build, as indexes store them."""
+    """The typed values of all partitions of a build.
+
+    They are typed as indexes store them.
+    """
 
     def __init__(self, changes: Sequence[Change], values: Sequence[Values], stored: StoredValues) -> None:
         columns = value_columns(changes[0].definition) if changes else []
-        self._rows = {one: number for number, one in enumerate(values)}
+        self._rows = {partition: number for number, partition in enumerate(values)}
         self._table = stored(changes[0].definition.partitioned_by, values) if columns else None
 
     def of(self, files: Sequence[BaseFile]) -> pa.Table | None:
@@ -138,7 +155,10 @@ class _Typed:
 
 
 def _shared(changes: Sequence[Change]) -> list[tuple[list[BaseFile], tuple[int, ...]]]:
-    """Return the files to read, by the numbers of the changes (of several indexes) that need them."""
+    """Return the files to read, with the changes that need them.
+
+    The changes are given by their numbers. Changes of several indexes may need the same file.
+    """
     needed: dict[BaseFile, list[int]] = defaultdict(list)
     for number, change in enumerate(changes):
         for file in change.read:
@@ -164,7 +184,7 @@ def _group(template: Group, typed: _Typed, together: Sequence[Change], files: Se
 
 
 def _kept(change: Change, shards: Sequence[str]) -> list[BaseFile]:
-    """Return the base files that shards to rewrite hold."""
+    """Return the base files in shards to rewrite."""
     rows = change.segment.rows_of(shards).select(["values", "path", "size", "mtime_ms", "etag"]).to_pylist()
     return [BaseFile(tuple(row.pop("values") or ()), FileStatus(**row)) for row in rows]
 

@@ -1,7 +1,7 @@
-"""Indexing of one group of base files inside a Spark task.
+"""Index one group of base files inside a Spark task.
 
-Only the key columns are read. A file whose values cannot be read as Spark reads them, or that changes meanwhile, is
-left unindexed with the reason; the rest of the group is indexed.
+Only the key columns are read. A file is left unindexed, with the reason, if its values cannot be read as Spark reads
+them, or if it changes while it is read; the rest of the group is indexed.
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ SHARD_BYTES = 256 << 20  # index rows collected in memory before a shard is writ
 MOST_BYTES = 1 << 30  # index rows of one file; more fit neither a task nor the 32-bit offsets of an Arrow array
 ADVICE = "use the encoding gap"
 AHEAD_BYTES = 128 << 20  # base files that are indexed at the same time, unless two files are larger
-KEYS_AT_ONCE = 1 << 17  # whose bitmaps are encoded together: this limits the memory of encoding
+KEYS_AT_ONCE = 1 << 17  # keys with bitmaps that are encoded together: this limits the memory of encoding
 NEAR_CODES = 128  # integers within a range this narrow are encoded by their distance from the smallest
 DENSE_CODES = 1 << 22  # up to this many possible codes are renumbered through a table of flags
 
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """Work item of a task: base files, with distinct paths, which one shard of each index will cover.
+    """Work item of a task: base files to index.
 
-    `values` are the texts of the partition of each file, `typed` has a row of their typed values for each; empty, and
-    None, if the table has no partitions. `bytes` is the total size of the files as listed. `folders` holds the new
-    segment of each of `definitions`. `schema_crc` is the checksum of the base table's schema, which the manifest
-    records for each file. `immutable` are those of the files, by path, that are never written again: how the log of the
-    table lists them. `fatal` are those at which a library ends the process that reads them, by path, with the reason
-    for the manifest.
+    One shard of each index will cover them. The files have distinct paths. `values` are the texts of the partition of
+    each file, `typed` has a row of their typed values for each; they are empty, and None, if the table has no
+    partitions. `bytes` is the total size of the files as listed. `folders` holds the new segment of each of
+    `definitions`. `schema_crc` is the checksum of the base table's schema, which the manifest records for each file.
+    `immutable` are the files that are never written again, by path, as the log of the table lists them. `fatal` are the
+    files that make a library end the process, by path, with the reason for the manifest.
     """
 
     paths: tuple[str, ...]
@@ -81,10 +81,10 @@ class Group:
 
 @dataclass(frozen=True, kw_only=True)
 class ShardReport:
-    """What a task wrote for one index: manifest rows of the base files (schema FILES), and the shard, if any.
+    """What a task wrote for one index.
 
-    `index` is the number of the index in the group, or of the new segment in the build; `base_rows` counts rows of the
-    base files.
+    `files` are manifest rows of the base files (schema FILES); `shard` is the name of the shard, if any. `index` is the
+    number of the index in the group, or of the new segment in the build; `base_rows` counts rows of the base files.
     """
 
     index: int
@@ -97,18 +97,24 @@ class ShardReport:
 
 @dataclass(frozen=True)
 class IndexedFile:
-    """The result of indexing one base file: for each index its rows, or the reason why there are none."""
+    """The result of indexing one base file.
+
+    `rows` has for each index its rows, or the reason why there are none.
+    """
 
     fingerprint: Fingerprint
     blocks: Blocks
-    spark_only: tuple[str, ...]  # columns whose values only Spark reads correctly
+    spark_only: tuple[str, ...]  # columns that only Spark reads correctly
     rows: tuple[pa.Table | str, ...]
     foreign: tuple[str, ...] = ()  # lower-case names of columns in the file that are not the table's
     by_name: bool = False  # see `Format.by_name`
 
 
 def index_group(group: Group) -> list[ShardReport]:
-    """Index the files of a group; write a shard for each index, or several if the index rows are large."""
+    """Index the files of a group, and write a shard for each index.
+
+    Several shards are written if the index rows are large.
+    """
     reports: list[ShardReport] = []
     waiting: list[IndexedFile] = []
     size = 0
@@ -123,26 +129,33 @@ def index_group(group: Group) -> list[ShardReport]:
 
 
 def try_files(group: Group) -> None:
-    """Index the files of a group as `index_group` does, and keep nothing of it."""
+    """Index the files of a group, and discard the result.
+
+    They are read as in `index_group`.
+    """
     for path in group.paths:
         _index_file(group, path)
 
 
 def index_rows(definition: Definition, keys: pa.Table, bucket: str, offset: int) -> pa.Table:
-    """Return the index rows of one block, one for each distinct key, with the schema `built_schema(definition)`.
+    """Return the index rows of one block, one for each distinct key.
 
-    `keys` holds the indexed columns of all rows of the block, in order.
+    They have the schema `built_schema(definition)`. `keys` holds the indexed columns of all rows of the block, in
+    order.
     """
     codes, distinct = _codes([keys[name] for name in definition.column_names])
-    present, found = key_bytes(codes)
+    present, bits = key_bytes(codes)
     columns = [column.take(pa.array(present)) for column in distinct]
     columns += [pa.repeat(bucket, len(present)), pa.repeat(offset, len(present))]
-    columns += [*_bitmaps(definition, found), pa.array(found.cardinalities(), pa.int32())]
+    columns += [*_bitmaps(definition, bits), pa.array(bits.cardinalities(), pa.int32())]
     return pa.Table.from_arrays(columns, schema=built_schema(definition))
 
 
 def _files_at_once(group: Group) -> int:
-    """Return how many files to index at the same time: 1 if they are local, else what AHEAD_BYTES and THREADS allow."""
+    """Return how many files to index at the same time.
+
+    It is 1 if they are local, else what AHEAD_BYTES and THREADS allow.
+    """
     if not group.paths:
         return 1
     average = group.bytes // len(group.paths)
@@ -150,7 +163,10 @@ def _files_at_once(group: Group) -> int:
 
 
 def _index_file(group: Group, path: str) -> IndexedFile | None:
-    """Index one file for all indexes of the group; None if the file is gone."""
+    """Index one file for all indexes of the group.
+
+    Return None if the file no longer exists.
+    """
     try:
         if path in group.immutable:
             return _index_blocks(group, fingerprint.immutable(group.immutable[path]))
@@ -169,33 +185,39 @@ def _index_file(group: Group, path: str) -> IndexedFile | None:
 
 
 def _matching_nothing(path: str) -> Fingerprint:
-    """Return a fingerprint that no file matches, so that the next rebuild reads the file again."""
+    """Return a fingerprint that no file matches.
+
+    The next rebuild then reads the file again.
+    """
     return Fingerprint(path=path, size=-1, mtime_ms=-1, etag="", tail_crc32=-1)
 
 
-def _index_blocks(group: Group, found: Fingerprint) -> IndexedFile:
+def _index_blocks(group: Group, file: Fingerprint) -> IndexedFile:
     format, schema = group.read_options.file_format(), group.read_options.schema
     columns = group.read_options.key_columns(schema)
-    if found.path in group.fatal:
-        return _unindexed(group, found, group.fatal[found.path], columns)
+    if file.path in group.fatal:
+        return _unindexed(group, file, group.fatal[file.path], columns)
     try:
-        handle = format.open_file(found.path)
+        handle = format.open_file(file.path)
         format.rehearse(handle, columns)
         blocks = format.blocks(handle)
         spark_only = set(format.spark_only_columns(handle, columns))
     except Undecodable as e:
-        return _unindexed(group, found, str(e), columns)
-    rows = tuple(_rows_or_reason(group, definition, found.path, handle, blocks) for definition in group.definitions)
+        return _unindexed(group, file, str(e), columns)
+    rows = tuple(_rows_or_reason(group, definition, file.path, handle, blocks) for definition in group.definitions)
     for definition, of_index in zip(group.definitions, rows, strict=True):
-        if isinstance(of_index, str):  # nor is it read for the queries that another index serves
+        if isinstance(of_index, str):  # queries that another index serves do not read it either
             spark_only.update(definition.column_names)
-    known = {name.lower() for column in schema for name in (column.name, column.file_name)}
-    foreign = tuple(sorted({name.lower() for name in format.names(handle)} - known))
-    return IndexedFile(found, blocks, tuple(sorted(spark_only)), rows, foreign, format.by_name(handle))
+    table_names = {name.lower() for column in schema for name in (column.name, column.file_name)}
+    foreign = tuple(sorted({name.lower() for name in format.names(handle)} - table_names))
+    return IndexedFile(file, blocks, tuple(sorted(spark_only)), rows, foreign, format.by_name(handle))
 
 
 def _rows_or_reason(group: Group, definition: Definition, path: str, handle: Any, blocks: Blocks) -> pa.Table | str:
-    """Return the rows of one index for all blocks of a file, or the reason why the file cannot be indexed."""
+    """Return the rows of one index for all blocks of a file.
+
+    If the file cannot be indexed, return the reason instead.
+    """
     format, columns = group.read_options.file_format(), group.read_options.key_columns(definition.columns)
     making = packed_rows.packing(definition)
     rows, size = [_empty(definition)], 0
@@ -214,15 +236,18 @@ def _rows_or_reason(group: Group, definition: Definition, path: str, handle: Any
 
 
 def _empty(definition: Definition) -> pa.Table:
-    """Return no packed rows."""
+    """Return an empty table of packed rows."""
     making = packed_rows.packing(definition)
     return packed_rows.packed(built_schema(making).empty_table(), making)
 
 
-def _unindexed(group: Group, found: Fingerprint, reason: str, columns: Sequence[KeyColumn] = ()) -> IndexedFile:
-    """Return a file that is not indexed, of which only Spark may read these columns."""
+def _unindexed(group: Group, file: Fingerprint, reason: str, columns: Sequence[KeyColumn] = ()) -> IndexedFile:
+    """Return the result for a file that is not indexed.
+
+    Only Spark may read these columns of it.
+    """
     spark_only = tuple(sorted(column.name for column in columns))
-    return IndexedFile(found, Blocks.of([], [], []), spark_only, (reason,) * len(group.definitions))
+    return IndexedFile(file, Blocks.of([], [], []), spark_only, (reason,) * len(group.definitions))
 
 
 def _write_shards(group: Group, indexed: Sequence[IndexedFile]) -> list[ShardReport]:
@@ -231,7 +256,10 @@ def _write_shards(group: Group, indexed: Sequence[IndexedFile]) -> list[ShardRep
 
 
 def _write_shard(group: Group, index: int, indexed: Sequence[IndexedFile]) -> ShardReport:
-    """Write the shard of one index, unless none of the files could be indexed."""
+    """Write the shard of one index.
+
+    None is written if none of the files could be indexed.
+    """
     definition = group.definitions[index]
     parts = [part for file in indexed if not isinstance(part := file.rows[index], str)]
     rows = shard.sort(pa.concat_tables([_empty(definition), *parts]), definition.column_names)
@@ -260,14 +288,14 @@ def _write_shard(group: Group, index: int, indexed: Sequence[IndexedFile]) -> Sh
 
 
 def _manifest_row(group: Group, file: IndexedFile, index: int, name: str | None) -> dict[str, object]:
-    found, rows = file.fingerprint, file.rows[index]
+    file_state, rows = file.fingerprint, file.rows[index]
     reason = rows if isinstance(rows, str) else ""
     return {
-        "path": found.path,
-        "size": found.size,
-        "mtime_ms": found.mtime_ms,
-        "etag": found.etag,
-        "tail_crc32": found.tail_crc32,
+        "path": file_state.path,
+        "size": file_state.size,
+        "mtime_ms": file_state.mtime_ms,
+        "etag": file_state.etag,
+        "tail_crc32": file_state.tail_crc32,
         "shard": None if reason else name,
         "reason": reason,
         "schema_crc": group.schema_crc,
@@ -281,38 +309,42 @@ def _manifest_row(group: Group, file: IndexedFile, index: int, name: str | None)
     }
 
 
-def _bitmaps(definition: Definition, found: KeyBytes) -> list[pa.Array]:
+def _bitmaps(definition: Definition, bits: KeyBytes) -> list[pa.Array]:
     if not definition.has_bitmaps:
         return []
     encoding = ENCODINGS[definition.encoding]
-    if encoding.DENSE and found.keys * found.nbytes > MOST_BYTES:
+    if encoding.DENSE and bits.keys * bits.nbytes > MOST_BYTES:
         raise Undecodable(
-            f"{encoding.NAME} bitmaps of {found.keys:,} keys in one block take over {MOST_BYTES >> 20:,} MiB: {ADVICE}"
+            f"{encoding.NAME} bitmaps of {bits.keys:,} keys in one block take over {MOST_BYTES >> 20:,} MiB: {ADVICE}"
         )
-    if found.keys <= KEYS_AT_ONCE:
-        return list(encoding.encode(found))
-    parts = [encoding.encode(found.part(first, first + KEYS_AT_ONCE)) for first in range(0, found.keys, KEYS_AT_ONCE)]
+    if bits.keys <= KEYS_AT_ONCE:
+        return list(encoding.encode(bits))
+    parts = [encoding.encode(bits.part(first, first + KEYS_AT_ONCE)) for first in range(0, bits.keys, KEYS_AT_ONCE)]
     return [pa.concat_arrays(columns) for columns in zip(*parts, strict=True)]
 
 
 def _codes(columns: Sequence[pa.ChunkedArray]) -> tuple[npt.NDArray[np.unsignedinteger], list[pa.Array]]:
-    """Return a small integer for each row, equal for equal keys, and for each column its value by that integer.
+    """Return a small integer for each row, equal for equal keys.
 
-    Some of the integers below the largest may not occur.
+    The second result has for each column its value by that integer. Some of the integers below the largest may not
+    occur.
     """
     encoded = [_encode(column) for column in columns]
     codes, values = encoded[0]
-    taken = [values]
+    values_by_code = [values]
     for more, values in encoded[1:]:
         combined = codes.astype(np.int64) * max(len(values), 1) + more
-        codes, distinct = _renumber(combined, len(taken[0]) * len(values))
+        codes, distinct = _renumber(combined, len(values_by_code[0]) * len(values))
         first, second = np.divmod(distinct, max(len(values), 1))
-        taken = [column.take(pa.array(first)) for column in taken] + [values.take(pa.array(second))]
-    return codes.astype(np.min_scalar_type(max(len(taken[0]) - 1, 0))), taken
+        values_by_code = [column.take(pa.array(first)) for column in values_by_code] + [values.take(pa.array(second))]
+    return codes.astype(np.min_scalar_type(max(len(values_by_code[0]) - 1, 0))), values_by_code
 
 
 def _renumber(codes: npt.NDArray[np.int64], limit: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Renumber codes below `limit` as 0..n-1; return the new codes, and the old code of each new one."""
+    """Renumber codes below `limit` as 0..n-1.
+
+    Return the new codes, and the old code of each new one.
+    """
     if limit > DENSE_CODES:
         distinct, renumbered = np.unique(codes, return_inverse=True)
         return renumbered, distinct
@@ -322,7 +354,10 @@ def _renumber(codes: npt.NDArray[np.int64], limit: int) -> tuple[npt.NDArray[np.
 
 
 def _encode(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.int64], pa.Array]:
-    """Dictionary-encode a column: return its codes and the value of each code. NULL has a code; values are distinct."""
+    """Dictionary-encode a column: return its codes and the value of each code.
+
+    NULL has a code; values are distinct.
+    """
     column = column.unify_dictionaries() if pa.types.is_dictionary(column.type) else _single(column)
     if pa.types.is_integer(column.type) and not column.null_count:
         near = _encode_near(column)
@@ -334,16 +369,16 @@ def _encode(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.int64], pa.Array]:
         indices = indices.fill_null(len(values))
         values = pa.concat_arrays([values, pa.nulls(1, values.type)])
     codes = indices.to_numpy(zero_copy_only=False)
-    again = pc.dictionary_encode(values, null_encoding="encode")
-    if len(again.dictionary) == len(values):
+    deduplicated = pc.dictionary_encode(values, null_encoding="encode")
+    if len(deduplicated.dictionary) == len(values):
         return codes, values
-    return again.indices.to_numpy(zero_copy_only=False)[codes], again.dictionary
+    return deduplicated.indices.to_numpy(zero_copy_only=False)[codes], deduplicated.dictionary
 
 
 def _encode_near(column: pa.Array) -> tuple[npt.NDArray[np.int64], pa.Array] | None:
-    """Encode integers that lie close together by their distance from the smallest; None if the range is too wide.
+    """Encode integers by their distance from the smallest.
 
-    Some of the codes may not occur.
+    None if the range is too wide. Some of the codes may not occur.
     """
     low, high = (bound.as_py() for bound in pc.min_max(column).values())
     if low is None or high - low >= NEAR_CODES:

@@ -1,6 +1,7 @@
-"""The values of partition columns as index tables store them, from the texts that the metastore has.
+"""The stored values of partition columns in index tables.
 
-Python types texts in the canonical form of their types, and Spark all others, as it does where it reads the table.
+They are made from the texts in the metastore. Python types texts in the canonical form of their types, and Spark all
+others, as it does when it reads the table.
 """
 
 from __future__ import annotations
@@ -26,11 +27,12 @@ _NUMBER = "__number"
 
 
 def stored_values(spark: SparkSession, columns: Sequence[Column], values: Sequence[Values]) -> pa.Table:
-    """Return the values that an index table has for these partitions: a row for each, a column for each column.
+    """Return the values that an index table has for these partitions.
 
-    A text that is no value of its type is NULL.
+    There is a row for each partition, and a column for each partition column. A text that is not a value of its type is
+    NULL.
     """
-    arrays = [_column(spark, column, [one[at] for one in values]) for at, column in enumerate(columns)]
+    arrays = [_column(spark, column, [texts[at] for texts in values]) for at, column in enumerate(columns)]
     return pa.table(arrays, [column.name for column in columns])
 
 
@@ -45,10 +47,12 @@ def _column(spark: SparkSession, column: Column, texts: Sequence[str | None]) ->
 
 
 def _by_spark(spark: SparkSession, column: Column, texts: Sequence[str | None]) -> pa.Array:
-    """Return the values that Spark makes of texts where it reads them as partition values."""
+    """Return the values that Spark reads from texts of partition values."""
     from pyspark.sql import functions as f
 
-    given = pa.table({column.name: pa.array(texts, pa.string()), _NUMBER: pa.array(range(len(texts)), pa.int64())})
+    texts_table = pa.table(
+        {column.name: pa.array(texts, pa.string()), _NUMBER: pa.array(range(len(texts)), pa.int64())}
+    )
     typed = f.expr(f"try_cast({quote(column.name)} AS {column.type})").alias(column.name)
-    rows = data_frame(spark, given).select(typed, _NUMBER).orderBy(_NUMBER).collect()
+    rows = data_frame(spark, texts_table).select(typed, _NUMBER).orderBy(_NUMBER).collect()
     return pa.array([row[0] for row in rows], arrow_type(KeyColumn(column.name, column.type)))

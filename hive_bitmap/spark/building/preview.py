@@ -21,17 +21,18 @@ from hive_bitmap.spark.tasks.distribution import parallelism
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# What a build takes on one core: in all, for a byte of the base files, and for a row of the index.
+# Seconds of a build on one core: for the job, for a byte of the base files, and for a row of the index.
 JOB_SECONDS, BYTE_SECONDS, ROW_SECONDS = 0.3, 1.2e-9, 2e-6
 BUILD, REFRESH, DROP = "build", "refresh", "drop"
 
 
 @dataclass(frozen=True, kw_only=True)
 class PartitionPreview:
-    """What a rebuild would do for one partition of an index; `name` is empty if the table is not partitioned.
+    """What a rebuild would do for one partition of an index.
 
-    `what` is BUILD if the index covers no file of it, REFRESH, or DROP if the table no longer has it. `files` base
-    files of `bytes` bytes would be read, so many for each of the reasons in `why`.
+    `name` is empty if the table is not partitioned. `what` is BUILD if the index covers no file of it, REFRESH, or DROP
+    if the table no longer has it. `files` base files of `bytes` bytes would be read; `why` has their number for each
+    reason.
     """
 
     name: str
@@ -43,10 +44,11 @@ class PartitionPreview:
 
 @dataclass(frozen=True)
 class Preview(Report):
-    """What a rebuild would do for one index: the `partitions` that would change; `untouched` counts the others.
+    """What a rebuild would do for one index.
 
-    `seconds` is roughly how long it would take, if its index were built alone. Of the shards, `shards_kept` would be
-    linked into other segments, and `shards_rewritten` read and written again, without reading base files.
+    `partitions` are those that would change; `untouched` counts the others. `seconds` is the rough time of the rebuild,
+    if this index were built alone. Of the shards, `shards_kept` would be linked into other segments, and
+    `shards_rewritten` read and written again, without reading base files.
     """
 
     definition: Definition
@@ -59,17 +61,17 @@ class Preview(Report):
     @property
     def files(self) -> int:
         """How many base files would be read."""
-        return sum(one.files for one in self.partitions)
+        return sum(partition.files for partition in self.partitions)
 
     @property
     def bytes(self) -> int:
         """How many bytes of base files would be read."""
-        return sum(one.bytes for one in self.partitions)
+        return sum(partition.bytes for partition in self.partitions)
 
     @property
     def why(self) -> dict[str, int]:
-        """How many of these files would be read for each reason, the most frequent first."""
-        return by_reason(one.why for one in self.partitions)
+        """The number of these files for each reason, the most frequent first."""
+        return by_reason(partition.why for partition in self.partitions)
 
     def __repr__(self) -> str:
         return f"Preview({self})"
@@ -88,7 +90,7 @@ class Preview(Report):
         name = f"{self.definition.name} on {self.definition.full_table}"
         if not self.partitions:
             return f"{name}: up to date"
-        dropped = sum(one.what == DROP for one in self.partitions)
+        dropped = sum(partition.what == DROP for partition in self.partitions)
         gone = f"; {dropped:,} partitions are dropped" if dropped else ""
         reasons = ", ".join(f"{count:,} {why}" for why, count in self.why.items()) or "none"
         took = f"some {seconds(self.seconds)}"
@@ -104,9 +106,9 @@ def preview(
     full: bool = False,
     compact: bool = False,
 ) -> list[Preview]:
-    """Return what `rebuild` with these arguments would do, one Preview for each index; write nothing.
+    """Return what `rebuild` with these arguments would do; write nothing.
 
-    Raise NotFound and Unsupported as `rebuild` would.
+    There is one Preview for each index. Raise NotFound and Unsupported as `rebuild` would.
     """
     planned = plan_rebuild(spark, table, names, partition, full, compact)
     cores = parallelism(spark)
@@ -114,15 +116,18 @@ def preview(
 
 
 def preview_of(planned: BuildPlan, number: int, cores: int) -> Preview:
-    """Return what a build does for the index of this number, `cores` tasks at once."""
+    """Return what a build does for the index of this number.
+
+    `cores` tasks run at once.
+    """
     scope, segments = planned.scopes[number], [change.segment for change in planned.changes_of(number)]
-    known, listed = scope.before.covered, scope.listing
+    before, listed = scope.before.covered, scope.listing
     read: dict[Values, list[tuple[int, str]]] = defaultdict(list)
-    for one in segments:
-        for at, why in zip(one.read, one.why, strict=True):
+    for segment in segments:
+        for at, why in zip(segment.read, segment.why, strict=True):
             read[listed.partitions[listed.partition[at]]].append((int(listed.sizes[at]), why))
     columns = [column.name for column in planned.base.partition_columns]
-    covered = frozenset() if scope.before.full else frozenset(known.partitions)
+    covered = frozenset() if scope.before.full else frozenset(before.partitions)
     changed = [
         PartitionPreview(
             name=partition_name(columns, values),
@@ -134,19 +139,22 @@ def preview_of(planned: BuildPlan, number: int, cores: int) -> Preview:
         for values, files in read.items()
     ]
     dropped = [PartitionPreview(name=partition_name(columns, values), what=DROP) for values in scope.dropped]
-    took = _seconds(known, sum(one.bytes for one in changed), cores)
+    took = _seconds(before, sum(partition.bytes for partition in changed), cores)
     return Preview(
         scope.definition,
         (*changed, *dropped),
         len(listed.partitions) - len(changed),
         took,
-        sum(len(one.linked) for one in segments),
-        sum(len(shards) for one in segments for shards in one.rewritten),
+        sum(len(segment.linked) for segment in segments),
+        sum(len(shards) for segment in segments for shards in segment.rewritten),
     )
 
 
-def _seconds(known: Covered, to_read: int, cores: int) -> float:
-    """Estimate how long reading so many bytes takes, with as many rows of the index to a byte as there are already."""
-    indexed, rows = (pc.sum(column).as_py() or 0 for column in (known.files["size"], known.shards["rows"]))
+def _seconds(before: Covered, to_read: int, cores: int) -> float:
+    """Estimate how long reading `to_read` bytes takes.
+
+    It assumes as many index rows per byte as the index has already.
+    """
+    indexed, rows = (pc.sum(column).as_py() or 0 for column in (before.files["size"], before.shards["rows"]))
     new_rows = rows * to_read / indexed if indexed > 0 else 0
     return (JOB_SECONDS if to_read else 0.0) + (to_read * BYTE_SECONDS + new_rows * ROW_SECONDS) / cores

@@ -1,4 +1,7 @@
-"""Progress of a build: tasks add what they have finished to an accumulator, which a driver thread reads and reports."""
+"""Report the progress of a build.
+
+Tasks add what they have finished to an accumulator, which a driver thread reads and reports.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,10 @@ SECONDS = 0.2  # between two reports
 
 @dataclass(frozen=True)
 class BuildProgress:
-    """What a build has finished: base files, their rows and bytes. `files_total` is the number of files to index."""
+    """What a build has finished: base files, their rows and bytes.
+
+    `files_total` is the number of files to index.
+    """
 
     files: int
     files_total: int
@@ -27,10 +33,11 @@ class BuildProgress:
 
 @contextmanager
 def reported(spark: SparkSession, files: int, callback: Callable[[BuildProgress], None] | None) -> Iterator[Any]:
-    """Yield an accumulator of (files, rows, bytes) for tasks, and report its value to `callback` until the block ends.
+    """Yield an accumulator for tasks, and report its value to `callback`.
 
-    It yields None if there is no callback, and with Spark Connect, which has no accumulators: there the callback is
-    called once, at the end, with 0 rows and bytes. What the callback raises is raised when the block has ended.
+    Its value is (files, rows, bytes); it is reported until the block ends. It is None if there is no callback, and with
+    Spark Connect, which has no accumulators: there the callback is called once, at the end, with 0 rows and bytes. An
+    exception of the callback is raised when the block has ended.
     """
     if callback is None:
         yield None

@@ -1,8 +1,8 @@
-"""Publishing: the slots of an index table are moved to its new segments, and what these replace is retired.
+"""Publish builds: move slots to new segments, retire replaced ones.
 
-All slots that change are moved at once where the session can, so readers see the state before or after. If the
-metastore fails on the way, new segments that it does not reference are deleted; if it cannot even be asked, that is
-left to `clean`.
+The slots are those of an index table. All slots that change are moved at once if the session can do that, so readers
+see the state before or after. If the metastore fails halfway, new segments that it does not reference are deleted; if
+it does not answer at all, that is left to `clean`.
 """
 
 from __future__ import annotations
@@ -31,39 +31,43 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
-DISCOVER = "discover.partitions"  # a property by which Hive's metastore may add and drop partitions by their folders
+DISCOVER = "discover.partitions"  # a property that lets Hive's metastore add and drop partitions by their folders
 
 
-MOST_ROUNDS = 5  # in which slots are moved, while other builds move them too
+MOST_ROUNDS = 5  # attempts to move slots while other builds move them too
 
 
 class NotPublished(BuildFailed):
-    """A build that was not published, or not all of it; its files are deleted, or left to `clean`."""
+    """A build that was not published, or not all of it.
+
+    Its files are deleted, or left to `clean`.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Publication:
-    """The metastore changes for one index: the folders of `new` segments, and those to which no slot may point then.
+    """The metastore changes for one index.
 
-    `kept` are the folders of other segments, as they were when the build was planned. The table of a `created` index
-    may not exist yet; any other must exist. `former` is the definition that the table of an index has before the index
-    gets another root, in a copied metastore.
+    `new` are the folders of its new segments; no slot may point at those in `gone` afterwards. `unchanged` has the
+    folders of other segments at the time when the build was planned. The table of a `created` index may not exist yet;
+    any other must exist. `former` is the definition that the table of an index has before the index gets another root,
+    in a copied metastore.
     """
 
     definition: Definition
     new: tuple[str, ...]
     gone: frozenset[str] = frozenset()
-    kept: frozenset[str] = frozenset()
+    unchanged: frozenset[str] = frozenset()
     created: bool = False
     former: Definition | None = None
 
 
 @dataclass(frozen=True)
-class Doomed:
-    """An index that is to be dropped, as it was while its table existed.
+class IndexToDrop:
+    """An index to drop, in its state before its table is dropped.
 
-    `live` are the published generations. `refusal` says why its files have to stay; empty if they need not. Those of an
-    index that is not trusted stay, and nothing is asked of the store in which it claims to be.
+    `live` are the published generations. `refusal` says why its files have to stay; empty if they are deleted. The
+    files of an untrusted index stay, and its store is not accessed.
     """
 
     definition: Definition
@@ -72,59 +76,64 @@ class Doomed:
 
 
 def publish(spark: SparkSession, base: Table, publications: Sequence[Publication]) -> bool:
-    """Publish new segments of indexes of a table, one index after the other.
+    """Publish new segments of indexes, one index after the other.
 
-    Return whether the indexes have no other segments than they were planned to have. Raise NotPublished if the
-    metastore fails or an index was dropped meanwhile. It says which indexes are published and which are not; new
-    segments that are not published are deleted.
+    Return whether the indexes have no other segments than planned. Raise NotPublished if the metastore fails or an
+    index has been dropped. The message says which indexes are published and which are not; new segments that are not
+    published are deleted.
     """
-    alone = True
+    is_alone = True
     with catalog.changing():
-        for done, one in enumerate(publications):
+        for done, publication in enumerate(publications):
             try:
-                alone = _publish(spark, base, one) and alone
+                is_alone = _publish(spark, base, publication) and is_alone
             except Exception as e:  # no narrower class: without py4j (Spark Connect) its errors cannot be imported
-                known = _discard(spark, base, one)
+                referenced = _discard(spark, base, publication)
                 for later in publications[done + 1 :]:
                     _delete_new(spark, later, later.new)
-                raise NotPublished(_failure(publications, done, known, e)) from e
-    return alone
+                raise NotPublished(_failure(publications, done, referenced, e)) from e
+    return is_alone
 
 
-def doomed(spark: SparkSession, index: Index, indexes: Iterable[Index]) -> Doomed:
-    """Return what has to be known of an index to drop it; `indexes` are all of its table or database."""
-    left = f"folder {index.definition.root} is left alone, as {index.problem}"
-    refusal = roots.rival(index.definition, catalog.trusted_definitions(indexes)) if index.trusted else left
+def index_to_drop(spark: SparkSession, index: Index, indexes: Iterable[Index]) -> IndexToDrop:
+    """Return the state of an index that is needed to drop it.
+
+    `indexes` are all of its table or database.
+    """
+    untrusted = f"folder {index.definition.root} is left alone, as {index.problem}"
+    refusal = roots.rival(index.definition, catalog.trusted_definitions(indexes)) if index.trusted else untrusted
     live = frozenset(_referenced(spark, index.definition))
-    return Doomed(index.definition, live, refusal)
+    return IndexToDrop(index.definition, live, refusal)
 
 
-def drop(spark: SparkSession, base: Table | None, index: Doomed) -> None:
-    """Drop an index table and delete its generations, and nothing else; `base` is None if the base table is gone.
+def drop(spark: SparkSession, base: Table | None, index: IndexToDrop) -> None:
+    """Drop an index table and delete its generations, and nothing else.
 
-    Generations of a running build are not deleted: the build deletes them when it fails, or publishes them in a new
-    index table. What is not known to be of this index stays, and the log says why. Raise StoreError if files could not
-    be deleted.
+    `base` is None if the base table no longer exists. Generations of a running build are not deleted: the build deletes
+    them when it fails, or publishes them in a new index table. Files that may not belong to this index stay, and the
+    log says why. Raise StoreError if files could not be deleted.
     """
     definition, live = index.definition, index.live
     with catalog.changing():
         if _is_there(spark, definition):
             alter_table.drop_named(spark, definition.spark_name, if_exists=True)
             drop_remains(spark, definition, of_others=True)
-        if base is None and definition.index_database:  # which may have been dropped, and the base table not
+        if base is None and definition.index_database:  # the index table may have been dropped, not the base table
             base = next(iter(metastore.describe_many(spark, definition.database, [definition.table])), None)
         if base is not None and definition.needs_pointer:
             catalog.point_to(spark, base, set(), {definition.pointer, _next(definition).pointer})
-    mine = metastore_id(spark)
+    this_metastore = metastore_id(spark)
     try:
-        if refusal := index.refusal or roots.refusal(definition, mine):
+        if refusal := index.refusal or roots.refusal(definition, this_metastore):
             log.warning("index %s is dropped, but %s", definition.name, refusal)
             return
-        found = generation.all_below(definition.root)
-        unused = generation.superseded([folder for folder in found if folder not in live], (), definition, 0)
-        remains = deletion.delete([*(folder for folder in found if folder in live), *unused], definition, mine)
-        stays = deletion.remove_root(definition, mine)
-        for why in dict.fromkeys([*(left.why for left in remains), *filter(None, [stays])]):
+        folders = generation.all_below(definition.root)
+        unused = generation.superseded([folder for folder in folders if folder not in live], (), definition, 0)
+        remains = deletion.delete(
+            [*(folder for folder in folders if folder in live), *unused], definition, this_metastore
+        )
+        stays = deletion.remove_root(definition, this_metastore)
+        for why in dict.fromkeys([*(remaining.why for remaining in remains), *filter(None, [stays])]):
             log.warning("index %s is dropped, but %s", definition.name, why)
     except (OSError, StoreError, Unsupported) as e:
         with suppress(
@@ -138,7 +147,10 @@ def drop(spark: SparkSession, base: Table | None, index: Doomed) -> None:
 
 
 def index_table(definition: Definition) -> Table:
-    """Return the index table to create, which Hive reads too, unless there is a timestamp_ntz column."""
+    """Return the index table to create.
+
+    Hive reads it too, unless there is a timestamp_ntz column.
+    """
     columns = (*definition.columns, *stored_columns(definition))
     comment = {"comment": definition.comment} if definition.comment else {}
     return Table(
@@ -153,54 +165,61 @@ def index_table(definition: Definition) -> Table:
     )
 
 
-def _publish(spark: SparkSession, base: Table, one: Publication) -> bool:
-    definition = one.definition
-    table = _index_table(spark, base, one)
-    before = catalog.places(spark, table)
+def _publish(spark: SparkSession, base: Table, publication: Publication) -> bool:
+    definition = publication.definition
+    table, is_new = _index_table(spark, base, publication)
+    before = {} if is_new else catalog.slots_of(spark, table)
     empty = generation.make_empty_folder(definition.root, stores.permissions_of(definition.root))
-    after = _moved(spark, table, one, empty)
-    if one.created and definition.needs_pointer:  # again: another build may have written an older state since
+    after = _moved(spark, table, publication, empty, before)
+    if publication.created and definition.needs_pointer:  # again: another build may have overwritten the property
         catalog.point_to(spark, base, {definition.pointer}, set())
     try:
-        mine = metastore_id(spark)
-        if refusal := roots.refusal(definition, mine):
+        this_metastore = metastore_id(spark)
+        if refusal := roots.refusal(definition, this_metastore):
             log.warning("index %s is published, but nothing is deleted: %s", definition.name, refusal)
             return True
-        # A new segment of this build is among them if another build has replaced it already.
-        live = _referenced(spark, definition)
-        replaced = {*before, *one.new} - live
+        # The replaced segments include a new one of this build if another build has replaced it already.
+        is_whole = bool(after) and set(publication.new) <= set(after.values())
+        live = {table.location, *after.values()} if is_new and is_whole else _referenced(spark, definition)
+        replaced = {*before.values(), *publication.new} - live
         replaced = {folder for folder in replaced if generation.belongs_to(folder, definition)}
         _retire(spark, definition, replaced)
         old = generation.superseded(generation.all_below(definition.root), live, definition)
         for folder in old:
             log.info("deleting the superseded segment %s", folder)
-        for left in deletion.delete(old, definition, mine):
-            log.warning("a segment that was superseded stays: %s", left.why)
+        for remains in deletion.delete(old, definition, this_metastore):
+            log.warning("a superseded segment was not deleted: %s", remains.why)
     except (OSError, StoreError) as e:
-        log.warning("index %s is published, but what it replaced is left to clean: %s", definition.name, e)
-    return set(slots.segments(after, definition)) == {*one.kept, *one.new}
+        log.warning("index %s is published, but replaced segments were not deleted: run clean: %s", definition.name, e)
+    return set(slots.segments(after, definition)) == {*publication.unchanged, *publication.new}
 
 
-def _moved(spark: SparkSession, table: Table, one: Publication, empty: str) -> Slots:
-    """Move the slots of an index until they are as this build wants them; return them.
+def _moved(spark: SparkSession, table: Table, publication: Publication, empty: str, before: Slots) -> Slots:
+    """Move the slots of an index as this build requires; return them.
 
-    Another build may move them too: what it takes from this one is put into other slots.
+    `before` are the slots before the build. Another build may move them too: if it takes slots from this build, the
+    segments are put into other slots.
     """
+    current = before
     for _ in range(MOST_ROUNDS):
-        now = catalog.slots_of(spark, table)
-        made = slots.moves(now, empty, one.new, one.gone)
-        if now and not made.moved:
-            return now
-        added = dict.fromkeys(made.added or (() if now else (0,)), empty)
-        alter_table.change(
+        moves = slots.moves(current, empty, publication.new, publication.gone)
+        if current and not moves.moved:
+            break
+        added, moved = dict.fromkeys(moves.added or (() if current else (0,)), empty), moves.moved
+        if moves.moved.keys() <= added.keys():  # no other slot changes, so none has to change at the same time
+            added, moved = {**added, **moves.moved}, {}
+        are_new = alter_table.change(
             spark,
             table,
             added={_values(number): folder for number, folder in added.items()},
-            vacated={_values(number): empty for number in made.vacated},
-            moved={_values(number): folder for number, folder in made.moved.items()},
+            vacated={_values(number): empty for number in moves.vacated},
+            moved={_values(number): folder for number, folder in moved.items()},
         )
         catalog.clear_caches()
-    return catalog.slots_of(spark, table)
+        if not current and are_new:  # any other build adds this first slot, too, or reads it
+            return {**added, **moved}
+        current = catalog.slots_of(spark, table)
+    return current
 
 
 def _values(number: int) -> Values:
@@ -208,27 +227,30 @@ def _values(number: int) -> Values:
     return (str(number),)
 
 
-def _index_table(spark: SparkSession, base: Table, one: Publication) -> Table:
-    """Return the index table with the definition of the new segments; create or replace it if need be."""
-    definition = one.definition
-    if one.created:
-        made = index_table(definition)
-        if definition.needs_pointer:  # before there is a table: then that is found, whatever ends the build
+def _index_table(spark: SparkSession, base: Table, publication: Publication) -> tuple[Table, bool]:
+    """Return the index table with the definition of the new segments.
+
+    Create or replace it if necessary. Return also whether it was created now.
+    """
+    definition = publication.definition
+    if publication.created:
+        new_table = index_table(definition)
+        if definition.needs_pointer:  # before the table exists, so that it can be found even if the build is killed
             catalog.point_to(spark, base, {definition.pointer}, set())
-        if alter_table.create(spark, made):
-            return made  # without asking the metastore for it
-    found = _named(spark, definition)
-    if not found:
+        if alter_table.create(spark, new_table):
+            return new_table, True  # without asking the metastore for it
+    tables = _named(spark, definition)
+    if not tables:
         raise BuildFailed(f"index {definition.name} on {definition.full_table} was dropped while it was built")
-    [table] = found
-    if not _is_same(table, one.former or definition):
+    [table] = tables
+    if not _is_same(table, publication.former or definition):
         raise BuildFailed(
             f"another build has created index {definition.name} on {definition.full_table} since this one began"
         )
     owner = from_table(table)
     if owner is not None and (owner.encoding != definition.encoding or owner.is_former):
-        return _replace_table(spark, base, table, replace(one, definition=_as_set(owner, definition)))
-    if owner is None or one.former is not None:
+        return _replace_table(spark, base, table, replace(publication, definition=_as_set(owner, definition))), False
+    if owner is None or publication.former is not None:
         as_built = definition if owner is None else replace(owner, id=definition.id, root=definition.root)
         alter_table.set_properties(spark, table, to_properties(as_built))
         if table.location != as_built.root:
@@ -236,11 +258,14 @@ def _index_table(spark: SparkSession, base: Table, one: Publication) -> Table:
             alter_table.change(spark, whole, moved={(): as_built.root})
     elif not owner.id:
         alter_table.set_properties(spark, table, to_properties(replace(owner, id=definition.id)))
-    return table
+    return table, False
 
 
 def _as_set(current: Definition, built: Definition) -> Definition:
-    """Return the definition of an index in its new encoding and format, with what was set while it was built."""
+    """Return the definition of an index in its new encoding and format.
+
+    Properties that were set during the build are kept.
+    """
     later = "" if current.next_encoding == built.encoding else current.next_encoding
     return replace(
         current,
@@ -255,47 +280,57 @@ def _as_set(current: Definition, built: Definition) -> Definition:
 
 
 def _is_same(table: Table, definition: Definition) -> bool:
-    """Return whether a table is the index table of this very index, and not another of its name."""
+    """Return whether a table is the index table of this index.
+
+    It may be the table of another index of that name.
+    """
     index = catalog.at(table, definition.root)
     return index is not None and index.definition.root == definition.root and roots.is_of(index.definition, definition)
 
 
 def _is_there(spark: SparkSession, definition: Definition) -> bool:
-    """Return whether the index table exists, is of this index, and is external: to drop it deletes no files."""
+    """Return whether the index table exists and can be dropped.
+
+    It must be of this index, and external: dropping it then deletes no files.
+    """
     if not metastore.database_exists(spark, definition.index_table_database):
         return False
     return any(table.kind == "EXTERNAL" and _is_same(table, definition) for table in _named(spark, definition))
 
 
 def _named(spark: SparkSession, definition: Definition) -> list[Table]:
-    """Return the table that has the name of an index table, whatever it is, or none."""
+    """Return the table with the name of an index table, or none.
+
+    It may be another table of that name.
+    """
     return metastore.describe_many(spark, definition.index_table_database, [definition.index_table])
 
 
 def _next(definition: Definition) -> Definition:
-    """Return the definition that the table has which is to replace the index table."""
+    """Return the definition of the replacement of an index table."""
     return replace(definition, index_table=roots.next_table(definition))
 
 
-def _replace_table(spark: SparkSession, base: Table, table: Table, one: Publication) -> Table:
-    """Replace the index table by one with other columns; return the new one.
+def _replace_table(spark: SparkSession, base: Table, table: Table, publication: Publication) -> Table:
+    """Replace the index table; return the new table.
 
-    The new table is created under another name before the old one is dropped, so that one of the two always exists.
+    It has other columns. The new table is created under another name before the old one is dropped, so that one of the
+    two always exists.
     """
-    definition = one.definition
+    definition = publication.definition
     new = _next(definition)
-    for there in _named(spark, new):
-        if not _is_replacement(there, definition):
+    for existing in _named(spark, new):
+        if not _is_replacement(existing, definition):
             raise Unsupported(
-                f"table {there.full_name} has the name that index {new.name} needs for its new table: rename it"
+                f"table {existing.full_name} has the name that index {new.name} needs for its new table: rename it"
             )
-        alter_table.drop(spark, there)
+        alter_table.drop(spark, existing)
     if definition.needs_pointer:
         catalog.point_to(spark, base, {new.pointer}, set())
-    alter_table.create(spark, replace(index_table(new), owner=table.owner))  # else a server's refresh would take it
+    alter_table.create(spark, replace(index_table(new), owner=table.owner))  # else a refresh's user would own it
     [created] = _named(spark, new)
     empty = generation.make_empty_folder(definition.root, stores.permissions_of(definition.root))
-    _moved(spark, created, replace(one, definition=new), empty)
+    _moved(spark, created, replace(publication, definition=new), empty, catalog.slots_of(spark, created))
     before = catalog.places(spark, table)
     alter_table.drop(spark, table)
     alter_table.rename(spark, created, definition.index_table)
@@ -306,9 +341,9 @@ def _replace_table(spark: SparkSession, base: Table, table: Table, one: Publicat
 
 
 def drop_remains(spark: SparkSession, definition: Definition, *, of_others: bool = False) -> None:
-    """Drop the new index table that a killed replacement of an index table left behind.
+    """Drop the new index table of a killed replacement.
 
-    With `of_others` also that of a build which may still be at work; what that builds is lost.
+    With `of_others`, the table of a build that may still be running is dropped too; its work is lost.
     """
     for table in _named(spark, _next(definition)):
         if _is_replacement(table, definition):
@@ -318,75 +353,97 @@ def drop_remains(spark: SparkSession, definition: Definition, *, of_others: bool
 
 
 def _may_be_building(folder: str) -> bool:
-    """Return whether the build of a generation may still be at work; not of one that has been deleted."""
+    """Return whether the build of a generation may still be running.
+
+    It is not if the generation has been deleted.
+    """
     return bool(generation.entries(folder).names) and generation.usage(folder).state is State.BUILDING
 
 
 def _is_replacement(table: Table, definition: Definition) -> bool:
-    """Whether a table was made to replace the index table of this index; an external one, so it holds no files."""
-    known = from_table(table)
-    return known is not None and roots.is_replacement(known, definition) and table.kind == "EXTERNAL"
+    """Return whether a table was made to replace this index's table.
+
+    It is an external table, so dropping it deletes no files.
+    """
+    replacement = from_table(table)
+    return replacement is not None and roots.is_replacement(replacement, definition) and table.kind == "EXTERNAL"
 
 
 def _retire(spark: SparkSession, definition: Definition, folders: Iterable[str]) -> None:
-    """Start the grace period of generations of an index, unless its root is another's."""
+    """Start the grace period of generations of an index.
+
+    Nothing is done if its root belongs to another index.
+    """
     if not roots.refusal(definition, metastore_id(spark)):
         map_parallel(lambda folder: generation.retire(folder, definition), folders)
 
 
-def _delete_new(spark: SparkSession, one: Publication, folders: Sequence[str]) -> None:
-    """Delete new segments that are not published, and the root of an index that was not created, or dropped."""
-    mine = metastore_id(spark)
-    deletion.delete(folders, one.definition, mine)
-    if one.created:
-        deletion.remove_root(one.definition, mine)
+def _delete_new(spark: SparkSession, publication: Publication, folders: Sequence[str]) -> None:
+    """Delete new segments that are not published.
 
-
-def _discard(spark: SparkSession, base: Table, one: Publication) -> int | None:
-    """Delete the new segments that the metastore does not reference; return how many it does.
-
-    Return None if the metastore does not answer; then `clean` has to delete them.
+    The root of an index that was not created, or was dropped, is deleted too.
     """
-    definition, new = one.definition, one.new
+    this_metastore = metastore_id(spark)
+    deletion.delete(folders, publication.definition, this_metastore)
+    if publication.created:
+        deletion.remove_root(publication.definition, this_metastore)
+
+
+def _discard(spark: SparkSession, base: Table, publication: Publication) -> int | None:
+    """Delete the new segments that the metastore does not reference.
+
+    Return how many new segments it references. Return None if the metastore does not answer; then `clean` has to delete
+    them.
+    """
+    definition, new = publication.definition, publication.new
     try:
         live = _referenced(spark, definition)
         is_there = _is_there(spark, definition)
-        if one.created and definition.needs_pointer and not _named(spark, definition):
+        if publication.created and definition.needs_pointer and not _named(spark, definition):
             catalog.point_to(spark, base, set(), {definition.pointer})
     except Exception as e:  # noqa: BLE001 - as above
-        log.warning("new files of index %s are left to clean, as the metastore does not answer: %s", definition.name, e)
+        log.warning("run clean to delete new files of index %s: the metastore does not answer: %s", definition.name, e)
         _retire(spark, definition, new)  # harmless for one that was published after all
         return None
     unpublished = [folder for folder in new if folder not in live]
-    _delete_new(spark, replace(one, created=not is_there), unpublished)
+    _delete_new(spark, replace(publication, created=not is_there), unpublished)
     return sum(folder in live for folder in new)
 
 
 def _referenced(spark: SparkSession, definition: Definition) -> set[str]:
-    """Return the generations of an index that the metastore references now, even if its table was renamed."""
+    """Return the generations of an index that the metastore references.
+
+    The index table may have been renamed.
+    """
     names = [definition.index_table, roots.next_table(definition)]
     named = metastore.describe_many(spark, definition.index_table_database, names)
-    found = [one for one in named if one.name == definition.index_table or _is_replacement(one, definition)]
-    if all(table.name != definition.index_table for table in found):
-        others = catalog.indexes_of_database(spark, definition.index_table_database)
-        found += [index.table for index in others if index.definition.root == definition.root]
-    return {folder for table in found for folder in catalog.places(spark, table)}
+    tables = [table for table in named if table.name == definition.index_table or _is_replacement(table, definition)]
+    if all(table.name != definition.index_table for table in tables):
+        indexes = catalog.indexes_of_database(spark, definition.index_table_database)
+        tables += [index.table for index in indexes if index.definition.root == definition.root]
+    return {folder for table in tables for folder in catalog.places(spark, table)}
 
 
-def _failure(publications: Sequence[Publication], done: int, known: int | None, error: Exception) -> str:
-    """Return a message that says which indexes are published, which are not, and why."""
-    names = [one.definition.name for one in publications]
+def _failure(publications: Sequence[Publication], done: int, referenced: int | None, error: Exception) -> str:
+    """Return a message for a failed publication.
+
+    It says which indexes are published, which are not, and why.
+    """
+    names = [publication.definition.name for publication in publications]
     published = f"; published before it: {', '.join(names[:done])}" if done else ""
     later = f"; not published: {', '.join(names[done + 1 :])}" if names[done + 1 :] else ""
-    state = "nothing of it stays" if publications[done].created else "its old state stays"
-    if known:
-        state += f", but for {known:,} of {len(publications[done].new):,} new segments"
-    left = "; what was built of it is left to clean" if known is None else ""
-    return f"index {names[done]} could not be published, {state}: {_cause(error)}{left}{published}{later}"
+    state = "nothing of it remains" if publications[done].created else "its old state remains"
+    if referenced:
+        state += f", except for {referenced:,} of {len(publications[done].new):,} new segments"
+    leftover = "; run clean to delete its new files" if referenced is None else ""
+    return f"index {names[done]} could not be published, {state}: {_cause(error)}{leftover}{published}{later}"
 
 
 def _cause(error: Exception) -> str:
-    """Return the first line of an error that is neither py4j's introduction nor part of the JVM's stack trace."""
+    """Return the first relevant line of an error.
+
+    It is neither py4j's introduction nor part of the JVM's stack trace.
+    """
     lines = [line.strip(": ") for line in str(error).splitlines() if not line.startswith(("\t", "An error occurred"))]
     reason = next(filter(None, lines), type(error).__name__)
     return f"{reason}; give another LOCATION" if "within managed warehouse root" in reason else reason

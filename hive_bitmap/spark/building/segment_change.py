@@ -1,4 +1,4 @@
-"""One new segment of one index in a build, from its plan to its manifest.
+"""Make a new segment of an index, from plan to manifest.
 
 Unchanged shards of segments that it replaces are linked or copied into it, tasks write the others, and the manifest
 lists both.
@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hive_bitmap.core import stores
-from hive_bitmap.core.index import checksums, generation, manifest
+from hive_bitmap.core.index import checksums, deletion, generation, manifest
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.index.manifest import FILES, SHARDS, Manifest
 from hive_bitmap.core.index.shard import cardinalities_path
@@ -27,7 +27,7 @@ from hive_bitmap.spark.building.group_indexing import ShardReport
 
 @dataclass(frozen=True)
 class BaseFile:
-    """A base file as it was listed, in the partition with these values."""
+    """A listed base file, in the partition with these values."""
 
     values: Values
     status: FileStatus
@@ -38,8 +38,8 @@ class Change:
     """A new segment of an index, which will be in `folder`.
 
     `index` is the number of the index in the build, `read` are the base files to index, `shards` the published shards
-    that it may take over (schema SHARDS, with paths). `access` is that of the folder; None if its store has none.
-    `moved` are the paths that rows in shards have for files that were moved since, by their present paths.
+    that it may take over (schema SHARDS, with paths). `access` is that of the folder; None if its store has no
+    permissions. `moved` maps the current paths of files that were moved to the paths in the rows of shards.
     """
 
     index: int
@@ -58,9 +58,10 @@ class Change:
 
 
 def start(changes: Sequence[Change]) -> None:
-    """Create the new segments, and link or copy the unchanged shards into them.
+    """Create the new segments, with the unchanged shards in them.
 
-    Raise OSError, a FileExistsError if somebody else has made a folder in one of them, and StoreError.
+    Shards are linked or copied. Raise OSError, FileExistsError if somebody else has made a folder in one of them, and
+    StoreError.
     """
     map_parallel(_start, changes)
 
@@ -89,20 +90,26 @@ def _finish(change: Change, reports: Sequence[ShardReport]) -> Manifest:
         if r.shard
     ]
     linked = pa.array(change.segment.linked, pa.string())
-    kept = change.shards.filter(pc.is_in(change.shards["shard"], value_set=linked))
-    taken = Manifest("", change.segment.untouched, kept).named()
-    files = pa.concat_tables([FILES.empty_table(), taken.files, *(report.files for report in reports)])
-    shards = pa.concat_tables([taken.shards, pa.Table.from_pylist(rows, SHARDS)])
-    sums: dict[str, Sequence[int]] = {name: found for report in reports for name, found in report.written.sums.items()}
+    linked_shards = change.shards.filter(pc.is_in(change.shards["shard"], value_set=linked))
+    taken_over = Manifest("", change.segment.untouched, linked_shards).named()
+    files = pa.concat_tables([FILES.empty_table(), taken_over.files, *(report.files for report in reports)])
+    shards = pa.concat_tables([taken_over.shards, pa.Table.from_pylist(rows, SHARDS)])
+    sums: dict[str, Sequence[int]] = {name: crcs for report in reports for name, crcs in report.written.sums.items()}
+    deletion.delete_abandoned(change.folder, change.definition.root, shards["shard"].to_pylist())
     manifest.write(change.folder, [files], shards, {**_sums(change.segment.linked), **sums})
     return Manifest(change.folder, files, shards)
 
 
 def _sums(shards: Sequence[str]) -> dict[str, Sequence[int]]:
-    """Return the checksums of these shards and of their cardinalities, by file name."""
-    found: dict[str, Sequence[int]] = {}
+    """Return the checksums of shards and their cardinalities.
+
+    They are by file name.
+    """
+    sums: dict[str, Sequence[int]] = {}
     for shard in shards:
         folder, _, name = shard.rpartition("/")
-        known = checksums.read(folder)
-        found |= {one: known[one] for one in (name, cardinalities_path(shard).rpartition("/")[2]) if one in known}
-    return found
+        of_folder = checksums.read(folder)
+        sums |= {
+            file: of_folder[file] for file in (name, cardinalities_path(shard).rpartition("/")[2]) if file in of_folder
+        }
+    return sums

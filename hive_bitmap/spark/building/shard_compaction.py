@@ -1,7 +1,7 @@
-"""Compaction of shards inside a Spark task: rewriting and merging them without reading base files.
+"""Compact shards inside a Spark task: rewrite and merge them.
 
-A shard is read as a whole, because it holds no more than a build had in memory; merged shards are written as soon as
-they hold as much together. If a shard turns out to be damaged, its base files are indexed again.
+No base files are read. A shard is read as a whole, because it holds no more than a build had in memory; merged shards
+are written when they hold as much together. If a shard turns out to be damaged, its base files are indexed again.
 """
 
 from __future__ import annotations
@@ -26,12 +26,11 @@ from hive_bitmap.spark.building.group_indexing import SHARD_BYTES, Group, ShardR
 
 @dataclass(frozen=True)
 class Compaction:
-    """Work item of a task: shards of published segments to rewrite into one new shard.
+    """Work item of a task: published shards to rewrite as one.
 
     `shards` are their paths and sizes, `files` the manifest rows of the base files to keep, with paths of shards.
     `group` describes these files, and how to index them if a shard is damaged; it has one definition and the folder of
-    the new shard. `former` are the paths that the rows of the shards have for files that were moved since, by their
-    present paths.
+    the new shard. `former` maps the current paths of files that were moved to the paths in the rows of the shards.
     """
 
     shards: tuple[tuple[str, int], ...]
@@ -46,15 +45,16 @@ class Compaction:
 
 
 def compact_shards(item: Compaction) -> list[ShardReport]:
-    """Write the rows of the kept files as one new shard, or as several if they are large.
+    """Write the rows of the kept files as one new shard.
 
-    Files that were moved are looked at first: one that is not as it was indexed is indexed again.
+    Several shards are written if the rows are large. Files that were moved are checked first: if one has changed since
+    it was indexed, it is indexed again.
     """
     if item.former:
-        there = pa.array([Fingerprint.of(row).confirmed() for row in item.files.to_pylist()], pa.bool_())
-        others = item.files.filter(pc.invert(there))["path"].to_pylist()
-        again = index_group(item.group.of(others)) if others else []
-        return [*_compacted(replace(item, files=item.files.filter(there))), *again]
+        is_unchanged = pa.array([Fingerprint.of(row).confirmed() for row in item.files.to_pylist()], pa.bool_())
+        changed_files = item.files.filter(pc.invert(is_unchanged))["path"].to_pylist()
+        reindexed = index_group(item.group.of(changed_files)) if changed_files else []
+        return [*_compacted(replace(item, files=item.files.filter(is_unchanged))), *reindexed]
     return _compacted(item)
 
 
@@ -83,51 +83,57 @@ def _files_of(item: Compaction, paths: Sequence[str]) -> pa.Table:
 
 
 def _rows(item: Compaction, path: str, size: int) -> pa.Table:
-    """Return the rows of a shard that belong to kept files, packed. Raise CorruptIndex."""
-    definition, kept = item.group.definitions[0], _files_of(item, [path])["path"]
+    """Return the rows of a shard that belong to kept files, packed.
 
-    def wanted(rows: pa.Table) -> pa.Table:
+    Raise CorruptIndex.
+    """
+    definition, kept_paths = item.group.definitions[0], _files_of(item, [path])["path"]
+
+    def kept_rows(rows: pa.Table) -> pa.Table:
         if item.former:
             rows = rows.set_column(rows.schema.get_field_index(BUCKET.name), BUCKET, _moved(rows[BUCKET.name], item))
-        return packed_rows.packed(rows.filter(pc.is_in(rows[BUCKET.name], value_set=kept)), definition)
+        return packed_rows.packed(rows.filter(pc.is_in(rows[BUCKET.name], value_set=kept_paths)), definition)
 
     try:
-        return pa.concat_tables(map(wanted, _row_groups(definition, path, size)))
+        return pa.concat_tables(map(kept_rows, _row_groups(definition, path, size)))
     except CorruptBitmap as e:
         raise CorruptIndex(f"shard {path} cannot be read: {e}") from e
 
 
 def _moved(paths: pa.ChunkedArray, item: Compaction) -> pa.ChunkedArray:
-    """Return the paths of base files where these are now."""
+    """Return the current paths of base files."""
     old, new = pa.array(item.former.values(), pa.string()), pa.array(item.former.keys(), pa.string())
     return pc.coalesce(new.take(pc.index_in(paths, value_set=old).combine_chunks()), paths)
 
 
 def shard_rows(definition: Definition, path: str, size: int) -> pa.Table:
-    """Read all rows of a shard. Raise CorruptIndex.
+    """Read all rows of a shard.
 
-    The schema is `built_schema(definition)`, or `compact_schema(definition)` for COMPACT.
+    The schema is `built_schema(definition)`, or `compact_schema(definition)` for COMPACT. Raise CorruptIndex.
     """
     return pa.concat_tables(_row_groups(definition, path, size))
 
 
 def _row_groups(definition: Definition, path: str, size: int) -> Iterator[pa.Table]:
-    """Yield the rows of each row group of a shard, at least an empty one. Raise CorruptIndex."""
+    """Yield the rows of each row group of a shard.
+
+    An empty table comes first. Raise CorruptIndex.
+    """
     schema = (built_schema if definition.has_bitmaps else compact_schema)(definition)
     yield schema.empty_table()
     try:
-        counted = pa.array(cardinalities(path), CARDINALITY.type) if definition.has_bitmaps else None
+        counts = pa.array(cardinalities(path), CARDINALITY.type) if definition.has_bitmaps else None
         with stores.open_input(path) as source:
             if source.size() != size:
                 raise OSError(f"it has {source.size()} bytes instead of {size}")
             sums = checksums.read(path.rpartition("/")[0]).get(path.rpartition("/")[2])
             file, first = open_checked(source, checksums.footer_of(source, sums), sums), 0
-            if counted is not None and len(counted) != file.metadata.num_rows:
-                raise ValueError(f"it has {file.metadata.num_rows:,} rows and {len(counted):,} cardinalities")
+            if counts is not None and len(counts) != file.metadata.num_rows:
+                raise ValueError(f"it has {file.metadata.num_rows:,} rows and {len(counts):,} cardinalities")
             for number in range(file.num_row_groups):
                 rows = file.read_row_group(number, [name for name in schema.names if name != CARDINALITY.name])
-                if counted is not None:
-                    rows = rows.append_column(CARDINALITY, counted.slice(first, rows.num_rows))
+                if counts is not None:
+                    rows = rows.append_column(CARDINALITY, counts.slice(first, rows.num_rows))
                 first += rows.num_rows
                 yield rows.select(schema.names).cast(schema)
     except (OSError, pa.ArrowException, KeyError, ValueError) as e:

@@ -1,7 +1,7 @@
-"""How tasks read base files, and a `Format` for files that only Spark can read.
+"""How tasks read base files; a `Format` of staged values.
 
-That format serves values that Spark has written to scratch files (`staging`). A file that has changed since Spark began
-to read it has no such values.
+That format is for files that only Spark can read. It serves values that Spark has written to scratch files (`staging`).
+A file that has changed since Spark began to read it has no such values.
 """
 
 from __future__ import annotations
@@ -40,7 +40,10 @@ STAGED = pa.schema(
 
 @dataclass(frozen=True)
 class StagedHandle(EngineHandle):
-    """An open file: its blocks, and the scratch files that hold the values of its rows."""
+    """An open file with staged values.
+
+    It has its blocks, and the scratch files with the values of its rows.
+    """
 
     blocks: Blocks
     parts: tuple[pq.ParquetFile, ...]
@@ -51,7 +54,10 @@ class StagedHandle(EngineHandle):
         return sum(part.metadata.num_rows for part in self.parts)
 
     def read(self, first: int, count: int, names: list[str]) -> pa.Table:
-        """Read columns of the rows from `first` to before `first + count`, counted from the start of the file."""
+        """Read columns of the rows from `first` to before `first + count`.
+
+        Rows are counted from the start of the file.
+        """
         pieces, start = [], 0
         for part in self.parts:
             for group in range(part.num_row_groups):
@@ -66,18 +72,24 @@ class StagedHandle(EngineHandle):
 
 @dataclass(frozen=True)
 class StagedFormat(EngineFormat):
-    """A format that only Spark reads, with its values in the staging folder `folder`; none if that is empty."""
+    """A format that only Spark reads, with staged values.
+
+    They are in the staging folder `folder`; there are none if it is empty.
+    """
 
     folder: str
 
     def open_file(self, path: str) -> StagedHandle:
-        """Open a file. Raise FileNotFoundError, Undecodable, or FileChanged if Spark has not read it as it is now."""
+        """Open a file.
+
+        Raise FileNotFoundError, Undecodable, or FileChanged if Spark has not read the current state of the file.
+        """
         stores.status(path)
-        known = _staged(self.folder).get(path)
-        if known is None or not known[0].confirmed():
-            raise FileChanged("it came or changed while Spark read the table")
-        parts = tuple(pq.ParquetFile(stores.open_input(f"{self.folder}/{name}")) for name in known[1])
-        handle = StagedHandle(path, _blocks(self.name, known[0]), parts)
+        staged_file = _staged(self.folder).get(path)
+        if staged_file is None or not staged_file[0].confirmed():
+            raise FileChanged("it was added or changed while Spark read the table")
+        parts = tuple(pq.ParquetFile(stores.open_input(f"{self.folder}/{name}")) for name in staged_file[1])
+        handle = StagedHandle(path, _blocks(self.name, staged_file[0]), parts)
         records = int(handle.blocks.rows.sum())
         if handle.rows != records:
             raise Undecodable(f"Spark reads {handle.rows:,} rows of its {records:,} records")
@@ -89,7 +101,10 @@ class StagedFormat(EngineFormat):
         return handle.blocks
 
     def key_columns(self, handle: EngineHandle, block: int, columns: Sequence[KeyColumn]) -> pa.Table:
-        """Return columns of one block as keys. Raise Undecodable for strings that are not UTF-8."""
+        """Return columns of one block as keys.
+
+        Raise Undecodable for strings that are not UTF-8.
+        """
         assert isinstance(handle, StagedHandle)
         first, count = int(handle.blocks.first_rows()[block]), int(handle.blocks.rows[block])
         read = handle.read(first, count, [column.name for column in columns])
@@ -111,13 +126,19 @@ class ReadOptions:
     staging: str = ""
 
     def file_format(self) -> Format:
-        """Return the format of the files, which serves staged values if only Spark can read it."""
+        """Return the format of the files.
+
+        It serves staged values if only Spark can read the files.
+        """
         if self.format in LAYOUTS:
             return StagedFormat(self.format, LAYOUTS[self.format], self.staging)
         return FORMATS[self.format]
 
     def key_columns(self, columns: Iterable[Column]) -> list[KeyColumn]:
-        """Return columns of the table as `Format` needs them to read its files."""
+        """Return columns of the table as `Format` needs them.
+
+        It reads the files with them.
+        """
         return key_columns(columns, self.schema, self.time_zone)
 
 
@@ -132,5 +153,8 @@ def _staged(folder: str) -> dict[str, tuple[Fingerprint, list[str]]]:
 
 @lru_cache(maxsize=64)
 def _blocks(format: str, file: Fingerprint) -> Blocks:
-    """Return the blocks of a file; the fingerprint makes sure that a changed file is read again."""
+    """Return the blocks of a file.
+
+    The fingerprint makes sure that a changed file is read again.
+    """
     return units.blocks(LAYOUTS[format], file.path)

@@ -1,7 +1,8 @@
-"""Staging of base files that only Spark can read: Spark writes their key columns to scratch files, which tasks read.
+"""Stage base files that only Spark can read.
 
-Each split of a file becomes one scratch file; in the order of the splits they hold the rows in the order of the file.
-Fingerprints are taken before Spark starts to read, so that a file that changes meanwhile is noticed.
+Spark writes their key columns to scratch files, which tasks read. Each split of a file becomes one scratch file; in the
+order of the splits they hold the rows in the order of the file. Fingerprints are taken before Spark starts to read, so
+that a change of a file in between is detected.
 """
 
 from __future__ import annotations
@@ -43,63 +44,72 @@ if TYPE_CHECKING:
 
 FILE, START = "hive_bitmap file", "hive_bitmap start"
 PARTS = "path string, start bigint, part string"
-MOST_NAMED = 1000  # most partitions in a WHERE; for more of them Spark reads the whole table
+MOST_NAMED = 1000  # most partitions in a WHERE; for more partitions Spark reads the whole table
 
 
 def for_build(spark: SparkSession, base: Table, busy: Sequence[Change]) -> AbstractContextManager[str]:
-    """Return `staged` for the files that a build reads, in the first of its new segments."""
+    """Return `staged` for the files that a build reads.
+
+    They are staged in the first of its new segments.
+    """
     files: dict[Values, dict[str, FileStatus]] = defaultdict(dict)
     for change in busy:
         for file in change.read:
             files[file.values][file.status.path] = file.status
-    wanted = [Source(values, "", tuple(found.values())) for values, found in files.items() if found]
+    to_stage = [Source(values, "", tuple(by_path.values())) for values, by_path in files.items() if by_path]
     folder = busy[0].folder if busy else ""
-    return staged(spark, base, wanted, [change.definition for change in busy], folder)
+    return staged(spark, base, to_stage, [change.definition for change in busy], folder)
 
 
 @contextmanager
 def in_scratch(
-    spark: SparkSession, base: Table, wanted: Sequence[Source], definitions: Sequence[Definition]
+    spark: SparkSession, base: Table, sources: Sequence[Source], definitions: Sequence[Definition]
 ) -> Iterator[str]:
-    """Like `staged`, in a generation of its own under the root of the first index, or where its root would be."""
+    """Stage files like `staged`, in a new generation.
+
+    It is under the root of the first index, or where that root would be.
+    """
     if format_of(base) not in LAYOUTS:
         yield ""
         return
-    is_new, mine = not definitions[0].root or locations.any_elsewhere(spark, definitions[:1]), metastore_id(spark)
+    is_new, this_metastore = (
+        not definitions[0].root or locations.any_elsewhere(spark, definitions[:1]),
+        metastore_id(spark),
+    )
     first = locations.with_root(spark, definitions[0], None) if is_new else roots.identified(definitions[0])
     if is_new:
-        locations.require_apart_from(base, [first], [source.folder for source in wanted])
+        locations.require_apart_from(base, [first], [source.folder for source in sources])
     else:
         locations.require_own(spark, base, first)
     folder, in_work = f"{first.root}/{generation.new_name()}", []
     try:
         try:
-            roots.claim(first, mine)
+            roots.claim(first, this_metastore)
             in_work = [first.root, folder]
             [access] = generation.accesses([(base.location, first.root)])
             generation.start(folder, access, first)
         except OSError as e:
             raise _no_place(base, e) from e
-        with staged(spark, base, wanted, [first, *definitions[1:]], folder) as staging_folder:
+        with staged(spark, base, sources, [first, *definitions[1:]], folder) as staging_folder:
             yield staging_folder
     finally:
         markers.end_work(in_work)
-        deletion.delete([folder], first, mine)
+        deletion.delete([folder], first, this_metastore)
         if is_new:
-            deletion.remove_root(first, mine)
+            deletion.remove_root(first, this_metastore)
 
 
 @contextmanager
 def staged(
-    spark: SparkSession, base: Table, wanted: Sequence[Source], definitions: Iterable[Definition], folder: str
+    spark: SparkSession, base: Table, sources: Sequence[Source], definitions: Iterable[Definition], folder: str
 ) -> Iterator[str]:
-    """Context manager that yields a folder with the indexed columns of the `wanted` files, which Spark has read.
+    """Yield a folder with the indexed columns of the files in `sources`.
 
-    It lies in `folder`, a generation that has been started, and is deleted afterwards. For a format that tasks read
-    themselves, that is "". Raise BuildFailed if Spark cannot read the table, and Unsupported if this session might read
-    other files than those listed.
+    Spark has read them. The folder lies in `folder`, a generation that has been started, and is deleted afterwards. For
+    a format that tasks read themselves, "" is yielded. Raise BuildFailed if Spark cannot read the table, and
+    Unsupported if this session might read other files than those listed.
     """
-    if format_of(base) not in LAYOUTS or not wanted:
+    if format_of(base) not in LAYOUTS or not sources:
         yield ""
         return
     why = "the table is cached" if is_cached(spark, base.spark_name) else why_unsupported(settings(spark), base)
@@ -114,22 +124,22 @@ def staged(
         raise _no_place(base, e) from e
     try:
         names = dict.fromkeys(name for definition in definitions for name in definition.column_names)
-        _stage(spark, base, wanted, list(names), inner)
+        _stage(spark, base, sources, list(names), inner)
         yield inner
     finally:
         deletion.delete_staging(inner, parent(folder))
 
 
 def _no_place(base: Table, error: OSError) -> Unsupported:
-    return Unsupported(f"what Spark reads of {base.full_name} needs a place for a while, but {error}")
+    return Unsupported(f"reading {base.full_name} through Spark needs a scratch folder, but {error}")
 
 
-def _stage(spark: SparkSession, base: Table, wanted: Sequence[Source], columns: Sequence[str], folder: str) -> None:
-    files = [file.path for source in wanted for file in source.files]
-    prints = {found.path: found for found in map_parallel(_fingerprint, files) if found is not None}
+def _stage(spark: SparkSession, base: Table, sources: Sequence[Source], columns: Sequence[str], folder: str) -> None:
+    files = [file.path for source in sources for file in source.files]
+    prints = {taken.path: taken for taken in map_parallel(_fingerprint, files) if taken is not None}
     try:
         task = with_store_settings(spark, write, folder=folder)
-        rows = worker_python.map_in_arrow(_values(spark, base, wanted, columns), task, PARTS).collect()
+        rows = worker_python.map_in_arrow(_values(spark, base, sources, columns), task, PARTS).collect()
     except Exception as e:  # no narrower class: without py4j (Spark Connect) its errors cannot be imported
         raise BuildFailed(f"Spark cannot read table {base.full_name}: {failure(spark, e)}") from e
     parts: dict[str, dict[int, str]] = {path: {} for path in prints}
@@ -146,20 +156,26 @@ def _stage(spark: SparkSession, base: Table, wanted: Sequence[Source], columns: 
 
 
 def _fingerprint(path: str) -> Fingerprint | None:
-    """Return the fingerprint of a file; None if the file is gone or a fingerprint cannot be taken."""
+    """Return the fingerprint of a file.
+
+    None if the file no longer exists or a fingerprint cannot be taken.
+    """
     try:
         return fingerprint.take(path)
     except (FileNotFoundError, Undecodable):
         return None
 
 
-def _values(spark: SparkSession, base: Table, wanted: Sequence[Source], columns: Sequence[str]) -> DataFrame:
-    """Return the columns of the wanted partitions, with the file and the start of the split of each row."""
+def _values(spark: SparkSession, base: Table, sources: Sequence[Source], columns: Sequence[str]) -> DataFrame:
+    """Return the columns of the partitions in `sources`.
+
+    Each row has its file and the start of its split.
+    """
     from pyspark.sql import functions as f
 
     frame = spark.table(base.spark_name)
-    if base.partition_columns and len(wanted) <= MOST_NAMED:
-        frame = frame.where(" OR ".join(condition_on(base, source) for source in wanted))
+    if base.partition_columns and len(sources) <= MOST_NAMED:
+        frame = frame.where(" OR ".join(condition_on(base, source) for source in sources))
     return frame.select(
         *(f.col(quote(name)) for name in columns),
         f.input_file_name().alias(FILE),
@@ -168,7 +184,10 @@ def _values(spark: SparkSession, base: Table, wanted: Sequence[Source], columns:
 
 
 def condition_on(base: Table, source: Source) -> str:
-    """Return SQL that is true for a partition, and maybe for others that equal it once cast to the column's type."""
+    """Return SQL that is true for a partition.
+
+    It may be true for other partitions that equal this one once cast to the column's type.
+    """
     pairs = zip(base.partition_columns, source.values, strict=True)
     equal = (
         f"{quote(column.name)} <=> try_cast({'NULL' if value is None else string_expression(value)} AS {column.type})"
@@ -178,22 +197,28 @@ def condition_on(base: Table, source: Source) -> str:
 
 
 def write(batches: Iterable[pa.RecordBatch], folder: str) -> Iterator[pa.RecordBatch]:
-    """Inside a task: write the rows of each split to a scratch file; yield its base file, split start and name."""
+    """Inside a task: write each split's rows to a scratch file.
+
+    Yield its base file, split start and name.
+    """
     rows = (split for batch in batches for split in splits(batch))
-    for (path, start), some in groupby(rows, key=lambda split: split[0]):
+    for (path, start), same_split in groupby(rows, key=lambda split: split[0]):
         name = f"{uuid4().hex}.parquet"
-        first = next(some)[1]
+        first = next(same_split)[1]
         with (
             stores.open_output(f"{folder}/{name}", private=True) as sink,
             pq.ParquetWriter(sink, first.schema, compression="lz4") as writer,
         ):
-            for batch in chain([first], (values for _, values in some)):
+            for batch in chain([first], (values for _, values in same_split)):
                 writer.write_batch(batch)
         yield pa.record_batch([pa.array([path]), pa.array([start]), pa.array([name])], ["path", "start", "part"])
 
 
 def splits(batch: pa.RecordBatch) -> Iterator[tuple[tuple[str, int], pa.RecordBatch]]:
-    """Cut a batch where the split changes; yield (file, start of the split) and the rows without these two columns."""
+    """Cut a batch where the split changes.
+
+    Yield (file, start of the split) and the rows without these two columns.
+    """
     columns = [batch.column(name) for name in (FILE, START)]
     changed = np.zeros(batch.num_rows, bool)
     for column in columns:

@@ -1,8 +1,8 @@
-"""The optimizer rule by which plain Spark queries use bitmap indexes.
+"""Optimize plain Spark queries with bitmap indexes.
 
-Everything that depends on Spark's internals is here, in py4j, and in Java in the checkout's folder `jvm/`. `enabling`
-switches the rule on for a session, `jvm_bridge` reaches the Java half, whose jar is `extension_jar`, `explanation` and
-`reporting` tell what the rule did to a query, and `sql_text` runs SQL text with it.
+The optimizer rule and everything else that depends on Spark's internals is here, in py4j, and in Java in the checkout's
+folder `jvm/`. `enabling` switches the rule on for a session, `jvm_bridge` reaches the Java half, `extension_jar` is its
+jar, `explanation` and `reporting` describe what the rule did to a query, and `sql_text` runs SQL text with it.
 """
 
 __all__ = ["enabling", "explanation", "extension_jar", "index_answers", "jvm_bridge", "reporting", "sql_text"]

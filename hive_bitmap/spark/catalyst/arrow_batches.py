@@ -1,4 +1,7 @@
-"""Pass rows to the JVM as Arrow record batches: one py4j call a batch, where `createDataFrame` makes dozens."""
+"""Pass rows to the JVM as Arrow record batches.
+
+This takes one py4j call per batch, where `createDataFrame` makes dozens.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +28,10 @@ BATCH_ROWS = 100_000
 
 
 def batches(rows: pa.Table) -> Iterator[tuple[str, bytes]]:
-    """Yield a table in batches of at most BATCH_ROWS rows, at least one batch, as `ArrowRows.java` takes them.
+    """Yield a table in batches, as `ArrowRows.java` takes them.
 
-    Each is Spark's schema as JSON and the batch as an encapsulated message of Arrow's IPC format, without the schema.
+    There is at least one batch; each has at most BATCH_ROWS rows. It consists of Spark's schema as JSON and the batch
+    as an encapsulated message of Arrow's IPC format, without the schema.
     """
     schema = _schema(rows)
     text = schema.json()
@@ -44,9 +48,10 @@ def satisfying_keys(
     column: Column,
     keys: pa.Array,
 ) -> pa.Array | None:
-    """Return the keys for which Spark evaluates an expression of the query to TRUE; None if it cannot evaluate it.
+    """Return the keys for which Spark evaluates an expression to TRUE.
 
-    `request` is the `PythonRequest` of the JVM whose scan number `scan` has the condition with this leaf.
+    None if Spark cannot evaluate it. `request` is the JVM's `PythonRequest`; its scan number `scan` has the condition
+    with this leaf.
     """
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
@@ -71,7 +76,10 @@ def satisfying_keys(
 
 
 def _messages(rows: pa.Table, schema: StructType, batch_rows: int | None = None) -> Iterator[bytes]:
-    """Yield a table in Spark's own types as serialized record batches, at least one; one if `batch_rows` is None."""
+    """Yield a table as serialized record batches in Spark's own types.
+
+    There is at least one batch, and exactly one if `batch_rows` is None.
+    """
     cast = rows.cast(arrow_schema(schema)).combine_chunks()
     for batch in cast.to_batches(batch_rows) or [pa.RecordBatch.from_pylist([], cast.schema)]:
         yield batch.serialize().to_pybytes()

@@ -1,7 +1,8 @@
-"""py4j's port for calls from the JVM. Any local program can connect to it, so callers have to show a token.
+"""Open py4j's port for calls from the JVM, guarded by a token.
 
-PySpark opens the port without one, for this or for `foreachBatch`. The token is not the gateway's secret: whoever might
-take over the port of an ended process learns nothing by which the JVM could be called.
+Any local program can connect to the port, so callers have to show a token. PySpark itself opens the port without one,
+for this or for `foreachBatch`. The token differs from the gateway's secret: a program that takes over the port of an
+ended process learns nothing with which it could call the JVM.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ _opening = Lock()
 
 
 def open_port(spark: SparkSession) -> None:
-    """Open the port for the JVM of a session, unless it is open; from now on it takes only callers with the token.
+    """Open the port for the JVM of a session.
 
-    Raise Unsupported if the JVM has the jar of another version.
+    A port that is open stays so. From then on it takes only callers with the token. Raise Unsupported if the JVM has
+    the jar of another version.
     """
     from py4j.java_gateway import JavaObject  # type: ignore[import-untyped]
     from pyspark.java_gateway import ensure_callback_server_started
@@ -30,16 +32,19 @@ def open_port(spark: SparkSession) -> None:
     gateway: Any = spark.sparkContext._gateway
     parameters, jvm = gateway.callback_server_parameters, bridge(spark)
     with _opening:
-        new = parameters.auth_token is None
-        if new:
+        is_new = parameters.auth_token is None
+        if is_new:
             parameters.auth_token = secrets.token_hex(32)
         ensure_callback_server_started(gateway)
-        if new:
+        if is_new:
             _show_token(jvm, JavaObject("GATEWAY_SERVER", gateway._gateway_client), parameters)
 
 
 def _show_token(jvm: Any, server: Any, parameters: Any) -> None:
-    """Have the JVM show the token. Raise Unsupported for a jar that cannot; the port is then as PySpark opens it."""
+    """Have the JVM show the token.
+
+    Raise Unsupported if its jar cannot do that; the port is then as PySpark opens it.
+    """
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 
     try:

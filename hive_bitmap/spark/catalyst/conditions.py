@@ -1,4 +1,7 @@
-"""Convert a Catalyst condition, which `Conditions.java` writes as JSON, to a predicate. Pure functions, no Spark."""
+"""Convert a Catalyst condition to a predicate.
+
+`Conditions.java` writes the condition as JSON. These are pure functions that need no Spark.
+"""
 
 from __future__ import annotations
 
@@ -31,16 +34,20 @@ _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 
 @dataclass(frozen=True)
 class Condition:
-    """A predicate, and for each leaf that Spark has to evaluate, the number of its expression in the JVM."""
+    """A predicate with the leaves that Spark has to evaluate.
+
+    `expressions` has the number of each such leaf's expression in the JVM.
+    """
 
     predicate: Predicate
     expressions: Mapping[SparkLeaf, int]
 
 
 def condition(tree: Sequence[Any], columns: Sequence[Column]) -> Condition:
-    """Return the predicate that is TRUE of the same rows as a condition over these columns.
+    """Convert a condition over these columns to a predicate.
 
-    `tree` is the condition in the JSON form described in `Conditions.java`. Raises ValueError for anything else.
+    It is TRUE for the same rows. `tree` is the condition in the JSON form described in `Conditions.java`. Raises
+    ValueError for anything else.
 
     >>> condition(["and", ["not", ["is null", "a"]], ["compare", "a", "<", "3"]], [Column("a", "int")]).predicate
     Compare(column='a', op='<', value=3)

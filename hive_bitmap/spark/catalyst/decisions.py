@@ -1,6 +1,7 @@
-"""Decide on a scan of an indexed table: leave it alone, narrow it, or answer the aggregation over it from the index.
+"""Decide on a scan of an indexed table.
 
-To narrow a scan is to leave out files, blocks or rows that cannot satisfy its condition.
+The decision is to leave it alone, to narrow it, or to answer the aggregation over it from the index. To narrow a scan
+is to skip files, blocks or rows that cannot satisfy its condition.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 log = logging.getLogger(__name__)
-# Reasons that hold as long as files, indexes, settings and the query stay as they are.
+# Reasons that hold until files, indexes, settings or the query change.
 LASTING = (
     Reason.NOT_SELECTIVE,
     Reason.NOT_TESTED,
@@ -71,7 +72,10 @@ LASTING = (
 
 @dataclass(frozen=True, kw_only=True)
 class IndexedTable:
-    """The table of a scan with its indexes and the settings of the session, of which `settings` are ours."""
+    """The table of a scan with its indexes and the session's settings.
+
+    `conf` has all settings of the session, `settings` those of hive_bitmap, parsed.
+    """
 
     base: Table
     indexes: tuple[Index, ...]
@@ -80,20 +84,20 @@ class IndexedTable:
 
     @classmethod
     def of(cls, scan: Scan, base: Table, indexes: Sequence[Index], conf: Mapping[str, str]) -> IndexedTable:
-        """Return the table as a scan reads it, with the strategy that was chosen for the scan."""
+        """Return the table of a scan, with the scan's strategy."""
         chosen = conf if scan.strategy is None else {**conf, settings.STRATEGY: scan.strategy}
         return cls(base=base, indexes=tuple(indexes), conf=chosen, settings=settings.read(chosen))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ask:
-    """The functions by which a decision learns what a scan does not tell.
+    """The functions through which a decision gets more than the scan says.
 
     `listing_summary` and `listing` describe the files that Spark reads. `small_side(n)` runs the small side of runtime
     filter n and returns the filter's condition as JSON, None if it has too many rows. `keys` returns those keys of a
     column for which Spark evaluates a leaf of the condition to TRUE. `deleted` returns the deleted rows of files of the
-    listing (`listing.deleted_rows`). `prepare` reads indexes and makes a plan; `frame`
-    returns the rows of a plan, or of some pieces of it, read by tasks of ours, None if Spark reads them.
+    listing (`listing.deleted_rows`). `prepare` reads indexes and makes a plan; `frame` returns the rows of a plan, or
+    of some of its pieces, read by our tasks, None if Spark reads them.
     """
 
     listing_summary: Callable[[], ListingSummary | None]
@@ -107,14 +111,20 @@ class Ask:
 
 @dataclass(frozen=True)
 class Unanswered:
-    """Why the aggregation over a scan is not answered, and the code of that if it is the reason to tell."""
+    """Why the index does not answer the aggregation over a scan.
+
+    `code` is set if the report of the scan is to name this reason.
+    """
 
     reason: str = ""
     code: Reason | None = None
 
 
 def decide(scan: Scan, table: IndexedTable, ask: Ask) -> Outcome:
-    """Decide on a scan. Raises HiveBitmapError if something fails; the scan is left alone then."""
+    """Decide on a scan.
+
+    Raises HiveBitmapError if something fails; the caller then leaves the scan alone.
+    """
     if not table.indexes:
         return LeaveAlone(report=Report.of(scan, LEFT_ALONE, Reason.NO_INDEX, "the table has no index"))
     if why := file_listing.why_query_unsupported(scan.options, table.base):
@@ -124,11 +134,11 @@ def decide(scan: Scan, table: IndexedTable, ask: Ask) -> Outcome:
     if too_small and not scan.key_sets:
         return _too_small(scan, too_small)
     filters = worthwhile_runtime_filters(scan, table.base, table.indexes, table.settings, listed)
-    found = _condition(scan, table, filters, ask)
-    if isinstance(found.predicate, Constant) and found.predicate.value is not True:
+    filtered = _condition(scan, table, filters, ask)
+    if isinstance(filtered.predicate, Constant) and filtered.predicate.value is not True:
         return Empty(report=_report_of_nothing(scan))
     listing = None if listed is None else ask.listing(listed)
-    case = _Case(scan=scan, table=table, ask=ask, condition=found, listing=listing, is_filtered=bool(filters))
+    case = _Case(scan=scan, table=table, ask=ask, condition=filtered, listing=listing, is_filtered=bool(filters))
     unanswered, snapshot = Unanswered(), None
     if scan.unanswered is not None:
         unanswered = case.unanswered(scan.unanswered, Reason.NOT_COUNTED)
@@ -144,9 +154,10 @@ def decide(scan: Scan, table: IndexedTable, ask: Ask) -> Outcome:
 
 @dataclass(frozen=True, kw_only=True)
 class _Case:
-    """A scan of a table that has indexes, its condition, and its files (None if Spark does not tell them).
+    """A scan of an indexed table with its condition and its files.
 
-    `is_filtered` tells that the small sides of joins were run, whose keys may be other ones next time.
+    `listing` is None if Spark does not list the files. `is_filtered` says that the small sides of joins were run; they
+    may have other keys next time.
     """
 
     scan: Scan
@@ -180,7 +191,7 @@ class _Case:
 
     @cached_property
     def counted_table(self) -> ResolvedTable:
-        """The same for counting rows: with what is deleted of files, which the index still has."""
+        """Like `resolved`, plus each file's deletes, which a count must subtract."""
         if self.listing is None or not self.listing.deletes:
             return self.resolved
         deleted = partial(self.ask.deleted, self.listing)
@@ -191,9 +202,11 @@ class _Case:
         return Unanswered(why, code)
 
     def counted(self) -> tuple[Outcome | Unanswered, Snapshot | None]:
-        """The outcome if the index answers the aggregation, or the store of its files fails; the snapshot in any case.
+        """Try to answer the aggregation; return the outcome and the snapshot.
 
-        Narrowing the scan would ask the store again, and wait as long.
+        There is also an outcome (LeaveAlone) if the store of the files fails or the limit makes indexes pointless: to
+        narrow the scan would ask the store again, and wait as long. Otherwise return why there is no answer, and the
+        snapshot for narrowing, None if nothing could be prepared.
         """
         request = self._count_request()
         try:
@@ -202,8 +215,8 @@ class _Case:
             return self.unanswered(str(e)), None
         plan = prepared.plan
         if plan.code in (Reason.STORE, Reason.LIMIT):
-            left = self._report(LEFT_ALONE, plan, plan.code)
-            return LeaveAlone(report=left, lasting=self._lasting(plan, plan.code)), None
+            report = self._report(LEFT_ALONE, plan, plan.code)
+            return LeaveAlone(report=report, lasting=self._lasting(plan, plan.code)), None
         if plan.strategy != Strategy.INDEX_ONLY:
             code = Reason.TOO_LARGE if plan.code == Reason.TOO_LARGE else None
             return self.unanswered(plan.reason, code), prepared.snapshot
@@ -215,7 +228,7 @@ class _Case:
         return self._counts(request, prepared), prepared.snapshot
 
     def _count_request(self) -> Request:
-        """The request for the counts of all key sets."""
+        """Return the request for the counts of all key sets."""
         key_sets, text = self.scan.key_sets, self.scan.condition or None
         keys = tuple(dict.fromkeys(key for keys in key_sets for key in keys))
         name, columns = self.table.base.full_name, self.scan.columns
@@ -239,16 +252,16 @@ class _Case:
         return Counts(report=self._report(ANSWERED, plan), answer=answer, source=source)
 
     def narrowed(self, snapshot: Snapshot | None, unanswered: Unanswered) -> Outcome:
-        """The outcome for the scan itself."""
+        """Return the outcome for the scan itself."""
         name, text, must_pay = self.table.base.spark_name, self.scan.condition or None, self._is_by_cost
         request = Request(table=name, predicate=text, columns=self.scan.columns, must_pay=must_pay, limit=self._limit)
         prepared = self.ask.prepare(request, self.resolved, snapshot)
         plan = prepared.plan
         if prepared.reading is None or not plan.strategy.reads_selected:
             code = plan.code or (Reason.NOT_FRESH if _is_nothing_fresh(plan) else Reason.NOT_SELECTIVE)
-            code, reason = self._why_left(unanswered, code, plan.reason)
-            left = self._report(LEFT_ALONE, replace(plan, reason=reason), code)
-            return LeaveAlone(report=left, lasting=self._lasting(plan, code))
+            code, reason = self._why_left_alone(unanswered, code, plan.reason)
+            report = self._report(LEFT_ALONE, replace(plan, reason=reason), code)
+            return LeaveAlone(report=report, lasting=self._lasting(plan, code))
         if self.listing is None or not self.resolved.narrows or not plan.strategy.is_by_reader:
             if self.table.base.lake is not None:
                 return LeaveAlone(report=self._report(LEFT_ALONE, plan, Reason.UNSUPPORTED))
@@ -263,21 +276,31 @@ class _Case:
 
     @property
     def _limit(self) -> int | None:
-        """The limit of the scan; None if its strategy was chosen, so that the limit does not matter."""
+        """The limit of the scan.
+
+        None if the strategy was set, so that costs and the limit do not matter.
+        """
         return self.scan.limit if self._is_by_cost else None
 
     def _lasting(self, plan: Plan, code: Reason) -> Lasting:
-        """How long the scan would be left alone: not for long, where files are unindexed that may be indexed soon."""
-        is_known = not plan.looked_up or not any(plan.files["scanned"].to_pylist())
-        lasts = code in LASTING and is_known and self._is_by_cost and not self.is_filtered
+        """Return how long the decision to leave the scan alone is valid.
+
+        It does not last if there are unindexed files, since they may be indexed soon.
+        """
+        is_indexed = not plan.looked_up or not any(plan.files["scanned"].to_pylist())
+        lasts = code in LASTING and is_indexed and self._is_by_cost and not self.is_filtered
         if code != Reason.LIMIT:
             lasts = lasts and self.resolved.split_bytes is not None  # another query may see no order
         return Lasting.FOR_CONDITION if lasts else Lasting.NO
 
-    def _why_left(self, unanswered: Unanswered, code: Reason, reason: str) -> tuple[Reason, str]:
-        """Why a scan is left alone: why its aggregation is not answered, if that was what was asked for."""
-        untested = code in (Reason.NOT_TESTED, Reason.NO_INDEX)
-        if not unanswered.reason or (unanswered.code != Reason.TOO_LARGE and not untested):
+    def _why_left_alone(self, unanswered: Unanswered, code: Reason, reason: str) -> tuple[Reason, str]:
+        """Return code and text of why a scan is left alone.
+
+        The reason is why its aggregation is not answered, and why the scan is not narrowed, if the answer would be too
+        large or no index is tested. Otherwise it is only why the scan is not narrowed.
+        """
+        is_untested = code in (Reason.NOT_TESTED, Reason.NO_INDEX)
+        if not unanswered.reason or (unanswered.code != Reason.TOO_LARGE and not is_untested):
             return code, reason
         both = f"{unanswered.reason}; {reason}" if self.scan.condition else unanswered.reason
         return unanswered.code or code, "; ".join(dict.fromkeys(both.split("; ")))  # each reason once
@@ -300,7 +323,10 @@ class _Case:
     def _compared(
         self, prepared: Prepared, parts: Sequence[FramePart | FetchPart | SparkPart]
     ) -> PlannedFiles | OpenedFiles | None:
-        """What to compare when the plan is executed: the listing, if it is ours, or the files that tasks open."""
+        """Return the files to compare when the plan is executed.
+
+        They are those of the listing, if hive_bitmap made it, or else those that our tasks open.
+        """
         if self.listing is None and prepared.snapshot is not None:
             return PlannedFiles.of(prepared.snapshot)
         if prepared.reading is None or not any(isinstance(part, FramePart) for part in parts):
@@ -308,7 +334,10 @@ class _Case:
         return OpenedFiles.of(prepared.reading)
 
     def _parts(self, request: Request, prepared: Prepared) -> list[FramePart | FetchPart | SparkPart] | None:
-        """Who reads which rows, in the order of Spark's own scan; None if Spark reads all."""
+        """Return who reads which rows, in the order of Spark's own scan.
+
+        None if Spark reads all rows.
+        """
         reading = prepared.reading
         if reading is None or reading.pieces is None or prepared.plan.strategy is not Strategy.ROWS:
             frame = self.ask.frame(request, prepared, None)
@@ -331,10 +360,10 @@ class _Case:
         return FramePart(frame)
 
     def _report(self, action: str, plan: Plan, reason: Reason | None = None) -> Report:
-        told = plan.without_figures if self.table.settings.engine_reads_only else plan
+        shown = plan.without_figures if self.table.settings.engine_reads_only else plan
         figures = read_figures(plan) if plan.looked_up else None
-        said = Report.of(self.scan, action, reason, told.reason)
-        return replace(said, strategy=told.strategy, costs=told.costs, figures=figures, plan=told)
+        report = Report.of(self.scan, action, reason, shown.reason)
+        return replace(report, strategy=shown.strategy, costs=shown.costs, figures=figures, plan=shown)
 
 
 def _too_small(scan: Scan, why: str) -> LeaveAlone:
@@ -342,7 +371,10 @@ def _too_small(scan: Scan, why: str) -> LeaveAlone:
 
 
 def _condition(scan: Scan, table: IndexedTable, filters: Sequence[int], ask: Ask) -> Condition:
-    """Return the condition on the scan AND runtime filters, given by number, whose small sides are run here."""
+    """Return the scan's condition AND the runtime filters.
+
+    `filters` are their numbers; their small sides are run here.
+    """
     tree = scan.tree
     for number in filters:
         keys = ask.small_side(number)

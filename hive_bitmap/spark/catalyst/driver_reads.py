@@ -1,7 +1,8 @@
-"""Few rows that this process reads itself when a plan is executed: a job of Spark would take longer.
+"""Read few rows in this process when a plan is executed.
 
-What is few is estimated by the bytes of the blocks, whose rows may be much larger in memory. So bytes and seconds are
-bounded again while rows are read. What exceeds a bound is remembered, and left to Spark.
+A Spark job would take longer. Whether rows are few is estimated from the bytes of the blocks, but rows may be much
+larger in memory. So bytes and seconds are bounded again while rows are read. A read that exceeds a bound is remembered
+and left to Spark.
 """
 
 from __future__ import annotations
@@ -33,15 +34,18 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
-SECONDS = 5.0  # after which the rest is Spark's, whose jobs can be cancelled
-BYTES_AT_ONCE = 64 << 20  # that a reader may have to decode at once
+SECONDS = 5.0  # after which Spark takes over: its jobs can be cancelled
+BYTES_AT_ONCE = 64 << 20  # the most that a reader may decode at once
 _Key = tuple[str, str | None, int | None, int | None, tuple[str, ...]]
 _too_large: Cache[_Key, bool] = Cache("rows that were too large", lambda value: 0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fetch:
-    """What is read when the plan is executed: the rows that `tasks` select, in `columns`, each at most `most` bytes."""
+    """A read of this process when the plan is executed.
+
+    It reads `columns` of the rows that `tasks` select; each task may take at most `most` bytes.
+    """
 
     plan: Plan
     columns: tuple[str, ...]
@@ -50,7 +54,10 @@ class Fetch:
 
 
 def fetch_of(prepared: Prepared, pieces: Sequence[Piece], columns: Sequence[str], most: int) -> Fetch | None:
-    """Return what to read of these pieces for a plan; None if that is left to tasks of Spark."""
+    """Return the read of these pieces for a plan.
+
+    None if it is left to Spark tasks.
+    """
     reading, plan = prepared.reading, prepared.plan
     if reading is None or plan.strategy is not Strategy.ROWS or not plan.in_driver:
         return None
@@ -61,25 +68,26 @@ def fetch_of(prepared: Prepared, pieces: Sequence[Piece], columns: Sequence[str]
 
 
 def rows(spark: SparkSession, fetch: Fetch) -> pa.Table | None:
-    """Return the rows in their order, the predicate still to be applied; None if Spark has to read them.
+    """Read the rows of a fetch in their order.
 
-    That is so if a file has become one that Spark alone can read, or is gone, or if the rows are too many by now.
+    The caller still has to apply the predicate. Return None if Spark has to read the rows: because only Spark can read
+    the current version of a file, a file is gone, or there are too many rows by now.
     """
     session_stores.use(spark)
     until = time.monotonic() + SECONDS
     try:
         selected = select_rows(fetch.tasks[0])
         batches_of = partial(_batches, selected=selected, most=fetch.most, until=until)
-        read = map_parallel(batches_of, fetch.tasks, DRIVER_THREADS)
+        task_batches = map_parallel(batches_of, fetch.tasks, DRIVER_THREADS)
     except (HiveBitmapError, FileNotFoundError) as e:
         log.info("Spark reads the rows of table %s: %s", fetch.plan.table, e)
         if isinstance(e, TooLarge):
             _too_large.put(_key(fetch.plan, fetch.columns), True)
         return None
-    batches = [batch for some in read for batch in some]
-    found = pa.Table.from_batches(batches) if batches else _no_rows(fetch.tasks[0])
-    names = {name.lower(): name for name in found.column_names}
-    return found.select([names[column.lower()] for column in fetch.columns])
+    all_batches = [batch for batches in task_batches for batch in batches]
+    table = pa.Table.from_batches(all_batches) if all_batches else _no_rows(fetch.tasks[0])
+    names = {name.lower(): name for name in table.column_names}
+    return table.select([names[column.lower()] for column in fetch.columns])
 
 
 def _key(plan: Plan, columns: Sequence[str]) -> _Key:
@@ -87,23 +95,24 @@ def _key(plan: Plan, columns: Sequence[str]) -> _Key:
 
 
 def _batches(task: ReadTask, selected: Sequence[SelectedRows], most: int, until: float) -> list[pa.RecordBatch]:
-    """Return the rows that a task selects; raise TooLarge for more than `most` bytes, or when it takes too long.
+    """Return the rows that a task selects.
 
-    `until` is a reading of `time.monotonic`.
+    Raise TooLarge for more than `most` bytes, or if reading takes longer than until `until`, a time of
+    `time.monotonic`.
     """
     if bytes_at_once(task) > BYTES_AT_ONCE:
         raise TooLarge(f"a block takes more than {BYTES_AT_ONCE:,} bytes when it is decoded")
-    read, size = [], 0
+    batches, size = [], 0
     for batch in read_task(task, selected):
         size += batch.nbytes
         if size > most:
             raise TooLarge(f"they take more than {most:,} bytes")
         if time.monotonic() > until:
             raise TooLarge(f"reading them takes more than {SECONDS:g} seconds")
-        read.append(batch)
-    return read
+        batches.append(batch)
+    return batches
 
 
 def _no_rows(task: ReadTask) -> pa.Table:
-    read = pa.schema([(column.name, arrow_type(column)) for column in task.columns])
-    return pa.schema([*read, *task.constants.schema]).empty_table()
+    schema = pa.schema([(column.name, arrow_type(column)) for column in task.columns])
+    return pa.schema([*schema, *task.constants.schema]).empty_table()

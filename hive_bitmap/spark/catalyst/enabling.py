@@ -1,6 +1,7 @@
-"""Switch the optimizer rule on and off for a running session: load its classes, register the Python that answers.
+"""Switch the optimizer rule on and off for a running session.
 
-And wait for what that Python does in the background, the refreshes of indexes that follow their tables.
+This loads its classes and registers the Python object that answers it. Functions here also wait for the background
+refreshes of indexes that follow their tables.
 """
 
 from __future__ import annotations
@@ -27,62 +28,71 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-TOLD_SECONDS = 10  # for which the end of a program waits for the JVM to tell of its last writes
-LONGEST_WAIT = 60.0  # seconds for which it then waits for refreshes
+WRITE_REPORT_SECONDS = 10  # at the end of a program, the longest wait for the JVM to report its last writes
+LONGEST_WAIT = 60.0  # seconds, the longest wait for refreshes after that
 log = logging.getLogger(__name__)
-SESSIONS_KEPT = 256  # a server has many sessions, and does not tell when one ends
+MAX_SESSIONS = 256  # a server has many sessions, and sends no notice when a session ends
 
 
 class Answers:
-    """The `java.util.function.BiFunction` that the JVM calls with a session and what it asks of Python."""
+    """The `java.util.function.BiFunction` that the JVM calls.
+
+    Its arguments are a session and a request to Python.
+    """
 
     def __init__(self, context: SparkContext) -> None:
         self._context = context
         self.serving = Serving()
-        self._sessions: LRUCache[str, SparkSession] = LRUCache(SESSIONS_KEPT)
+        self._sessions: LRUCache[str, SparkSession] = LRUCache(MAX_SESSIONS)
         self._lock = Lock()
 
-    def apply(self, session: Any, asked: Any) -> Any:
-        """Answer a `Question`, a `Counting`, a `Fetching`, a `Comparing`, a `Written` or a `Statement` of the JVM."""
+    def apply(self, session: Any, request: Any) -> Any:
+        """Answer a request of the JVM.
+
+        It is a `Question`, a `Counting`, a `Fetching`, a `Comparing`, a `Written` or a `Statement`.
+        """
         spark = self._session(session)
-        match asked.kind():
+        match request.kind():
             case "plan":
-                return self.serving.answer(spark, asked)
+                return self.serving.answer(spark, request)
             case "count":
-                return self.serving.counts(spark, asked)
+                return self.serving.counts(spark, request)
             case "fetch":
-                return self.serving.fetched(spark, asked)
+                return self.serving.fetched(spark, request)
             case "compare":
-                return self.serving.compared(spark, asked)
+                return self.serving.compared(spark, request)
             case "written":
-                return self.serving.refresher.written(spark, asked.text())
+                return self.serving.refresher.written(spark, request.text())
             case statement_kind:
-                return index_statements.answer(spark, statement_kind, asked.text())
+                return index_statements.answer(spark, statement_kind, request.text())
 
     def _session(self, session: Any) -> SparkSession:
-        """Return the Python object of a JVM session, always the same one: caches are kept by session."""
+        """Return the Python object of a JVM session.
+
+        It is always the same object, since caches are kept by session.
+        """
         from pyspark.sql import SparkSession
 
         name = str(session.sessionUUID())
         with self._lock:
-            known = self._sessions.get(name)
-        if known is None:
-            made = SparkSession(self._context, session)
+            spark = self._sessions.get(name)
+        if spark is None:
+            new_session = SparkSession(self._context, session)
             with self._lock:
-                known = self._sessions.setdefault(name, made)
-        return known
+                spark = self._sessions.setdefault(name, new_session)
+        return spark
 
     class Java:
         implements = ["java.util.function.BiFunction"]  # noqa: RUF012 - py4j requires a list
 
 
 def enable(spark: SparkSession) -> None:
-    """Let plain `spark.sql` and DataFrames of this session, and of new sessions beside it, use indexes from now on.
+    """Let plain `spark.sql` and DataFrames use indexes from now on.
 
-    Queries need no change. `hive_bitmap.explain` shows what the indexes do for one; `hive_bitmap.enabled` and the other
-    settings are read each time that a plan is made. Warn once, in the log, of a session without a Hive metastore, which
-    cannot have indexes. Raises Unsupported on a Spark Connect client, whose server has to be started with the extension
-    instead.
+    This applies to this session and to new sessions beside it. Queries need no change. `hive_bitmap.explain` shows what
+    the indexes do for a query; `hive_bitmap.enabled` and the other settings are read for each plan. A session without a
+    Hive metastore cannot have indexes; a warning in the log, once, says so. Raises Unsupported on a Spark Connect
+    client; start its server with the extension instead.
     """
     if not jvm_reader.available(spark):
         raise Unsupported(
@@ -99,10 +109,10 @@ def enable(spark: SparkSession) -> None:
 
 
 def enable_chosen(spark: SparkSession) -> None:
-    """Let the functions of Python use indexes; in a session that is not enabled, other queries stay Spark's own.
+    """Let the Python functions use indexes.
 
-    In a session whose configuration has the extension this process answers from now on, as after `enable`, so that it
-    has the plans that it is asked for.
+    In a session that is not enabled, Spark plans all other queries itself. In a session that was configured with the
+    extension, this process answers from now on, as after `enable`, so that it has the plans that `explain` looks up.
     """
     if not _is_answered_here(spark):
         callback_port.open_port(spark)
@@ -111,12 +121,18 @@ def enable_chosen(spark: SparkSession) -> None:
 
 
 def _is_answered_here(spark: SparkSession) -> bool:
-    """Whether this process answers the optimizer rule, and not the helper of a configured extension, or none."""
+    """Whether this process answers the optimizer rule.
+
+    Otherwise the helper of a configured extension does, or nothing.
+    """
     return bool(bridge(spark).isAnsweredByDriver())
 
 
 def _forget_indexed_columns() -> None:
-    """Clear the JVM's cache of indexed columns: this process has made, altered or dropped an index."""
+    """Clear the JVM's cache of indexed columns.
+
+    Called when this process has made, altered or dropped an index.
+    """
     from pyspark.sql import SparkSession
 
     spark = SparkSession.getActiveSession()
@@ -125,50 +141,55 @@ def _forget_indexed_columns() -> None:
 
 
 def disable(spark: SparkSession) -> None:
-    """Undo `enable`: plans are Spark's own again."""
+    """Undo `enable`: Spark plans by itself again."""
     if jvm_reader.available(spark):
         bridge(spark).disable()
 
 
 def is_enabled(spark: SparkSession) -> bool:
-    """Whether a Python process answers the optimizer rule of this session's JVM."""
+    """Whether a Python process answers this JVM's optimizer rule."""
     return jvm_reader.available(spark) and bool(bridge(spark).isEnabled())
 
 
 def refreshed(spark: SparkSession, timeout: float = 60.0) -> bool:
-    """Wait until the indexes that follow their tables have followed all writes of this application so far.
+    """Wait until indexes have followed all writes so far.
 
-    `timeout` is in seconds. Return whether all refreshes have ended by then; one that failed is not waited for, `show`
-    tells why it did. Raise Unsupported on a Spark Connect client, whose server does the refreshes.
+    These are the indexes that follow their tables, and the writes of this application. `timeout` is in seconds. Return
+    whether all refreshes have ended by then; a failed refresh counts as ended, and `show` says why it failed. Raise
+    Unsupported on a Spark Connect client; its server does the refreshes.
     """
     if not jvm_reader.available(spark):
-        raise Unsupported("a Spark Connect client does not know what its server refreshes: look at SHOW INDEX")
+        raise Unsupported("a Spark Connect client cannot see the refreshes of its server: look at SHOW INDEX")
     if not is_enabled(spark):
         return True
-    told = bridge(spark).areWritesTold(spark._jsparkSession, math.ceil(timeout))
-    return bool(told) and answers(spark).serving.refresher.wait(timeout)
+    are_reported = bridge(spark).areWritesTold(spark._jsparkSession, math.ceil(timeout))
+    return bool(are_reported) and answers(spark).serving.refresher.wait(timeout)
 
 
 def wait_at_end(spark: SparkSession) -> None:
-    """Wait for refreshes before a program stops its session: their interval at most, and no more than LONGEST_WAIT."""
+    """Wait for refreshes before a program stops its session.
+
+    This takes at most their longest interval, and at most LONGEST_WAIT.
+    """
     if jvm_reader.available(spark) and is_enabled(spark):
-        bridge(spark).areWritesTold(spark._jsparkSession, TOLD_SECONDS)
+        bridge(spark).areWritesTold(spark._jsparkSession, WRITE_REPORT_SECONDS)
         refresher = answers(spark).serving.refresher
         refresher.wait(min(refresher.queue.longest_interval(), LONGEST_WAIT))
 
 
 @lru_cache(maxsize=8)
 def _warn_without_hive(context: SparkContext, problem: str) -> None:
-    """Log once for an application that its sessions cannot have indexes."""
+    """Log, once per application, that its sessions cannot have indexes."""
     log.warning("no query of this session uses an index: %s", problem)
 
 
 @lru_cache(maxsize=8)
 def _wait_at_exit(context: SparkContext) -> None:
-    """Have the end of this process wait for refreshes, unless the context is stopped by then.
+    """Have the end of this process wait for refreshes.
 
-    Pools of threads, which a refresh needs, take no more work when functions of `atexit` run. What `threading` itself
-    calls at the end comes before, the last registered first; it has no public name.
+    It does not wait if the context is stopped by then. A refresh needs thread pools, and they take no more work when
+    functions of `atexit` run. Functions registered with `threading` itself run earlier, the last registered first; that
+    hook has no public name.
     """
     at_end = getattr(threading, "_register_atexit", atexit.register)
     at_end(partial(_wait_if_running, context))
@@ -181,9 +202,9 @@ def _wait_if_running(context: SparkContext) -> None:
         if context._jsc is not None and not context._jsc.sc().isStopped():
             wait_at_end(SparkSession(context))
     except KeyboardInterrupt:
-        log.info("interrupted: refreshes that are queued are left to the next query that finds their files")
+        log.info("interrupted: queued refreshes are left to the next query that finds their files")
     except Exception as e:  # noqa: BLE001 - the JVM may be ending, too
-        log.debug("refreshes are not waited for: %s", e)
+        log.debug("did not wait for refreshes: %s", e)
 
 
 @lru_cache(maxsize=8)
@@ -192,5 +213,5 @@ def _answers(context: SparkContext) -> Answers:
 
 
 def answers(spark: SparkSession) -> Answers:
-    """Return the object of this process that answers the JVM of a session."""
+    """Return this process's object that answers a session's JVM."""
     return _answers(spark.sparkContext)

@@ -1,6 +1,7 @@
-"""Explain a query: what the indexes do for each scan of a table and why, and Spark's own plan.
+"""Explain what the indexes do for a query.
 
-With ANALYZE the query is run as well; its rows are counted and discarded.
+An explanation says what they do for each scan of a table and why, and has Spark's own plan. With ANALYZE the query is
+run as well; its rows are counted and discarded.
 """
 
 from __future__ import annotations
@@ -43,10 +44,11 @@ _WRITE = ("INSERT", "UPDATE", "DELETE", "MERGE")
 
 @dataclass(frozen=True, kw_only=True)
 class Relation:
-    """A scan of a table. `action` is NARROWED, ANSWERED or LEFT_ALONE; if left alone, `reason` is the code of a Reason.
+    """A scan of a table, and what the indexes do for it.
 
-    `costs` are estimated seconds by strategy; the counts of files and blocks are None if no index was looked up. `plan`
-    is None if it was made in another process, that of a server, or is no longer kept.
+    `action` is NARROWED, ANSWERED or LEFT_ALONE; for LEFT_ALONE, `reason` is the code of a Reason. `costs` are
+    estimated seconds by strategy; the counts of files and blocks are None if no index was looked up. `plan` is None if
+    it was made in another process (that of a server) or has been evicted.
     """
 
     table: str
@@ -65,7 +67,10 @@ class Relation:
 
     @property
     def outcome(self) -> str:
-        """What the indexes do for the scan, in a sentence, and what of its files they do not know yet."""
+        """A sentence on what the indexes do for the scan.
+
+        It also says which of its files are not indexed yet.
+        """
         return f"{self._done}; {self.unindexed}" if self.unindexed else self._done
 
     @property
@@ -89,18 +94,19 @@ class Relation:
 
 
 def _sentence(reason: str) -> str:
-    known = {code.value: code.sentence for code in Reason}
-    return known.get(reason, reason)  # a server may have a code that this version does not know
+    sentences = {code.value: code.sentence for code in Reason}
+    return sentences.get(reason, reason)  # a server may have a code that this version does not know
 
 
 @dataclass(frozen=True, kw_only=True)
 class Explanation:
-    """A query explained: its scans, Spark's own plan as text (`engine`), and the seconds that planning took.
+    """A query explained: its scans and Spark's own plan.
 
-    All of it is of one planning. `hints` are sentences on tables that the query reads past their indexes: by the path
-    of their folder, or under a new name to which the indexes have not come along. `rows` and `run_seconds` are None if
-    the query was not run. `requests` are all requests to stores that this process and tasks of hive_bitmap made
-    meanwhile, `task_requests` those of the tasks; requests of Spark's own readers are not counted.
+    `engine` is that plan as text, `plan_seconds` the time that planning took. All of it comes from the same planning.
+    `hints` are sentences on tables that the query reads without using their indexes: by the path of their folder, or
+    under a new name to which the indexes have not moved. `rows` and `run_seconds` are None if the query was not run.
+    `requests` are all requests to stores that this process and tasks of hive_bitmap made during the run,
+    `task_requests` those of the tasks; requests of Spark's own readers are not counted.
     """
 
     query: str
@@ -115,7 +121,10 @@ class Explanation:
 
     @property
     def expected_seconds(self) -> float | None:
-        """The estimate for what was decided, if the query has a single scan, and indexes were looked up for it."""
+        """The estimate for the chosen strategy, in seconds.
+
+        None unless the query has a single scan for which indexes were looked up.
+        """
         if len(self.relations) != 1:
             return None
         [relation] = self.relations
@@ -125,8 +134,8 @@ class Explanation:
         return to_text(self)
 
     def __repr__(self) -> str:
-        done = "; ".join(f"{one.table or 'query'}: {one.action}" for one in self.relations)
-        return f"Explanation({done or 'no scan of an indexed table'})"
+        actions = "; ".join(f"{relation.table or 'query'}: {relation.action}" for relation in self.relations)
+        return f"Explanation({actions or 'no scan of an indexed table'})"
 
     def _repr_html_(self) -> str:
         return fragment(_lines(self))
@@ -140,11 +149,11 @@ def explain(
     analyze: bool = False,
     mode: str = "",
 ) -> Explanation:
-    """Plan `query`, a DataFrame or SQL text, and explain what the indexes do for it.
+    """Plan a query and explain what the indexes do for it.
 
-    Text is planned by `spark`, by default the active session. `mode` is a mode of Spark's EXPLAIN, as in "formatted".
-    With `analyze` the query is run. Raises what Spark raises, and InvalidStatement if `analyze` is given a text that
-    may be something else than a query.
+    `query` is a DataFrame or SQL text. `spark` plans text; the default is the active session. `mode` is a mode of
+    Spark's EXPLAIN, for example "formatted". With `analyze` the query is run. Raises what Spark raises, and
+    InvalidStatement if `analyze` is given a text that may not be a query.
     """
     from pyspark.sql import DataFrame, SparkSession
 
@@ -162,9 +171,9 @@ def explain(
     planned = time.monotonic() - started
     if not analyze:
         return Explanation(query=text, relations=relations, hints=hints, engine=engine, plan_seconds=planned)
-    rows, took = _run(frame)
+    rows, run_seconds = _run(frame)
     by_tasks = task_requests.so_far(session) - before_tasks
-    asked = so_far() - before + by_tasks
+    requests = so_far() - before + by_tasks
     return Explanation(
         query=text,
         relations=relations,
@@ -172,21 +181,27 @@ def explain(
         engine=engine,
         plan_seconds=planned,
         rows=rows,
-        run_seconds=took,
-        requests=asked,
+        run_seconds=run_seconds,
+        requests=requests,
         task_requests=by_tasks,
     )
 
 
 def relations_of(frame: DataFrame) -> tuple[Relation, ...]:
-    """Plan a DataFrame and return what the indexes do for each of its scans. The session must be enabled."""
+    """Plan a DataFrame and return its scans.
+
+    Each says what the indexes do for it. The session must be enabled.
+    """
     reports = bridge(frame.sparkSession).reports(frame._jdf)
     return tuple(report.relation for report in _reports(frame.sparkSession, json.loads(reports)))
 
 
 @dataclass(frozen=True, kw_only=True)
 class DecisionReport:
-    """What is reported of a scan; if a function has `asked`, also the `answer` to the aggregation, if there is one."""
+    """The report on a scan.
+
+    `asked` says that a function of hive_bitmap requested it; `answer` is then the answer to the aggregation, if any.
+    """
 
     relation: Relation
     asked: bool
@@ -194,24 +209,28 @@ class DecisionReport:
 
 
 def reports_of(frame: DataFrame) -> list[DecisionReport]:
-    """Plan a DataFrame that was not planned yet, as it will be executed, and return what is decided on its scans."""
+    """Plan a DataFrame and return the decisions on its scans.
+
+    It must not have been planned yet. It is planned as it will be executed.
+    """
     return _reports(frame.sparkSession, json.loads(bridge(frame.sparkSession).reportsOfFirstPlan(frame._jdf)))
 
 
 def _reports(session: SparkSession, reports: Sequence[dict[str, Any]]) -> list[DecisionReport]:
     serving = answers(session).serving
-    found = []
+    decisions = []
     for fields in reports:
         plan, answer, asked = (fields.pop(name, None) for name in ("plan", "answer", "asked"))
         relation = Relation(**fields, plan=serving.plans.get(plan))
-        found.append(DecisionReport(relation=relation, asked=bool(asked), answer=serving.answers.get(answer)))
-    return found
+        decisions.append(DecisionReport(relation=relation, asked=bool(asked), answer=serving.answers.get(answer)))
+    return decisions
 
 
 def explained(spark: SparkSession, text: str, args: Arguments = None) -> DataFrame | None:
-    """Return the result of `EXPLAIN [ANALYZE] [EXTENDED | ..] query`, one string; None if the text is another one.
+    """Return the result of `EXPLAIN [ANALYZE] [EXTENDED | ..] query`.
 
-    If no table of the query has an index, a plain EXPLAIN is Spark's own.
+    It is a single string. Return None if the text is another statement. If no table of the query has an index, a plain
+    EXPLAIN is Spark's own.
     """
     match = _EXPLAIN.match(text)
     if match is None:
@@ -220,17 +239,20 @@ def explained(spark: SparkSession, text: str, args: Arguments = None) -> DataFra
     if not match["analyze"] and not begins_query(query):
         return None
     explanation = explain(query, spark, args, analyze=bool(match["analyze"]), mode=(match["mode"] or "").strip())
-    indexed = [one for one in explanation.relations if one.reason != Reason.NO_INDEX]
+    indexed = [relation for relation in explanation.relations if relation.reason != Reason.NO_INDEX]
     shown = to_text(explanation) if indexed or explanation.hints or match["analyze"] else explanation.engine
     return spark.createDataFrame([(shown,)], "plan string")
 
 
 def to_text(explanation: Explanation, width: int | None = None, color: bool = False) -> str:
-    """Format the explanation as text, in lines of at most `width` characters except for Spark's own plan."""
+    """Format the explanation as text.
+
+    Lines have at most `width` characters, except for Spark's own plan.
+    """
     parts = []
-    for one in explanation.relations:
-        plan = "" if one.plan is None else f"{plan_text(one.plan, width, color)}\n\n"
-        parts.append(plan + (one.outcome if plan else str(one)))
+    for relation in explanation.relations:
+        plan = "" if relation.plan is None else f"{plan_text(relation.plan, width, color)}\n\n"
+        parts.append(plan + (relation.outcome if plan else str(relation)))
     if not explanation.relations:
         parts.append("no scan of an indexed table")
     parts += [f"hint: {hint}" for hint in explanation.hints]
@@ -245,13 +267,13 @@ def to_json(explanation: Explanation) -> dict[str, Any]:
         "query": explanation.query,
         "tables": [
             {
-                **({} if one.plan is None else plan_json(one.plan)),
-                "table": one.table,
-                "action": one.action,
-                "reason_code": one.reason,
-                "why": one.detail,
+                **({} if relation.plan is None else plan_json(relation.plan)),
+                "table": relation.table,
+                "action": relation.action,
+                "reason_code": relation.reason,
+                "why": relation.detail,
             }
-            for one in explanation.relations
+            for relation in explanation.relations
         ],
         "hints": list(explanation.hints),
         "rows": explanation.rows,
@@ -272,10 +294,10 @@ def to_html(explanation: Explanation) -> str:
 
 def _lines(explanation: Explanation) -> Iterator[str]:
     yield f'<p class="predicate"><code>{escape(explanation.query)}</code></p>'
-    for one in explanation.relations:
-        if one.plan is not None:
-            yield from body(one.plan)
-        yield f'<p class="soft">{escape(one.outcome)}</p>'
+    for relation in explanation.relations:
+        if relation.plan is not None:
+            yield from body(relation.plan)
+        yield f'<p class="soft">{escape(relation.outcome)}</p>'
     for hint in explanation.hints:
         yield f'<p class="soft">{escape(hint)}</p>'
     if explanation.rows is not None:
@@ -299,15 +321,21 @@ def require_query(text: str) -> None:
 
 
 def _planned(frame: DataFrame, mode: str) -> tuple[tuple[Relation, ...], tuple[str, ...], str]:
-    """Plan a frame once; return what the indexes do for its scans, hints, and Spark's own EXPLAIN of this very plan."""
-    found = json.loads(bridge(frame.sparkSession).explained(frame._jdf, mode.lower() or "simple"))
-    relations = tuple(report.relation for report in _reports(frame.sparkSession, found["reports"]))
-    return relations, tuple(_hints(frame.sparkSession, relations, found["folders"])), str(found["engine"])
+    """Plan a frame once; return its scans, hints, and Spark's EXPLAIN.
+
+    All three describe the same plan.
+    """
+    plan = json.loads(bridge(frame.sparkSession).explained(frame._jdf, mode.lower() or "simple"))
+    relations = tuple(report.relation for report in _reports(frame.sparkSession, plan["reports"]))
+    return relations, tuple(_hints(frame.sparkSession, relations, plan["folders"])), str(plan["engine"])
 
 
 def _hints(session: SparkSession, relations: Sequence[Relation], folders: Sequence[str]) -> Iterator[str]:
-    """Say what of a query reads a table that has indexes, or once had some, past them."""
-    for table in dict.fromkeys(one.table for one in relations if one.reason == Reason.NO_INDEX and one.table):
+    """Name the tables that a query reads without using their indexes.
+
+    These are tables that have indexes, or had some under a former name.
+    """
+    for table in dict.fromkeys(scan.table for scan in relations if scan.reason == Reason.NO_INDEX and scan.table):
         if hint := hints_for_people.of_former_name(session, table):
             yield f"{table}: {hint}"
     yield from hints_for_people.of_folders(session, folders)
@@ -315,18 +343,21 @@ def _hints(session: SparkSession, relations: Sequence[Relation], folders: Sequen
 
 def _result(explanation: Explanation) -> str:
     run = seconds(explanation.run_seconds or 0)
-    said = f"result: {explanation.rows:,} rows; planned in {seconds(explanation.plan_seconds)}, ran for {run}"
+    result = f"result: {explanation.rows:,} rows; planned in {seconds(explanation.plan_seconds)}, ran for {run}"
     if explanation.expected_seconds is not None:
-        said += f", of {seconds(explanation.expected_seconds)} expected"
+        result += f", of {seconds(explanation.expected_seconds)} expected"
     if not explanation.requests.total:
-        return said
+        return result
     by_tasks = explanation.task_requests.total
-    asked = f"asked stores {explanation.requests}" + (f"; {by_tasks} of them by tasks" if by_tasks else "")
-    return "; ".join([said, asked, *filter(None, map(_by_spark, explanation.relations))])
+    requests = f"asked stores {explanation.requests}" + (f"; {by_tasks} of them by tasks" if by_tasks else "")
+    return "; ".join([result, requests, *filter(None, map(_by_spark, explanation.relations))])
 
 
 def _by_spark(relation: Relation) -> str:
-    """Say what Spark's own reader reads for a scan, whose requests are not counted; "" if it reads nothing."""
+    """Describe what Spark's own reader reads for a scan.
+
+    Its requests are not counted. Return "" if it reads nothing.
+    """
     if relation.action == ANSWERED or relation.strategy == Strategy.ROWS:
         return ""
     if relation.files_total is None or relation.action == LEFT_ALONE:
@@ -337,7 +368,10 @@ def _by_spark(relation: Relation) -> str:
 
 
 def _run(frame: DataFrame) -> tuple[int, float]:
-    """Run a query, discard its rows, and return their number and the seconds that it took."""
+    """Run a query; return the number of rows and the seconds.
+
+    The rows are discarded.
+    """
     from pyspark.sql import Observation
     from pyspark.sql.functions import count, lit
 

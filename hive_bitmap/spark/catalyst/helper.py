@@ -1,7 +1,7 @@
-"""The Python process of a server, started by `Helper.java` as `python -m hive_bitmap.spark.catalyst.helper`.
+"""Run the Python process of a server.
 
-It attaches to the JVM that started it and answers the optimizer rule for all its sessions. It ends when its standard
-input ends, which happens when the JVM exits.
+`Helper.java` starts it as `python -m hive_bitmap.spark.catalyst.helper`. It attaches to the JVM that started it and
+answers the optimizer rule for all its sessions. It ends when its standard input ends, which happens when the JVM exits.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hive_bitmap.errors import HiveBitmapError
 
 
 def main() -> int:
-    """Answer the JVM until it exits. Returns the exit status."""
+    """Answer the JVM until it exits; return the exit status."""
     logging.basicConfig(stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s", level=logging.WARNING)
     try:
         _attach()
@@ -45,7 +45,7 @@ def _attach() -> None:
             f"pyspark=={context.version()} there"
         )
     spark_context = SparkContext(gateway=gateway, jsc=context, conf=SparkConf(_jconf=context.getConf()))
-    # PySpark makes the first session of a process the default of the JVM, so let it be the server's own
+    # PySpark makes the first session of a process the JVM's default, so let that be the server's own session
     callback_port.open_port(SparkSession(spark_context))
     attachment.attach(Answers(spark_context))
 

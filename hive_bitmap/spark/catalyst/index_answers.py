@@ -1,4 +1,7 @@
-"""Aggregations answered from the index alone: decided when a query is planned, counted when the plan is executed."""
+"""Answer aggregations from the index alone.
+
+The decision is made when a query is planned; keys are counted when the plan is executed.
+"""
 
 from __future__ import annotations
 
@@ -32,11 +35,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """An aggregation that the index answers, with all that is needed to count its keys when the plan is executed.
+    """An aggregation that the index answers.
 
-    `listing` is None if Spark does not tell the files of the scan. It refers to what the cache of listings keeps: many
-    answers share one, and if it was evicted, Spark aggregates the table. `prepared` is what was looked up to plan the
-    query, at `planned_at` by `time.monotonic`; it is counted if nothing has changed since, and else looked up again.
+    It has all that is needed to count the keys when the plan is executed. `listing` is None if Spark does not list the
+    files of the scan. It refers to an entry of the cache of listings: many answers share one, and if it was evicted,
+    Spark aggregates the table. `prepared` holds the lookups that planned the query, at `planned_at` by
+    `time.monotonic`; they are counted if nothing has changed since, and repeated otherwise.
     """
 
     request: Request
@@ -48,37 +52,39 @@ class Answer:
     planned_at: float = field(default_factory=time.monotonic)
 
     def number_of_rows(self, spark: SparkSession) -> int | None:
-        """Count the rows by what was prepared, if no key is asked for; None if Spark has to execute the aggregation.
+        """Count the rows from the lookups that planned the query.
 
-        It has to for files of a store, whose tags Spark's listing does not tell: `counts` lists them again.
+        Return None if keys are requested, or if Spark has to execute the aggregation. Spark has to for files of an
+        object store, since Spark's listing lacks their tags: `counts` lists them again.
         """
         if self.prepared is None or self.prepared.reading is None or self.request.grouping_sets != ((),):
             return None
         paths = (path for lookup in self.prepared.reading.results.lookups for path in lookup.unit.paths)
         if self.listing is not None and not all(map(stores.is_local, paths)):
             return None
-        found = known_counts(spark, self.request, self.prepared)
-        return None if found is None or found.unknown else sum(found.tables[0][COUNT].to_pylist())
+        counts = known_counts(spark, self.request, self.prepared)
+        return None if counts is None or counts.unknown else sum(counts.tables[0][COUNT].to_pylist())
 
     def counts(
         self, spark: SparkSession, counting: Any, settings: Mapping[str, str]
     ) -> tuple[tuple[pa.Table, ...], list[int]] | None:
-        """Return the counts of each key set for the files as they are now, and what files Spark has to count itself.
+        """Return the counts of each key set, and the uncounted files.
 
-        These are numbers in the scan's listing, in ascending order. None if Spark has to aggregate the whole table.
+        The counts are those of the current files. Spark has to count the uncounted files itself; they are numbers in
+        the scan's listing, in ascending order. None if Spark has to aggregate the whole table.
         """
         planned = None if self.listing is None else self.listing()
         if planned is None and self.listing is not None:
             return None
         try:
-            found = self._known(spark, counting, settings, planned)
+            result = self._known(spark, counting, settings, planned)
         except StoreError as e:
             fallback_reason(e)
             return None
-        if found is None or (found.unknown and planned is None):
-            return None  # without a listing, Spark cannot be told to read only the files that the index does not know
+        if result is None or (result.unknown and planned is None):
+            return None  # without a listing, Spark cannot be told to read only the files that are not indexed
         numbers = {} if planned is None else planned.numbers
-        return found.tables, sorted(numbers[place] for place in found.unknown)
+        return result.tables, sorted(numbers[place] for place in result.unknown)
 
     def _known(
         self, spark: SparkSession, counting: Any, settings: Mapping[str, str], planned: ScanListing | None
@@ -111,10 +117,10 @@ class Answer:
         planned: ScanListing | None,
         listing: ScanListing | None,
     ) -> Prepared | None:
-        """Return what was prepared to plan the query; None if it has to be prepared again.
+        """Return the prepared lookups if they are still valid, else None.
 
-        It holds for as long as the metastore is cached, under the same indexes and settings, and if `listing`, the
-        files of now, shows the `planned` ones and those that the indexes know.
+        They are valid for as long as the metastore is cached, under the same indexes and settings, and if the current
+        `listing` shows the `planned` files and the indexed ones unchanged.
         """
         if self.prepared is None or self.prepared.reading is None or planned is None or listing is None:
             return None
@@ -127,22 +133,22 @@ class Answer:
             return None
         files = {file.path: file for file in listing.files}
         indexed = (fingerprint for lookup in results.lookups for fingerprint in lookup.fingerprints)
-        return self.prepared if all(one.matches(files[one.path]) for one in indexed) else None
+        return self.prepared if all(file.matches(files[file.path]) for file in indexed) else None
 
 
 def is_countable_together(prepared: Prepared, key_sets: Sequence[Sequence[str]]) -> bool:
-    """Whether the index alone can count the keys of every key set, all of them over the same rows.
+    """Whether the index alone can count the keys of every key set.
 
-    The lookups must be exact in each file of which they select rows, and the values of partition columns known. With
-    several key sets no file may be read whole.
+    All key sets must be counted over the same rows. The lookups must be exact in each file where they select rows, and
+    the values of partition columns known. With several key sets no file may be read whole.
     """
     if prepared.reading is None or (len(key_sets) > 1 and prepared.reading.results.whole_files):
         return False
     results = prepared.reading.results
-    if not all((found.exact | ~needs_file(found, lookup)).all() for lookup, found in results.pairs()):
+    if not all((candidates.exact | ~needs_file(candidates, lookup)).all() for lookup, candidates in results.pairs()):
         return False
-    base, known = prepared.reading.resolved.base, prepared.reading.constants.column_names
-    untyped = {column.name.lower() for column in base.partition_columns if column.name not in known}
+    base, constant_columns = prepared.reading.resolved.base, prepared.reading.constants.column_names
+    untyped = {column.name.lower() for column in base.partition_columns if column.name not in constant_columns}
     if any(key.lower() in untyped for keys in key_sets for key in keys):
         return False
     stored = {column.name.lower() for column in base.columns}  # unlike partition columns

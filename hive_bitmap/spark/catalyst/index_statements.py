@@ -1,10 +1,11 @@
-"""Index statements in plain `spark.sql`, whose parser and commands (`Statements.java`) ask Python in JSON.
+"""Answer requests on index statements in plain `spark.sql`.
 
-`parse` asks for the columns of the result of a statement and their types, `run` has it executed and asks for its rows.
-`doomed` asks for the indexes of what a DROP TABLE or DROP DATABASE is about to drop; the answer is `refused` if it must
-not be dropped, while no error keeps Spark from it. Once Spark has dropped that, `drop` has the indexes dropped, and its
-text is the answer to `doomed`. `renamed` has the indexes of a table come along
-that Spark has renamed; its text is the list of the old and the new name, each a list of its parts.
+Spark's parser and commands (`Statements.java`) send them as JSON. `parse` asks for the result columns of a statement
+and their types, `run` executes it and asks for its rows. `doomed` asks for the indexes on tables that a DROP TABLE or
+DROP DATABASE is about to drop; the answer is `refused` if they must not be dropped, and any other error lets Spark drop
+them. After Spark has dropped the tables, `drop` drops the indexes; its text is the answer to `doomed`. `renamed` moves
+the indexes of a table that Spark has renamed; its text is the list of the old and the new name, each a list of its
+parts.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from hive_bitmap.core.index.definition import from_properties, to_properties
 from hive_bitmap.core.predicates.tokens import require_characters
 from hive_bitmap.core.table_info import in_spark, quote
 from hive_bitmap.errors import HiveBitmapError, InvalidStatement
-from hive_bitmap.spark.building.publish import Doomed
+from hive_bitmap.spark.building.publish import IndexToDrop
 from hive_bitmap.spark.maintaining.attach import attach
 from hive_bitmap.spark.maintaining.drop import drop_after
 from hive_bitmap.spark.metastore import metastore
@@ -32,7 +33,10 @@ if TYPE_CHECKING:
 
 
 def answer(spark: SparkSession, kind: str, text: str) -> str:
-    """Return the answer as JSON: an object, or null if the text is no index statement on the session's own catalog."""
+    """Return the answer as JSON, an object or null.
+
+    It is null unless the text is an index statement on the session's own catalog.
+    """
     from pyspark.errors import PySparkException
 
     try:
@@ -49,7 +53,7 @@ def _error(error: HiveBitmapError) -> dict[str, str | None]:
 
 def _answer(spark: SparkSession, kind: str, text: str) -> Any:
     if kind == "drop":
-        drop_after(spark, [doomed_of(one) for one in json.loads(text)["doomed"]])
+        drop_after(spark, [doomed_of(record) for record in json.loads(text)["doomed"]])
         return {}
     if kind == "renamed":
         _attach(spark, *json.loads(text))
@@ -73,31 +77,40 @@ def _answer(spark: SparkSession, kind: str, text: str) -> Any:
 
 def _doomed(spark: SparkSession, statement: DropTable | DropDatabase) -> dict[str, Any]:
     try:
-        return {"doomed": [record_of(one) for one in doomed_indexes(spark, statement)]}
+        return {"doomed": [record_of(index) for index in doomed_indexes(spark, statement)]}
     except IsIndexTable as e:
         return {"refused": _error(e)}
 
 
 def _attach(spark: SparkSession, former: list[str], now: list[str]) -> None:
-    """Attach the indexes of a table that Spark has just renamed; names are lists of their parts."""
+    """Attach the indexes of a table that Spark has just renamed.
+
+    Names are lists of their parts.
+    """
     database = former[-2] if len(former) > 1 else metastore.split_name(spark, quote(former[-1]))[1]
     old, new = in_spark(database, former[-1]), in_spark(now[-2] if len(now) > 1 else database, now[-1])
     if catalog.find_even_if_dropped(spark, old)[0] is None:
         attach(spark, new, old)
 
 
-def record_of(index: Doomed) -> dict[str, Any]:
-    """Return what the JVM keeps of an index to drop until Spark has dropped its table."""
+def record_of(index: IndexToDrop) -> dict[str, Any]:
+    """Return the record of an index to drop.
+
+    The JVM keeps it until Spark has dropped the table.
+    """
     properties, table = to_properties(index.definition), index.definition.index_table
     return {"properties": properties, "table": table, "live": sorted(index.live), "refusal": index.refusal}
 
 
-def doomed_of(record: dict[str, Any]) -> Doomed:
-    """Return the index of a record. Raise InvalidStatement if it is not as it was told."""
+def doomed_of(record: dict[str, Any]) -> IndexToDrop:
+    """Return the index of a record.
+
+    Raise InvalidStatement if the JVM returns a changed record.
+    """
     definition = from_properties(record["properties"])
     if definition is None:
-        raise InvalidStatement("the JVM has not given back what it was told of the indexes to drop")
-    return Doomed(replace(definition, index_table=record["table"]), frozenset(record["live"]), record["refusal"])
+        raise InvalidStatement("the JVM has not returned the record of an index to drop as Python sent it")
+    return IndexToDrop(replace(definition, index_table=record["table"]), frozenset(record["live"]), record["refusal"])
 
 
 def _rows(spark: SparkSession, statement: Statement) -> list[list[str | float | None]]:

@@ -1,4 +1,4 @@
-"""The object of the JVM by which Python reaches the Java half."""
+"""Reach the Java half through an object of the JVM."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ _preparing = Lock()
 
 
 def bridge(spark: SparkSession) -> Any:
-    """Return the `Bridge` of the session's JVM. The jar is added to driver and executors unless Spark has it already.
+    """Return the `Bridge` of the session's JVM.
 
-    It stays the same if Spark is stopped and started again in the JVM. Each SparkContext has a class loader of its own,
-    which would load the class anew, and py4j remembers methods by the name of their class.
+    The jar is added to driver and executors unless Spark has it already. The object stays the same if Spark is stopped
+    and started again in the JVM: each SparkContext has its own class loader, which would load the class again, and py4j
+    remembers methods by the name of their class.
     """
     context = spark.sparkContext
     gateway: Any = context._gateway
@@ -36,7 +37,10 @@ def bridge(spark: SparkSession) -> Any:
 
 
 def _class_for(spark: SparkSession, is_loaded: bool) -> Any:
-    """Give Spark the jar if it lacks it: the driver only if no earlier context has loaded it; return the class."""
+    """Give Spark the jar if it lacks it, and return the class.
+
+    If an earlier context has loaded the class (`is_loaded`), only executors get the jar, and the result is None.
+    """
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
     loader = spark._jsparkSession.sharedState().jarClassLoader()

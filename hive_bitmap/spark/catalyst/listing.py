@@ -1,4 +1,7 @@
-"""The files that Spark reads for a scan, from the text in which `Listing.java` sends them, and their deleted rows."""
+"""Parse the listing of the files that Spark reads for a scan.
+
+`Listing.java` sends it as text. The deleted rows of these files are fetched here too.
+"""
 
 from __future__ import annotations
 
@@ -22,19 +25,19 @@ from hive_bitmap.spark.metastore.jvm_reader import text_of
 
 _ESCAPED = re.compile(r"\\(.)")
 _CHARACTERS = {"t": "\t", "n": "\n", "r": "\r"}
-_OF_LOG = "log"  # the last field of a file that a log lists, unless rows of it are deleted
+_OF_LOG = "log"  # the last field of a file that a log lists and that has no deleted rows
 Partition = tuple[Values, tuple[FileStatus, ...]]
 _deleted: Cache[tuple[str, str], DeletedRows] = Cache("deleted rows", lambda deleted: deleted.rows.nbytes)
 
 
 @dataclass(frozen=True)
 class ScanListing:
-    """The partitions that Spark reads, each with its values as text and its files.
+    """The partitions that Spark reads, with their files.
 
-    `deletes` has the paths of files of which rows are deleted that an index still has. Spark's reader leaves them out;
-    who counts by an index must subtract them. Its values tell these rows from what is deleted of the file at other
-    times; "" if only Spark's reader can say which rows these are. With `of_log` the log of the table lists the files,
-    which are never written again.
+    Each partition has its values as text. The keys of `deletes` are paths of files with deleted rows that an index
+    still has. Spark's reader skips these rows; a count by an index must subtract them. The values of `deletes` identify
+    the version of the deletes of a file; "" if only Spark's reader can find these rows. With `of_log` the table's log
+    lists the files, which are never written again.
     """
 
     partitions: tuple[Partition, ...]
@@ -48,7 +51,10 @@ class ScanListing:
 
     @cached_property
     def countable(self) -> tuple[Partition, ...]:
-        """The same with what is deleted of each file; no index knows those of which nobody but Spark can tell."""
+        """The same partitions with the version of each file's deletes.
+
+        A file with deletes that only Spark can find gets a tag (WITH_DELETES) that no index has.
+        """
         if not self.deletes:
             return self.with_bytes
         return tuple((values, tuple(map(self._countable, files))) for values, files in self.with_bytes)
@@ -60,7 +66,10 @@ class ScanListing:
         return replace(file, deletes=deletes) if deletes else replace(file, etag=WITH_DELETES)
 
     def table(self, base: Table) -> Table:
-        """The table of the scan, by partitions if the listing has the values of those of its log."""
+        """Return the table of the scan.
+
+        It is divided by partitions if its log lists the files and the listing has partition values.
+        """
         return base.by_partitions() if self.of_log and any(values for values, _ in self.partitions) else base
 
     @cached_property
@@ -70,7 +79,10 @@ class ScanListing:
 
     @cached_property
     def numbers(self) -> Mapping[Place, int]:
-        """The number of each file, by its place. A file of two partitions that share a folder has a number in each."""
+        """The number of each file, by its place.
+
+        A file of two partitions that share a folder has a number in each.
+        """
         places = (Place(number, file.path) for number, (_, files) in enumerate(self.partitions) for file in files)
         return {place: number for number, place in enumerate(places)}
 
@@ -88,13 +100,13 @@ def parse(text: str) -> ScanListing:
         if kind == "P":
             partitions.append((tuple(_text(field[1:]) if field else None for field in fields), []))
         elif kind == "F":
-            size, modified, path, *of = int(fields[0]), int(fields[1]), _text(fields[2]), *fields[3:]
-            if of:
+            size, modified, path, *log_fields = int(fields[0]), int(fields[1]), _text(fields[2]), *fields[3:]
+            if log_fields:
                 of_log = True
-                deletes |= {path: _text(of[1])} if of != [_OF_LOG] else {}
+                deletes |= {path: _text(log_fields[1])} if log_fields != [_OF_LOG] else {}
                 partitions[-1][1].append(FileStatus(path, size, modified, IMMUTABLE))
                 continue
-            # a store with tags tells parts of a second in listings only, so fingerprints have whole seconds
+            # a store with tags shows parts of a second in listings only, so fingerprints have whole seconds
             rounded = modified - modified % 1000 if stores.has_tags(path) else modified
             partitions[-1][1].append(FileStatus(path, size, rounded, ""))
     listed = tuple((values, tuple(files)) for values, files in partitions)
@@ -106,44 +118,48 @@ def _files(folder: str) -> list[FileStatus]:
 
 
 def as_now(listing: ScanListing, list_folder: Callable[[str], list[FileStatus]] = _files) -> ScanListing | None:
-    """List the folders again and return the same files as they are now; None if one of them is gone.
+    """List the folders again and return the current state of the files.
 
-    Files of a log are as they were, and what was planned is to be read, whatever the log has now.
+    None if one of them is gone. Files of a log never change, so their listing is returned as it is: the planned files
+    are read even if the log has other files by now.
     """
     if listing.of_log:
         return listing
     folders = {file.path.rpartition("/")[0] for file in listing.files}
     threads = max(map(stores.parallel, folders), default=1)
     try:
-        found = {file.path: file for listed in map_parallel(list_folder, folders, threads) for file in listed}
+        current = {file.path: file for files in map_parallel(list_folder, folders, threads) for file in files}
     except FileNotFoundError:
         return None
-    if any(file.path not in found for file in listing.files):
+    if any(file.path not in current for file in listing.files):
         return None
     return ScanListing(
-        tuple((values, tuple(found[file.path] for file in files)) for values, files in listing.partitions)
+        tuple((values, tuple(current[file.path] for file in files)) for values, files in listing.partitions)
     )
 
 
-def deleted_rows(ask: Callable[[str], Any], listing: ScanListing, wanted: Mapping[str, str]) -> dict[str, DeletedRows]:
-    """Return the deleted rows of files of a listing, given by path with what tells these rows from others.
+def deleted_rows(
+    ask: Callable[[str], Any], listing: ScanListing, versions: Mapping[str, str]
+) -> dict[str, DeletedRows]:
+    """Return the deleted rows of files of a listing, by path.
 
-    `ask` returns those of files with these numbers (a JSON array), as the text described in `DeletedRows.text` of Java.
-    Files are left out of which Spark cannot tell them, or not in little memory.
+    `versions` identify the deletes of each file (see `ScanListing.deletes`). `ask` takes the numbers of files as a JSON
+    array and returns the text described in `DeletedRows.text` of Java. A file is missing from the result if Spark
+    cannot list its deleted rows, or not in little memory.
     """
-    found = {path: rows for path, id in wanted.items() if (rows := _deleted.get((path, id))) is not None}
-    missing = [path for path in wanted if path not in found]
+    deleted = {path: rows for path, version in versions.items() if (rows := _deleted.get((path, version))) is not None}
+    missing = [path for path in versions if path not in deleted]
     if not missing:
-        return found
+        return deleted
     number = {place.path: number for place, number in listing.numbers.items()}  # a log has a file once
     numbers = json.dumps([number[path] for path in missing])
     for path, text in zip(missing, json.loads(text_of(ask(numbers))), strict=True):
         if text is not None:
             positions = np.frombuffer(base64.b64decode(text), "<i4").astype(np.int64)
-            found[path] = DeletedRows(wanted[path], positions)
-            _deleted.put((path, wanted[path]), found[path])
-    return found
+            deleted[path] = DeletedRows(versions[path], positions)
+            _deleted.put((path, versions[path]), deleted[path])
+    return deleted
 
 
 def _text(escaped: str) -> str:
-    return _ESCAPED.sub(lambda found: _CHARACTERS.get(found[1], found[1]), escaped)
+    return _ESCAPED.sub(lambda match: _CHARACTERS.get(match[1], match[1]), escaped)

@@ -1,4 +1,7 @@
-"""What is decided on a scan: a value, and the JSON object by which the JVM is told (`Outcome.java` reads it)."""
+"""Define the outcomes of a decision on a scan.
+
+An outcome is a value here and a JSON object for the JVM, which `Outcome.java` reads.
+"""
 
 from __future__ import annotations
 
@@ -18,16 +21,22 @@ if TYPE_CHECKING:
 
 
 class Lasting(str, Enum):
-    """For how long a scan would be left alone again, as long as files and settings stay."""
+    """How long a decision to leave a scan alone stays valid.
+
+    It ends in any case when files or settings change.
+    """
 
     NO = ""
-    FOR_CONDITION = "condition"  # while indexes stay, too; the JVM asks again after half a minute
+    FOR_CONDITION = "condition"  # until indexes change, too; the JVM asks again after half a minute
     FOR_TABLE = "table"  # for ever, and under any condition
 
 
 @dataclass(frozen=True, kw_only=True)
 class LeaveAlone:
-    """Spark scans the table; `lasting` is for how long, so that the JVM need not ask."""
+    """Spark scans the table.
+
+    `lasting` says how long the JVM need not ask again.
+    """
 
     report: Report
     lasting: Lasting = Lasting.NO
@@ -42,7 +51,10 @@ class Empty:
 
 @dataclass(frozen=True, kw_only=True)
 class ReadChoices:
-    """Spark's own reader reads some files, or some blocks of them: the `choices` of `ranges.file_choices`."""
+    """Spark's own reader reads some files, or some of their blocks.
+
+    `choices` come from `ranges.file_choices`.
+    """
 
     report: Report
     choices: str
@@ -50,30 +62,37 @@ class ReadChoices:
 
 @dataclass(frozen=True)
 class FramePart:
-    """Rows that tasks of ours read: a DataFrame with the columns of the scan."""
+    """Rows that our tasks read: a DataFrame with the scan's columns."""
 
     frame: DataFrame
 
 
 @dataclass(frozen=True)
 class FetchPart:
-    """Rows that this process reads when the plan is executed, or else Spark."""
+    """Rows that this process reads when the plan is executed.
+
+    If it cannot, Spark reads them.
+    """
 
     fetch: Fetch
 
 
 @dataclass(frozen=True)
 class SparkPart:
-    """Splits of files that Spark reads itself, the `choices` of `ranges.split_choices`."""
+    """Splits of files that Spark reads itself.
+
+    `choices` come from `ranges.split_choices`.
+    """
 
     choices: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReadRows:
-    """The selected rows are read, roughly `size` bytes: those of all `parts`, one after the other.
+    """The selected rows are read, those of all `parts` in order.
 
-    `files` are to be compared when the plan is executed; None if Spark alone knows whether they are current.
+    They have roughly `size` bytes. `files` are compared when the plan is executed; None if Spark itself checks whether
+    they are current.
     """
 
     report: Report
@@ -84,7 +103,10 @@ class ReadRows:
 
 @dataclass(frozen=True, kw_only=True)
 class Counts:
-    """The index answers the aggregation over the scan; `source` names the table and the indexes that do."""
+    """The index answers the aggregation over the scan.
+
+    `source` names the table and the indexes used.
+    """
 
     report: Report
     answer: Answer
@@ -95,11 +117,11 @@ Outcome = LeaveAlone | Empty | ReadChoices | ReadRows | Counts
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
-    """The outcome for a scan as the JVM is told of it, and the key columns of all indexes of the table.
+class Reply:
+    """The reply to the JVM on a scan.
 
-    The columns are None if the JVM knows them. `plan`, `answer`, `fetches` (of the parts that have one) and `files` are
-    the ids under which Python keeps those values.
+    `indexed_columns` are the key columns of all indexes of the table, None if the JVM knows them. `plan`, `answer`,
+    `fetches` (one for each FetchPart) and `files` are the ids under which Python keeps those values.
     """
 
     outcome: Outcome
@@ -110,13 +132,16 @@ class Told:
     files: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the JSON object. The DataFrames of rows are no part of it: the JVM has them already."""
+        """Return the JSON object.
+
+        It does not contain the DataFrames of rows: the JVM has them already.
+        """
         outcome = self.outcome
-        kept = _without_none(plan=self.plan, answer=self.answer if outcome.report.asked else None)
-        fields = {**_fields(outcome), "report": {**outcome.report.to_json(), **kept}}
-        told = _without_none(indexed_columns=self.indexed_columns, answer=self.answer, files=self.files)
+        report_ids = _without_none(plan=self.plan, answer=self.answer if outcome.report.asked else None)
+        fields = {**_fields(outcome), "report": {**outcome.report.to_json(), **report_ids}}
+        optional = _without_none(indexed_columns=self.indexed_columns, answer=self.answer, files=self.files)
         parts = {"parts": self._parts(outcome)} if isinstance(outcome, ReadRows) else {}
-        return fields | parts | _savings(outcome) | told
+        return fields | parts | _savings(outcome) | optional
 
     def _parts(self, outcome: ReadRows) -> list[dict[str, str]]:
         fetches = iter(self.fetches)
@@ -147,7 +172,10 @@ def _fields(outcome: Outcome) -> dict[str, Any]:
 
 
 def _savings(outcome: Outcome) -> dict[str, Any]:
-    """The indexes that serve the scan, and the bytes that need not be read for them, for metrics and advice."""
+    """Return the indexes that serve the scan and the bytes they save.
+
+    These fields are for metrics and advice.
+    """
     plan = outcome.report.plan
     if plan is None or isinstance(outcome, LeaveAlone):
         return {}

@@ -1,9 +1,9 @@
-"""Write the files and blocks that a plan selects as text for Spark's own reader, a line for each file.
+"""Write the selected files and blocks as text for Spark's own reader.
 
-`NarrowedRelations.java` reads it. Blocks are given as byte ranges. Selected blocks that follow each other share a
-range; it begins at the first byte of the first one and ends at the first byte of the next block that is not selected,
-or at the end of the file. Spark reads of a range the Parquet row groups whose middle, and the ORC stripes whose first
-byte, lies in it; for the former see `filterFileMetaDataByMidpoint` in
+There is a line for each file; `NarrowedRelations.java` reads it. Blocks are written as byte ranges. Adjacent selected
+blocks share a range: it begins at the first byte of the first block and ends at the first byte of the next block that
+is not selected, or at the end of the file. Spark reads a Parquet row group if its middle lies in a range, and an ORC
+stripe if its first byte does; for Parquet see `filterFileMetaDataByMidpoint` in
 org/apache/parquet/format/converter/ParquetMetadataConverter.java of
 https://github.com/apache/parquet-java/tree/apache-parquet-1.15.2/parquet-hadoop/src/main/java.
 """
@@ -23,18 +23,18 @@ from hive_bitmap.core.stores import IMMUTABLE
 
 
 def file_choices(results: LookupResults, numbers: Mapping[Place, int], *, whole_files: bool) -> str:
-    """Return a line for each listed file that the index knows as it is: number, fingerprint and ranges, between tabs.
+    """Return a line for each listed file that the index has unchanged.
 
-    `numbers` are those of the listed files. A file without a line is read whole. With `whole_files` a file is read
-    whole or not at all.
+    A line has the file's number, fingerprint and ranges, separated by tabs. `numbers` are the numbers of the listed
+    files. A file without a line is read whole. With `whole_files` a file is read whole or not at all.
     """
     lines = []
-    for lookup, found in results.pairs():
+    for lookup, candidates in results.pairs():
         first_blocks = np.searchsorted(lookup.unit.file, np.arange(len(lookup.unit.paths) + 1))
         for file, fingerprint in enumerate(lookup.fingerprints):
-            if file in found.damaged:
+            if file in candidates.damaged:
                 continue
-            selected = found.counts[first_blocks[file] : first_blocks[file + 1]] > 0
+            selected = candidates.counts[first_blocks[file] : first_blocks[file + 1]] > 0
             starts = None if whole_files else block_starts(lookup, file, len(selected))
             ranges = _ranges(selected, starts, fingerprint.size)
             partition = results.partitions[lookup.partitions[file]]
@@ -44,7 +44,10 @@ def file_choices(results: LookupResults, numbers: Mapping[Place, int], *, whole_
 
 
 def split_choices(results: LookupResults, numbers: Mapping[Place, int], pieces: Sequence[Piece | WholePiece]) -> str:
-    """Return the lines by which Spark's own reader reads these splits of whole files, whatever the files are now."""
+    """Return the lines that select these splits of whole files.
+
+    Spark's own reader reads them, even if the files have changed.
+    """
     ranges: dict[tuple[int, int], list[int]] = {}
     for piece in pieces:
         if not isinstance(piece, WholePiece):
@@ -64,7 +67,9 @@ def _line(number: int, indexed: Fingerprint, ranges: Sequence[int]) -> str:
 
 
 def _ranges(selected: npt.NDArray[np.bool_], starts: Longs | None, size: int) -> list[int]:
-    """Return begin and end of each run of selected blocks; of the whole file if `starts` are None and any is selected.
+    """Return begin and end of each run of selected blocks.
+
+    If `starts` are None and any block is selected, the range is the whole file.
 
     >>> _ranges(np.array([True, True, False, True]), np.array([4, 10, 20, 30]), 50)
     [4, 20, 30, 50]

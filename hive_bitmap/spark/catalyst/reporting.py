@@ -1,4 +1,7 @@
-"""Describe a decision on a scan: as JSON for `explain`, as a line for Spark's own EXPLAIN and UI."""
+"""Describe a decision on a scan.
+
+The description is JSON for `explain`, and a line for Spark's own EXPLAIN and UI.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,10 @@ NARROWED, ANSWERED, LEFT_ALONE = "narrowed", "answered", "left alone"  # the las
 
 
 class ReadFigures(NamedTuple):
-    """How many blocks and files are read, and of how many; None where they were not counted."""
+    """The numbers of blocks and files, read and in total.
+
+    Totals are None where they were not counted.
+    """
 
     blocks_selected: int
     blocks_total: int | None
@@ -32,11 +38,11 @@ NOTHING_READ = ReadFigures(0, None, 0, None)
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """The decision on a scan, as `explanation.Relation` tells of it.
+    """The decision on a scan, as `explanation.Relation` shows it.
 
-    `action` is NARROWED, ANSWERED or LEFT_ALONE; the `reason` is that of LEFT_ALONE. `figures` are None if no
-    index was looked up, `plan` if there is none. `asked` says that a function asks what the indexes say of the scan,
-    `unindexed` tells of the files that an index that follows its table does not know yet.
+    `action` is NARROWED, ANSWERED or LEFT_ALONE; `reason` explains LEFT_ALONE. `figures` are None if no index was
+    looked up, `plan` is None if there is no plan. `asked` says that a function of hive_bitmap asks about the scan.
+    `unindexed` describes the files that are not yet in an index that follows its table.
     """
 
     table: str
@@ -59,13 +65,16 @@ class Report:
         return cls(table=table, condition=scan.condition, action=action, reason=reason, detail=detail, asked=asked)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields of an `explanation.Relation` but for the plan, which has no form in JSON."""
+        """Return the fields of an `explanation.Relation` without the plan.
+
+        A plan has no form in JSON.
+        """
         texts = ("table", "action", "detail", "condition")
         chosen = {"reason": self.reason or "", "strategy": self.strategy or ""}
         figures = {} if self.figures is None else self.figures._asdict()
-        others = {"costs": dict(self.costs), **({"asked": True} if self.asked else {})}
-        others |= {"unindexed": self.unindexed} if self.unindexed else {}
-        return {name: getattr(self, name) for name in texts} | chosen | figures | others
+        optional = {"costs": dict(self.costs), **({"asked": True} if self.asked else {})}
+        optional |= {"unindexed": self.unindexed} if self.unindexed else {}
+        return {name: getattr(self, name) for name in texts} | chosen | figures | optional
 
 
 def read_figures(plan: Plan) -> ReadFigures:
@@ -75,7 +84,10 @@ def read_figures(plan: Plan) -> ReadFigures:
 
 
 def bytes_saved(plan: Plan) -> int:
-    """Return the bytes of base files that a plan does not read, of all columns; 0 if figures are not told."""
+    """Return the bytes of base files that a plan skips.
+
+    They are bytes of all columns; 0 if the plan has no figures.
+    """
     if plan.bytes_total is None or plan.bytes_selected is None:
         return 0
     if plan.strategy == Strategy.INDEX_ONLY:

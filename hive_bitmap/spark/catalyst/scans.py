@@ -1,4 +1,7 @@
-"""The scans of a query as the optimizer rule describes them (`Question.java`), and first checks that read no index."""
+"""Describe the scans of a query, and check which are too small.
+
+The optimizer rule sends the description (`Question.java`). The checks read no index.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +23,10 @@ RUNTIME_FILTER_SECONDS = 0.4  # a scan must take at least this long for a job th
 
 @dataclass(frozen=True)
 class ListingSummary:
-    """The bytes and number of the files that Spark reads for a scan, and the digest of their listing's text.
+    """A summary of the files that Spark reads for a scan.
 
-    `split_bytes` is the size of the largest splits of Spark's own scan; 0 if it does not tell the order of the rows.
+    It has their bytes and number, and the digest of their listing's text. `split_bytes` is the size of the largest
+    splits of Spark's own scan; 0 if it does not determine the order of the rows.
     """
 
     size: int
@@ -46,17 +50,16 @@ class Scan:
     """A scan of a table in a query.
 
     `condition` is SQL text for people, `tree` the same condition as the JSON that `conditions.condition` takes.
-    `columns` are those that the query needs of the table. `key_sets` are the sets of columns by which rows have to be
-    counted to answer the aggregation above the scan, empty if there is none, or counts do not answer it, for the reason
-    `unanswered`. `extremes` are those columns, in lower case, that are such a set of which MIN and MAX are enough.
-    `indexed_known` says whether the JVM already knows which columns of the table are indexed, `native` whether Spark's
-    reader can be told to read certain blocks only, `ordered` whether the query sees the order of the rows.
-    `runtime_filters` are the columns that the keys of a small join side could filter, an item for each such filter.
-    `listed` is None if the question does not tell it, since Spark has not listed the files yet, or does not tell them.
-    `options` are those that the query gives to the reader, past those of the table. `strategy` is the one that was
-    chosen for this scan, whatever the session's is; None if none was. Unless it `must_pay`, the indexes are asked
-    however small the table is. `limit` is after how many rows of the condition Spark stops reading; None if it reads
-    all of them.
+    `columns` are the columns of the table that the query needs. `key_sets` are the sets of columns to count rows by, to
+    answer the aggregation above the scan. It is empty without an aggregation, or if counts do not answer it;
+    `unanswered` is then the reason. `extremes` are columns, in lower case: each is a key set of its own for which MIN
+    and MAX are enough. `indexed_known` says whether the JVM already knows which columns of the table are indexed,
+    `native` whether Spark's reader can read selected blocks only, `ordered` whether the query sees the order of the
+    rows. `runtime_filters` are the columns that the keys of a small join side could filter, an item for each such
+    filter. `listed` is None if Spark has not listed the files yet, or does not list them. `options` are options that
+    the query gives to the reader, beyond those of the table. `strategy` is the strategy chosen for this scan, which
+    overrides the session's; None if there is none. Unless it `must_pay`, the indexes are used even for a small table.
+    `limit` is the number of matching rows after which Spark stops reading; None if it reads all of them.
     """
 
     number: int
@@ -82,7 +85,10 @@ class Scan:
 
     @classmethod
     def of(cls, number: int, fields: Mapping[str, Any], cores: int) -> Scan:
-        """Return scan `number` of a question from its JSON object; `cores` is how many tasks run at once."""
+        """Return scan `number` of a question from its JSON object.
+
+        `cores` is the number of tasks that run at once.
+        """
         aggregate, summary = fields.get("aggregate") or {}, fields.get("listing_summary")
         return cls(
             number=number,
@@ -109,13 +115,16 @@ class Scan:
 
 
 def why_too_small(scan: Scan, base: Table, settings: Settings, listed: ListingSummary | None) -> str | None:
-    """Say why reading a scan takes less time than looking at its indexes; None if it takes more or is not known."""
+    """Say why reading a scan is faster than looking at its indexes.
+
+    None if it is slower, or if that is unknown.
+    """
     if settings.strategy is not None or not scan.must_pay or not scan.native or listed is None:
         return None
-    wanted = int(_bytes_of_columns(scan, base, listed))
-    if not _prices(scan, base).is_too_small(wanted, listed.files, native=True):
+    column_bytes = int(_bytes_of_columns(scan, base, listed))
+    if not _prices(scan, base).is_too_small(column_bytes, listed.files, native=True):
         return None
-    return f"the {wanted:,} bytes of its columns are read in less time than planning takes"
+    return f"the {column_bytes:,} bytes of its columns are read in less time than planning takes"
 
 
 def _prices(scan: Scan, base: Table) -> Prices:
@@ -123,19 +132,20 @@ def _prices(scan: Scan, base: Table) -> Prices:
 
 
 def _bytes_of_columns(scan: Scan, base: Table, listed: ListingSummary) -> float:
-    """Estimate how many bytes of its files the columns of a scan take."""
+    """Estimate the bytes of a scan's columns in its files."""
     columns = (*base.columns, *base.partition_columns)
-    wanted = {name.lower() for name in scan.columns}
-    share = share_of_bytes([column for column in columns if column.name.lower() in wanted], columns)
+    names = {name.lower() for name in scan.columns}
+    share = share_of_bytes([column for column in columns if column.name.lower() in names], columns)
     return share * listed.size
 
 
 def worthwhile_runtime_filters(
     scan: Scan, base: Table, indexes: Sequence[Index], settings: Settings, listed: ListingSummary | None
 ) -> list[int]:
-    """Return the numbers of the runtime filters worth a job: on an indexed column of a scan that takes long.
+    """Return the numbers of the runtime filters worth a job.
 
-    A strategy that the session has set counts as worth it, whatever the scan takes.
+    These are on an indexed column of a scan that takes long. If the session has set a strategy, how long the scan takes
+    does not matter.
     """
     if not scan.runtime_filters or settings.strategy == Strategy.FULL_SCAN or not scan.native:
         return []

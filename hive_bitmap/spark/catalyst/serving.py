@@ -1,4 +1,8 @@
-"""Answer the optimizer rule for all sessions of a JVM: decisions on scans (`Question`), counts of keys (`Counting`)."""
+"""Answer the optimizer rule for all sessions of a JVM.
+
+The answers are decisions on scans (`Question`), counts of keys (`Counting`), rows (`Fetching`) and comparisons of files
+(`Comparing`).
+"""
 
 from __future__ import annotations
 
@@ -28,7 +32,7 @@ from hive_bitmap.spark.catalyst.extension_jar import PROTOCOL, protocol_mismatch
 from hive_bitmap.spark.catalyst.index_answers import Answer
 from hive_bitmap.spark.catalyst.jvm_bridge import bridge
 from hive_bitmap.spark.catalyst.listing import ScanListing, deleted_rows, parse
-from hive_bitmap.spark.catalyst.outcomes import Counts, FetchPart, FramePart, LeaveAlone, Outcome, ReadRows, Told
+from hive_bitmap.spark.catalyst.outcomes import Counts, FetchPart, FramePart, LeaveAlone, Outcome, ReadRows, Reply
 from hive_bitmap.spark.catalyst.reporting import LEFT_ALONE, Report
 from hive_bitmap.spark.catalyst.scans import ListingSummary, Scan
 from hive_bitmap.spark.following.refresher import Refresher
@@ -44,17 +48,17 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 log = logging.getLogger(__name__)
-MOST_WARNINGS = 1000  # about settings, which clients of a server may make up
+MOST_WARNINGS = 1000  # about settings, since clients of a server may invent any number of them
 T = TypeVar("T")
-Conf = tuple[Mapping[str, str], settings.Settings]  # the settings of a session, and ours among them
+Conf = tuple[Mapping[str, str], settings.Settings]  # all settings of a session, and those of hive_bitmap, parsed
 
 
 class Serving:
     """Answer the questions of all sessions of one JVM.
 
-    Tables, listings and settings are cached under versions, which the JVM sends with each question: those of tables and
-    settings differ if anything in them does, that of a listing is a digest of all that is made of it. Plans and answers
-    are kept under ids: `explain` looks up the plans, the JVM asks for the answers when it executes them.
+    Tables, listings and settings are cached under versions, which the JVM sends with each question. The version of a
+    table or of settings changes with any change in it; a listing's version is a digest of its content. Plans and
+    answers are kept under ids: `explain` looks up the plans, the JVM asks for the answers when it executes them.
     """
 
     def __init__(self) -> None:
@@ -72,11 +76,12 @@ class Serving:
         self.plans: Cache[str, Plan] = Cache("plans", weights.of_plan)
 
     def answer(self, spark: SparkSession, question: Any) -> str | None:
-        """Decide on each scan of a question. Returns the reply, as `Question.java` takes it.
+        """Decide on each scan of a question.
 
-        A scan of which a HiveBitmapError is raised is left alone, with the reason in its report; but if the session is
-        strict, the error is raised, unless it is a StoreError. If the JVM has the jar of another protocol, all scans
-        are left alone. None if the answer is not waited for any longer: its jobs were cancelled then.
+        Return the JSON of the reply, which `Question.java` reads. If a decision raises a HiveBitmapError, the scan is
+        left alone, with the reason in its report; but if the session is strict, the error is raised, unless it is a
+        StoreError. If the JVM has the jar of another protocol, all scans are left alone. Return None if the JVM has
+        stopped waiting and has cancelled the jobs.
         """
         try:
             return self._answer(spark, question)
@@ -90,28 +95,31 @@ class Serving:
         fields = json.loads(question.text())
         mismatch = protocol_mismatch(fields)
         if mismatch is not None:
-            told = self._leave_all(fields["scans"], mismatch)
+            replies = self._leave_all(fields["scans"], mismatch)
         else:
             session_cache.belongs_to(spark, fields["user"])
             conf = self._conf(spark, question, (fields["session"], fields["settings"]))
-            ours, cores = settings.read(conf), int(fields["cores"])
-            scans = [Scan.of(number, one, cores) for number, one in enumerate(fields["scans"])]
-            told = [self._told(spark, question, scan, (conf, ours)) for scan in scans]
-        return json.dumps({"protocol": PROTOCOL, "scans": [one.to_json() for one in told]})
+            own_settings, cores = settings.read(conf), int(fields["cores"])
+            scans = [Scan.of(number, scan, cores) for number, scan in enumerate(fields["scans"])]
+            replies = [self._reply(spark, question, scan, (conf, own_settings)) for scan in scans]
+        return json.dumps({"protocol": PROTOCOL, "scans": [reply.to_json() for reply in replies]})
 
-    def _leave_all(self, scans: Sequence[Mapping[str, Any]], why: str) -> list[Told]:
-        """Leave alone all scans, whose fields may be those of another protocol, and log the reason once."""
+    def _leave_all(self, scans: Sequence[Mapping[str, Any]], why: str) -> list[Reply]:
+        """Leave all scans alone and log the reason once.
+
+        The fields of `scans` may be those of another protocol.
+        """
         with self._lock:
             logged, self._mismatch_logged = self._mismatch_logged, True
         if not logged:
             log.warning("indexes are not used: %s", why)
         tables = [f"{fields['database']}.{fields['table']}" for fields in scans]
         reports = [Report(table=table, action=LEFT_ALONE, reason=Reason.UNSUPPORTED, detail=why) for table in tables]
-        return [Told(outcome=LeaveAlone(report=report)) for report in reports]
+        return [Reply(outcome=LeaveAlone(report=report)) for report in reports]
 
-    def _told(self, spark: SparkSession, question: Any, scan: Scan, of_session: Conf) -> Told:
+    def _reply(self, spark: SparkSession, question: Any, scan: Scan, session_conf: Conf) -> Reply:
         columns: tuple[str, ...] | None = None
-        conf, ours = of_session
+        conf, own_settings = session_conf
         try:
             base = self._tables.of(scan.version, lambda: metastore.table_of(spark, question.table(scan.number)))
             indexes = catalog.indexes_on(spark, base, catalog.INDEX_CACHE_SECONDS)
@@ -122,7 +130,7 @@ class Serving:
         except StoreError as e:
             outcome = LeaveAlone(report=Report.of(scan, LEFT_ALONE, Reason.STORE, fallback_reason(e)))
         except HiveBitmapError as e:
-            if ours.strict:
+            if own_settings.strict:
                 raise
             outcome = LeaveAlone(report=Report.of(scan, LEFT_ALONE, Reason.ERROR, str(e)))
         parts = outcome.parts if isinstance(outcome, ReadRows) else ()
@@ -134,15 +142,18 @@ class Serving:
         fetches = [self._keep(self._fetches, part.fetch) for part in parts if isinstance(part, FetchPart)]
         planned = outcome.files if isinstance(outcome, ReadRows) else None
         files = None if planned is None else self._keep(self._files, planned)
-        return Told(outcome=outcome, indexed_columns=columns, plan=plan, answer=answer, fetches=fetches, files=files)
+        return Reply(outcome=outcome, indexed_columns=columns, plan=plan, answer=answer, fetches=fetches, files=files)
 
     def _followed(self, spark: SparkSession, table: IndexedTable, outcome: Outcome) -> Outcome:
-        """Have files indexed that a decision found unindexed, if an index follows the table; the report says so."""
+        """Have unindexed files indexed if an index follows the table.
+
+        These are the files that the decision found unindexed. The report of the returned outcome says so.
+        """
         plan = outcome.report.plan
         if not table.settings.auto_refresh or plan is None or plan.candidates is None:
             return outcome
-        told = self.refresher.seen(spark, table.base, table.indexes, plan.candidates)
-        return replace(outcome, report=replace(outcome.report, unindexed=told)) if told else outcome
+        unindexed = self.refresher.seen(spark, table.base, table.indexes, plan.candidates)
+        return replace(outcome, report=replace(outcome.report, unindexed=unindexed)) if unindexed else outcome
 
     def _ask(self, spark: SparkSession, question: Any, scan: Scan) -> Ask:
         number = scan.number
@@ -176,58 +187,73 @@ class Serving:
         )
 
     def counts(self, spark: SparkSession, counting: Any) -> str | None:
-        """Send the counts of an answered aggregation to the JVM, by `counting.add` for each batch of each key set.
+        """Send the counts of an answered aggregation to the JVM.
 
-        Returns a JSON array with the files that Spark has to count itself, as numbers of the scan's listing; None if it
-        has to count all.
+        `counting.add` is called for each batch of each key set. Return a JSON array with the files that Spark has to
+        count itself, as numbers of the scan's listing; None if it has to count all.
         """
         fields = json.loads(counting.text())
         answer = self.answers.get(fields["answer"])
         if answer is None:
             return None
-        found = answer.counts(spark, counting, self._conf(spark, counting, (fields["session"], fields["settings"])))
-        if found is None:
+        counts = answer.counts(spark, counting, self._conf(spark, counting, (fields["session"], fields["settings"])))
+        if counts is None:
             return None
-        tables, unknown = found
+        tables, unknown = counts
         for number, table in enumerate(tables):
             for schema, batch in batches(table):
                 counting.add(number, schema, batch)
         return json.dumps(unknown)
 
     def fetched(self, spark: SparkSession, fetching: Any) -> str | None:
-        """Send the rows of a fetch to the JVM, by `fetching.add` for each batch; None if Spark has to read them."""
+        """Send the rows of a fetch to the JVM.
+
+        `fetching.add` is called for each batch. Return None if Spark has to read them.
+        """
         fetch = self._fetches.get(json.loads(fetching.text())["fetch"])
-        found = None if fetch is None else driver_reads.rows(spark, fetch)
-        if found is None:
+        rows = None if fetch is None else driver_reads.rows(spark, fetch)
+        if rows is None:
             return None
-        for schema, batch in batches(found):
+        for schema, batch in batches(rows):
             fetching.add(schema, batch)
         return ""
 
     def compared(self, spark: SparkSession, comparing: Any) -> str | None:
-        """Return "" if the files of a plan are as they were; None if Spark has to read the scan."""
+        """Return "" if the files of a plan are unchanged.
+
+        None if Spark has to read the scan.
+        """
         planned = self._files.get(json.loads(comparing.text())["files"])
         return "" if planned is not None and planned.are_current(spark) else None
 
     def _keep_plan(self, plan: Plan, scan: Scan) -> str:
-        """Keep a plan for `explain`, and for a function that asks also what its lookups found."""
+        """Keep a plan for `explain`; return its id.
+
+        For a function of hive_bitmap, keep also the candidates that its lookups found.
+        """
         return self._keep(self.plans, replace(plan, candidates=None) if scan.must_pay else plan)
 
-    def _keep(self, kept: Cache[str, T], value: T) -> str:
-        """Keep a value and return its id, which is unique across processes: a plan may outlive the one that made it."""
+    def _keep(self, cache: Cache[str, T], value: T) -> str:
+        """Keep a value and return its id.
+
+        Ids are unique across processes: a plan may outlive the process that made it.
+        """
         id = f"{self._process}-{next(self._numbers)}"
-        kept.put(id, value)
+        cache.put(id, value)
         return id
 
     def _conf(self, spark: SparkSession, request: Any, key: tuple[str, str]) -> Mapping[str, str]:
         return self._settings.of(key, lambda: self._checked(jvm_settings.of_map(spark, request.settings())))
 
     def _checked(self, conf: Mapping[str, str]) -> Mapping[str, str]:
-        """Return the settings of a session; log once what of them looks like one of ours, and is none."""
+        """Return the settings of a session, and log problems once.
+
+        Problems are settings that look like those of hive_bitmap but are invalid.
+        """
         for problem in settings.problems(conf):
             with self._lock:
-                told = problem in self._warned or len(self._warned) >= MOST_WARNINGS
-                self._warned |= set() if told else {problem}
-            if not told:
+                is_silent = problem in self._warned or len(self._warned) >= MOST_WARNINGS
+                self._warned |= set() if is_silent else {problem}
+            if not is_silent:
                 log.warning("%s", problem)
         return conf

@@ -1,4 +1,7 @@
-"""Run one SQL statement: an index statement of Hive's or openLooKeng's dialect, an EXPLAIN, or any other of Spark's."""
+"""Run one SQL statement.
+
+It is an index statement of Hive's or openLooKeng's dialect, an EXPLAIN, or any other statement of Spark.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +14,13 @@ if TYPE_CHECKING:
 
 
 def sql(spark: SparkSession, text: str, args: dict[str, Any] | list[Any] | None = None) -> DataFrame:
-    """Run one SQL statement and return its result: an index statement, or any statement of Spark's.
+    """Run one SQL statement and return its result.
 
-    Queries are run by Spark, with indexes in their plans (see `enable`); on Spark Connect that is up to the server.
-    EXPLAIN [ANALYZE] also shows what the indexes do for a query. DROP TABLE and DROP DATABASE drop the indexes too. DDL
-    returns a DataFrame without columns. `args` are parameters of a statement of Spark's. Raises InvalidStatement, with
-    line and column, for an index statement that is not well formed, other HiveBitmapErrors if it cannot be executed,
-    and what Spark raises. For example::
+    It is an index statement, or any statement of Spark. Spark runs queries, with indexes in their plans (see `enable`);
+    on Spark Connect that is up to the server. EXPLAIN [ANALYZE] also shows what the indexes do for a query. DROP TABLE
+    and DROP DATABASE drop the indexes too. DDL returns a DataFrame without columns. `args` are parameters of a Spark
+    statement. Raises InvalidStatement, with line and column, for a malformed index statement, other HiveBitmapErrors if
+    it cannot be executed, and what Spark raises. For example::
 
         sql(spark, "CREATE INDEX i ON TABLE sales (city) AS 'BITMAP'")
     """
@@ -36,12 +39,12 @@ def sql(spark: SparkSession, text: str, args: dict[str, Any] | list[Any] | None 
         require_characters(text)
     except InvalidPredicate as e:
         raise InvalidStatement(str(e)) from e
-    classic = jvm_reader.available(spark)
-    if classic and not is_enabled(spark):
+    is_classic = jvm_reader.available(spark)
+    if is_classic and not is_enabled(spark):
         enable(spark)
     statement = parse(text, partial(is_indexable, spark))
     if statement is None:
-        explanation = explained(spark, text, args) if classic else None
+        explanation = explained(spark, text, args) if is_classic else None
         return spark.sql(text, args=args) if explanation is None else explanation
     if is_elsewhere(spark, statement):
         return spark.sql(text, args=args)

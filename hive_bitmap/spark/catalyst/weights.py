@@ -1,4 +1,7 @@
-"""The bytes of memory of the values that planning keeps, for the budget of all caches: measured, then rounded up."""
+"""Estimate the memory of the values that planning caches.
+
+The figures are bytes for the budget of all caches. They were measured, then rounded up.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +21,9 @@ FILE_BYTES = 300  # of a FileStatus and its places, besides its path
 PARTITION_BYTES = 400
 COLUMN_BYTES = 400
 TEXT_BYTES = 60  # of a str, besides its characters
-CONDITION_SHARE = 8  # of a predicate, for each character of its text
+CONDITION_SHARE = 8  # bytes of a predicate for each character of its text
 ANSWER_BYTES = 4096
-PREPARED_SHARE = 4  # of what was prepared, for each byte of its plan
+PREPARED_SHARE = 4  # bytes of a Prepared for each byte of its plan
 
 
 def of_texts(texts: Mapping[str, str]) -> int:
@@ -47,18 +50,21 @@ def of_listing(listing: ScanListing) -> int:
 
 
 def of_answer(answer: Answer) -> int:
-    """Return the bytes of an answer; its listing is an entry of its own, and so is its table."""
+    """Return the bytes of an answer.
+
+    Its listing and its table are cache entries of their own.
+    """
     prepared = 0 if answer.prepared is None else PREPARED_SHARE * of_plan(answer.prepared.plan)
     return ANSWER_BYTES + CONDITION_SHARE * len(answer.request.predicate or "") + prepared
 
 
 def of_fetch(fetch: Fetch) -> int:
-    """Return the bytes of what is to be read."""
+    """Return the bytes of a fetch."""
     return PREPARED_SHARE * of_plan(fetch.plan)
 
 
 def of_planned_files(planned: PlannedFiles | OpenedFiles) -> int:
-    """Return the bytes of what a plan has listed itself, or opens."""
+    """Return the bytes of the files that a plan has listed or opens."""
     if isinstance(planned, OpenedFiles):
         return sum(FILE_BYTES + len(file.path) for file in planned.files)
     files = [file for source in planned.read for file in source.files]

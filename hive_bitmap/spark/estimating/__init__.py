@@ -1,6 +1,7 @@
-"""Estimating the size and usefulness of an index before it is built, from a sample of blocks.
+"""Estimate the size and usefulness of an index before a build.
 
-`estimate` is the entry point. Tasks of Spark index the sampled blocks and measure the result.
+A sample of blocks is indexed. `estimate` is the entry point. Spark tasks index the sampled blocks and measure the
+result.
 """
 
 __all__ = ["estimate", "extrapolate"]

@@ -1,8 +1,8 @@
-"""Estimating an index before it is built: a sample of blocks is indexed as a build would, and the result is scaled up.
+"""Estimate an index by indexing a sample of blocks and scaling up the result.
 
-Each index has its own sample: a block whose equal keys are adjacent takes less space than one where they are scattered,
-and that differs from column to column. The sample is scaled up by the bytes of the key columns, in the sample and in
-all blocks, according to the footers of the files.
+Each index has its own sample: a block takes less space if its equal keys are adjacent than if they are scattered, and
+that differs from column to column. The sample is scaled up by the bytes of the key columns, in the sample and in all
+blocks, according to the footers of the files.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Longs = npt.NDArray[np.int64]
-TASK_BLOCKS = 8  # fewest sampled blocks of a task: with fewer, it is seen less well how often keys recur
+TASK_BLOCKS = 8  # minimum of sampled blocks in a task: fewer show less well how often keys recur
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,10 +59,10 @@ class Estimate(Report):
     `usefulness` is a sentence on what an equality predicate would skip.
 
     An average key is in `share_of_blocks` of the blocks and has `share_of_rows` of the rows; both are 1 if no sampled
-    block can be indexed. `blocks_of_values` and `rows_of_values` are the same shares for an average one of the values
-    that were asked for; None if none was found. A rare key, rarer than nine of ten others, is in `rare_blocks` of the
-    blocks and has `rare_rows` of the rows; None if no sampled block can be indexed. `verdict` says whether the index is
-    worth it, and why.
+    block can be indexed. `blocks_of_values` and `rows_of_values` are the same shares for an average requested value;
+    None if none occurs in the sample. A rare key, rarer than nine of ten others, is in `rare_blocks` of the blocks and
+    has `rare_rows` of the rows; None if no sampled block can be indexed. `verdict` says whether the index is worth it,
+    and why.
     """
 
     columns: tuple[str, ...]
@@ -86,7 +86,7 @@ class Estimate(Report):
 
     @property
     def rows_per_key(self) -> float:
-        """How many rows a key has on average, at least one."""
+        """The average number of rows of a key, at least one."""
         return max(self.rows * self.share_of_rows, 1.0)
 
     @property
@@ -117,7 +117,10 @@ class Estimate(Report):
 
 @dataclass(frozen=True, kw_only=True)
 class _Footers:
-    """The base table according to the footers of its files: b blocks with rows, in file order, and i indexes."""
+    """The base table according to the footers of its files.
+
+    It has b blocks with rows, in file order, and i indexes.
+    """
 
     paths: tuple[str, ...]  # files of the table
     bytes: int  # total size of the files
@@ -139,16 +142,16 @@ def estimate(
     sample: float = 0.05,
     values: Mapping[str, Collection[str]] | None = None,
 ) -> list[Estimate]:
-    """Estimate the size, build time and usefulness of indexes, one for each item of `columns`, as in `build`.
+    """Estimate the size, build time and usefulness of indexes.
 
-    At most the fraction `sample` of the blocks is indexed (but at least four blocks, if there are as many), and the
-    footers of all files are read. Each index is estimated as if it were built alone; built together with large ones it
-    may have more shards. `values` are some values, as text, with which queries compare a column, whose name is in lower
-    case; of an index of this column alone the shares of these values are estimated too. Raise NotFound, Unsupported or
-    InvalidProperty as `build` does.
+    `columns` has an item for each index, as in `build`. At most the fraction `sample` of the blocks is indexed (but at
+    least four blocks, if there are as many), and the footers of all files are read. Each index is estimated as if it
+    were built alone; built together with large ones it may have more shards. `values` maps a column, its name in lower
+    case, to some values, as text, with which queries compare it; for an index of this column alone the shares of these
+    values are estimated too. Raise NotFound, Unsupported or InvalidProperty as `build` does.
     """
     if not 0 < sample <= 1:
-        raise InvalidProperty(f"a sample is a share of the blocks between 0 and 1, not {sample}")
+        raise InvalidProperty(f"sample is {sample}, but must be a share of the blocks above 0 and at most 1")
     base = metastore.describe(spark, table)
     read_options = ReadOptions(format_of(base), base.columns, metastore.time_zone(spark))
     require_plain_options(base)
@@ -157,23 +160,23 @@ def estimate(
     definitions = [define(base, item, type=type, encoding=encoding, compression=compression) for item in items]
     keys = sorted({name for definition in definitions for name in definition.column_names})
     permission.require_reading(spark, base, keys, "an estimate")
-    found = sources(spark, base)
-    with staging.in_scratch(spark, base, found, definitions) as staged:
+    base_files = sources(spark, base)
+    with staging.in_scratch(spark, base, base_files, definitions) as staged:
         options = replace(read_options, staging=staged)
-        return _estimates(spark, found, definitions, options, sample, values or {}, _queries(spark, base))
+        return _estimates(spark, base_files, definitions, options, sample, values or {}, _queries(spark, base))
 
 
 def _estimates(
     spark: SparkSession,
-    found: Sequence[Source],
+    base_files: Sequence[Source],
     definitions: Sequence[Definition],
     options: ReadOptions,
     sample: float,
     values: Mapping[str, Collection[str]],
     queries: Queries,
 ) -> list[Estimate]:
-    footers = _read_footers(spark, found, definitions, options)
-    blocks_of = [_chosen(footers, number, sample, queries.cores) for number in range(len(definitions))]
+    footers = _read_footers(spark, base_files, definitions, options)
+    blocks_of = [_sampled_blocks(footers, number, sample, queries.cores) for number in range(len(definitions))]
     work = [
         [
             replace(_item(footers, options, definition, number, blocks), values=_values_of(definition, values))
@@ -183,14 +186,17 @@ def _estimates(
     ]
     measured = iter(task_reads.samples(spark, [item for items in work for item in items]))
     samples = [[next(measured) for _ in items] for items in work]
-    return Reports(_estimate(d, number, footers, samples[number], queries) for number, d in enumerate(definitions))
+    return Reports(
+        _estimate(definition, number, footers, samples[number], queries)
+        for number, definition in enumerate(definitions)
+    )
 
 
 def _read_footers(
-    spark: SparkSession, found: Sequence[Source], definitions: Sequence[Definition], options: ReadOptions
+    spark: SparkSession, base_files: Sequence[Source], definitions: Sequence[Definition], options: ReadOptions
 ) -> _Footers:
     """Read the footers of all files; files that cannot be read have no blocks."""
-    files = [file for source in found for file in source.files]
+    files = [file for source in base_files for file in source.files]
     columns = tuple(definition.columns for definition in definitions)
     read = task_reads.footers(spark, [FooterItem(file.path, columns, options) for file in files])
     filled = [np.flatnonzero(rows) for rows, _ in read]
@@ -206,14 +212,14 @@ def _read_footers(
             + [size[:, blocks] for (_, size), blocks in zip(read, filled, strict=True)],
             axis=1,
         ),
-        shards=count_shards(found, parallelism(spark)),
+        shards=count_shards(base_files, parallelism(spark)),
     )
 
 
-def _chosen(footers: _Footers, index: int, sample: float, cores: int) -> list[Longs]:
+def _sampled_blocks(footers: _Footers, index: int, sample: float, cores: int) -> list[Longs]:
     """Choose the sampled blocks of an index, and divide them among tasks.
 
-    There are as few tasks as keep the cores busy; none reads more than a task of a build.
+    There are just enough tasks to keep the cores busy, and none reads more than a task of a build.
     """
     chosen = choose_blocks(footers.rows, footers.size[index], sample)
     read = footers.bytes * len(chosen) / max(1, len(footers.rows))
@@ -255,13 +261,13 @@ def _estimate(
 ) -> Estimate:
     workers = max(1, min(footers.shards, queries.cores))
     base = BaseTable(len(footers.rows), int(footers.size[index].sum()), footers.shards, workers)
-    found, of_values = spread(base, samples), spread_of_values(samples)
+    key_spread, of_values = spread(base, samples), spread_of_values(samples)
     rows, bytes_of_index = int(footers.rows.sum()), index_bytes(base, samples)
-    good = [sample for sample in samples if sample.blocks]
-    rare_blocks = min((sample.rare_blocks / sample.blocks for sample in good), default=None)
-    rare_rows = min((sample.rare_rows / max(sample.rows, 1) for sample in good), default=None)
-    if found is not None and rare_rows is not None:  # few blocks of many do not show how rare a key is
-        rare_rows = min(rare_rows, found.of_rows)
+    indexed = [sample for sample in samples if sample.blocks]
+    rare_blocks = min((sample.rare_blocks / sample.blocks for sample in indexed), default=None)
+    rare_rows = min((sample.rare_rows / max(sample.rows, 1) for sample in indexed), default=None)
+    if key_spread is not None and rare_rows is not None:  # a few of many blocks do not show how rare a key is
+        rare_rows = min(rare_rows, key_spread.of_rows)
     return Estimate(
         columns=definition.column_names,
         encoding=definition.encoding,
@@ -271,11 +277,11 @@ def _estimate(
         index_bytes=bytes_of_index,
         base_bytes=footers.bytes,
         seconds=build_seconds(base, samples),
-        usefulness=usefulness(base, samples, found),
+        usefulness=usefulness(base, samples, key_spread),
         files=len(footers.paths),
         rows=rows,
-        share_of_blocks=1.0 if found is None else found.of_blocks,
-        share_of_rows=1.0 if found is None else found.of_rows,
+        share_of_blocks=1.0 if key_spread is None else key_spread.of_blocks,
+        share_of_rows=1.0 if key_spread is None else key_spread.of_rows,
         blocks_of_values=None if of_values is None else of_values.of_blocks,
         rows_of_values=None if of_values is None else of_values.of_rows,
         rare_blocks=rare_blocks,
@@ -283,14 +289,14 @@ def _estimate(
         verdict=verdict(
             Candidate(
                 rows=rows,
-                keys=1.0 if found is None else 1 / found.of_rows,
+                keys=1.0 if key_spread is None else 1 / key_spread.of_rows,
                 index_bytes=bytes_of_index,
                 base_bytes=footers.bytes,
                 rare_rows=rare_rows,
                 rare_blocks=rare_blocks,
                 blocks=base.blocks,
                 files=len(footers.paths),
-                key_bytes=max((sample.key_bytes for sample in good), default=0.0),
+                key_bytes=max((sample.key_bytes for sample in indexed), default=0.0),
                 has_bitmaps=definition.has_bitmaps,
                 queries=queries,
             )

@@ -1,4 +1,4 @@
-"""Extrapolation from sampled blocks to the size, build time and usefulness of an index on the whole table."""
+"""Extrapolate from sampled blocks to the size, build time and usefulness of an index."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hive_bitmap.spark.estimating.sampling import Sample
 
 @dataclass(frozen=True)
 class BaseTable:
-    """The facts about the base table on which the cost of one index depends."""
+    """The facts about the base table that the cost of one index depends on."""
 
     blocks: int  # blocks with rows
     size: int  # bytes of the index's key columns in these blocks
@@ -29,7 +29,7 @@ def index_bytes(base: BaseTable, samples: Sequence[Sample]) -> int:
 
 
 def build_seconds(base: BaseTable, samples: Sequence[Sample]) -> float:
-    """Estimate how long the tasks of a build would run."""
+    """Estimate the seconds that the tasks of a build would run."""
     return sum(sample.seconds for sample in samples) * _scale(base, samples) / base.workers
 
 
@@ -45,44 +45,51 @@ class Spread:
 
 
 def spread(base: BaseTable, samples: Sequence[Sample]) -> Spread | None:
-    """Estimate how the keys are spread; None if there is no block, or none that was sampled can be indexed."""
-    good = [sample for sample in samples if sample.blocks]
-    if not base.blocks or not good:
+    """Estimate how the keys are spread.
+
+    Return None if there is no block, or if no sampled block can be indexed.
+    """
+    indexed = [sample for sample in samples if sample.blocks]
+    if not base.blocks or not indexed:
         return None
-    others = sum(sample.index_rows * (sample.blocks - 1) for sample in good)
-    # The probability that a key of one block is also in another, and so the average share of blocks that hold a key.
-    recurrence = sum(sample.recurrences for sample in good) / max(1, others)
+    pairs = sum(sample.index_rows * (sample.blocks - 1) for sample in indexed)
+    # The probability that a key of one block is also in another: the average share of blocks that hold a key.
+    recurrence = sum(sample.recurrences for sample in indexed) / max(1, pairs)
     share = (1 + recurrence * (base.blocks - 1)) / base.blocks
-    keys = max(keys_per_block(good) / share, *(sample.keys for sample in good), 1)
+    keys = max(keys_per_block(indexed) / share, *(sample.keys for sample in indexed), 1)
     return Spread(share, 1 / keys)
 
 
 def spread_of_values(samples: Sequence[Sample]) -> Spread | None:
-    """Estimate the same of an average one of the values that were asked for; None if no sampled block has one."""
+    """Estimate the spread of an average requested value.
+
+    Return None if no sampled block has one.
+    """
     blocks, rows = sum(sample.blocks for sample in samples), sum(sample.rows for sample in samples)
     of_blocks, of_rows = sum(sample.value_blocks for sample in samples), sum(sample.value_rows for sample in samples)
     return Spread(of_blocks / blocks, of_rows / rows) if of_rows else None
 
 
 def keys_per_block(samples: Sequence[Sample]) -> float:
-    """Return the average number of keys in a block that was indexed."""
+    """Return the average number of keys in an indexed block."""
     return sum(sample.index_rows for sample in samples) / max(1, sum(sample.blocks for sample in samples))
 
 
-def usefulness(base: BaseTable, samples: Sequence[Sample], found: Spread | None) -> str:
-    """Return a sentence on what an equality predicate would skip."""
+def usefulness(base: BaseTable, samples: Sequence[Sample], key_spread: Spread | None) -> str:
+    """Describe what an equality predicate would skip, in a sentence."""
     if not base.blocks:
         return "the table has no rows that can be indexed"
-    if found is None:
+    if key_spread is None:
         return f"no sampled block can be indexed: {samples[0].reason}"
     if base.blocks == 1:
         return f"there is one block, with {keys_per_block(samples):,.0f} keys: an equality skips rows, not blocks"
     return (
-        f"on average a key is in {found.of_blocks:.0%} of the blocks and selects {100 * found.of_rows:.2g} % of the "
-        f"rows: an equality skips about {1 - found.of_blocks:.0%} of the blocks"
+        f"on average a key is in {key_spread.of_blocks:.0%} of the blocks and selects "
+        f"{100 * key_spread.of_rows:.2g} % of the rows: an equality skips about {1 - key_spread.of_blocks:.0%} of the "
+        "blocks"
     )
 
 
 def _scale(base: BaseTable, samples: Sequence[Sample]) -> float:
-    """Return the ratio of the bytes of the key columns in the table to those in the samples."""
+    """Return the table's key column bytes per sampled byte."""
     return base.size / max(1, sum(sample.size for sample in samples))

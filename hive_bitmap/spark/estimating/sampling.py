@@ -1,7 +1,7 @@
-"""Sampling a table: choosing blocks, and measuring inside Spark tasks what indexing them costs.
+"""Choose blocks of a table, and measure in Spark tasks what indexing them costs.
 
 The blocks are sorted by the bytes of the key columns per row, according to the footers. The sorted blocks are divided
-into equal parts, and of each part the block nearest to its mean is chosen. So blocks with adjacent equal keys and
+into equal parts, and in each part the block nearest to its mean is chosen. So blocks with adjacent equal keys and
 blocks with scattered keys are as frequent in the sample as in the table, and the sample is the same each time.
 """
 
@@ -28,13 +28,16 @@ from hive_bitmap.spark.building.staged_values import ReadOptions
 from hive_bitmap.spark.estimating.resample import resampled
 
 Longs = npt.NDArray[np.int64]
-RARE = 0.1  # share of the keys that are as rare as a rare one, or rarer
-FEWEST_BLOCKS = 4  # fewest blocks of a sample: fewer do not show in how many blocks a key occurs
+RARE = 0.1  # quantile of keys that a rare key is at
+FEWEST_BLOCKS = 4  # minimum of a sample: fewer blocks do not show how many blocks hold a key
 
 
 @dataclass(frozen=True)
 class FooterItem:
-    """Work item of a task: a base file whose footer is to be read, and the columns of each index."""
+    """Work item of a task: the footer of a base file.
+
+    `columns` are those of each index.
+    """
 
     path: str
     columns: tuple[tuple[Column, ...], ...]
@@ -43,11 +46,11 @@ class FooterItem:
 
 @dataclass(frozen=True, kw_only=True)
 class SampleItem:
-    """Work item of a task: sampled blocks, as (path, number in the file), whose key columns take `size` bytes.
+    """Work item of a task: sampled blocks, as (path, number in the file).
 
-    The task indexes them together into one shard; a shard of a build would have about `shard_blocks` blocks in
-    `shard_files` files. It counts the rows and the blocks that hold one of the `values`, which are text; an index of
-    several columns has none.
+    Their key columns take `size` bytes. The task indexes them together into one shard; a shard of a build would have
+    about `shard_blocks` blocks in `shard_files` files. It counts the rows and the blocks that hold one of the `values`,
+    which are text; an index of several columns has none.
     """
 
     definition: Definition
@@ -61,10 +64,11 @@ class SampleItem:
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """The cost of an index on the sampled blocks, as part of a whole shard: bytes, and the seconds to write them.
+    """The cost of an index on the sampled blocks, as part of a whole shard.
 
-    `data` and `cardinalities` grow with the table. In addition, each row group takes `group_overhead` bytes and each
-    file of cardinalities `cardinality_overhead`. `groups` is the number of row groups that the rows fill.
+    `data` and `cardinalities` are bytes that grow with the table. In addition, each row group takes `group_overhead`
+    bytes and each file of cardinalities `cardinality_overhead`. `groups` is the number of row groups that the rows
+    fill, `seconds` the time to write them.
     """
 
     data: float = 0.0
@@ -80,10 +84,10 @@ class Sample:
     """What a task measured on `blocks` blocks, whose key columns take `size` bytes.
 
     If they could not be indexed, `blocks` is 0 and `reason` says why. `index_rows` is the number of pairs of a key and
-    a block that holds it, `recurrences` the number of triples (key, block, other block) of which both blocks hold the
-    key, `keys` the number of distinct keys. A build would take `seconds` for these blocks. Of their `rows`, an average
-    one of the values that were asked for has `value_rows`, in `value_blocks` blocks. A rare key, rarer than nine of ten
-    others, has `rare_rows` rows in `rare_blocks` blocks. An average key takes `key_bytes` in memory.
+    a block that holds it, `recurrences` the number of triples (key, block, other block) with the key in both blocks,
+    `keys` the number of distinct keys. A build would take `seconds` for these blocks. They have `rows` rows; an average
+    requested value has `value_rows` of them, in `value_blocks` blocks. A rare key, rarer than nine of ten others, has
+    `rare_rows` rows in `rare_blocks` blocks. An average key takes `key_bytes` in memory.
     """
 
     blocks: int
@@ -125,15 +129,15 @@ def read_footer(item: FooterItem) -> tuple[Longs, Longs]:
 
 
 def no_blocks(item: FooterItem) -> tuple[Longs, Longs]:
-    """Return what `read_footer` returns of a file without blocks."""
+    """Return the result of `read_footer` for a file without blocks."""
     return np.zeros(0, np.int64), np.zeros((len(item.columns), 0), np.int64)
 
 
 def choose_blocks(rows: Longs, size: Longs, share: float) -> Longs:
-    """Choose about the fraction `share` of b blocks, but at least FEWEST_BLOCKS if there are as many.
+    """Choose about the fraction `share` of b blocks.
 
-    `rows` (b, none of them 0) are the rows of each block, `size` (b) the bytes of its key columns. Return the numbers
-    of the chosen blocks (int64), ascending.
+    At least FEWEST_BLOCKS are chosen, if there are as many. `rows` (b, none of them 0) are the rows of each block,
+    `size` (b) the bytes of its key columns. Return the numbers of the chosen blocks (int64), ascending.
     """
     count = min(len(rows), max(FEWEST_BLOCKS, int(len(rows) * share)))
     density = size / rows
@@ -143,16 +147,17 @@ def choose_blocks(rows: Longs, size: Longs, share: float) -> Longs:
 
 
 def measure(item: SampleItem) -> Sample:
-    """Index the blocks as a build does, write them as a shard into a temporary folder, and measure it.
+    """Index sampled blocks as a build does, and measure that.
 
-    If a block cannot be indexed, the result says so. Raise StoreError.
+    They are written as a shard into a temporary folder. If a block cannot be indexed, the result says so. Raise
+    StoreError.
     """
     started = time.perf_counter()
     try:
         indexed = list(_index_rows(item))
     except (Undecodable, FileChanged, FileNotFoundError) as e:
         return not_indexed(str(e))
-    parts, found = [rows for rows, _ in indexed], [one for _, one in indexed]
+    parts, value_counts = [rows for rows, _ in indexed], [counts for _, counts in indexed]
     rows = shard.sort(pa.concat_tables(parts), item.definition.column_names)
     seconds = time.perf_counter() - started
     with tempfile.TemporaryDirectory() as folder:
@@ -169,9 +174,9 @@ def measure(item: SampleItem) -> Sample:
         recurrences=recurrences,
         cost=cost,
         seconds=seconds + cost.seconds,
-        rows=sum(one.rows for one in found),
-        value_rows=sum(one.value_rows for one in found),
-        value_blocks=sum(one.value_blocks for one in found),
+        rows=sum(counts.rows for counts in value_counts),
+        value_rows=sum(counts.value_rows for counts in value_counts),
+        value_blocks=sum(counts.value_blocks for counts in value_counts),
         rare_rows=float(np.quantile(key_rows, RARE, method="lower")),
         rare_blocks=float(np.quantile(blocks, RARE, method="lower")),
         key_bytes=keys.nbytes / max(keys.num_rows, 1),
@@ -184,39 +189,48 @@ def not_indexed(reason: str) -> Sample:
 
 
 @dataclass(frozen=True)
-class _Found:
-    """The rows of a block; how many of them an average one of the values has, and how many of the values it holds."""
+class _ValueCounts:
+    """The rows of a block, and the occurrences of the requested values in it.
+
+    An average value has `value_rows` rows; `value_blocks` is the share of the values that occur.
+    """
 
     rows: int
     value_rows: float
     value_blocks: float
 
 
-def _index_rows(item: SampleItem) -> Iterator[tuple[pa.Table, _Found]]:
+def _index_rows(item: SampleItem) -> Iterator[tuple[pa.Table, _ValueCounts]]:
     format = item.read_options.file_format()
     columns = item.read_options.key_columns(item.definition.columns)
     for path, block in item.blocks:
         handle = format.open_file(path)
         keys = format.key_columns(handle, block, columns)
         rows = index_rows(item.definition, keys, path, int(format.blocks(handle).offset[block]))
-        yield rows, _found(keys.column(0), item.values)
+        yield rows, _count_values(keys.column(0), item.values)
 
 
-def _found(keys: pa.ChunkedArray, values: Sequence[str]) -> _Found:
-    """Count the values among the keys of a block; those of a type whose text Arrow does not write are not found."""
+def _count_values(keys: pa.ChunkedArray, values: Sequence[str]) -> _ValueCounts:
+    """Count the values among the keys of a block.
+
+    Values of a type that Arrow does not write as text are not counted.
+    """
     if not values:
-        return _Found(len(keys), 0.0, 0.0)
+        return _ValueCounts(len(keys), 0.0, 0.0)
     texts = pa.array(values, pa.string())
     try:
         counted = pc.value_counts(pc.cast(keys, pa.string()))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return _Found(len(keys), 0.0, 0.0)
+        return _ValueCounts(len(keys), 0.0, 0.0)
     counts = counted.field("counts").filter(pc.is_in(counted.field("values"), value_set=texts))
-    return _Found(len(keys), (pc.sum(counts).as_py() or 0) / len(values), len(counts) / len(values))
+    return _ValueCounts(len(keys), (pc.sum(counts).as_py() or 0) / len(values), len(counts) / len(values))
 
 
 def _cost(path: str, rows: pa.Table, item: SampleItem) -> Cost:
-    """Measure the cost of the rows by writing shards to `path`; those of COMPACT are extrapolated to a whole shard."""
+    """Measure the cost of the rows by writing shards to `path`.
+
+    The cost of COMPACT is extrapolated to a whole shard.
+    """
     definition, keys, sampled = item.definition, item.definition.column_names, len(item.blocks)
     smallest = index_rows(definition, rows.select(keys).slice(0, 1), rows[BUCKET.name][0].as_py(), 4)
     if definition.has_bitmaps:
@@ -234,7 +248,10 @@ def _cost(path: str, rows: pa.Table, item: SampleItem) -> Cost:
 
 
 def _written(path: str, rows: pa.Table, smallest: pa.Table, definition: Definition) -> Cost:
-    """Write the rows as a shard and measure it; a shard of the one row `smallest` is the overhead of a row group."""
+    """Write the rows as a shard and measure it.
+
+    The overhead of a row group is measured with a shard of the single row `smallest`.
+    """
     started = time.perf_counter()
     written = shard.write(path, rows, definition)
     seconds = time.perf_counter() - started
@@ -251,7 +268,7 @@ def _written(path: str, rows: pa.Table, smallest: pa.Table, definition: Definiti
 
 
 def _counted_keys(rows: pa.Table, definition: Definition) -> pa.Table:
-    """Return each distinct key with the number of sampled blocks that hold it, and that of their rows that have it."""
+    """Count the sampled blocks and rows of each distinct key."""
     names, many = list(definition.column_names), shard.CARDINALITY.name
     return rows.select([*names, many]).group_by(names).aggregate([([], "count_all"), (many, "sum")])
 

@@ -1,6 +1,6 @@
-"""What tasks read for an estimate.
+"""Read in tasks what an estimate needs.
 
-A file at which a library ends their process has no blocks, as a build leaves it unindexed.
+A file for which a library ends the process of its task has no blocks, since a build leaves it unindexed.
 """
 
 from __future__ import annotations
@@ -27,11 +27,13 @@ if TYPE_CHECKING:
 
 def footers(spark: SparkSession, items: Sequence[FooterItem]) -> list[tuple[Longs, Longs]]:
     """Read the footers of files (`sampling.read_footer`)."""
-    found = in_surviving_tasks(spark, items, read_footer)
-    return [no_blocks(item) if isinstance(one, Died) else one for item, one in zip(items, found, strict=True)]
+    results = in_surviving_tasks(spark, items, read_footer)
+    return [
+        no_blocks(item) if isinstance(result, Died) else result for item, result in zip(items, results, strict=True)
+    ]
 
 
 def samples(spark: SparkSession, items: Sequence[SampleItem]) -> list[Sample]:
     """Measure samples (`sampling.measure`)."""
-    found = in_surviving_tasks(spark, items, measure)
-    return [not_indexed(one.reason) if isinstance(one, Died) else one for one in found]
+    results = in_surviving_tasks(spark, items, measure)
+    return [not_indexed(result.reason) if isinstance(result, Died) else result for result in results]

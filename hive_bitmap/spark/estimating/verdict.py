@@ -1,4 +1,7 @@
-"""The verdict on an index that was estimated: worth it, only for counts, or not worth it, and why."""
+"""Judge an estimated index.
+
+It is worth it, worth it only for counts, or not worth it, with the reason.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +17,19 @@ from hive_bitmap.core.planning.settings import ANSWER_BYTES, DRIVER_READ_BYTES
 from hive_bitmap.core.planning.strategy import Strategy
 from hive_bitmap.core.stores.speed import LOCAL, Speed
 
-LARGE = 0.5  # of the size of the table: an index of more is not worth its space
-ROWS_OF_A_KEY = 2.0  # with fewer, about each row has a key of its own
-FEW_ROWS, FEW_BLOCKS = 0.01, 0.5  # shares that a rare key has of the rows and blocks, if it is worth looking it up
-LITTLE = 1.2  # a look-up that is less than so many times as fast as a scan gains little
-DOUBT = 1.5  # there may be so many times the keys that a sample shows
+LARGE = 0.5  # share of the table's size; a larger index is not worth its space
+ROWS_OF_A_KEY = 2.0  # with fewer rows per key, about each row has a key of its own
+FEW_ROWS, FEW_BLOCKS = 0.01, 0.5  # shares of rows and blocks; a rare key with at most these is worth looking up
+LITTLE = 1.2  # a lookup gains little if it is faster than a scan by less than this factor
+DOUBT = 1.5  # a table may have this many times the keys that a sample shows
 
 
 @dataclass(frozen=True, kw_only=True)
 class Queries:
-    """What the prices of queries depend on: the table's format, its number of columns and its store, the session."""
+    """What the prices of queries depend on.
+
+    These are the table's format, its number of columns and its store, and the limits of the session.
+    """
 
     format: str = "parquet"  # a key of FORMATS
     width: int = 0
@@ -35,9 +41,10 @@ class Queries:
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """An estimated index and its table: `keys` of `key_bytes` bytes each, `rows` in `blocks` of `files`.
+    """An estimated index and its table.
 
-    A rare key has the shares `rare_rows` and `rare_blocks`; None if no block was looked at.
+    It has `keys` of `key_bytes` bytes each, and the table `rows` in `blocks` of `files`. A rare key has the shares
+    `rare_rows` and `rare_blocks`; None if no block was looked at.
     """
 
     rows: int
@@ -71,7 +78,7 @@ def verdict(index: Candidate) -> str:
     'not worth it: the index takes 90 % of the size of the table'
     """
     if index.rare_rows is None or index.rare_blocks is None:
-        return "not known: no block could be indexed"
+        return "unknown: no block could be indexed"
     size = index.index_bytes / max(index.base_bytes, 1)
     if size > LARGE:
         return f"not worth it: the index takes {size:.0%} of the size of the table".replace("%", " %")
@@ -82,7 +89,7 @@ def verdict(index: Candidate) -> str:
         lone = f"your files are one block each, and {everywhere}"
         if index.counts:
             return f"only for counts and groups; look-ups gain little: {lone}"
-        return f"not worth it: look-ups gain little, for {lone}, and counts and groups by it are left to Spark"
+        return f"not worth it: look-ups gain little, because {lone}, and counts and groups by it are left to Spark"
     if few and index.counts:
         return f"worth it: {selects}, and counts and groups come from the index"
     if few and index.rows <= ROWS_OF_A_KEY * index.keys:
@@ -99,9 +106,10 @@ def _is_one_block_a_file(index: Candidate) -> bool:
 
 
 def _gains_little(index: Candidate, rare_rows: float, rare_blocks: float) -> bool:
-    """Whether the rows of a rare key are read hardly faster than all rows, at the planner's prices.
+    """Whether looking up a rare key is hardly faster than a scan.
 
-    A table that Spark reads at once says nothing of a larger one of this layout.
+    The times are the planner's prices. A small table that Spark reads at once does not show what a larger one of this
+    layout would gain.
     """
     if rare_blocks <= FEW_BLOCKS or Prices(index.queries.format, index.queries.cores).is_too_small(
         index.base_bytes, native=True

@@ -1,6 +1,7 @@
-"""Indexes that follow their tables: writes and unindexed files are queued, and refreshed in the background.
+"""Let indexes follow their tables: queue writes and unindexed files, refresh in the background.
 
-`Refresher` takes what the JVM and the planner see; its `RefreshQueue` decides when to refresh, `table_refresh` does it.
+`Refresher` receives what the JVM and the planner see; its `RefreshQueue` decides when to refresh, and `table_refresh`
+does it.
 """
 
 __all__ = ["places", "refresh_all", "refresh_queue", "refresh_state", "refresher", "table_refresh"]

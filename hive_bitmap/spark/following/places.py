@@ -1,4 +1,4 @@
-"""Where the tables lie that are followed, so that a write by path is known as one to a table."""
+"""Map folders to the tables that are followed, to recognize writes by path."""
 
 from __future__ import annotations
 
@@ -15,30 +15,39 @@ MOST_TABLES = 10_000
 
 
 @dataclass(frozen=True)
-class Place:
-    """A table, and the partition values by which a folder is that of one of its partitions; none if it is its own."""
+class TableFolder:
+    """A table, and the partition values of a folder.
+
+    There are no values for the table's own folder.
+    """
 
     database: str
     table: str
     values: Mapping[str, str | None]
 
 
-class Places:
-    """The folders of tables; the newest are kept. Queries and writes come from many threads."""
+class TableFolders:
+    """The folders of tables; the newest are kept.
+
+    Queries and writes come from many threads.
+    """
 
     def __init__(self) -> None:
         self._tables: LRUCache[str, tuple[str, str]] = LRUCache(MOST_TABLES)  # by folder
-        self._lock = Lock()  # a look-up changes an LRUCache, too
+        self._lock = Lock()  # a lookup also changes an LRUCache
 
     def add(self, base: Table) -> None:
-        """Add the folder of a table, unless its files are those that a log lists."""
+        """Add the folder of a table, unless a log lists its files."""
         if base.lake is not None:
             return
         with self._lock:
             self._tables[base.location] = (base.database, base.name)
 
-    def at(self, path: str) -> Place | None:
-        """Return the table whose folder, or folder of a partition, this is; None if it is that of no known one."""
+    def at(self, path: str) -> TableFolder | None:
+        """Return the table of a folder or partition folder.
+
+        Return None if no known table has it.
+        """
         folder = raw_hadoop_path(path).rstrip("/")
         values: dict[str, str | None] = {}
         with self._lock:
@@ -46,5 +55,5 @@ class Places:
                 folder, _, part = folder.rpartition("/")
                 name, _, value = part.partition("=")
                 values[unquote(name)] = None if value == NULL_PARTITION else unquote(value)
-            found = self._tables.get(folder)
-        return None if found is None else Place(*found, values)
+            table = self._tables.get(folder)
+        return None if table is None else TableFolder(*table, values)

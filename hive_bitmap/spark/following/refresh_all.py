@@ -1,4 +1,7 @@
-"""Bring the indexes of several tables up to date, as a scheduler does with tables that others write."""
+"""Bring the indexes of several tables up to date.
+
+A scheduler does this for tables that others write.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class TableRefresh:
-    """The refresh of one table, which took so many seconds: a report for each index, or why it failed."""
+    """The refresh of one table: a report for each index, or the error.
+
+    `seconds` is its duration.
+    """
 
     table: str
     seconds: float
@@ -26,19 +32,22 @@ class TableRefresh:
 
     @property
     def files(self) -> int:
-        """How many base files were read: each once, for all indexes together."""
+        """The number of base files that were read: each once, for all indexes together."""
         return max((report.files_read for report in self.reports), default=0)
 
     @property
     def bytes(self) -> int:
-        """How many bytes of base files were read."""
+        """The bytes of base files that were read."""
         return max((report.bytes_read for report in self.reports), default=0)
 
 
 def refresh_table(
     spark: SparkSession, table: str, progress: Callable[[BuildProgress], None] | None = None
 ) -> TableRefresh:
-    """Refresh all indexes of a table. A failure is part of the result, so that the next table has its turn."""
+    """Refresh all indexes of a table.
+
+    A failure is part of the result, so that the next table has its turn.
+    """
     from pyspark.errors import PySparkException
 
     started = time.monotonic()

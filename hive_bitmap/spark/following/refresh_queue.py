@@ -1,7 +1,7 @@
-"""The queue of refreshes of one process: what is wanted of a table is one refresh, when the time for it has come.
+"""The queue of refreshes of one process.
 
-A thread of its own runs them, one after the other, and ends when none is wanted for a while. It is a daemon, so it
-keeps no process alive.
+Each table has at most one pending refresh. A thread runs those that are due, one after the other, and ends when none is
+requested for a while. It is a daemon, so it keeps no process alive.
 """
 
 from __future__ import annotations
@@ -12,35 +12,40 @@ from collections.abc import Callable
 from dataclasses import replace
 from threading import Condition, Thread
 
-from hive_bitmap.spark.following.refresh_state import FIRST_PAUSE, Key, Outcome, State, Wanted
+from hive_bitmap.spark.following.refresh_state import FIRST_PAUSE, Key, Outcome, RefreshRequest, State
 
 log = logging.getLogger(__name__)
 MOST_TABLES = 10_000
-IDLE_SECONDS = 60.0  # after which the thread ends
+IDLE_SECONDS = 60.0  # after this time without requests, the thread ends
 
 
 class RefreshQueue:
-    """Run `refresh` for each key for which it is wanted, no sooner than the interval after the last time.
+    """Run `refresh` for each requested key.
 
-    What `refresh` raises is logged once, and it is tried again a minute later, then after twice as long each time, up
-    to an hour. `clock` tells seconds.
+    It runs no sooner than the interval after the last time. An error of `refresh` is logged once, and the refresh is
+    tried again a minute later, then after twice as long each time, up to an hour. `clock` returns seconds.
     """
 
-    def __init__(self, refresh: Callable[[Wanted], Outcome], clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, refresh: Callable[[RefreshRequest], Outcome], clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._refresh, self._clock = refresh, clock
         self._states: dict[Key, State] = {}
         self._changed = Condition()
         self._running: Key | None = None
         self._thread: Thread | None = None
 
-    def want(self, wanted: Wanted) -> bool:
-        """Add a refresh, or join it to one that waits. Return False if it was not taken: there are too many tables."""
+    def want(self, request: RefreshRequest) -> bool:
+        """Add a refresh, or join it to a pending one.
+
+        Return False if it was not accepted, since there are too many tables.
+        """
         with self._changed:
-            if wanted.key not in self._states and len(self._states) >= MOST_TABLES:
+            if request.key not in self._states and len(self._states) >= MOST_TABLES:
                 self._forget_idle()
                 if len(self._states) >= MOST_TABLES:
                     return False
-            self._states[wanted.key] = self._states.get(wanted.key, State()).wanting(wanted)
+            self._states[request.key] = self._states.get(request.key, State()).wanting(request)
             if self._thread is None:
                 self._thread = Thread(target=self._run, name="hive_bitmap-refresh", daemon=True)
                 self._thread.start()
@@ -48,89 +53,95 @@ class RefreshQueue:
             return True
 
     def is_wanted(self, key: Key) -> bool:
-        """Return whether a refresh waits or runs."""
+        """Return whether a refresh is pending or running."""
         with self._changed:
             return self._is_wanted(key)
 
-    def waiting(self) -> list[Wanted]:
-        """Return the refreshes that wait."""
+    def waiting(self) -> list[RefreshRequest]:
+        """Return the pending refreshes."""
         with self._changed:
-            return [state.wanted for state in self._states.values() if state.wanted is not None]
+            return [state.request for state in self._states.values() if state.request is not None]
 
     def forget(self, key: Key) -> None:
-        """Drop a refresh that waits, as its indexes are gone."""
+        """Drop a pending refresh, since its indexes are gone."""
         with self._changed:
             self._states.pop(key, None)
             self._changed.notify_all()
 
     def longest_interval(self) -> float:
-        """Return the longest interval in seconds of what waits or runs; 0 if nothing does."""
+        """Return the longest interval in seconds of pending and running refreshes.
+
+        Return 0 if there are none.
+        """
         with self._changed:
             return max((key.interval for key in self._states if self._is_wanted(key)), default=0.0)
 
     def wait(self, seconds: float) -> bool:
-        """Wait until nothing waits or runs, `seconds` at most. Return whether that is so.
+        """Wait until nothing is pending or running, at most `seconds`.
 
-        What has failed, and is tried again later, is not waited for.
+        Return whether that was reached. Failed refreshes that are tried again later are not waited for.
         """
         end = self._clock() + seconds
         with self._changed:
             while self._is_busy():
-                left = end - self._clock()
-                if left <= 0:
+                remaining = end - self._clock()
+                if remaining <= 0:
                     return False
-                self._changed.wait(min(left, IDLE_SECONDS))
+                self._changed.wait(min(remaining, IDLE_SECONDS))
             return True
 
     def _forget_idle(self) -> None:
-        """Forget the tables of which nothing is wanted, and whose next refresh need not wait."""
+        """Forget tables without requests whose next refresh need not wait."""
         now = self._clock()
         idle = [key for key, state in self._states.items() if state.is_idle(key, now) and key != self._running]
         for key in idle:
             del self._states[key]
 
     def _is_wanted(self, key: Key) -> bool:
-        return self._running == key or self._states.get(key, State()).wanted is not None
+        return self._running == key or self._states.get(key, State()).request is not None
 
     def _is_busy(self) -> bool:
-        waits = any(state.wanted is not None and not state.failures for state in self._states.values())
+        waits = any(state.request is not None and not state.failures for state in self._states.values())
         return waits or self._running is not None
 
     def _run(self) -> None:
-        while (wanted := self._next()) is not None:
+        while (request := self._next()) is not None:
             outcome, error = None, ""
             try:
-                outcome = self._refresh(wanted)
+                outcome = self._refresh(request)
             except Exception as e:
                 error = str(e) or type(e).__name__
-                log.debug("a refresh of %s failed", wanted.key, exc_info=True)
-            self._ended(wanted, outcome, error)
+                log.debug("a refresh of %s failed", request.key, exc_info=True)
+            self._ended(request, outcome, error)
 
-    def _next(self) -> Wanted | None:
-        """Wait for the time of the next refresh, and take it from the queue; None ends the thread: none is wanted."""
+    def _next(self) -> RefreshRequest | None:
+        """Wait until the next refresh is due, and take it from the queue.
+
+        Return None if none is requested for a while, which ends the thread.
+        """
         with self._changed:
             while True:
-                state = min(self._states.values(), key=lambda one: one.due, default=State())
-                left = state.due - self._clock()
-                if state.wanted is not None and left <= 0:
-                    key = state.wanted.key
-                    self._states[key], self._running = replace(state, wanted=None), key
-                    return state.wanted
-                told = self._changed.wait(min(left, IDLE_SECONDS))
-                if state.wanted is None and not told:
+                state = min(self._states.values(), key=lambda state: state.due, default=State())
+                remaining = state.due - self._clock()
+                if state.request is not None and remaining <= 0:
+                    key = state.request.key
+                    self._states[key], self._running = replace(state, request=None), key
+                    return state.request
+                notified = self._changed.wait(min(remaining, IDLE_SECONDS))
+                if state.request is None and not notified:
                     self._thread = None
                     return None
 
-    def _ended(self, wanted: Wanted, outcome: Outcome | None, error: str) -> None:
+    def _ended(self, request: RefreshRequest, outcome: Outcome | None, error: str) -> None:
         with self._changed:
-            before = self._states.get(wanted.key, State())
-            after = before.after(wanted, outcome, self._clock())
-            self._states[wanted.key], self._running = after, None
+            before = self._states.get(request.key, State())
+            after = before.after(request, outcome, self._clock())
+            self._states[request.key], self._running = after, None
             self._changed.notify_all()
         if error and not before.failures:
             log.warning(
-                "the indexes of %s are not refreshed; that is tried again after %.0f seconds, then less often: %s",
-                wanted.key,
+                "refreshing the indexes of %s failed; it is tried again after %.0f seconds, then less often: %s",
+                request.key,
                 FIRST_PAUSE,
                 error,
             )

@@ -1,7 +1,7 @@
-"""What one process does so that indexes follow their tables: it takes what it sees of writes, and queues refreshes.
+"""Let a process's indexes follow their tables: collect writes and queue refreshes.
 
-The JVM tells of the writes that it has committed (`written`). The planner tells of files that no index knows (`seen`):
-those were written by Hive, by other programs, or by applications that ended before their refresh.
+The JVM reports the writes that it has committed (`written`). The planner reports files that are not indexed (`seen`):
+they were written by Hive, by other programs, or by applications that ended before their refresh.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from hive_bitmap.core.selecting.candidates import LookupResults, WholeFile
 from hive_bitmap.core.stores import WITH_DELETES, FileStatus
 from hive_bitmap.core.table_info import Table, in_spark
 from hive_bitmap.errors import NotFound
-from hive_bitmap.spark.following.places import Places
+from hive_bitmap.spark.following.places import TableFolders
 from hive_bitmap.spark.following.refresh_queue import RefreshQueue
-from hive_bitmap.spark.following.refresh_state import Key, Outcome, Partition, Wanted, few
+from hive_bitmap.spark.following.refresh_state import Key, Outcome, Partition, RefreshRequest, few
 from hive_bitmap.spark.following.table_refresh import following, is_followed, refresh_followers
 from hive_bitmap.spark.metastore import jvm_settings
 from hive_bitmap.spark.registry import catalog
@@ -33,16 +33,17 @@ from hive_bitmap.spark.registry.catalog import Index
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-POOL = "hive_bitmap"  # the scheduler's pool of the refreshes' jobs
+POOL = "hive_bitmap"  # the scheduler pool of the refreshes' jobs
 MOST_DATABASES = 1000
-LOOK_SECONDS = 30.0  # for which tables that are made meanwhile may be overlooked in writes by path
+LOOK_SECONDS = 30.0  # for this long, writes by path to new tables may be missed
 
 
 @dataclass(frozen=True)
 class Unindexed:
-    """Base files that a query reads whole: how many, their bytes, and the seconds since the oldest was written.
+    """Base files that a query reads whole.
 
-    The seconds are None for files of Iceberg, which does not say when they were written.
+    `lag` is the age of the oldest in seconds. The age is None for files of Iceberg, which does not say when they were
+    written.
     """
 
     files: int
@@ -51,62 +52,73 @@ class Unindexed:
 
 
 class Refresher:
-    """The refreshes of one JVM's sessions. `jvm` returns the `Bridge` of a session."""
+    """The refreshes of one JVM's sessions.
+
+    `jvm` returns the `Bridge` of a session.
+    """
 
     def __init__(self, jvm: Callable[[SparkSession], Any]) -> None:
         self._jvm = jvm
-        self._places = Places()
+        self._places = TableFolders()
         self._lock = Lock()  # of the databases that were looked at
         self._looked_at: TTLCache[str, bool] = TTLCache(MOST_DATABASES, LOOK_SECONDS)  # databases
         self.queue = RefreshQueue(self._refresh)
 
     def written(self, spark: SparkSession, text: str) -> str:
-        """Queue refreshes for a write, given as `Write.java` tells it. Return the table's indexed columns, as JSON.
+        """Queue refreshes for a write, given as JSON of `Write.java`.
 
-        That is null if they are not known. A write by path belongs to a table that is followed, if one in the session's
-        database, or one that this process has seen, lies in that folder.
+        Return the table's indexed columns. They are JSON, null if they are unknown. A write by path belongs to a
+        followed table if a table in the session's database, or one that this process has seen, lies in that folder.
         """
         fields = json.loads(text)
         if "path" in fields:
             return self._written_by_path(spark, fields["path"])
         partitions = fields["partitions"]
-        found = None if partitions is None else frozenset(map(_partition, partitions))
+        changed_partitions = None if partitions is None else frozenset(map(_partition, partitions))
         name = in_spark(fields["database"], fields["table"], catalog=fields["catalog"])
-        return self._written(spark, name, found)
+        return self._written(spark, name, changed_partitions)
 
     def seen(self, spark: SparkSession, base: Table, indexes: Iterable[Index], results: LookupResults) -> str:
-        """Take the files that a query found unindexed; return what to tell of them, "" if nothing.
+        """Record the files that a query found unindexed.
 
-        Those of indexes that follow the table are queued once they are older than the interval; a write that was just
-        seen has a refresh of its own.
+        Return a message about them, "" if there are none. A refresh of the following indexes is queued if the files are
+        older than the interval; a recent write has a refresh of its own.
         """
         followers = following(indexes)
-        whole_files = [file for file in results.whole_files if not _is_known(file)]
+        whole_files = [file for file in results.whole_files if not _has_only_deletes(file)]
         if not followers or not whole_files or (base.lake is not None and base.lake.past):
             return ""
         self._places.add(base)
-        found = _unindexed([file.status for file in whole_files])
-        if found.lag is not None:
-            self._jvm(spark).lag(found.lag)
+        unindexed = _unindexed([file.status for file in whole_files])
+        if unindexed.lag is not None:
+            self._jvm(spark).lag(unindexed.lag)
         names = [column.name for column in base.partition_columns]
         values = {results.partitions[file.partition].values for file in whole_files}
-        partitions = few(frozenset(_partition(dict(zip(names, one, strict=True))) for one in values))
-        wanted = partial(Wanted, partitions=partitions, session=spark, by_query=True)
-        queued = [self._is_queued(wanted(key=key), found.lag) for key in _keys(base, followers)]
-        told = f"{counted(found.files, 'file')} ({size(found.bytes)}) not indexed yet"
-        return f"{told}; a refresh is queued" if any(queued) else told
+        partitions = few(
+            frozenset(_partition(dict(zip(names, partition_values, strict=True))) for partition_values in values)
+        )
+        request = partial(RefreshRequest, partitions=partitions, session=spark, by_query=True)
+        queued = [self._is_queued(request(key=key), unindexed.lag) for key in _keys(base, followers)]
+        message = f"{counted(unindexed.files, 'file')} ({size(unindexed.bytes)}) not indexed yet"
+        return f"{message}; a refresh is queued" if any(queued) else message
 
     def wait(self, seconds: float) -> bool:
-        """Wait until all refreshes have ended but those that failed, `seconds` at most. Return whether they have."""
+        """Wait until all refreshes have ended, at most `seconds`.
+
+        Return whether they have. Failed ones are not waited for.
+        """
         for waiting in self.queue.waiting():
             if not is_followed(waiting.session, waiting.key):
                 self.queue.forget(waiting.key)
         return self.queue.wait(seconds)
 
-    def _is_queued(self, wanted: Wanted, lag: float | None) -> bool:
-        """Whether a refresh waits or runs; one is queued where files have waited for longer than the interval."""
-        late = lag is None or lag >= wanted.key.interval
-        return self.queue.is_wanted(wanted.key) or (late and self.queue.want(wanted))
+    def _is_queued(self, request: RefreshRequest, lag: float | None) -> bool:
+        """Whether a refresh is pending or running.
+
+        One is queued if files have waited longer than the interval.
+        """
+        late = lag is None or lag >= request.key.interval
+        return self.queue.is_wanted(request.key) or (late and self.queue.want(request))
 
     def _written_by_path(self, spark: SparkSession, path: str) -> str:
         place = self._places.at(path)
@@ -119,14 +131,17 @@ class Refresher:
         return "null"
 
     def _look_around(self, spark: SparkSession) -> None:
-        """Learn where the tables of the session's database lie that are followed, unless that was done a while ago."""
+        """Record the folders of the database's followed tables.
+
+        It is the session's database; nothing is done if it was looked at recently.
+        """
         database = spark.catalog.currentDatabase()
         with self._lock:
             if database in self._looked_at:
                 return
             self._looked_at[database] = True
         followers = (index.definition for index in following(catalog.indexes_of_database(spark, database)))
-        for base in catalog.described(spark, {(one.database, one.table) for one in followers}):
+        for base in catalog.described(spark, {(follower.database, follower.table) for follower in followers}):
             self._places.add(base)
 
     def _written(self, spark: SparkSession, name: str, partitions: frozenset[Partition] | None) -> str:
@@ -138,15 +153,15 @@ class Refresher:
         if followers:
             self._places.add(base)
         for key in _keys(base, followers):
-            self.queue.want(Wanted(key=key, partitions=partitions, session=spark))
+            self.queue.want(RefreshRequest(key=key, partitions=partitions, session=spark))
         return json.dumps(sorted({name for index in indexes for name in index.definition.column_names}))
 
-    def _refresh(self, wanted: Wanted) -> Outcome:
-        spark: SparkSession = wanted.session
+    def _refresh(self, request: RefreshRequest) -> Outcome:
+        spark: SparkSession = request.session
         if _is_stopped(spark):
             return Outcome.IN_VAIN
         try:
-            outcome = refresh_followers(self._quiet(spark), wanted.key, wanted.partitions)
+            outcome = refresh_followers(self._quiet(spark), request.key, request.partitions)
         except Exception:
             if _is_stopped(spark):
                 return Outcome.IN_VAIN
@@ -157,10 +172,10 @@ class Refresher:
         return outcome
 
     def _quiet(self, spark: SparkSession) -> SparkSession:
-        """Return a session of its own for a refresh, whose statements are not followed and whose jobs are in POOL.
+        """Return a separate session for a refresh.
 
-        A refresh is the application's work, done with its rights. So whom it believes, and what it runs, the session
-        that wrote has no say in.
+        Its statements are not followed, and its jobs are in POOL. A refresh is the application's work, done with its
+        rights. So trust and Python settings come from the application, not from the session that wrote.
         """
         from pyspark.sql import SparkSession
 
@@ -179,8 +194,8 @@ def _keys(base: Table, followers: Iterable[Index]) -> list[Key]:
     return [Key(base.database, base.name, interval, base.catalog) for interval in sorted(intervals)]
 
 
-def _is_known(file: WholeFile) -> bool:
-    """Whether an index has a file, of which rows are deleted, so that Spark counts it."""
+def _has_only_deletes(file: WholeFile) -> bool:
+    """Whether a file is indexed, but has deleted rows, so that Spark counts it."""
     return file.status.etag == WITH_DELETES and file.freshness is Freshness.STALE
 
 

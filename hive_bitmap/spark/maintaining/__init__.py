@@ -1,4 +1,4 @@
-"""Maintenance of existing indexes: showing their state, altering, attaching and dropping them, and cleaning up.
+"""Maintain existing indexes: show, alter, attach, drop and clean up.
 
 Each module has one entry point or a few. They change the metastore first, and delete files after that.
 """

@@ -1,4 +1,4 @@
-"""Altering an index: its name, its properties, and the partitions that it covers."""
+"""Alter an index: its name, properties and covered partitions."""
 
 from __future__ import annotations
 
@@ -32,9 +32,10 @@ if TYPE_CHECKING:
 
 
 def rename(spark: SparkSession, table: str, name: str, new_name: str) -> None:
-    """Rename an index, and its index table with it, unless IN TABLE gave that its name.
+    """Rename an index and its index table.
 
-    Files stay where they are, so that running queries can finish. Raise NotFound, AlreadyExists or InvalidProperty.
+    An index table that IN TABLE named keeps its name. Files stay where they are, so that running queries can finish.
+    Raise NotFound, AlreadyExists or InvalidProperty.
     """
     base, indexes = catalog.table_and_indexes(spark, table)
     index = catalog.named(base, indexes, name)
@@ -49,18 +50,19 @@ def rename(spark: SparkSession, table: str, name: str, new_name: str) -> None:
 
 
 def set_properties(spark: SparkSession, table: str, name: str, properties: Mapping[str, str]) -> None:
-    """Set properties of an index: those of OWN_PROPERTIES, and user-defined ones.
+    """Set properties of an index: our own, and user-defined ones.
 
-    `encoding` and `compression` take effect with the next rebuild, the others at once; after a change of the encoding,
-    that builds the whole index. User-defined properties are stored and shown. Raise NotFound, and InvalidProperty for a
-    value that a property does not take, or a name that looks like a misspelling of one of ours.
+    Our own are those of OWN_PROPERTIES. `encoding` and `compression` take effect with the next rebuild, the others at
+    once; after a change of the encoding, the next rebuild builds the whole index. User-defined properties are stored
+    and shown. Raise NotFound, and InvalidProperty for an invalid value, or a name that looks like a misspelling of one
+    of our properties.
     """
     base, indexes = catalog.table_and_indexes(spark, table)
     index = catalog.named(base, indexes, name)
     changed = index.definition
     for key, value in properties.items():
-        own = own_property(key)
-        changed = _CHANGES[own](changed, value) if own else _user_property(changed, key, value)
+        property_name = own_property(key)
+        changed = _CHANGES[property_name](changed, value) if property_name else _user_property(changed, key, value)
     catalog.alter(spark, index, changed)
 
 
@@ -72,15 +74,15 @@ def extend(
     *,
     progress: Callable[[BuildProgress], None] | None = None,
 ) -> list[BuildReport]:
-    """Extend an index to the partitions for which `where` is true too, and build those.
+    """Extend an index to the partitions that satisfy `where`, and build them.
 
-    Raise NotFound, InvalidPredicate, BuildFailed, and Unsupported for an index that covers all partitions already.
+    Raise NotFound, InvalidPredicate, BuildFailed, and Unsupported for an index that already covers all partitions.
     """
     base, indexes = catalog.table_and_indexes(spark, table)
     index = catalog.named(base, indexes, name)
     before = index.definition
     if not before.where:
-        raise Unsupported(f"index {before.name} on table {base.full_name} covers all partitions already")
+        raise Unsupported(f"index {before.name} on table {base.full_name} already covers all partitions")
     covered(spark, base, where, [])  # raises InvalidPredicate
     permission.require_reading(spark, base, before.column_names, "an extended index")
     catalog.alter(spark, index, replace(before, where=either(before.where, where, base.partition_columns)))
@@ -90,8 +92,8 @@ def extend(
 def _encoding(definition: Definition, value: str) -> Definition:
     if not definition.has_bitmaps:
         raise InvalidProperty(f"index {definition.name} is COMPACT: it holds no bitmaps, so it has no encoding")
-    wanted = one_of("encoding", value.lower(), tuple(ENCODINGS))
-    return replace(definition, next_encoding="" if wanted == definition.encoding else wanted)
+    encoding = one_of("encoding", value.lower(), tuple(ENCODINGS))
+    return replace(definition, next_encoding="" if encoding == definition.encoding else encoding)
 
 
 def _compression(definition: Definition, value: str) -> Definition:
@@ -107,9 +109,9 @@ def _enabled(definition: Definition, value: str) -> Definition:
 
 
 def _auto_refresh(definition: Definition, value: str) -> Definition:
-    wanted = flag("auto_refresh", value)
-    require_followable(definition.name, definition.type, wanted)
-    return replace(definition, auto_refresh=wanted)
+    enabled = flag("auto_refresh", value)
+    require_followable(definition.name, definition.type, enabled)
+    return replace(definition, auto_refresh=enabled)
 
 
 def _refresh_interval(definition: Definition, value: str) -> Definition:

@@ -1,9 +1,9 @@
-"""Attaching indexes to a table that was renamed: they come along, and no base file is read for it.
+"""Attach indexes to a table that was renamed, without reading base files.
 
-If the files of the table stay, so do those of the index: its index table is renamed, and the marker of its root names
-the table by its new name. If the rename has moved the files, as that of a managed table does, the rows of the index
-name paths that are gone. Then each index gets a new index table and folder, into which the shards are rewritten, and is
-dropped under the old name once that is published.
+If the files of the table stay, so do those of the index: its index table is renamed, and the marker of its root gets
+the new name of the table. If the rename has moved the files, as it does for a managed table, the rows of the index have
+paths that no longer exist. Then each index gets a new index table and folder, into which the shards are rewritten, and
+is dropped under the old name once that is published.
 """
 
 from __future__ import annotations
@@ -31,16 +31,17 @@ if TYPE_CHECKING:
 def attach(
     spark: SparkSession, table: str, former: str, *, progress: Callable[[BuildProgress], None] | None = None
 ) -> list[BuildReport]:
-    """Give a table the indexes that it had under the name `former`, before it was renamed.
+    """Give a renamed table the indexes of its former name.
 
-    Files that are as they were indexed are not read again. Return a report for each index, sorted by name, except for
-    those that an earlier call had attached already. A session with indexes enabled does this itself at `ALTER TABLE ..
-    RENAME TO`. Raise NotFound if there is no such table or no index, Unsupported if there still is a table of the
-    former name, if an index is not trusted, or if it does not fit the table, AlreadyExists, and BuildFailed.
+    `former` is that name. Files that are unchanged since they were indexed are not read again. Return a report for each
+    index, sorted by name, except for those that an earlier call had attached already. A session with indexes enabled
+    does this itself at `ALTER TABLE .. RENAME TO`. Raise NotFound if there is no such table or no index, Unsupported if
+    there still is a table of the former name, if an index is not trusted, or if it does not fit the table,
+    AlreadyExists, and BuildFailed.
     """
-    base, own = catalog.table_and_indexes(spark, table)
+    base, existing = catalog.table_and_indexes(spark, table)
     indexes = _of_former(spark, base, former)
-    names = {index.definition.name for index in own}
+    names = {index.definition.name for index in existing}
     missing = [index for index in indexes if index.definition.name not in names]
     keys = sorted({name for index in missing for name in index.definition.column_names})
     homes = {index.definition.name: _at_home(base, index.definition) for index in missing}
@@ -50,26 +51,29 @@ def attach(
     for index in staying:
         _keep(spark, base, index, indexes, homes[index.definition.name])
     moving = [index for index in missing if index not in staying]
-    definitions = [_moved(spark, base, own, index, homes[index.definition.name]) for index in moving]
+    definitions = [_moved(spark, base, existing, index, homes[index.definition.name]) for index in moving]
     reports = build.attach(spark, base, definitions, moving, progress) if moving else []
     for index in indexes:
         if index not in staying:
-            publish.drop(spark, metastore.describe(spark, table), publish.doomed(spark, index, indexes))
+            publish.drop(spark, metastore.describe(spark, table), publish.index_to_drop(spark, index, indexes))
     for index, definition in zip(moving, definitions, strict=True):
         if not index.definition.has_default_table:
             _rename_table(spark, table, definition, index.definition.index_table)
     if staying:
-        kept = [index.definition.name for index in staying]
-        reports = [*reports, *build.refresh(spark, table, kept, progress=progress)]
+        staying_names = [index.definition.name for index in staying]
+        reports = [*reports, *build.refresh(spark, table, staying_names, progress=progress)]
     return sorted(reports, key=lambda report: report.definition.name)
 
 
 def _of_former(spark: SparkSession, base: Table, former: str) -> list[Index]:
-    """Return the indexes of a table that is gone; raise NotFound, and Unsupported if it is not, or for one of them."""
-    there, indexes = catalog.find_even_if_dropped(spark, former)
-    if there is not None:
+    """Return the indexes of a table that no longer exists.
+
+    Raise NotFound if it has none; Unsupported if the table still exists, or an index is not trusted.
+    """
+    existing, indexes = catalog.find_even_if_dropped(spark, former)
+    if existing is not None:
         raise Unsupported(
-            f"table {there.full_name} is there: only the indexes of a table that was renamed are attached"
+            f"table {existing.full_name} still exists: only indexes of a table that was renamed can be attached"
         )
     judge = trust.by_base(spark, base)
     for index in indexes:
@@ -79,9 +83,12 @@ def _of_former(spark: SparkSession, base: Table, former: str) -> list[Index]:
 
 
 def _at_home(base: Table, former: Definition) -> Definition:
-    """Return the definition of an index under the new name of its table. Raise Unsupported."""
-    apart = "" if former.index_database == base.database else former.index_database
-    home = replace(former, database=base.database, table=base.name, index_database=apart)
+    """Return an index's definition under its table's new name.
+
+    Raise Unsupported.
+    """
+    index_database = "" if former.index_database == base.database else former.index_database
+    home = replace(former, database=base.database, table=base.name, index_database=index_database)
     home = home.renewed(base) if former.is_former else home
     if problem := schema_drift.problem(base, home):
         raise Unsupported(problem)
@@ -89,18 +96,24 @@ def _at_home(base: Table, former: Definition) -> Definition:
 
 
 def _stays(spark: SparkSession, base: Table, index: Index) -> bool:
-    """Return whether an index can stay in its folder: those of the files that it covers are where they were."""
+    """Return whether an index can stay in its folder.
+
+    It can if the files that it covers have not moved.
+    """
     former = index.definition
     if former.is_former or not former.id or former.database != base.database or former.catalog != base.catalog:
         return False
-    mine, home = metastore_id(spark), _at_home(base, former)
-    if not roots.is_marked(former, mine) and not roots.is_marked(home, mine):
+    this_metastore, home = metastore_id(spark), _at_home(base, former)
+    if not roots.is_marked(former, this_metastore) and not roots.is_marked(home, this_metastore):
         return False
     return build_scope.has_stayed(spark, base, index)
 
 
 def _keep(spark: SparkSession, base: Table, index: Index, indexes: Sequence[Index], home: Definition) -> None:
-    """Give an index the new name of its table where it is. Raise Unsupported and AlreadyExists."""
+    """Give an index the new name of its table, and keep its folder.
+
+    Raise Unsupported and AlreadyExists.
+    """
     former = index.definition
     if problem := roots.rival(former, catalog.trusted_definitions(indexes)):
         raise Unsupported(problem)
@@ -115,17 +128,20 @@ def _keep(spark: SparkSession, base: Table, index: Index, indexes: Sequence[Inde
         catalog.move(spark, index, named)
 
 
-def _moved(spark: SparkSession, base: Table, own: Sequence[Index], index: Index, home: Definition) -> Definition:
-    """Return the definition of an index that gets another index table and folder. Raise AlreadyExists."""
+def _moved(spark: SparkSession, base: Table, existing: Sequence[Index], index: Index, home: Definition) -> Definition:
+    """Return the definition of an index with a new table and folder.
+
+    Raise AlreadyExists.
+    """
     former = index.definition
     definition = replace(home, index_table=index_table_name(base.database, base.name, former.name))
-    catalog.require_free(spark, base, own, definition)
+    catalog.require_free(spark, base, existing, definition)
     location = None if locations.has_default_root(spark, former) else f"{former.root}-{base.name}"
     return locations.with_root(spark, definition, location)
 
 
 def _rename_table(spark: SparkSession, table: str, definition: Definition, name: str) -> None:
-    """Give an index table the name again that IN TABLE had given."""
+    """Give an index table back the name that IN TABLE had given."""
     base, indexes = catalog.table_and_indexes(spark, table)
     index = catalog.named(base, indexes, definition.name)
     named = replace(index.definition, index_table=name)

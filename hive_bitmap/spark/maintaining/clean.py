@@ -1,10 +1,10 @@
-"""Deleting what builds left behind: replaced generations, incomplete ones of dead builds, and those of dropped indexes.
+"""Delete what builds left behind: replaced, incomplete and dropped generations.
 
-Only folders that markers show to be ours are deleted: those of an index whose root they are in, or of a dropped index
-of this database that was created in this very metastore. What another metastore has marked is deleted only after this
-one has taken it over, as a metastore that was moved does. The root of an index that is not trusted is not even read.
-What cannot be shown to be ours is left alone, and reported with a sentence. A generation is never deleted while a
-table of the database points at it, while its build may be running, or before the grace period is over.
+Only folders that markers show to be ours are deleted: those in the root of an index, or of a dropped index of this
+database that was created in this very metastore. Folders marked by another metastore are deleted only after this one
+has taken them over, as a metastore that was moved does. The root of an untrusted index is not even read. Folders that
+cannot be shown to be ours are left alone, and reported with a sentence. A generation is never deleted while a table of
+the database points at it, while its build may be running, or before the grace period is over.
 """
 
 from __future__ import annotations
@@ -36,10 +36,11 @@ BY_TAKING_OVER = "if this metastore was moved, and is not a copy, run clean with
 
 @dataclass(frozen=True, kw_only=True)
 class Leftover:
-    """A folder that nothing references: its size in bytes, and why it was left behind.
+    """A folder that nothing references.
 
-    It is `due` for deletion in `seconds` seconds; 0 means now. `kept` says why it is left alone whatever its age, as it
-    is not known to be ours, or holds what is not, or cannot be read; empty if it is not.
+    It has its size in bytes, and the reason why it was left behind. It is `due` for deletion in `seconds` seconds; 0
+    means now. `kept` is the reason to leave it alone at any age: it is not known to be ours, contains other files, or
+    cannot be read; "" if there is none.
     """
 
     path: str
@@ -55,7 +56,10 @@ class Leftover:
 
 @dataclass(frozen=True)
 class _Root:
-    """The root of an index, or of a dropped one, whose generations may be left over."""
+    """The root of an existing or dropped index.
+
+    Generations may be left over in it.
+    """
 
     definition: Definition
     dropped: bool = False
@@ -63,12 +67,15 @@ class _Root:
 
 @dataclass(frozen=True)
 class _Candidate:
-    """A generation in the root of an index, and its state; `kept` says why it is not that index's."""
+    """A generation in the root of an index, and its state.
+
+    `reason_kept` says why it does not belong to that index; "" if it does.
+    """
 
     path: str
     root: _Root
     usage: Usage
-    kept: str = ""
+    reason_kept: str = ""
 
 
 def clean(
@@ -80,96 +87,112 @@ def clean(
     dry_run: bool = False,
     take_over: bool = False,
 ) -> list[Leftover]:
-    """Delete the generations that builds left behind, for the indexes of a table or of the current database.
+    """Delete generations that builds left behind.
 
-    The indexes of a database are in it, or on a table of it. Return all leftovers that were found. Those that are not
-    `due` are kept, as running queries may still read a generation for `grace_seconds` after it was replaced; if that
-    time was not recorded, the grace period begins now. With `dry_run` nothing is deleted or recorded. `location` is the
-    folder of an index whose table was dropped other than by hive_bitmap, and which is not found otherwise, or not known
-    to be of this metastore. With `take_over`, the folders of these indexes, and `location`, become those of this
-    metastore: for a metastore whose address changed, never for a copy of one that is still used. Raise NotFound for a
-    folder that does not exist, and for a table that does not exist and left nothing behind.
+    They are those of the indexes of a table or the current database. The indexes of a database are in it, or on a table
+    of it. Return all leftovers. Those that are not `due` are kept, since running queries may still read a generation
+    for `grace_seconds` after it was replaced; if that time was not recorded, the grace period begins now. With
+    `dry_run` nothing is deleted or recorded. `location` is the folder of an index whose table was dropped by other
+    means than hive_bitmap, and which is not found otherwise, or not known to belong to this metastore. With
+    `take_over`, the folders of these indexes, and `location`, are marked as those of this metastore: for a metastore
+    whose address changed, never for a copy of one that is still used. Raise NotFound for a folder that does not exist,
+    and for a table that does not exist and left nothing behind.
     """
-    mine = metastore_id(spark)
-    if take_over and not mine:
-        raise Unsupported("this session does not show which metastore it uses, so nothing can be taken over")
+    this_metastore = metastore_id(spark)
+    if take_over and not this_metastore:
+        raise Unsupported("this session does not show its metastore's address, so nothing can be taken over")
     database, name = _home(spark, table) if table else (metastore.current_database(spark), None)
-    given = _given(location)
-    taken = given if take_over else ""
-    search = _Search(database, name, given, taken, mine)
+    given_folder = _given_folder(location)
+    taken_over = given_folder if take_over else ""
+    search = _Search(database, name, given_folder, taken_over, this_metastore)
     tables = catalog.tables_around(spark, database)
-    unclaimed = _unclaimed(spark, database, tables, given)
+    unclaimed = _unclaimed(spark, database, tables, given_folder)
     databases = [database, *_index_databases(unclaimed, search)]
-    if len(databases) > 1:  # an index is dropped only if its table is in none of them
+    if len(databases) > 1:  # an index is dropped only if none of them has its table
         tables = catalog.tables_around(spark, *databases)
-        unclaimed = _unclaimed(spark, database, tables, given)
-    everything = catalog.with_copies(spark, tables)
-    indexes = [index for index in everything if search.is_for(index.definition)]
-    trusted = [index.definition for index in everything if index.trusted]
+        unclaimed = _unclaimed(spark, database, tables, given_folder)
+    all_indexes = catalog.with_copies(spark, tables)
+    indexes = [index for index in all_indexes if search.is_for(index.definition)]
+    trusted = [index.definition for index in all_indexes if index.trusted]
     dropped, unproved = _dropped(unclaimed, trusted, search)
     if take_over and not dry_run:
         moved = [index.definition for index in indexes if index.trusted]
-        _take_over([*moved, *(root.definition for root in dropped)], mine)
-    begun = [folder for folder in unclaimed if name is None or folder == given]
-    existing, refused = _existing(indexes, trusted, mine, take_over)
-    listed = map_parallel(_listed, [*existing, *dropped])  # before asking the metastore: see `usage`
-    found = [candidates for candidates in listed if not isinstance(candidates, Leftover)]
-    refused += [report for report in listed if isinstance(report, Leftover)]
-    if table is not None and not indexes and not any(found) and not unproved:
+        _take_over([*moved, *(root.definition for root in dropped)], this_metastore)
+    begun_folders = [folder for folder in unclaimed if name is None or folder == given_folder]
+    existing, refused = _existing(indexes, trusted, this_metastore, take_over)
+    listings = map_parallel(_listed, [*existing, *dropped])  # before the metastore is read: see `usage`
+    candidate_lists = [candidates for candidates in listings if not isinstance(candidates, Leftover)]
+    refused += [report for report in listings if isinstance(report, Leftover)]
+    if table is not None and not indexes and not any(candidate_lists) and not unproved:
         metastore.describe(spark, table)
     tables = catalog.tables_around(spark, *databases)  # again: a build may have published since
     live = _live(spark, tables, [root.definition.root for root in (*existing, *dropped)])
-    unused = [one for candidates in found for one in candidates if one.path not in live]
-    unused = [one for one in unused if one.kept or one.usage.state is not State.BUILDING]
-    left = [_leftover(one, grace_seconds) for one in unused]
+    unused = [candidate for candidates in candidate_lists for candidate in candidates if candidate.path not in live]
+    unused = [candidate for candidate in unused if candidate.reason_kept or candidate.usage.state is not State.BUILDING]
+    leftovers = [_leftover(candidate, grace_seconds) for candidate in unused]
     if not dry_run:
-        replaced = (one for one in unused if one.usage.state is State.COMPLETE and not one.kept)
-        map_parallel(lambda one: generation.retire(one.path, one.root.definition), replaced)
-        left = _deleted(unused, left, mine)
-    had = {one.root for one in unused}
-    empty = [leftover for root in dropped for leftover in _empty(root, root in had, dry_run, mine)]
-    return [*left, *empty, *refused, *unproved, *_only_begun(begun, given, grace_seconds, dry_run)]
+        replaced = (
+            candidate for candidate in unused if candidate.usage.state is State.COMPLETE and not candidate.reason_kept
+        )
+        map_parallel(lambda candidate: generation.retire(candidate.path, candidate.root.definition), replaced)
+        leftovers = _deleted(unused, leftovers, this_metastore)
+    roots_with_generations = {candidate.root for candidate in unused}
+    empty = [
+        leftover
+        for root in dropped
+        for leftover in _empty(root, root in roots_with_generations, dry_run, this_metastore)
+    ]
+    return [*leftovers, *empty, *refused, *unproved, *_only_begun(begun_folders, given_folder, grace_seconds, dry_run)]
 
 
 def _home(spark: SparkSession, table: str) -> tuple[str, str]:
-    """Return database and name of a table; indexes of one in another catalog lie in the database of that name."""
+    """Return database and name of a table.
+
+    Indexes of a table in another catalog lie in the database of that name.
+    """
     _, database, name = metastore.split_name(spark, table)
     return database, name
 
 
-def _take_over(definitions: Sequence[Definition], mine: str) -> None:
-    """Mark the roots of indexes as those of this metastore. Raise StoreError if one cannot be written."""
+def _take_over(definitions: Sequence[Definition], this_metastore: str) -> None:
+    """Mark the roots of indexes as roots of this metastore.
+
+    Raise StoreError if one cannot be written.
+    """
     for definition in definitions:
         try:
-            roots.take_over(definition, mine)
+            roots.take_over(definition, this_metastore)
         except OSError as e:
             raise StoreError(f"folder {definition.root} cannot be taken over: {e}") from e
 
 
 def _existing(
-    indexes: Sequence[Index], trusted: Sequence[Definition], mine: str, take_over: bool
+    indexes: Sequence[Index], trusted: Sequence[Definition], this_metastore: str, take_over: bool
 ) -> tuple[list[_Root], list[Leftover]]:
-    """Return the roots of indexes, and reports on those in which nothing may be deleted."""
-    found, refused = [], []
+    """Return the roots of indexes, and reports on protected roots.
+
+    Nothing may be deleted in a protected root.
+    """
+    usable, refused = [], []
     for index in indexes:
         definition = index.definition
-        if why := _why_refused(index, trusted, mine, take_over):
+        if why := _why_refused(index, trusted, this_metastore, take_over):
             refused.append(
                 Leftover(path=definition.root, bytes=0, why=f"the root of index {definition.name}", kept=why)
             )
         else:
-            found.append(_Root(definition))
-    return found, refused
+            usable.append(_Root(definition))
+    return usable, refused
 
 
-def _why_refused(index: Index, trusted: Sequence[Definition], mine: str, take_over: bool) -> str:
+def _why_refused(index: Index, trusted: Sequence[Definition], this_metastore: str, take_over: bool) -> str:
     definition = index.definition
     if not index.trusted:
         return f"folder {definition.root} is left alone, as {index.problem}"
     try:
-        if roots.is_elsewhere(definition, mine):
-            return "" if take_over else f"{roots.refusal(definition, mine)}: {BY_TAKING_OVER}"
-        return roots.rival(definition, trusted) or roots.refusal(definition, mine)
+        if roots.is_elsewhere(definition, this_metastore):
+            return "" if take_over else f"{roots.refusal(definition, this_metastore)}: {BY_TAKING_OVER}"
+        return roots.rival(definition, trusted) or roots.refusal(definition, this_metastore)
     except (OSError, StoreError, Unsupported) as e:
         return _unread(index.definition, e)
 
@@ -179,9 +202,9 @@ def _unread(definition: Definition, error: Exception) -> str:
 
 
 def _live(spark: SparkSession, tables: Sequence[Table], folders: Sequence[str]) -> set[str]:
-    """Return at which folders the tables of the database point, believed or not.
+    """Return the folders that tables of the database point at.
 
-    Of the partitions of others, only those of index tables, and of tables that lie where a root is, are looked up.
+    Untrusted tables count too. Partitions are read only of index tables, and of tables that lie inside a root.
     """
     inside = tuple(f"{folder}/" for folder in folders)
 
@@ -192,30 +215,38 @@ def _live(spark: SparkSession, tables: Sequence[Table], folders: Sequence[str]) 
     return {place for table in tables for place in places(table)}
 
 
-def _given(location: str | None) -> str:
-    """Return the folder of an index that the caller names; "" if none is named. Raise NotFound if it does not exist."""
-    given = "" if location is None else catalog.root_at(location)
-    if given and not stores.exists(given):
+def _given_folder(location: str | None) -> str:
+    """Return the folder of an index that the caller names.
+
+    Return "" if none is named. Raise NotFound if it does not exist.
+    """
+    folder = "" if location is None else catalog.root_at(location)
+    if folder and not stores.exists(folder):
         raise NotFound(f"there is no folder {location}")
-    return given
+    return folder
 
 
-def _unclaimed(spark: SparkSession, database: str, tables: Sequence[Table], given: str) -> list[str]:
-    """Return the folders in the default folder for index tables of a database, and `given`, in which no table lies."""
+def _unclaimed(spark: SparkSession, database: str, tables: Sequence[Table], given_folder: str) -> list[str]:
+    """Return the index folders that no table uses.
+
+    They are in the default folder of index tables, or the given one.
+    """
     home = catalog.default_folder(spark, database)
-    folders = {f"{home}/{folder}" for folder in generation.subfolders(home)} | ({given} if given else set())
+    folders = {f"{home}/{folder}" for folder in generation.subfolders(home)} | (
+        {given_folder} if given_folder else set()
+    )
     taken = [here for here in (locations.canonical(table.location) for table in tables) if here]
     canonical = {folder: stores.canonical(folder) for folder in sorted(folders)}
     return [folder for folder, here in canonical.items() if not any(locations.overlap(here, path) for path in taken)]
 
 
-def _only_begun(folders: Sequence[str], given: str, grace_seconds: float, dry_run: bool) -> Iterator[Leftover]:
-    """Delete the markers that builds were killed in writing, and their folders; yield a report on each.
+def _only_begun(folders: Sequence[str], given_folder: str, grace_seconds: float, dry_run: bool) -> Iterator[Leftover]:
+    """Delete unfinished markers of killed builds, and their folders.
 
-    Only the folder that the caller named may hold something else, which stays.
+    A report is yielded for each. Only the folder that the caller named may hold something else, which stays.
     """
     for folder in folders:
-        files = roots.only_begun(folder, alone=folder != given)
+        files = roots.only_begun(folder, alone=folder != given_folder)
         if not files:
             continue
         age = time.time() - max(file.mtime_ms for file in files) / 1000
@@ -231,20 +262,21 @@ def _only_begun(folders: Sequence[str], given: str, grace_seconds: float, dry_ru
 
 @dataclass(frozen=True)
 class _Search:
-    """Which dropped indexes are looked for: those of a database, or of one table, of the metastore with the id `mine`.
+    """Which dropped indexes to look for.
 
-    Those of a database were in it, or on a table of it. `given` is a folder that the caller names, `taken` the same if
-    the caller takes it over; "" for none.
+    They are those of a database or one table, in this metastore. Those of a database were in it, or on a table of it.
+    `given_folder` is a folder that the caller names, `taken_over` the same if the caller takes it over; "" for none.
+    `this_metastore` is the id of the metastore.
     """
 
     database: str
     table: str | None
-    given: str
-    taken: str
-    mine: str
+    given_folder: str
+    taken_over: str
+    this_metastore: str
 
     def is_for(self, definition: Definition) -> bool:
-        """Return whether an index is one of these."""
+        """Return whether the search is for an index."""
         if self.table is not None:
             return (definition.database, definition.table) == (self.database, self.table)
         return self.database in (definition.database, definition.index_table_database)
@@ -255,66 +287,82 @@ def _dropped(
 ) -> tuple[list[_Root], list[Leftover]]:
     """Find roots of dropped indexes among folders.
 
-    Return those that are known to be of this metastore, or that the caller names, and reports on the others.
+    Return those that are known to belong to this metastore, or that the caller names, and reports on the others.
     """
-    found, unproved = [], []
+    dropped, unproved = [], []
     for folder in folders:
-        definition, kept = _owner(folder, search)
+        definition, reason = _owner(folder, search)
         if definition is None or definition.root != folder or not search.is_for(definition):
             continue
-        if any(roots.is_of(definition, one) for one in trusted):
+        if any(roots.is_of(definition, index) for index in trusted):
             continue
-        if kept:
-            unproved.append(Leftover(path=folder, bytes=0, why=f"index {_named(definition)} is not here", kept=kept))
+        if reason:
+            unproved.append(Leftover(path=folder, bytes=0, why=f"index {_named(definition)} is not here", kept=reason))
         else:
-            found.append(_Root(definition, dropped=True))
-    return found, unproved
+            dropped.append(_Root(definition, dropped=True))
+    return dropped, unproved
 
 
 def _index_databases(folders: Sequence[str], search: _Search) -> list[str]:
-    """Return the other databases in which the index tables of these folders are, or were."""
+    """Return the other databases of the index tables of these folders."""
     owners = filter(None, (_owner(folder, search)[0] for folder in folders))
-    return sorted({one.index_table_database for one in owners if search.is_for(one)} - {search.database})
+    databases = {definition.index_table_database for definition in owners if search.is_for(definition)}
+    return sorted(databases - {search.database})
 
 
 def _owner(folder: str, search: _Search) -> tuple[Definition | None, str]:
-    """Return the index of a root by its markers, None for no root, and why it is not known to be of this metastore."""
+    """Return the index of a root by its markers.
+
+    Also return why it is not known to belong to this metastore. The index is None for a folder that is not a root; the
+    reason is "" if the index is known to belong here.
+    """
     try:
-        known = roots.owner(folder)
+        owner = roots.owner(folder)
     except Unreadable as e:
         definition = _by_generations(folder)
         return definition, f"folder {folder} is left alone, as {e}: if its index was dropped, {roots.BY_HAND}"
-    if known is None:
+    if owner is None:
         definition = _by_generations(folder)
-        kept = (
-            "" if folder == search.given else f"nothing says that folder {folder} is of this metastore: {BY_LOCATION}"
+        reason = (
+            ""
+            if folder == search.given_folder
+            else f"nothing says that folder {folder} is of this metastore: {BY_LOCATION}"
         )
-        return definition, kept
+        return definition, reason
     definition = Definition(
-        name=known.index,
-        database=known.database,
-        table=known.table,
+        name=owner.index,
+        database=owner.database,
+        table=owner.table,
         columns=(),
         root=folder,
-        id=known.id,
-        index_database=known.index_database,
+        id=owner.id,
+        index_database=owner.index_database,
     )
-    if not roots.may_be_same(known.metastore, search.mine):
-        left = f"folder {folder} is left alone, as its marker says that it is of another metastore"
-        return definition, "" if folder == search.taken else f"{left}: {BY_TAKING_OVER} and with it as the location"
-    if folder == search.given or (search.mine and known.metastore):
+    if not roots.may_be_same(owner.metastore, search.this_metastore):
+        refusal = f"folder {folder} is left alone, as its marker says that it is of another metastore"
+        return (
+            definition,
+            "" if folder == search.taken_over else f"{refusal}: {BY_TAKING_OVER} and with it as the location",
+        )
+    if folder == search.given_folder or (search.this_metastore and owner.metastore):
         return definition, ""
-    return definition, f"nothing says that index {known.described} was dropped from this metastore: {BY_LOCATION}"
+    return definition, f"nothing says that index {owner.described} was dropped from this metastore: {BY_LOCATION}"
 
 
 def _by_generations(folder: str) -> Definition | None:
-    """Return the definition in the markers of the generations in a folder without a marker of its own."""
+    """Return the definition in the markers of generations.
+
+    It serves for a folder without a marker of its own.
+    """
     written = (generation.definition_of(path) for path in generation.all_below(folder))
     return next((definition for definition in written if definition is not None), None)
 
 
 def _listed(root: _Root) -> list[_Candidate] | Leftover:
-    """Return the generations in a root, or the report that its store fails."""
+    """Return the generations in a root.
+
+    If its store fails, return a report of that instead.
+    """
     try:
         return _candidates(root)
     except (OSError, StoreError, Unsupported) as e:
@@ -327,10 +375,10 @@ def _listed(root: _Root) -> list[_Candidate] | Leftover:
 def _candidates(root: _Root) -> list[_Candidate]:
     folders = generation.all_below(root.definition.root)
     usages = zip(folders, map_parallel(generation.usage, folders), strict=True)
-    found = [_Candidate(path, root, usage, _why_kept(path, usage, root.definition)) for path, usage in usages]
+    candidates = [_Candidate(path, root, usage, _why_kept(path, usage, root.definition)) for path, usage in usages]
     unknown = Usage(State.UNKNOWN)
     links = generation.links_below(root.definition.root)
-    return found + [_Candidate(path, root, unknown, f"{path} is left alone, as it is a link") for path in links]
+    return candidates + [_Candidate(path, root, unknown, f"{path} is left alone, as it is a link") for path in links]
 
 
 def _why_kept(path: str, usage: Usage, definition: Definition) -> str:
@@ -341,59 +389,72 @@ def _why_kept(path: str, usage: Usage, definition: Definition) -> str:
     return ""
 
 
-def _leftover(found: _Candidate, grace_seconds: float) -> Leftover:
-    usage = found.usage
-    if found.kept:
+def _leftover(candidate: _Candidate, grace_seconds: float) -> Leftover:
+    usage = candidate.usage
+    if candidate.reason_kept:
         why, seconds = "not known to be of this index", 0.0
     else:
         seconds = max(grace_seconds - usage.unused_seconds, 0.0)
         if usage.state is State.ORPHANED:
             why = "half-built: its build died"
-        elif found.root.dropped:
-            why = f"index {_named(found.root.definition)} was dropped"
+        elif candidate.root.dropped:
+            why = f"index {_named(candidate.root.definition)} was dropped"
         else:
             why = "another generation took its place"
     return Leftover(
-        path=found.path,
-        bytes=0 if found.kept else generation.size(found.path),
+        path=candidate.path,
+        bytes=0 if candidate.reason_kept else generation.size(candidate.path),
         why=why,
         seconds=seconds,
-        kept=found.kept,
+        kept=candidate.reason_kept,
     )
 
 
-def _deleted(found: Sequence[_Candidate], left: Sequence[Leftover], mine: str) -> list[Leftover]:
-    """Delete the generations that are due; return the reports, also on what stays of them."""
-    due = [(one.root, one.path) for one, leftover in zip(found, left, strict=True) if leftover.due]
+def _deleted(candidates: Sequence[_Candidate], leftovers: Sequence[Leftover], this_metastore: str) -> list[Leftover]:
+    """Delete the generations that are due.
+
+    Return the reports, including what remains of them.
+    """
+    due = [
+        (candidate.root, candidate.path)
+        for candidate, leftover in zip(candidates, leftovers, strict=True)
+        if leftover.due
+    ]
     stays: dict[str, str] = {}
     for root in dict.fromkeys(root for root, _ in due):
         folders = [path for owner, path in due if owner == root]
-        stays.update(_delete(folders, root, mine))
-    return [replace(leftover, kept=stays.get(leftover.path, leftover.kept)) for leftover in left]
+        stays.update(_delete(folders, root, this_metastore))
+    return [replace(leftover, kept=stays.get(leftover.path, leftover.kept)) for leftover in leftovers]
 
 
-def _delete(folders: Sequence[str], root: _Root, mine: str) -> Iterator[tuple[str, str]]:
-    """Delete generations of one index, and folders that are empty then; yield what stays, and why."""
+def _delete(folders: Sequence[str], root: _Root, this_metastore: str) -> Iterator[tuple[str, str]]:
+    """Delete generations of one index, and emptied folders.
+
+    What stays is yielded, with the reason.
+    """
     definition = root.definition
     try:
-        yield from ((remains.folder, remains.why) for remains in deletion.delete(folders, definition, mine))
-        deletion.remove_empty_parents(folders, definition, mine)
+        yield from ((remains.folder, remains.why) for remains in deletion.delete(folders, definition, this_metastore))
+        deletion.remove_empty_parents(folders, definition, this_metastore)
     except (OSError, StoreError) as e:
         yield from ((folder, f"not all of {definition.root} can be deleted: {e}") for folder in folders)
 
 
-def _empty(root: _Root, had_generations: bool, dry_run: bool, mine: str) -> Iterator[Leftover]:
-    """Remove the root of a dropped index if it has no generations; yield a report if it had none, or if it stays."""
+def _empty(root: _Root, had_generations: bool, dry_run: bool, this_metastore: str) -> Iterator[Leftover]:
+    """Remove the root of a dropped index if it has no generations.
+
+    Yield a report if it had none, or if it stays.
+    """
     definition = root.definition
-    known = roots.owner(definition.root)
+    owner = roots.owner(definition.root)
     if generation.all_below(definition.root) or not stores.exists(definition.root):
         return
-    if not had_generations and known is not None and markers.is_in_work(definition.root, known.author, complete=True):
+    if not had_generations and owner is not None and markers.is_in_work(definition.root, owner.author, complete=True):
         return
     why = f"index {_named(definition)} was dropped"
-    kept = "" if dry_run else deletion.remove_root(definition, mine)
-    if kept or not had_generations:
-        yield Leftover(path=definition.root, bytes=0, why=why, kept=kept)
+    reason = "" if dry_run else deletion.remove_root(definition, this_metastore)
+    if reason or not had_generations:
+        yield Leftover(path=definition.root, bytes=0, why=why, kept=reason)
 
 
 def _named(definition: Definition) -> str:

@@ -1,4 +1,4 @@
-"""Dropping indexes, some of their partitions, and tables together with their indexes."""
+"""Drop indexes, some of their partitions, and tables together with their indexes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hive_bitmap.core.index.partition_conditions import without
 from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import NotFound, PartitionNotFound, Unsupported
 from hive_bitmap.spark.building import build, build_scope, publish
-from hive_bitmap.spark.building.publish import Doomed
+from hive_bitmap.spark.building.publish import IndexToDrop
 from hive_bitmap.spark.metastore import alter_table, metastore
 from hive_bitmap.spark.registry import catalog
 from hive_bitmap.spark.registry.catalog import Index
@@ -24,12 +24,13 @@ log = logging.getLogger(__name__)
 
 
 def drop(spark: SparkSession, table: str, name: str, *, if_exists: bool = False, where: str | None = None) -> bool:
-    """Drop an index and delete its generations, and nothing else; return whether it existed.
+    """Drop an index and delete its generations, and nothing else.
 
-    `where`, a condition on the partition columns, limits that to the partitions for which it is true; when the last
-    covered partition is dropped, so is the index. The base table may have been dropped before. Raise NotFound for an
-    unknown table or index unless `if_exists`, and if the index covers no partition for which `where` is true. Raise
-    Unsupported for `where` on an index that was created without a WHERE and so covers all partitions.
+    Return whether it existed. `where`, a condition on the partition columns, limits that to the partitions for which it
+    is true; when the last covered partition is dropped, so is the index. The base table may have been dropped before.
+    Raise NotFound for an unknown table or index unless `if_exists`, and if the index covers no partition for which
+    `where` is true. Raise Unsupported for `where` on an index that was created without a WHERE and so covers all
+    partitions.
     """
     metastore.split_name(spark, table)  # raises an error for a malformed name, also with `if_exists`
     try:
@@ -38,20 +39,20 @@ def drop(spark: SparkSession, table: str, name: str, *, if_exists: bool = False,
         if not if_exists:
             raise
         return False
-    found = [index for index in indexes if index.definition.name == name.lower()]
-    if not found:
+    matching = [index for index in indexes if index.definition.name == name.lower()]
+    if not matching:
         if if_exists:
             return False
         raise NotFound.of("index", name, [index.definition.name for index in indexes], f"table {table}")
     if where is None or base is None:
-        publish.drop(spark, base, publish.doomed(spark, found[0], indexes))
+        publish.drop(spark, base, publish.index_to_drop(spark, matching[0], indexes))
     else:
-        _drop_partitions(spark, base, found[0], indexes, where)
+        _drop_partitions(spark, base, matching[0], indexes, where)
     return True
 
 
 def drop_table(spark: SparkSession, table: str) -> None:
-    """Drop a table, unless that is gone already, then its indexes.
+    """Drop a table, unless it no longer exists, then its indexes.
 
     Raise NotFound for an unknown table without indexes, and Unsupported for a view. If Spark refuses to drop the table,
     its indexes stay.
@@ -59,22 +60,25 @@ def drop_table(spark: SparkSession, table: str) -> None:
     base, indexes = catalog.find_even_if_dropped(spark, table)
     if base is not None and base.kind in ("VIEW", "TEMPORARY"):
         raise Unsupported(f"{table} is a view: drop it with DROP VIEW")
-    of_table = [publish.doomed(spark, index, indexes) for index in indexes]
+    of_table = [publish.index_to_drop(spark, index, indexes) for index in indexes]
     if base is not None:
         alter_table.drop(spark, base)
     drop_after(spark, of_table)
 
 
-def drop_after(spark: SparkSession, indexes: Iterable[Doomed]) -> None:
-    """Drop the indexes of tables that have just been dropped; what fails is logged, with what finishes it."""
+def drop_after(spark: SparkSession, indexes: Iterable[IndexToDrop]) -> None:
+    """Drop the indexes of tables that have just been dropped.
+
+    A failure is logged, with the command that completes it.
+    """
     for index in indexes:
         try:
             publish.drop(spark, None, index)
-        except Exception as e:  # noqa: BLE001 - the table is dropped: the statement has succeeded, whatever fails now
+        except Exception as e:  # noqa: BLE001 - the table is dropped: the statement has succeeded, even if this fails
             definition = index.definition
             log.warning(
-                "table %s is dropped, but not its index %s (%s): drop the index, or if it is gone, run clean with the "
-                "location %s and a grace of 0",
+                "table %s is dropped, but not its index %s (%s): drop the index, or if it no longer exists, run clean "
+                "with the location %s and a grace of 0",
                 definition.full_table,
                 definition.name,
                 e,
@@ -91,15 +95,15 @@ def _drop_partitions(spark: SparkSession, base: Table, index: Index, indexes: Se
         )
     if not index.trusted:
         raise Unsupported(index.problem)
-    known = [partition.values for partition in metastore.partitions(spark, base)]
-    known = list(dict.fromkeys([*known, *build_scope.covered_partitions(spark, index)]))
-    before, chosen = (covered(spark, base, text, known) for text in (definition.where, where))
-    dropped = [values for values, had, drops in zip(known, before, chosen, strict=True) if had and drops]
+    partitions = [partition.values for partition in metastore.partitions(spark, base)]
+    partitions = list(dict.fromkeys([*partitions, *build_scope.covered_partitions(spark, index)]))
+    before, chosen = (covered(spark, base, text, partitions) for text in (definition.where, where))
+    dropped = [values for values, had, drops in zip(partitions, before, chosen, strict=True) if had and drops]
     if not dropped:
         raise PartitionNotFound(f"index {definition.name} covers no partition where {where}")
     if len(dropped) == sum(before):
-        publish.drop(spark, base, publish.doomed(spark, index, indexes))
+        publish.drop(spark, base, publish.index_to_drop(spark, index, indexes))
         return
-    left = without(definition.where, where, base.partition_columns)
-    catalog.alter(spark, index, replace(definition, where=left))
+    remaining = without(definition.where, where, base.partition_columns)
+    catalog.alter(spark, index, replace(definition, where=remaining))
     build.remove_partitions(spark, base.spark_name, definition.name, dropped)

@@ -1,4 +1,7 @@
-"""The state of the indexes of a table: how much of the base files each covers now, and what is wrong with it."""
+"""Show the state of the indexes of a table.
+
+A state says how much of the current base files an index covers, and what is wrong with it.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,10 @@ import time
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from hive_bitmap.core import stores, table_info
@@ -38,17 +42,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class PartitionStatus:
-    """The state of one partition of an index; `name` is like `p=1/q=x`, and empty for an unpartitioned table.
+    """The state of one partition of an index.
 
-    What a partition has of a segment, in rows and bytes, is estimated by its base rows.
+    `name` is like `p=1/q=x`, and empty for an unpartitioned table. The share of a partition in the rows and bytes of a
+    segment is estimated by its base rows.
 
-    Of the base files, `fresh` ones are as they were indexed, `stale` ones have changed since, `unindexed` ones are not
-    in the index, and `gone` ones are in the index but do not exist any more. `built` is when the last build began, in
-    seconds since 1970. `unseen_since` is when the oldest change was that the index has not seen, of a file that is new
-    or stale, in the same unit; None if it has seen all, or the log of the table does not say. `problem` says what is
-    wrong with the generation; queries read the affected files whole. `keys` is the number of distinct keys, if
-    requested. The next rebuild reads `to_read` files of `bytes_to_read` bytes, so many for each of the reasons in
-    `why_read`. Numbers of rows are None where only Spark may read the table.
+    Of the base files, `fresh` ones are unchanged since they were indexed, `stale` ones have changed, `unindexed` ones
+    are not in the index, and `gone` ones are in the index but no longer exist. `built` is when the last build began, in
+    seconds since 1970. `unseen_since` is the time of the oldest change that the index has not seen, of a file that is
+    new or stale, in the same unit; None if it has seen all changes, or the log of the table does not record it.
+    `problem` says what is wrong with the generation; queries read the affected files whole. `keys` is the number of
+    distinct keys, if requested. The next rebuild reads `to_read` files of `bytes_to_read` bytes; `why_read` has their
+    number for each reason. Numbers of rows are None if only Spark may read the table.
     """
 
     name: str
@@ -72,12 +77,12 @@ class PartitionStatus:
 
 @dataclass(frozen=True)
 class IndexStatus(Report):
-    """The state of one index: its partitions, without those that its WHERE excludes, and sums over them.
+    """The state of one index: its partitions, and sums over them.
 
-    `problem` says why queries cannot use the index or parts of it; empty if they can. `keys` is the number of distinct
-    keys, if requested. `last_refresh` is the last refresh after writes that is recorded, None if none is. `segments` is
-    the number of segments, `dead_rows` how many rows of files that are gone their base rows are, which only readers of
-    the index table by SQL see.
+    Partitions that its WHERE excludes are left out. `problem` says why queries cannot use the index or parts of it;
+    empty if they can. `keys` is the number of distinct keys, if requested. `last_refresh` is the last recorded refresh
+    after writes, None if none is recorded. `segments` is the number of segments; `dead_rows` is the number of base rows
+    of files that no longer exist, which only readers of the index table by SQL see.
     """
 
     definition: Definition
@@ -92,11 +97,11 @@ class IndexStatus(Report):
         return f"IndexStatus({self})"
 
     def __str__(self) -> str:
-        one = self.definition
+        definition = self.definition
         counts = ((getattr(self, name), name) for name in ("fresh", "stale", "unindexed", "gone"))
         files = ", ".join(f"{count:,} {name}" for count, name in counts if count) or "no"
-        said = f"{one.name} on {one.full_table} ({', '.join(one.column_names)}): {files} files"
-        return "; ".join([f"{said}, {size(self.index_bytes)}", *filter(None, [self.next_rebuild, self.problem])])
+        summary = f"{definition.name} on {definition.full_table} ({', '.join(definition.column_names)}): {files} files"
+        return "; ".join([f"{summary}, {size(self.index_bytes)}", *filter(None, [self.next_rebuild, self.problem])])
 
     def _cells(self) -> dict[str, str]:
         files = {name: f"{getattr(self, name):,}" for name in ("fresh", "stale", "unindexed", "gone")}
@@ -145,8 +150,11 @@ class IndexStatus(Report):
 
     @property
     def next_rebuild(self) -> str:
-        """What the next rebuild reads, and why, in words; "" if it reads nothing."""
-        reasons = by_reason(one.why_read for one in self.partitions)
+        """What the next rebuild reads, and why, in words.
+
+        It is "" if it reads nothing.
+        """
+        reasons = by_reason(partition.why_read for partition in self.partitions)
         if not reasons:
             return ""
         why = ", ".join(f"{count:,} {reason}" for reason, count in reasons.items())
@@ -154,12 +162,21 @@ class IndexStatus(Report):
 
     @property
     def unseen_since(self) -> float | None:
-        """When the oldest change was that the index has not seen, in seconds since 1970; None if it has seen all."""
-        return min((one.unseen_since for one in self.partitions if one.unseen_since is not None), default=None)
+        """The time of the oldest change that the index has not seen.
+
+        It is in seconds since 1970; None if the index has seen all changes.
+        """
+        return min(
+            (partition.unseen_since for partition in self.partitions if partition.unseen_since is not None),
+            default=None,
+        )
 
     @property
     def lag(self) -> float:
-        """The age in seconds of the oldest change that the index has not seen; 0 if it has seen all."""
+        """The age in seconds of the oldest unseen change.
+
+        It is 0 if the index has seen all changes.
+        """
         return 0.0 if self.unseen_since is None else max(time.time() - self.unseen_since, 0.0)
 
     @property
@@ -176,56 +193,66 @@ class IndexStatus(Report):
 
     @property
     def built(self) -> float | None:
-        """When the last build of any partition began, in seconds since 1970; None if there was none."""
+        """When the last build of any partition began, in seconds since 1970.
+
+        None if there was none.
+        """
         return max((partition.built for partition in self.partitions if partition.built is not None), default=None)
 
 
 def show(spark: SparkSession, table: str | None = None, *, keys: bool = False) -> list[IndexStatus]:
-    """Return the state of the indexes of a table, by name; if the table was dropped, `problem` says so.
+    """Return the state of the indexes of a table, by name.
 
-    Without a table they are those of all tables with an index in the session's database, by table and name.
-    With `keys` the distinct keys are counted too, by a Spark job over each index table. Raise NotFound for an unknown
-    table, and NotPermitted for `keys` where only Spark may read the table.
+    If the table was dropped, `problem` says so. Without a table they are those of all tables with an index in the
+    session's database, by table and name. With `keys`, the distinct keys are counted too, by a Spark job over each
+    index table. Raise NotFound for an unknown table, and NotPermitted for `keys` if only Spark may read the table.
     """
     if table is None:
-        return Reports(one for name in catalog.indexed_tables(spark, None) for one in show(spark, name, keys=keys))
+        return Reports(
+            status for name in catalog.indexed_tables(spark, None) for status in show(spark, name, keys=keys)
+        )
     secret = permission.only_spark_reads(spark)
     base, indexes = catalog.find_even_if_dropped(spark, table)
-    found: list[Source] = []
+    sources: list[Source] = []
     if base is not None and indexes:
         try:
             format_of(base)
-            found = base_files.sources(spark, base)
+            sources = base_files.sources(spark, base)
         except Unsupported as e:
             indexes = [replace(index, problem=index.problem or str(e)) for index in indexes]
     if keys and base is not None:
         names = sorted({name for index in indexes for name in index.definition.column_names})
         permission.require_reading(spark, base, names, "a count of keys")
-    shown = [_status(spark, base, index, found) for index in indexes]
+    statuses = [_status(spark, base, index, sources) for index in indexes]
     if secret:
-        shown = [replace(one, partitions=tuple(map(_without_rows, one.partitions)), dead_rows=None) for one in shown]
+        statuses = [
+            replace(status, partitions=tuple(map(_without_rows, status.partitions)), dead_rows=None)
+            for status in statuses
+        ]
     if not keys:
-        return Reports(shown)
+        return Reports(statuses)
     return Reports(
         _with_keys(spark, status, index) if index.trusted else status
-        for status, index in zip(shown, indexes, strict=True)
+        for status, index in zip(statuses, indexes, strict=True)
     )
 
 
-def _status(spark: SparkSession, base: Table | None, index: Index, found: list[Source]) -> IndexStatus:
+def _status(spark: SparkSession, base: Table | None, index: Index, sources: list[Source]) -> IndexStatus:
     if not index.trusted:
         return IndexStatus(index.definition, (), index.problem)
     where = "" if index.problem else index.definition.where
-    flags = covered(spark, base, where, [source.values for source in found]) if base and where else [True] * len(found)
+    flags = (
+        covered(spark, base, where, [source.values for source in sources]) if base and where else [True] * len(sources)
+    )
     folders = catalog.segments(spark, index)
     manifests = [_manifest(folder) for folder in folders]
-    known = Covered.by([one for one in manifests if one is not None])
-    own = [source for source, covers in zip(found, flags, strict=True) if covers]
-    listed = {source.values for source in own}
-    own += [Source(values, "", ()) for values in known.partitions if values not in listed]
-    partitions, dead = _partitions(index, own, known, *_schemas(spark, base))
-    damaged = [folder for folder, one in zip(folders, manifests, strict=True) if one is None]
-    problem = index.problem or _problem(spark, index, damaged, known)
+    covered_files = Covered.by([content for content in manifests if content is not None])
+    covered_sources = [source for source, covers in zip(sources, flags, strict=True) if covers]
+    listed = {source.values for source in covered_sources}
+    covered_sources += [Source(values, "", ()) for values in covered_files.partitions if values not in listed]
+    partitions, dead = _partitions(index, covered_sources, covered_files, *_schemas(spark, base))
+    damaged = [folder for folder, content in zip(folders, manifests, strict=True) if content is None]
+    problem = index.problem or _problem(spark, index, damaged, covered_files)
     problem = problem or roots.refusal(index.definition, metastore_id(spark))
     last = refresh_record.read(index.definition) if index.definition.auto_refresh else None
     return IndexStatus(index.definition, partitions, problem, last_refresh=last, segments=len(folders), dead_rows=dead)
@@ -238,26 +265,33 @@ def _manifest(folder: str) -> Manifest | None:
         return None
 
 
-def _problem(spark: SparkSession, index: Index, damaged: Sequence[str], known: Covered) -> str:
-    """Return what is wrong with the segments and slots of an index, the first of it; "" if nothing is."""
-    found = [f"{folder} is damaged, gone or not of this index: rebuild the index" for folder in damaged]
+def _problem(spark: SparkSession, index: Index, damaged: Sequence[str], covered_files: Covered) -> str:
+    """Return the first problem of an index's segments and slots.
+
+    The result is "" if they are all right.
+    """
+    problems = [f"{folder} is damaged, missing or not of this index: rebuild the index" for folder in damaged]
     if not index.definition.is_former:
-        now = catalog.slots_of(spark, index.table)
-        strange = [now[number] for number in slots.strange(now, index.definition)]
-        found += [f"{folder} is no segment of this index, and SQL users see its rows: rebuild it" for folder in strange]
-    found += filter(None, map_parallel(lambda folder: _problem_of(folder, known), known.segments))
-    return found[0] + (f" ({len(found) - 1} more segments)" if found[1:] else "") if found else ""
+        current_slots = catalog.slots_of(spark, index.table)
+        strange = [current_slots[number] for number in slots.strange(current_slots, index.definition)]
+        problems += [
+            f"{folder} is not a segment of this index, and SQL users see its rows: rebuild it" for folder in strange
+        ]
+    problems += filter(None, map_parallel(lambda folder: _problem_of(folder, covered_files), covered_files.segments))
+    return problems[0] + (f" ({len(problems) - 1} more segments)" if problems[1:] else "") if problems else ""
 
 
-def _problem_of(folder: str, known: Covered) -> str:
+def _problem_of(folder: str, covered_files: Covered) -> str:
     """Return what is wrong with the shards of a segment."""
     try:
-        found = stores.listing(folder).files
+        files = stores.listing(folder).files
     except FileNotFoundError:
-        return f"{folder} is damaged, gone or not of this index: rebuild the index"
-    visible = {file.path: file.size for file in found if is_visible(file.path.rpartition("/")[2])}
-    own = known.shards.filter(pa.array(known.shard_segment == known.segments.index(folder)))
-    shards = dict(zip(own["shard"].to_pylist(), own["size"].to_pylist(), strict=True))
+        return f"{folder} is damaged, missing or not of this index: rebuild the index"
+    visible = {file.path: file.size for file in files if is_visible(file.path.rpartition("/")[2])}
+    expected = covered_files.shards.filter(
+        pa.array(covered_files.shard_segment == covered_files.segments.index(folder))
+    )
+    shards = dict(zip(expected["shard"].to_pylist(), expected["size"].to_pylist(), strict=True))
     if shards.keys() - visible:
         return f"shards are missing in {folder}: rebuild the index"
     if any(visible[path] != size for path, size in shards.items()):
@@ -268,7 +302,10 @@ def _problem_of(folder: str, known: Covered) -> str:
 
 
 def _schemas(spark: SparkSession, base: Table | None) -> tuple[Collection[int] | None, int]:
-    """Return the `definition.valid_schemas` of a table, if it is one that an index can have, and its checksum."""
+    """Return the `definition.valid_schemas` of a table, and its checksum.
+
+    The schemas are None if the table does not exist or cannot have indexes.
+    """
     if base is None:
         return None, 0
     zone, reading = metastore.time_zone(spark), serde.read_properties(base)
@@ -284,68 +321,90 @@ def _without_rows(status: PartitionStatus) -> PartitionStatus:
 
 
 def _sum(numbers: Sequence[int | None]) -> int | None:
-    """Return the sum of numbers; None if one of them is not told."""
-    known = [number for number in numbers if number is not None]
-    return sum(known) if len(known) == len(numbers) else None
+    """Return the sum of numbers; None if any of them is None."""
+    present = [number for number in numbers if number is not None]
+    return sum(present) if len(present) == len(numbers) else None
 
 
 def _partitions(
     index: Index, sources: Sequence[Source], covered: Covered, schemas: Collection[int] | None, crc: int
 ) -> tuple[tuple[PartitionStatus, ...], int]:
-    """Return the state of each partition, and the base rows of files that are gone.
+    """Return the state of each partition, and the number of dead rows.
 
-    `schemas` and `crc` are the valid schemas and the checksum of the table.
+    Dead rows are base rows of files that no longer exist. `schemas` and `crc` are the valid schemas and the checksum of
+    the table.
     """
     listing = Listing.of((source.values, source.files) for source in sources)
     numbers = np.array([covered.numbers.get(values, -1) for values in listing.partitions], np.int64)
-    known = KnownFiles.of(covered, listing, numbers, schemas)
-    why = _why_read(known, crc)
+    known_files = KnownFiles.of(covered, listing, numbers, schemas)
+    why = _why_read(known_files, crc)
     dead = np.ones(covered.files.num_rows, bool)
-    dead[known.row[known.row >= 0]] = False
+    dead[known_files.row[known_files.row >= 0]] = False
     size = np.bincount(covered.shard_segment, _bytes_of_shards(covered), len(covered.segments))
     entries = np.bincount(covered.shard_segment, covered.shards["rows"].to_numpy(), len(covered.segments))
     rows = np.bincount(covered.segment, covered.rows, len(covered.segments))
-    share = covered.rows / np.maximum(rows[covered.segment], 1)  # of each file, of what its segment has
+    share = covered.rows / np.maximum(rows[covered.segment], 1)  # of each file in the rows of its segment
+    index_rows, index_bytes = (
+        _rounded(np.bincount(covered.partition, share * of_segment[covered.segment], len(covered.partitions)))
+        for of_segment in (entries, size)
+    )
     edges = np.searchsorted(listing.partition, np.arange(len(sources) + 1)).tolist()
     built = [generation.build_time(folder) for folder in covered.segments]
-    made = []
+    statuses = []
     for at, source in enumerate(sources):
         files = range(edges[at], edges[at + 1])
-        own = np.flatnonzero(covered.partition == numbers[at]) if numbers[at] >= 0 else np.zeros(0, np.int64)
-        stale = [n for n in files if known.stale[n]]
-        unindexed = [n for n in files if not known.indexed[n]]
-        unseen = [listing.files[n] for n in (*stale, *unindexed) if known.row[n] < 0 or not known.same[n]]
+        rows_of_partition = (
+            np.flatnonzero(covered.partition == numbers[at]) if numbers[at] >= 0 else np.zeros(0, np.int64)
+        )
+        stale = [n for n in files if known_files.stale[n]]
+        unindexed = [n for n in files if not known_files.indexed[n]]
+        unseen = [listing.files[n] for n in (*stale, *unindexed) if known_files.row[n] < 0 or not known_files.same[n]]
         to_read = [n for n in files if why[n]]
-        made.append(
+        statuses.append(
             PartitionStatus(
                 name=table_info.partition_name([c.name for c in index.definition.partitioned_by], source.values),
                 values=source.values,
                 fresh=len(files) - len(stale) - len(unindexed),
                 stale=len(stale),
                 unindexed=len(unindexed),
-                gone=int(known.vanished[at]),
+                gone=int(known_files.vanished[at]),
                 stale_bytes=int(listing.sizes[stale].sum()),
                 unindexed_bytes=int(listing.sizes[unindexed].sum()),
-                base_rows=int(covered.rows[own].sum()),
-                index_rows=round(float((share[own] * entries[covered.segment[own]]).sum())),
-                index_bytes=round(float((share[own] * size[covered.segment[own]]).sum())),
-                built=max((built[number] for number in np.unique(covered.segment[own]).tolist()), default=None),
+                base_rows=int(covered.rows[rows_of_partition].sum()),
+                index_rows=index_rows[numbers[at]] if numbers[at] >= 0 else 0,
+                index_bytes=index_bytes[numbers[at]] if numbers[at] >= 0 else 0,
+                built=max(
+                    (built[number] for number in np.unique(covered.segment[rows_of_partition]).tolist()), default=None
+                ),
                 unseen_since=min((file.changed_ms / 1000 for file in unseen if file.changed_ms), default=None),
                 to_read=len(to_read),
                 bytes_to_read=int(listing.sizes[to_read].sum()),
                 why_read=tuple(Counter(why[n] for n in to_read).most_common()),
             )
         )
-    return tuple(made), int(covered.rows[dead].sum())
+    return tuple(statuses), int(covered.rows[dead].sum())
 
 
-def _why_read(known: KnownFiles, crc: int) -> list[str]:
-    """Return why the next rebuild reads each listed file; "" if it does not."""
-    tried = np.append(known.covered.files["schema_crc"].to_numpy() == crc, False)[known.row]
-    usual = UNBUILT if not known.covered.segments else NEW
+def _rounded(parts: npt.NDArray[Any]) -> list[int]:
+    """Round parts of a whole, so that their sum is that of the parts.
+
+    >>> _rounded(np.array([0.5, 0.5, 1.5, 0.5]))
+    [0, 1, 1, 1]
+    """
+    whole: list[int] = np.diff(np.rint(np.cumsum(parts)), prepend=0).astype(np.int64).tolist()
+    return whole
+
+
+def _why_read(known_files: KnownFiles, crc: int) -> list[str]:
+    """Return why the next rebuild reads each listed file.
+
+    The reason is "" for a file that it does not read.
+    """
+    tried = np.append(known_files.covered.files["schema_crc"].to_numpy() == crc, False)[known_files.row]
+    usual = UNBUILT if not known_files.covered.segments else NEW
     return [
-        usual if row < 0 else CHANGED if not same else "" if valid or again else COLUMNS_CHANGED
-        for row, same, valid, again in zip(known.row, known.same, known.valid, tried, strict=True)
+        usual if row < 0 else CHANGED if not same else "" if valid or was_tried else COLUMNS_CHANGED
+        for row, same, valid, was_tried in zip(known_files.row, known_files.same, known_files.valid, tried, strict=True)
     ]
 
 
@@ -355,7 +414,10 @@ def _bytes_of_shards(covered: Covered) -> Longs:
 
 
 def _with_keys(spark: SparkSession, status: IndexStatus, index: Index) -> IndexStatus:
-    """Return the status with the number of distinct keys, of each partition and of all, which Spark counts."""
+    """Return the status with the numbers of distinct keys.
+
+    Spark counts them, for each partition and for the whole index.
+    """
     from pyspark.sql import functions as f
 
     spark.catalog.refreshTable(index.table.spark_name)

@@ -53,6 +53,9 @@ def change(
     added: Mapping[Values, str] = MappingProxyType({}),
     vacated: Mapping[Values, str] = MappingProxyType({}),
     moved: Mapping[Values, str] = MappingProxyType({}),
-) -> None:
-    """Add and move partitions of a table, or move the table, in one batch (`protocol.Changes`)."""
-    metastore.of(spark).change(spark, table, Changes(added=added, vacated=vacated, moved=moved))
+) -> bool:
+    """Add and move partitions of a table, or move the table, in one batch (`protocol.Changes`).
+
+    Return whether none of the `added` partitions existed.
+    """
+    return metastore.of(spark).change(spark, table, Changes(added=added, vacated=vacated, moved=moved))

@@ -1,7 +1,8 @@
-"""Read the log of a Delta table, through the Delta of the session: its columns, and the files that are its rows.
+"""Read the log of a Delta table with the session's Delta.
 
-No class of Delta is named here. The relation that Spark makes of a table has its log, which is asked by public methods
-that Delta 4.0 to 4.4 have; whatever else it has is a table that cannot be indexed. Classic sessions only.
+It has the table's columns and live files. No class of Delta is imported. The relation that Spark makes of a table has
+its log, which is read by public methods of Delta 4.0 to 4.4; a table with any other relation cannot be indexed. Classic
+sessions only.
 """
 
 from __future__ import annotations
@@ -18,11 +19,14 @@ from hive_bitmap.spark.metastore.lake_tables import MOST_FILES, Facts, sentence
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-INDEX_OF_LOG = "TahoeLogFileIndex"  # Delta's class of the files of a relation that was not planned yet
+INDEX_OF_LOG = "TahoeLogFileIndex"  # Delta's file index of a relation that was not planned yet
 
 
 def described(spark: SparkSession, table: Table) -> Table:
-    """Return a Delta table with the columns of its log now; any other table as it is."""
+    """Return a Delta table with its current columns.
+
+    Any other table is returned unchanged.
+    """
     if table.provider.lower() != lake_tables.DELTA or not jvm_reader.available(spark):
         return table
     try:
@@ -37,32 +41,36 @@ def described(spark: SparkSession, table: Table) -> Table:
             features=tuple(jvm_reader.to_python(spark, features.get())) if features.isDefined() else (),
         )
         return lake_tables.by_facts(table, facts)
-    except Exception as e:  # noqa: BLE001 - of Spark, of Delta, of another version of it, or of the log's own
+    except Exception as e:  # noqa: BLE001 - an error of Spark, of this or another version of Delta, or of the log
         return lake_tables.unreadable(table, lake_tables.DELTA, e)
 
 
 def live_files(spark: SparkSession, table: Table) -> tuple[FileStatus, ...]:
-    """Return the files that are the rows of a Delta table now, sorted by path. Raises Unsupported."""
+    """Return the current files of a Delta table, sorted by path.
+
+    Raises Unsupported.
+    """
     from pyspark.sql import DataFrame
 
     try:
         location = _files_of_log(spark, table)
         root = raw_hadoop_path(str(location.path().toString()))
         files = DataFrame(location.getSnapshot().allFiles().toDF(), spark).select("path", "size", "modificationTime")
-        found = files.limit(MOST_FILES + 1).toArrow()
+        file_rows = files.limit(MOST_FILES + 1).toArrow()
     except Exception as e:  # as above
         raise Unsupported(f"the log of table {table.full_name} cannot be read: {sentence(e)}") from e
-    if found.num_rows > MOST_FILES:
+    if file_rows.num_rows > MOST_FILES:
         raise Unsupported(f"table {table.full_name} has more than {MOST_FILES:,} files: OPTIMIZE it first")
-    paths, sizes, times = (column.to_pylist() for column in found.columns)
+    paths, sizes, times = (column.to_pylist() for column in file_rows.columns)
     listed = zip(paths, sizes, times, strict=True)
-    return tuple(sorted((_file(root, *one) for one in listed), key=lambda file: file.path))
+    return tuple(sorted((_file(root, *row) for row in listed), key=lambda file: file.path))
 
 
 def removed_files(spark: SparkSession, table: Table, since: float) -> frozenset[str]:
-    """Return the paths of the files that a Delta table has lost since then, in seconds since 1970.
+    """Return the paths of the files removed from a Delta table since a time.
 
-    The log forgets them after `delta.deletedFileRetentionDuration`. Raises Unsupported.
+    `since` is in seconds since 1970. The log forgets removed files after `delta.deletedFileRetentionDuration`. Raises
+    Unsupported.
     """
     from pyspark.sql import DataFrame
 
@@ -77,14 +85,20 @@ def removed_files(spark: SparkSession, table: Table, since: float) -> frozenset[
 
 
 def _file(root: str, path: str, size: int, modified: int) -> FileStatus:
-    """Return a file of the log, where its path is a URI, relative to the table unless it has a scheme."""
+    """Return a file of the log.
+
+    Its path is a URI, relative to the table unless it has a scheme.
+    """
     decoded = unquote(path)
     absolute = ":" in path.partition("/")[0] or path.startswith("/")
     return FileStatus(hadoop_path(path) if absolute else f"{root}/{decoded}", size, modified, IMMUTABLE)
 
 
 def _files_of_log(spark: SparkSession, table: Table) -> Any:
-    """Return Delta's index of the files of a table, as a query of the session would have it now. Raises Unsupported."""
+    """Return Delta's current index of a table's files.
+
+    It is the one that a query of the session gets. Raises Unsupported.
+    """
     leaf: Any = spark.table(table.spark_name)._jdf.queryExecution().analyzed().collectLeaves().head()
     if leaf.getClass().getSimpleName() != "LogicalRelation":
         raise Unsupported(f"Spark reads it by {leaf.getClass().getSimpleName()}")

@@ -1,8 +1,8 @@
-"""List the base files of a table as the session's own reader would, and decide which tables are supported.
+"""List the base files of a table as the session reads it.
 
-Spark reads the visible files directly in the folder of a table or partition. If a setting, a table option or the layout
-of the folder could make a reader list other files or read other values, the table is not supported and Spark scans it
-alone.
+Tables that may be read differently are refused. Spark reads the visible files directly in the folder of a table or
+partition. If a setting, a table option or the layout of the folder could make a reader list other files or read other
+values, the table is not supported and Spark scans it alone.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hive_bitmap.errors import Unsupported
 from hive_bitmap.spark.metastore import lake_tables, serde
 from hive_bitmap.spark.metastore.session_settings import OF_HADOOP
 
-FOREIGN = {  # formats of which not every file in the folder holds current rows: the table property that marks them
+FOREIGN = {  # formats whose folders may hold files without current rows: the table property that marks them
     "iceberg": ("table_type", "iceberg"),
     "delta": ("spark.sql.sources.provider", "delta"),
     "hudi": ("spark.sql.sources.provider", "hudi"),
@@ -33,16 +33,16 @@ HARMLESS_OPTIONS = re.compile(  # options that concern writing only
     r"|base\.delta\.ratio|direct\.encoding\.columns|column\.encoding\.direct)",
     re.IGNORECASE,
 )
-OF_ICEBERG = re.compile(  # options of a query that decide how Iceberg reads, but not which rows
+OF_ICEBERG = re.compile(  # options of a query that affect how Iceberg reads, but not which rows
     r"split-size|lookback|file-open-cost|vectorization-enabled|batch-size|locality|branch|tag|version|snapshot-id"
     r"|as-of-timestamp|snapshot_id|as_of_timestamp",
     re.IGNORECASE,
 )
 OF_QUERIES = ("mergeschema", "partitionoverwritemode")  # Spark adds them; the schema is that of the metastore anyway
 OF_FORMATS = ("orc.", "parquet.")  # prefixes of the properties of Hive tables that Spark takes as options too
-STREAM_LOG = "_spark_metadata"  # the folder in which a stream of Spark logs which files are its output
+STREAM_LOG = "_spark_metadata"  # the folder where a stream of Spark logs its output files
 ORC_BY_POSITION = "orc.force.positional.evolution"
-SETTINGS = {  # with any other value the session may read other files, columns or values than this package does
+SETTINGS = {  # with any other value, the session may read other files, columns or values than this package
     "spark.sql.caseSensitive": "false",
     "spark.sql.hive.manageFilesourcePartitions": "true",
     "spark.sql.hive.convertMetastoreParquet": "true",
@@ -68,7 +68,10 @@ FIELD_IDS, FIELD_ID = "spark.sql.parquet.fieldId.read.enabled", "parquet.field.i
 
 
 def format_of(table: Table) -> str:
-    """Return the format of a table's files, a key of FORMATS; raise Unsupported, with the reason, if there is none."""
+    """Return the format of a table's files, a key of FORMATS.
+
+    Raise Unsupported, with the reason, if the table cannot be indexed.
+    """
     if table.kind not in ("MANAGED", "EXTERNAL"):
         kind = "temporary view" if table.kind == "TEMPORARY" else table.kind.lower()
         raise Unsupported(f"{table.full_name} is a {kind}: only tables of files are indexed")
@@ -83,40 +86,43 @@ def format_of(table: Table) -> str:
                 f"table {table.full_name} is {kind}: its files are not its rows, so they cannot be indexed"
             )
     if "storage_handler" in properties or not table.location:
-        raise Unsupported(f"table {table.full_name} does not keep its rows in files")
+        raise Unsupported(f"table {table.full_name} does not store its rows in files")
     if table.by_folders:
         repair = f"MSCK REPAIR TABLE {table.sql_name}"
-        raise Unsupported(
-            f"the partitions of table {table.full_name} are not in the metastore: {repair} puts them there"
-        )
+        raise Unsupported(f"the partitions of table {table.full_name} are not in the metastore: add them with {repair}")
     if table.provider == "hive":
-        found = BY_INPUT_FORMAT.get(table.input_format)
-        if found is None:
-            name, known = table.input_format.rpartition(".")[2], ", ".join(FORMATS)
-            raise Unsupported(f"table {table.full_name} is stored as {name}; formats that are indexed: {known}")
-        if found.layout is not None:
-            serde.require_known(table, found)
-        elif found.name not in table.serde.lower():
-            serde_doubt = f"{found.name} read by {table.serde}, which may see other rows"
+        format_ = BY_INPUT_FORMAT.get(table.input_format)
+        if format_ is None:
+            name, names = table.input_format.rpartition(".")[2], ", ".join(FORMATS)
+            raise Unsupported(
+                f"table {table.full_name} is stored as {name}, which is not supported; supported: {names}"
+            )
+        if format_.layout is not None:
+            serde.require_known(table, format_)
+        elif format_.name not in table.serde.lower():
+            serde_doubt = f"{format_.name} read by {table.serde}, which may see other rows"
             raise Unsupported(f"table {table.full_name} is {serde_doubt}")
-        return found.name
+        return format_.name
     if table.provider.lower() not in FORMATS.keys() - LAYOUTS.keys():
         raise Unsupported(
-            f"table {table.full_name} is USING {table.provider}; of such tables parquet and orc are indexed, "
-            "others where they are STORED AS a format"
+            f"table {table.full_name} is USING {table.provider}; with USING, only parquet and orc are supported, other "
+            "formats with STORED AS"
         )
     return table.provider.lower()
 
 
 def require_plain_options(table: Table) -> None:
-    """Raise Unsupported for a table with an option because of which no query would use its index."""
+    """Raise Unsupported if an option of a table keeps every query from using its index."""
     why = None if serde.read_properties(table) else why_option_unsupported(table)
     if why is not None:
         raise Unsupported(f"{why}, so no query of table {table.full_name} would use its index")
 
 
 def why_unsupported(settings: Mapping[str, str], table: Table) -> str | None:
-    """Return why a reader with these settings might read the table differently; None if it does not."""
+    """Return why a reader with these settings might read the table differently.
+
+    Return None if not.
+    """
     for name, value in settings.items():
         if SETTINGS.get(name.removeprefix(OF_HADOOP), value).lower() != value.lower():
             return f"{name} is {value}"
@@ -128,14 +134,20 @@ def why_unsupported(settings: Mapping[str, str], table: Table) -> str | None:
 
 
 def why_option_unsupported(table: Table) -> str | None:
-    """Return why readers of the table may see other rows, because of one of its options or properties; None if not."""
+    """Return why an option or property of the table may make readers see other rows.
+
+    Return None if none does.
+    """
     options = {*table.options, *(key for key in table.properties if key.lower().startswith(OF_FORMATS))}
     odd = sorted(key for key in options if not HARMLESS_OPTIONS.fullmatch(key))
     return f"table option {odd[0]!r} may change what is read" if odd else None
 
 
 def why_query_unsupported(options: Iterable[str], table: Table) -> str | None:
-    """Return why a query with reader options of its own, given by name, may see other rows; None if not."""
+    """Return why a query with these reader options, by name, may see other rows.
+
+    Return None if not.
+    """
     if table.lake is not None and table.lake.kind == lake_tables.ICEBERG:
         odd = sorted(name for name in options if not OF_ICEBERG.fullmatch(name))
     else:
@@ -144,40 +156,46 @@ def why_query_unsupported(options: Iterable[str], table: Table) -> str | None:
 
 
 def files_of(table: Table, folder: str) -> list[FileStatus]:
-    """Return the files that readers of the table find in a folder, sorted by path; raise Unsupported if in doubt."""
+    """Return the files that readers of the table find in a folder, sorted by path.
+
+    Raise Unsupported if readers might differ.
+    """
     try:
         return serde.files(folder) if serde.read_properties(table) else base_files(folder)
     except NotADirectoryError as e:
-        raise Unsupported(f"{folder} is a file, where a folder of table {table.full_name} should be") from e
+        raise Unsupported(f"{folder} is a file, but should be a folder of table {table.full_name}") from e
 
 
 def require_no_stream(table: Table) -> None:
-    """Raise Unsupported for a table that a stream has written: Spark reads the files in its log, and no others."""
+    """Raise Unsupported for a table that a stream has written.
+
+    Spark reads only the files in its log.
+    """
     if stores.exists(f"{table.location}/{STREAM_LOG}"):
         raise Unsupported(why_stream(table.location))
 
 
 def why_stream(folder: str) -> str:
-    """Return why a folder that a stream writes into is not indexed, as a sentence."""
-    return f"a stream of Spark writes into {folder}: its rows are in the files that {STREAM_LOG} names, no others"
+    """Describe why a folder that a stream writes into is not indexed."""
+    return f"a stream of Spark writes into {folder}: only the files that {STREAM_LOG} names hold its rows"
 
 
 def base_files(folder: str) -> list[FileStatus]:
-    """Return the visible files of a folder that are not empty, sorted by path: those that Spark reads.
+    """Return the visible, nonempty files of a folder, sorted by path.
 
-    A missing folder has no files. Raises Unsupported for a folder that contains `name=value` folders, because some
-    readers take them for partitions, and for the output of a stream.
+    These are the files that Spark reads. A missing folder has no files. Raises Unsupported for a folder that contains
+    `name=value` folders, because some readers take them for partitions, and for the output of a stream.
     """
     try:
-        found = stores.listing(folder)
+        listing = stores.listing(folder)
     except FileNotFoundError:
         return []
-    if STREAM_LOG in found.folders:
+    if STREAM_LOG in listing.folders:
         raise Unsupported(why_stream(folder))
-    nested = [name for name in found.folders if "=" in name and is_visible(name)]
+    nested = [name for name in listing.folders if "=" in name and is_visible(name)]
     if nested:
         raise Unsupported(f"folder {folder} holds {nested[0]!r}, which a reader may take for a partition")
-    return [file for file in found.files if file.size and is_visible(file.path.rpartition("/")[2])]
+    return [file for file in listing.files if file.size and is_visible(file.path.rpartition("/")[2])]
 
 
 def is_visible(name: str) -> bool:

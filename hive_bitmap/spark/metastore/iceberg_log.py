@@ -1,7 +1,7 @@
-"""Read what Iceberg says of a table, through the Iceberg of the session: its columns, and the files that are its rows.
+"""Read a table's metadata with the session's Iceberg.
 
-The relation that Spark makes of a table has Iceberg's own, which is asked by public methods of version 1.12; whatever
-else it has is a table that cannot be indexed. Classic sessions only.
+It has the table's columns and live files. Iceberg's `Table` is read through its public API, as of version 1.12; a table
+with any other relation cannot be indexed. Classic sessions only.
 """
 
 from __future__ import annotations
@@ -23,45 +23,49 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CATALOGS = ("org.apache.iceberg.spark.SparkCatalog", "org.apache.iceberg.spark.SparkSessionCatalog")
-SESSION_CATALOGS = CATALOGS[1:]  # those that Iceberg has for the place of the session's own
+SESSION_CATALOGS = CATALOGS[1:]  # Iceberg's replacements of the session catalog
 OF_SPARK = "org.apache.iceberg.spark.source.SparkTable"
 OF_ROWS = "org.apache.iceberg.BaseTable"
-NAME = re.compile("[a-z0-9_]+")  # names that mean the same in a catalog that knows upper case and in one that does not
+NAME = re.compile(
+    "[a-z0-9_]+"
+)  # names that mean the same in catalogs that distinguish upper case and in those that do not
 
 
 def is_catalog(spark: SparkSession, name: str) -> bool:
-    """Return whether a catalog of the session, not its own one, is Iceberg's."""
+    """Return whether a catalog, other than the session catalog, is one of Iceberg's."""
     return spark.conf.get(f"spark.sql.catalog.{name}", None) in CATALOGS
 
 
 def described(spark: SparkSession, table: Table) -> Table:
-    """Return an Iceberg table with what Iceberg says of it now; any other table as it is."""
+    """Return an Iceberg table with its current metadata; any other table unchanged."""
     if not lake_tables.is_iceberg(table) or not jvm_reader.available(spark):
         return table
     try:
-        return _described(spark, table)
-    except Exception as e:  # noqa: BLE001 - of Spark, of Iceberg, of another version of it, or of the table's own
+        return _with_facts(spark, table)
+    except Exception as e:  # noqa: BLE001 - an error of Spark, of this or another version of Iceberg, or of the table
         return lake_tables.unreadable(table, lake_tables.ICEBERG, e)
 
 
 def table_of_catalog(spark: SparkSession, catalog: str, database: str, name: str) -> Table | None:
-    """Return a table that only a catalog of Iceberg's knows, and the metastore does not; None if there is none.
+    """Return a table that is in an Iceberg catalog, but not in the metastore.
 
-    `catalog` is "" for the session's own one. Raises Unsupported for a name with characters that catalogs treat
-    differently, and for a catalog that fails.
+    Return None if there is none. `catalog` is "" for the session catalog. Raises Unsupported for a name with characters
+    that catalogs treat differently, and for a catalog that fails.
     """
     from pyspark.errors import AnalysisException
 
-    own = spark.conf.get("spark.sql.catalog.spark_catalog", None) in SESSION_CATALOGS
-    if not jvm_reader.available(spark) or (not catalog and not own):
+    replaces_session_catalog = spark.conf.get("spark.sql.catalog.spark_catalog", None) in SESSION_CATALOGS
+    if not jvm_reader.available(spark) or (not catalog and not replaces_session_catalog):
         return None
     plain = Table(database=database, name=name, kind="EXTERNAL", provider=lake_tables.ICEBERG, catalog=catalog)
     if any(not NAME.fullmatch(part) for part in (database, name)):
         if not catalog:
             return None
-        raise Unsupported(f"the name of table {plain.full_name} has other characters than a-z, 0-9 and _")
+        raise Unsupported(
+            f"the name of table {plain.full_name} has characters other than a-z, 0-9 and _, which is not supported"
+        )
     try:
-        return _described(spark, plain)
+        return _with_facts(spark, plain)
     except AnalysisException as e:
         if "TABLE_OR_VIEW_NOT_FOUND" in str(e) or "SCHEMA_NOT_FOUND" in str(e):
             return None
@@ -71,29 +75,33 @@ def table_of_catalog(spark: SparkSession, catalog: str, database: str, name: str
 
 
 def live_files(spark: SparkSession, table: Table) -> tuple[FileStatus, ...]:
-    """Return the files that are the rows of an Iceberg table now, sorted by path. Raises Unsupported."""
+    """Return the current files of an Iceberg table, sorted by path.
+
+    Raises Unsupported.
+    """
     name = in_spark(table.database, table.name, catalog=table.catalog)
     try:
         files = spark.table(f"{name}.data_files").select("file_path", "file_size_in_bytes")
-        found = files.limit(MOST_FILES + 1).toArrow()
+        file_rows = files.limit(MOST_FILES + 1).toArrow()
     except Exception as e:
         raise Unsupported(f"the files of table {table.full_name} cannot be listed: {sentence(e)}") from e
-    if found.num_rows > MOST_FILES:
+    if file_rows.num_rows > MOST_FILES:
         raise Unsupported(f"table {table.full_name} has more than {MOST_FILES:,} files: rewrite_data_files first")
     default = _default_file_system(spark)
-    paths, sizes = (column.to_pylist() for column in found.columns)
+    paths, sizes = (column.to_pylist() for column in file_rows.columns)
     listed = [
         FileStatus(raw_hadoop_path(path, default), size, 0, IMMUTABLE) for path, size in zip(paths, sizes, strict=True)
     ]
     if len({file.path for file in listed}) < len(listed):
-        raise Unsupported(f"table {table.full_name} has a file twice, whose rows count twice")
+        raise Unsupported(f"table {table.full_name} lists a file twice, so its rows count twice")
     return tuple(sorted(listed, key=lambda file: file.path))
 
 
 def removed_files(spark: SparkSession, table: Table, since: float) -> frozenset[str]:
-    """Return the paths of the files that snapshots since then, in seconds since 1970, have removed from a table.
+    """Return the paths of recently removed files.
 
-    Those of snapshots that are still there; a rollback removes no file. Raises Unsupported.
+    Snapshots since a time have removed them. `since` is in seconds since 1970. Only snapshots that still exist count; a
+    rollback removes no file. Raises Unsupported.
     """
     name = in_spark(table.database, table.name, catalog=table.catalog)
     try:
@@ -108,10 +116,10 @@ def removed_files(spark: SparkSession, table: Table, since: float) -> frozenset[
     return frozenset(raw_hadoop_path(path, default) for path in paths)
 
 
-def _described(spark: SparkSession, table: Table) -> Table:
-    _of_spark(spark, table).table().refresh()  # catalogs keep tables for a while
-    of_spark = _of_spark(spark, table)
-    iceberg, properties = of_spark.table(), dict(of_spark.properties())
+def _with_facts(spark: SparkSession, table: Table) -> Table:
+    _spark_table(spark, table).table().refresh()  # catalogs cache tables
+    spark_table = _spark_table(spark, table)
+    iceberg, properties = spark_table.table(), dict(spark_table.properties())
     jvm: Any = spark._jvm
     schemas, specs = jvm.org.apache.iceberg.SchemaParser, jvm.org.apache.iceberg.PartitionSpecParser
     facts = IcebergFacts(
@@ -120,7 +128,7 @@ def _described(spark: SparkSession, table: Table) -> Table:
         format=iceberg.properties().get("write.format.default") or "parquet",
         version=str(properties.get("format-version")),
     )
-    declared = str(of_spark.schema().json())
+    declared = str(spark_table.schema().json())
     shown = replace(
         table,
         kind="EXTERNAL",
@@ -135,15 +143,18 @@ def _described(spark: SparkSession, table: Table) -> Table:
     return lake_tables.by_iceberg_facts(shown, facts)
 
 
-def _of_spark(spark: SparkSession, table: Table) -> Any:
-    """Return Iceberg's table for Spark, an object of the JVM. Raises Unsupported."""
+def _spark_table(spark: SparkSession, table: Table) -> Any:
+    """Return Iceberg's table for Spark, an object of the JVM.
+
+    Raises Unsupported.
+    """
     relation: Any = spark.table(table.spark_name)._jdf.queryExecution().analyzed().collectLeaves().head()
     if relation.getClass().getSimpleName() != "DataSourceV2Relation":
         raise Unsupported(f"Spark reads it by {relation.getClass().getSimpleName()}")
-    found = relation.table()
-    if found.getClass().getName() != OF_SPARK or found.table().getClass().getName() != OF_ROWS:
-        raise Unsupported(f"Spark reads it by {found.getClass().getName()}")
-    return found
+    iceberg_table = relation.table()
+    if iceberg_table.getClass().getName() != OF_SPARK or iceberg_table.table().getClass().getName() != OF_ROWS:
+        raise Unsupported(f"Spark reads it by {iceberg_table.getClass().getName()}")
+    return iceberg_table
 
 
 def _default_file_system(spark: SparkSession) -> str:

@@ -7,6 +7,7 @@ authorizers and listeners of Spark see it. Changed partitions are sent as one JS
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -18,7 +19,7 @@ from hive_bitmap.errors import DatabaseNotFound, ServerError
 from hive_bitmap.spark.metastore import jvm_reader, table_ddl
 from hive_bitmap.spark.metastore.jvm_reader import Bridge, bridge, table_from
 from hive_bitmap.spark.metastore.protocol import Changes
-from hive_bitmap.spark.metastore.sql_metastore import SqlMetastore, is_unknown_kind
+from hive_bitmap.spark.metastore.sql_metastore import SqlMetastore, is_there_already, is_unknown_kind
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -73,6 +74,34 @@ class JvmMetastore(SqlMetastore):
     def create_table(self, spark: SparkSession, table: Table) -> bool:
         with owned_by(spark, table.owner):
             return super().create_table(spark, table)
+
+    def _add(self, spark: SparkSession, verbatim: SparkSession, table: Table, new: Mapping[Values, str]) -> bool:
+        """Add partitions without a statement; see `SqlMetastore._add`."""
+        if not new:
+            return True
+        jvm, are_new = bridge(spark), True
+        storage = jvm.json(jvm.catalog.getTable(table.database, table.name).storage())
+        for batch in table_ddl.batches(new):
+            partitions = [
+                {
+                    "spec": _spec(table, values),
+                    "storage": {**storage, "locationUri": quote(folder, safe="/:@")},
+                    "parameters": {},
+                    "createTime": int(time.time() * 1000),
+                    "lastAccessTime": -1,
+                    "stats": None,
+                }
+                for values, folder in batch.items()
+            ]
+            found = jvm.array_seq.unsafeWrapArray(jvm.mapper.readValue(json.dumps(partitions), jvm.partitions_type))
+            try:
+                jvm.catalog.createPartitions(table.database, table.name, found, False)
+            except Exception as e:
+                if not is_there_already(e):
+                    raise
+                jvm.catalog.createPartitions(table.database, table.name, found, True)
+                are_new = False
+        return are_new
 
     def _move(self, spark: SparkSession, verbatim: SparkSession, table: Table, changes: Changes) -> None:
         """Move partitions, AT_ONCE of them in one call, which is one transaction."""
@@ -190,6 +219,12 @@ def _values(table: Table, partition: Mapping[str, Any]) -> Values:
     spec = {name.lower(): value for name, value in partition["spec"].items()}
     values = (spec[column.name.lower()] for column in table.partition_columns)
     return tuple(None if value == NULL_PARTITION else value for value in values)
+
+
+def _spec(table: Table, values: Values) -> dict[str, str]:
+    """Return partition values as the catalog takes them, by column."""
+    pairs = zip(table.partition_columns, values, strict=True)
+    return {column.name: NULL_PARTITION if value is None else value for column, value in pairs}
 
 
 def _identifier(spark: SparkSession, table: Table) -> Any:

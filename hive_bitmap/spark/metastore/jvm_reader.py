@@ -1,6 +1,6 @@
-"""Read values of a classic session's JVM through py4j.
+"""Read values from a classic session's JVM through py4j.
 
-They are transferred as one JSON text, written by the Jackson library of Spark, so that a request needs few calls
+They are transferred as one JSON text, written by Spark's Jackson library, so that a request needs few calls
 however large its result is. All functions but `available` need a session that is `available`.
 """
 
@@ -24,12 +24,15 @@ _bridges: WeakKeyDictionary[SparkSession, Bridge] = WeakKeyDictionary()
 
 
 def available(spark: SparkSession) -> bool:
-    """Return whether py4j can reach the JVM of this session: it is classic, not Spark Connect."""
+    """Return whether py4j can reach the JVM of this session.
+
+    It can in a classic session, not over Spark Connect.
+    """
     return getattr(spark, "_jsparkSession", None) is not None
 
 
 def cloned(spark: SparkSession) -> SparkSession:
-    """Return a new session with the settings of this one, of the same catalog."""
+    """Return a new session with the same settings and the same catalog."""
     from pyspark.sql import SparkSession
 
     return SparkSession(spark.sparkContext, cast(Any, spark)._jsparkSession.cloneSession())
@@ -41,7 +44,10 @@ def table_of(spark: SparkSession, described: Any) -> Table:
 
 
 def to_python(spark: SparkSession, value: Any) -> Any:
-    """Convert a Scala or Java value: a collection, a map, or an object with public fields."""
+    """Convert a Scala or Java value to Python.
+
+    It is a collection, a map, or an object with public fields.
+    """
     return bridge(spark).json(value)
 
 
@@ -56,7 +62,10 @@ def text_of(text: Any) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Bridge:
-    """Objects of the JVM that most requests need. They are cached, because reaching one takes a call for each step."""
+    """Objects of the JVM that most requests need.
+
+    They are cached, because reaching one takes a call for each step.
+    """
 
     catalog: Any
     session_catalog: Any
@@ -78,10 +87,10 @@ class Bridge:
 
 def bridge(spark: SparkSession) -> Bridge:
     """Return the objects of a session's JVM."""
-    known = _bridges.get(spark)
-    if known is None:
-        known = _bridges[spark] = _new_bridge(spark)
-    return known
+    cached = _bridges.get(spark)
+    if cached is None:
+        cached = _bridges[spark] = _new_bridge(spark)
+    return cached
 
 
 def _new_bridge(spark: SparkSession) -> Bridge:

@@ -1,6 +1,7 @@
-"""Read the settings of a classic session through py4j: Spark's, Hadoop's, and those that the server enforces.
+"""Read the settings of a classic session through py4j.
 
-All functions but `with_startup` need a session for which `jvm_reader.available` is true.
+They are Spark's, Hadoop's, and those that the server enforces. All functions but `with_startup` need a session for
+which `jvm_reader.available` is true.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-OF_READERS = (  # Hadoop's, which decide what readers see, and are set past the session too; as in PythonRequest.java
+OF_READERS = (  # Hadoop's, which affect readers and may be set outside the session; as in PythonRequest.java
     "orc.force.positional.evolution",
     "mapreduce.input.pathFilter.class",
     "mapred.input.pathFilter.class",
@@ -32,21 +33,23 @@ CREDENTIAL_FILES = "security.credential.provider.path"
 
 def session(spark: SparkSession) -> dict[str, str]:
     """Return the session's settings that are not at their defaults."""
-    own = jvm_reader.to_python(spark, cast(Any, spark.conf)._jconf.getAll())
-    return _enforced(spark, {**_of_readers(spark), **own})
+    session_settings = jvm_reader.to_python(spark, cast(Any, spark.conf)._jconf.getAll())
+    return _enforced(spark, {**_of_readers(spark), **session_settings})
 
 
-def of_map(spark: SparkSession, found: Any) -> dict[str, str]:
+def of_map(spark: SparkSession, scala_map: Any) -> dict[str, str]:
     """Return the settings in a Scala map, as `session` does."""
-    return _enforced(spark, jvm_reader.to_python(spark, found))
+    return _enforced(spark, jvm_reader.to_python(spark, scala_map))
 
 
 def _of_readers(spark: SparkSession) -> dict[str, str]:
-    """Return those of OF_READERS that a program or a site file has set past the session."""
+    """Return the OF_READERS that a program or a site file has set outside the session."""
     conf = cast(Any, spark.sparkContext)._jsc.hadoopConfiguration()
     values = {name: conf.get(name) for name in OF_READERS}
     sources = {name: conf.getPropertySources(name) for name, value in values.items() if value is not None}
-    return {name: values[name] for name, of in sources.items() if of and not of[-1].endswith("-default.xml")}
+    return {
+        name: values[name] for name, origins in sources.items() if origins and not origins[-1].endswith("-default.xml")
+    }
 
 
 def _enforced(spark: SparkSession, settings: Mapping[str, str]) -> dict[str, str]:
@@ -55,32 +58,33 @@ def _enforced(spark: SparkSession, settings: Mapping[str, str]) -> dict[str, str
 
 @lru_cache(maxsize=8)
 def _of_server(context: SparkContext) -> dict[str, str]:
-    """Return the settings of `security_settings` in the server's configuration, which no session can change."""
+    """Return the `security_settings` in the server's configuration, which no session can change."""
     conf: Any = context._conf  # `getConf` copies it, with two calls for each setting
     names = [prefix + name for name in security_settings.NAMES for prefix in ("spark.", "")]
     return with_startup({name: conf.get(name) for name in names if conf.contains(name)})
 
 
 def of_application(spark: SparkSession) -> None:
-    """Have a session trust whom its application trusts, and run what that runs, whatever the session had been told."""
+    """Reset a session's trust and Python settings to those of its application."""
     conf = cast(Any, spark.sparkContext)._conf
     for name in (*security_settings.OF_TRUST, security_settings.WORKER_PYTHON):
-        for each in (name, f"spark.{name}"):
-            spark.conf.unset(each)
+        for key in (name, f"spark.{name}"):
+            spark.conf.unset(key)
     if conf.contains(security_settings.WORKER_PYTHON):
         spark.conf.set(security_settings.WORKER_PYTHON, conf.get(security_settings.WORKER_PYTHON))
 
 
 def has_own_python(spark: SparkSession) -> bool:
-    """Return whether a session has chosen another Python for its tasks than its application has."""
+    """Return whether a session's tasks use another Python than those of its application."""
     name = security_settings.WORKER_PYTHON
     return bool(spark.conf.get(name, None) != cast(Any, spark.sparkContext)._conf.get(name))
 
 
 def with_startup(settings: Mapping[str, str]) -> dict[str, str]:
-    """Add the `hive_bitmap` settings that Spark was started with, without the prefix `spark.`, to a session's settings.
+    """Add the `hive_bitmap` settings that Spark was started with to a session's settings.
 
-    At its start Spark drops all settings without that prefix. Settings of the session have precedence.
+    At its start Spark drops all settings without the prefix `spark.`, so they are set with it and added without it.
+    Settings of the session have precedence.
 
     >>> with_startup({"spark.hive_bitmap.strategy": "rows"})["hive_bitmap.strategy"]
     'rows'
@@ -91,51 +95,54 @@ def with_startup(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def of_metastore(spark: SparkSession, names: Sequence[str]) -> dict[str, str]:
-    """Return the settings of these names that the client of the metastore has, and `user.dir` of the JVM.
+    """Return these settings of the metastore's client, and `user.dir` of the JVM.
 
-    Without a Hive metastore, there are none: Spark's catalog is in memory then.
+    Without a Hive metastore the result is empty: Spark's catalog is then in memory.
     """
     classic, jvm = cast(Any, spark)._jsparkSession, cast(Any, spark._jvm)
     if classic.sparkContext().conf().get("spark.sql.catalogImplementation", "in-memory") != "hive":
         return {}
     conf = classic.sessionState().newHadoopConf()
-    found = {name: conf.get(name) for name in names}
-    return {"user.dir": str(jvm.System.getProperty("user.dir")), **{n: str(v) for n, v in found.items() if v}}
+    values = {name: conf.get(name) for name in names}
+    return {
+        "user.dir": str(jvm.System.getProperty("user.dir")),
+        **{name: str(value) for name, value in values.items() if value},
+    }
 
 
 def of_stores(spark: SparkSession, prefixes: Sequence[str]) -> dict[str, str]:
-    """Return the settings of the session's Hadoop configuration with these prefixes, and secrets of credential files.
+    """Return the session's Hadoop settings with these prefixes, and the secrets in credential files.
 
     Raises StoreError if a credential file cannot be read.
     """
     conf = cast(Any, spark)._jsparkSession.sessionState().newHadoopConf()
-    found = {}
+    settings = {}
     for prefix in prefixes:
         properties = jvm_reader.to_python(spark, conf.getPropsWithPrefix(prefix))
-        found.update({prefix + name: value for name, value in properties.items()})
+        settings.update({prefix + name: value for name, value in properties.items()})
     jvm: Any = spark._jvm
     user = jvm.org.apache.hadoop.security.UserGroupInformation.getCurrentUser()
-    found[PREFIX + HDFS_USER] = str(user.getShortUserName())
-    paths = {name: path for name, path in found.items() if name.endswith(CREDENTIAL_FILES) and path.strip()}
+    settings[PREFIX + HDFS_USER] = str(user.getShortUserName())
+    paths = {name: path for name, path in settings.items() if name.endswith(CREDENTIAL_FILES) and path.strip()}
     for name, path in sorted(paths.items(), key=lambda pair: pair[0].startswith("fs.s3a.")):
         bucket = name.removeprefix("fs.s3a.bucket.").removesuffix(f".{CREDENTIAL_FILES}") if ".bucket." in name else ""
         for alias, secret in _credentials(spark, conf, path).items():
             inside = bucket and alias.startswith("fs.s3a.") and not alias.startswith("fs.s3a.bucket.")
-            found[f"fs.s3a.bucket.{bucket}.{alias.removeprefix('fs.s3a.')}" if inside else alias] = secret
-    return found
+            settings[f"fs.s3a.bucket.{bucket}.{alias.removeprefix('fs.s3a.')}" if inside else alias] = secret
+    return settings
 
 
 def _credentials(spark: SparkSession, conf: Any, path: str) -> dict[str, str]:
-    """Return the secrets in Hadoop's credential files, by their aliases."""
+    """Return the secrets in Hadoop's credential files, by alias."""
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
     jvm: Any = spark._jvm
-    own = jvm.org.apache.hadoop.conf.Configuration(conf)
-    own.set(f"hadoop.{CREDENTIAL_FILES}", path)
+    credential_conf = jvm.org.apache.hadoop.conf.Configuration(conf)
+    credential_conf.set(f"hadoop.{CREDENTIAL_FILES}", path)
     try:
         return {
             alias: "".join(provider.getCredentialEntry(alias).getCredential())
-            for provider in jvm.org.apache.hadoop.security.alias.CredentialProviderFactory.getProviders(own)
+            for provider in jvm.org.apache.hadoop.security.alias.CredentialProviderFactory.getProviders(credential_conf)
             for alias in provider.getAliases()
         }
     except Py4JJavaError as e:

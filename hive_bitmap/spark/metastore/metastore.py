@@ -21,17 +21,18 @@ from hive_bitmap.spark.metastore.sql_metastore import SqlMetastore
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# The first that is available for a session serves it. To add one, write its module and add it here.
+# A session uses the first one that is available. To add one, write its module and add it here.
 METASTORES: Sequence[Metastore] = (JvmMetastore(), SqlMetastore())
 GLOBAL_TEMP = "global_temp"  # Spark's database of global temporary views, which is not in the metastore
 CATALOG_IMPLEMENTATION = "spark.sql.catalogImplementation"
-SESSION_VIEWS = "session"  # from Spark 4.2 on, in place of a database, the name of that of a session's temporary views
+SESSION_VIEWS = "session"  # Spark 4.2 and later use this name in place of a database for a session's temporary views
 
 
 def split_name(spark: SparkSession, name: str) -> tuple[str, str, str]:
     """Split `t`, `db.t` or `catalog.db.t` into the (catalog, database, table) that `spark.table` reads.
 
-    The catalog is "" for the session's own. Raises Unsupported if that table is in another one that is not Iceberg's.
+    The catalog is "" for the session catalog. Raises Unsupported if the table is in any other catalog that is not
+    Iceberg's.
     """
     catalog, database, table = name_parts(name)
     catalog = catalog or catalog_of(spark, database)
@@ -39,8 +40,8 @@ def split_name(spark: SparkSession, name: str) -> tuple[str, str, str]:
         return "", (database or spark.catalog.currentDatabase()).lower(), table.lower()
     if not iceberg_log.is_catalog(spark, catalog):
         raise Unsupported(
-            f"table {name} is in catalog {catalog!r}, and only tables of {SESSION_CATALOG} have indexes, and those "
-            f"of Iceberg's catalogs: to name one, write {SESSION_CATALOG}.database.table"
+            f"table {name} is in catalog {catalog!r}, but only tables of {SESSION_CATALOG} and of Iceberg's catalogs "
+            f"have indexes: to name one, write {SESSION_CATALOG}.database.table"
         )
     if database == catalog:
         raise Unsupported(f"table {name} is in no database: write {catalog}.database.table")
@@ -48,12 +49,18 @@ def split_name(spark: SparkSession, name: str) -> tuple[str, str, str]:
 
 
 def is_indexed_catalog(spark: SparkSession, name: str) -> bool:
-    """Return whether tables of another catalog than the session's own may have indexes: one of Iceberg's."""
+    """Return whether tables of a catalog other than the session catalog may have indexes.
+
+    These are the catalogs of Iceberg.
+    """
     return iceberg_log.is_catalog(spark, name)
 
 
 def hive_problem(spark: SparkSession) -> str:
-    """Return why tables of this session end with it, and what to do; "" if a Hive metastore keeps them."""
+    """Return why the tables of this session end with it, and the remedy.
+
+    Return "" if there is a Hive metastore.
+    """
     implementation = spark.conf.get(CATALOG_IMPLEMENTATION, "in-memory")
     if implementation == "hive":
         return ""
@@ -64,15 +71,18 @@ def hive_problem(spark: SparkSession) -> str:
 
 
 def require_hive(spark: SparkSession) -> None:
-    """Raise Unsupported if the session has no Hive metastore: indexes would end with it, and their files would stay."""
+    """Raise Unsupported if the session has no Hive metastore.
+
+    Indexes would end with the session, but their files would stay.
+    """
     if problem := hive_problem(spark):
         raise Unsupported(problem)
 
 
 def catalog_of(spark: SparkSession, database: str) -> str:
-    """Return the catalog in which Spark looks for a table that is named without one.
+    """Return the catalog where Spark looks for a table that is named without one.
 
-    That is the current catalog, unless what stands in the place of the database is the name of a catalog.
+    It is the current catalog, unless the name in the place of the database is that of a catalog.
     """
     if database.lower() == GLOBAL_TEMP:
         return SESSION_CATALOG
@@ -86,36 +96,48 @@ def current_database(spark: SparkSession) -> str:
     catalog = spark.catalog.currentCatalog()
     if catalog.lower() != SESSION_CATALOG:
         raise Unsupported(
-            f"the current catalog is {catalog!r}, and only tables of {SESSION_CATALOG} have indexes: name a table, or "
+            f"the current catalog is {catalog!r}, but only tables of {SESSION_CATALOG} have indexes: name a table, or "
             f"USE {SESSION_CATALOG}.database"
         )
     return spark.catalog.currentDatabase().lower()
 
 
 def database_exists(spark: SparkSession, database: str) -> bool:
-    """Return whether the session's own catalog has a database, whichever catalog is current."""
+    """Return whether the session catalog has a database.
+
+    It does not matter which catalog is current.
+    """
     return of(spark).database_exists(spark, database)
 
 
 def database_names(spark: SparkSession) -> list[str]:
-    """Return the databases of the session's own catalog, whichever catalog is current."""
+    """Return the databases of the session catalog.
+
+    It does not matter which catalog is current.
+    """
     return of(spark).database_names(spark)
 
 
 def database_folder(spark: SparkSession, database: str) -> str:
-    """Return the folder of a database of the session's own catalog, whichever catalog is current."""
+    """Return the folder of a database of the session catalog.
+
+    It does not matter which catalog is current.
+    """
     return hadoop_path(of(spark).database_folder(spark, database))
 
 
 def describe(spark: SparkSession, name: str) -> Table:
-    """Return the table of that name as the session resolves it; raise NotFound, which lists the existing tables."""
+    """Return the table of that name as the session resolves it.
+
+    Raise NotFound, which lists the existing tables.
+    """
     return describe_with(spark, name, lambda database, table: [])[0]
 
 
 def describe_with(spark: SparkSession, name: str, others: Callable[[str, str], list[str]]) -> tuple[Table, list[Table]]:
-    """Return a table, and of the tables of its database that `others(database, table)` names those that exist.
+    """Return a table, and other existing tables of its database.
 
-    All are read in one call if the session can.
+    `others(database, table)` names the others; missing ones are left out. All are read in one call if the session can.
     """
     from pyspark.errors import AnalysisException
 
@@ -129,46 +151,58 @@ def describe_with(spark: SparkSession, name: str, others: Callable[[str, str], l
             return Table(database=database, name=table, kind="TEMPORARY"), []
         raise TableNotFound(f"no global temporary view {table!r}")
     try:
-        found = _with_stores(spark).describe(spark, database, [table, *others(database, table)], _view(name))
+        described_tables = _with_stores(spark).describe(spark, database, [table, *others(database, table)], _view(name))
     except AnalysisException as e:
         if database_exists(spark, database):
             raise
         raise NotFound.of("database", database, database_names(spark)) from e
-    for position, candidate in enumerate(found):
+    for position, candidate in enumerate(described_tables):
         if candidate.name == table:
             described = iceberg_log.described(spark, delta_log.described(spark, candidate))
-            return described, found[:position] + found[position + 1 :]
+            return described, described_tables[:position] + described_tables[position + 1 :]
     if (iceberg := iceberg_log.table_of_catalog(spark, "", database, table)) is not None:
-        return iceberg, found
+        return iceberg, described_tables
     if not database_exists(spark, database):
         raise NotFound.of("database", database, database_names(spark))
     indexes = index_table_name(database, "*", "*")
-    tables = [known for known in names_like(spark, database, "*") if not fnmatchcase(known, indexes)]
+    tables = [existing for existing in names_like(spark, database, "*") if not fnmatchcase(existing, indexes)]
     raise NotFound.of("table", table, tables, f"database {database}")
 
 
 def _describe_elsewhere(spark: SparkSession, catalog: str, database: str, table: str) -> Table:
-    """Return a table of a catalog of Iceberg's that is not the session's own; raise NotFound."""
+    """Return a table of an Iceberg catalog other than the session catalog.
+
+    Raise NotFound.
+    """
     session_stores.use(spark)
-    found = iceberg_log.table_of_catalog(spark, catalog, database, table)
-    if found is None:
+    table_ = iceberg_log.table_of_catalog(spark, catalog, database, table)
+    if table_ is None:
         raise TableNotFound(f"no table {table!r} in {catalog}.{database}")
-    return found
+    return table_
 
 
 def describe_many(spark: SparkSession, database: str, names: Sequence[str]) -> list[Table]:
-    """Return those of the tables that exist, read in one call if the session can."""
+    """Return the tables of these names that exist.
+
+    They are read in one call if the session can.
+    """
     return _with_stores(spark).describe(spark, database, names, view="") if names else []
 
 
 def _view(name: str) -> str:
-    """Return the name of a temporary view that Spark would read for a table name, if there is one; "" for none."""
+    """Return the name that a temporary view would need for Spark to read it.
+
+    Return "" if no view is possible.
+    """
     _, database, table = name_parts(name)
     return "" if database and database.lower() != SESSION_VIEWS else table
 
 
 def names_like(spark: SparkSession, database: str, pattern: str) -> list[str]:
-    """Return the names of the tables of a database that match the pattern, in which `*` stands for any text."""
+    """Return the names of tables that match a pattern.
+
+    In it, `*` matches any text.
+    """
     return _with_stores(spark).names_like(spark, database, pattern)
 
 
@@ -184,7 +218,10 @@ def table_of(spark: SparkSession, described: Any) -> Table:
 
 
 def _with_stores(spark: SparkSession) -> Metastore:
-    """Return the metastore of this session, and use its store settings: the caller will read the table's files."""
+    """Return the metastore of this session, and use its store settings.
+
+    The caller will read the table's files.
+    """
     session_stores.use(spark)
     return of(spark)
 
@@ -195,15 +232,18 @@ def of(spark: SparkSession) -> Metastore:
 
 
 def forget_files(spark: SparkSession, table: Table) -> None:
-    """Make the session list the files and read the schema of a table again when it reads it the next time."""
+    """Make the session read a table's files and schema again.
+
+    It does that at the next read.
+    """
     of(spark).forget_files(spark, table)
 
 
 def refresh_files(spark: SparkSession, table: Table) -> None:
     """Make the session list the files of a table again.
 
-    On a classic session DataFrames that were made of it before follow, too, as they do after an INSERT of the session;
-    `forget_files` would have them keep the files of before for good.
+    In a classic session, existing DataFrames of the table follow too, as they do after an INSERT of the session; after
+    `forget_files` they would always read the earlier files.
     """
     of(spark).refresh_files(spark, table)
 
@@ -214,20 +254,29 @@ def is_cached(spark: SparkSession, spark_name: str) -> bool:
 
 
 def time_zone(spark: SparkSession) -> str:
-    """Return the default time zone of the JVM, in which Spark interprets ORC timestamps; "" if it is not known."""
+    """Return the JVM's default time zone, which Spark uses for ORC timestamps.
+
+    Return "" if unknown.
+    """
     return of(spark).time_zone(spark)
 
 
 def default_parallelism(spark: SparkSession) -> int:
-    """Return how many tasks the cluster runs at once, or a default if that is not known."""
+    """Return the number of tasks that the cluster runs at once.
+
+    A default is returned if it is unknown.
+    """
     return of(spark).default_parallelism(spark)
 
 
 def current_user(spark: SparkSession) -> str:
-    """Return the user of the session, to whom the tables belong that it creates."""
+    """Return the user of the session, who owns the tables that it creates."""
     return of(spark).current_user(spark)
 
 
 def has_foreign_rules(spark: SparkSession) -> bool:
-    """Return whether rules that others added to Spark, as authorizers do, may change the session's plans."""
+    """Return whether rules added to Spark by others may change the session's plans.
+
+    Authorizers are such rules.
+    """
     return of(spark).has_foreign_rules(spark)

@@ -1,7 +1,8 @@
-"""Whether Spark lets a session read a table as it is. Whoever reads files without Spark's plans has to ask first.
+"""Decide whether Spark shows a session the unchanged rows of a table.
 
-Authorizers, such as Ranger's for Spark, are rules of Spark's analyzer and optimizer: they refuse a plan, or put a row
-filter or masks above the scan of a table. So the table's scan is optimized, and must come out as nothing but a scan.
+Code that reads files without Spark's plans must check this first. Authorizers, such as Ranger's for Spark, are rules of
+Spark's analyzer and optimizer: they refuse a plan, or put a row filter or masks above the scan of a table. So the
+table's scan is optimized, and the result must be a mere scan.
 """
 
 from __future__ import annotations
@@ -22,25 +23,28 @@ _PADDING = "readSidePadding("  # Spark's own expression over a column of type CH
 
 
 def require_reading(spark: SparkSession, base: Table, columns: Sequence[str], what: str) -> None:
-    """Raise NotPermitted unless tasks of ours may read these columns of a table, in order to do `what`."""
-    secret = only_spark_reads(spark)
-    if why := f"{ENGINE_READS_ONLY} is true" if secret else why_not_as_it_is(spark, base, columns):
+    """Raise NotPermitted unless our tasks may read these columns of a table for `what`."""
+    reserved_for_spark = only_spark_reads(spark)
+    if why := f"{ENGINE_READS_ONLY} is true" if reserved_for_spark else why_raw_values_hidden(spark, base, columns):
         raise NotPermitted(
-            f"{what} reads the files of table {base.full_name} itself, and only Spark may read them here, for {why}: "
-            "do it in a session that may read the whole table"
+            f"{what} reads the files of table {base.full_name} itself, but only Spark may read them here, because "
+            f"{why}: use a session that may read the whole table"
         )
 
 
 def only_spark_reads(spark: SparkSession) -> bool:
-    """Return whether a setting of the session, or of its server, leaves base files to Spark alone."""
+    """Return whether only Spark may read base files.
+
+    A setting of the session or its server says so.
+    """
     return session_settings.settings(spark).get(ENGINE_READS_ONLY, "false").strip().lower() != "false"
 
 
-def why_not_as_it_is(spark: SparkSession, base: Table, columns: Sequence[str]) -> str:
-    """Return why this session does not see these columns of a table, or all if there are none, as the files have them.
+def why_raw_values_hidden(spark: SparkSession, base: Table, columns: Sequence[str]) -> str:
+    """Return why Spark would hide raw values from this session.
 
-    It is empty if the session does. Only rules that others added to Spark can change that, so without any Spark is not
-    asked.
+    Return "" if it would not. A row filter or a mask hides them. `columns` are the columns to read, or empty for all.
+    Only rules that others added to Spark can hide values, so without such rules Spark is not called.
     """
     from pyspark.errors import PySparkException
 
@@ -49,23 +53,29 @@ def why_not_as_it_is(spark: SparkSession, base: Table, columns: Sequence[str]) -
     try:
         frame = spark.table(base.spark_name)
         shown = frame.select(*map(quote, columns)) if columns else frame
-        added = _added(shown) if hasattr(shown, "_jdf") else _added_by_text(shown)
+        node = _node_above_scan(shown) if hasattr(shown, "_jdf") else _node_above_scan_by_text(shown)
     except PySparkException as e:
         return f"Spark refuses to read it ({error_message(e)})"
-    except _error_of_jvm() as e:
+    except _jvm_error_class() as e:
         return f"Spark refuses to read it ({str(e.java_exception.toString()).splitlines()[0]})"
-    return f"a rule of Spark's puts {added} above its rows" if added else ""
+    return f"a rule puts {node} above its rows" if node else ""
 
 
-def _error_of_jvm() -> Any:
-    """Return the class of the errors that Spark's rules raise, if they are not errors of Spark's own."""
+def _jvm_error_class() -> Any:
+    """Return the class of errors that rules raise in the JVM.
+
+    Spark's own errors have other classes.
+    """
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
     return Py4JJavaError
 
 
-def _added(frame: DataFrame) -> str:
-    """Return the name of the first node that is neither a scan nor a choice of its columns; empty if there is none."""
+def _node_above_scan(frame: DataFrame) -> str:
+    """Return the first plan node that is not a scan or a choice of columns.
+
+    Return "" if there is none.
+    """
     plan: Any = frame._jdf.queryExecution().optimizedPlan()
     while plan.nodeName() == "Project":
         if any(not _is_column(expression) for expression in _items(plan.projectList())):
@@ -86,25 +96,30 @@ def _is_column(expression: Any) -> bool:
     )
 
 
-def _added_by_text(frame: DataFrame) -> str:
-    """Return the same as `_added` from the text of a plan, all that a client of Spark Connect can see."""
+def _node_above_scan_by_text(frame: DataFrame) -> str:
+    """Do the same as `_node_above_scan` with the text of a plan.
+
+    A Spark Connect client sees only the text.
+    """
     text: Any = frame._explain_string(extended=True)  # type: ignore[operator]
     return added_in(text.partition("== Optimized Logical Plan ==\n")[2].partition("\n\n")[0])
 
 
 def added_in(plan: str) -> str:
-    """Return what the text of an optimized plan has besides a scan and a choice of its columns; empty if nothing.
+    r"""Return what an optimized plan has besides a scan and a choice of columns.
 
-    >>> added_in("Project [k#1]\\n+- Relation spark_catalog.default.t[k#1,s#2] parquet")
+    Return "" if nothing. The plan is its text.
+
+    >>> added_in("Project [k#1]\n+- Relation spark_catalog.default.t[k#1,s#2] parquet")
     ''
-    >>> added_in("Filter (k#1 < 3)\\n+- Relation spark_catalog.default.t[k#1,s#2] parquet")
+    >>> added_in("Filter (k#1 < 3)\n+- Relation spark_catalog.default.t[k#1,s#2] parquet")
     'Filter'
     """
     nodes = [line.lstrip(" :+-") for line in plan.splitlines()]
     for node in nodes:
         if not node.startswith(("Relation ", "HiveTableRelation ", "Project [")):
             return node.split(" ")[0]
-        hides = "more fields" in node  # Spark shows the first ones only
+        hides = "more fields" in node  # Spark shows only the first ones
         if node.startswith("Project") and (hides or node.count(" AS ") > node.count(_PADDING)):
             return "an expression"
     return "" if nodes else "nothing that is shown"

@@ -82,11 +82,12 @@ class Metastore(Protocol):
         Setting is one change of the metastore, whatever the number of properties.
         """
 
-    def change(self, spark: SparkSession, table: Table, changes: Changes) -> None:
+    def change(self, spark: SparkSession, table: Table, changes: Changes) -> bool:
         """Carry out a batch: add partitions, then move those that exist.
 
-        A partition that is there already is not added again. Partitions are moved in one change of the metastore as far
-        as the session can, and keep no statistics. Afterwards the session lists the table's files again.
+        Return whether it has added all of the `added` partitions: one that exists already is not added again.
+        Partitions are moved in one change of the metastore as far as the session can, and keep no statistics.
+        Afterwards the session lists the table's files again.
         """
 
     def forget_files(self, spark: SparkSession, table: Table) -> None:

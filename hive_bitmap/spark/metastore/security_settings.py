@@ -1,6 +1,7 @@
-"""The settings that decide who is trusted and who reads: what the server of a session sets, the session cannot undo.
+"""The settings that decide who is trusted and who reads files.
 
-The server's settings are those in the configuration of its SparkContext, with or without the prefix `spark.`.
+A session cannot undo what its server sets. The server's settings are those in the configuration of its SparkContext,
+with or without the prefix `spark.`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ NAMES = (*OF_TRUST, *OF_PROCESS)
 
 
 def items(settings: Mapping[str, str], name: str) -> tuple[str, ...]:
-    """Return the items of a setting that is a list with commas.
+    """Return the items of a setting that is a comma-separated list.
 
     >>> items({"hive_bitmap.trusted_owners": "etl, ops"}, "hive_bitmap.trusted_owners")
     ('etl', 'ops')
@@ -27,21 +28,22 @@ def items(settings: Mapping[str, str], name: str) -> tuple[str, ...]:
 
 
 def enforced(server: Mapping[str, str], session: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings of a session with those of its server in force: a session may only be stricter.
+    """Return a session's settings under those of its server.
 
-    As whom the process reads, and where it writes a cache, only the server says: the process is that of all sessions.
+    A session may only be stricter than its server. The user that the process reads as, and the folder of its cache, are
+    set by the server only, since all sessions share the process.
 
     >>> enforced({"hive_bitmap.trusted_owners": "etl,ops"}, {"hive_bitmap.trusted_owners": "ops,me"})
     {'hive_bitmap.trusted_owners': 'ops'}
     >>> enforced({}, {"hive_bitmap.stores.hdfs.user": "hdfs"})
     {}
     """
-    found = {name: value for name, value in session.items() if name.removeprefix("spark.") not in OF_PROCESS}
-    found |= {name: server[name] for name in OF_PROCESS if name in server}
-    if (said := server.get(ENGINE_READS_ONLY, "false")).strip().lower() != "false":
-        found[ENGINE_READS_ONLY] = said
+    in_force = {name: value for name, value in session.items() if name.removeprefix("spark.") not in OF_PROCESS}
+    in_force |= {name: server[name] for name in OF_PROCESS if name in server}
+    if (engine_reads_only := server.get(ENGINE_READS_ONLY, "false")).strip().lower() != "false":
+        in_force[ENGINE_READS_ONLY] = engine_reads_only
     for name in (TRUSTED_OWNERS, TRUSTED_ROOTS):
         if name in server:
-            asked = items(session, name) if name in session else items(server, name)
-            found[name] = ",".join(item for item in items(server, name) if item in asked)
-    return found
+            requested = items(session, name) if name in session else items(server, name)
+            in_force[name] = ",".join(item for item in items(server, name) if item in requested)
+    return in_force

@@ -1,8 +1,8 @@
-"""Tables that Spark reads through an input format and a SerDe, as Hive does: which of them are supported.
+"""Decide which tables with a SerDe are supported.
 
-The values of such tables depend on properties of the table, and partitions may have properties of their own. An index
-is therefore built for certain properties (`reading`), which partitions must share. Hadoop lists the files, by other
-rules than Spark's.
+Spark reads them through an input format and a SerDe, like Hive. The values of such tables depend on properties of the
+table, and partitions may have properties of their own. An index is therefore built for certain properties (`reading`),
+which partitions must share. Hadoop lists the files, by rules that differ from Spark's.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hive_bitmap.core.table_info import Partition, Table
 from hive_bitmap.errors import Unsupported
 from hive_bitmap.spark.metastore.session_settings import OF_HADOOP
 
-REFUSED = {  # table properties that are supported with one value only: (value, what another value means)
+REFUSED = {  # table properties that are supported with one value only: (value, the problem with any other value)
     "skip.header.line.count": ("0", "Hive skips lines that Spark reads as rows"),
     "skip.footer.line.count": ("0", "Hive skips lines that Spark reads as rows"),
     "line.delim": ("\n", "its lines do not end as Hadoop's do"),
@@ -39,10 +39,16 @@ DOUBTFUL_SETTINGS = re.compile(  # session settings that may change which files 
 
 
 def require_known(table: Table, format: FileFormat) -> None:
-    """Raise Unsupported if Hive and Spark may read this table, of a format with a layout, in different ways."""
+    """Raise Unsupported if Hive and Spark may read this table differently.
+
+    Its format must have a layout (`formats.LAYOUTS`).
+    """
     if table.serde not in format.serdes:
-        known = ", ".join(format.serdes)
-        raise Unsupported(f"table {table.full_name} is {format.name} read by {table.serde}; known are {known}")
+        names = ", ".join(format.serdes)
+        raise Unsupported(
+            f"table {table.full_name} is {format.name} read by {table.serde}, which is not supported; "
+            f"supported: {names}"
+        )
     for key, value in {**table.properties, **table.options}.items():
         harmless, reason = REFUSED.get(key, (value, ""))
         if value != harmless:
@@ -50,7 +56,10 @@ def require_known(table: Table, format: FileFormat) -> None:
 
 
 def read_properties(table: Table) -> tuple[str, ...]:
-    """Return everything but the columns that determines how the files of a table are read; () for Parquet and ORC."""
+    """Return the properties that determine how a table's files are read.
+
+    The columns are not included. The result is () for Parquet and ORC.
+    """
     format = BY_INPUT_FORMAT.get(table.input_format)
     if table.provider != "hive" or format is None or format.layout is None:
         return ()
@@ -59,18 +68,21 @@ def read_properties(table: Table) -> tuple[str, ...]:
 
 
 def require_same_properties(table: Table, partitions: Iterable[Partition]) -> None:
-    """Raise Unsupported for a partition that Spark reads by other properties than those of its table."""
-    wanted = (table.input_format, table.serde, _relevant(table.options.items()))
+    """Raise Unsupported for a partition whose read properties differ from those of its table."""
+    of_table = (table.input_format, table.serde, _relevant(table.options.items()))
     for partition in partitions if read_properties(table) and table.partition_columns else ():
-        if (partition.input_format, partition.serde, _relevant(partition.properties)) != wanted:
+        if (partition.input_format, partition.serde, _relevant(partition.properties)) != of_table:
             raise Unsupported(
-                f"partition {partition.values} of table {table.full_name} has properties of its own: "
-                "ALTER TABLE .. PARTITION .. SET SERDEPROPERTIES can give it those of the table"
+                f"partition {partition.values} of table {table.full_name} has other read properties than the table: "
+                "make them equal with ALTER TABLE .. PARTITION .. SET SERDEPROPERTIES"
             )
 
 
 def why_unsupported(settings: Mapping[str, str]) -> str | None:
-    """Return why a session with these settings might read other files or values; None if it does not."""
+    """Return why a session with these settings might read other files or values.
+
+    Return None if not.
+    """
     for name, value in sorted(settings.items()):
         if DOUBTFUL_SETTINGS.fullmatch(name.removeprefix(OF_HADOOP)) and value.lower() != "false":
             return f"{name} is {value}"
@@ -78,18 +90,18 @@ def why_unsupported(settings: Mapping[str, str]) -> str | None:
 
 
 def files(folder: str) -> list[FileStatus]:
-    """Return the files of a folder that Hadoop lists and that are not empty, sorted by path.
+    """Return the nonempty files of a folder that Hadoop lists, sorted by path.
 
     Raises Unsupported for a folder that does not exist or contains folders: readers fail then, or read them too.
     """
     try:
-        found = stores.listing(folder)
+        listing = stores.listing(folder)
     except FileNotFoundError as e:
-        raise Unsupported(f"folder {folder} does not exist, at which readers fail") from e
-    nested = [name for name in found.folders if is_visible(name)]
+        raise Unsupported(f"partition folder {folder} is missing; Spark cannot read this table either") from e
+    nested = [name for name in listing.folders if is_visible(name)]
     if nested:
-        raise Unsupported(f"folder {folder} holds the folder {nested[0]!r}, at which readers may fail")
-    return [file for file in found.files if file.size and is_visible(file.path.rpartition("/")[2])]
+        raise Unsupported(f"folder {folder} contains the folder {nested[0]!r}, which readers may fail on")
+    return [file for file in listing.files if file.size and is_visible(file.path.rpartition("/")[2])]
 
 
 def is_visible(name: str) -> bool:

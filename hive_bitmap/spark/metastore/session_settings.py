@@ -24,17 +24,17 @@ _blocks: WeakKeyDictionary[SparkSession, int] = WeakKeyDictionary()
 
 @contextmanager
 def verbatim_partitions(spark: SparkSession) -> Iterator[SparkSession]:
-    """Yield a session of the same catalog that takes values in a partition spec verbatim; else `01` of an int is `1`.
+    """Yield a session of the same catalog that takes values in a partition spec verbatim.
 
-    It also evaluates constants such as X'69' there, even if the session would rather keep their text. The session
-    itself keeps its settings, since other threads may use it; only that of a Spark Connect client, which cannot be
-    cloned, has them until the last of its blocks ends.
+    In other sessions `01` of an int becomes `1`. The session also evaluates constants such as X'69' there, even if the
+    original session keeps their text. The original session keeps its settings, since other threads may use it; only a
+    Spark Connect session, which cannot be cloned, has the changed settings until the last of its blocks ends.
     """
     if jvm_reader.available(spark):
-        own = jvm_reader.cloned(spark)
+        clone = jvm_reader.cloned(spark)
         for name, value in _VERBATIM.items():
-            own.conf.set(name, value)
-        yield own
+            clone.conf.set(name, value)
+        yield clone
         return
     _begin(spark)
     try:

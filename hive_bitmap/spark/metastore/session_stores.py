@@ -1,4 +1,7 @@
-"""The store settings of a session: its Hadoop configuration if py4j can reach the JVM, and its own settings."""
+"""The store settings of a session.
+
+They are its Hadoop configuration if py4j can reach the JVM, and its own settings.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +17,15 @@ from hive_bitmap.spark.session_cache import TtlCache
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-CACHE_SECONDS = 10.0  # seconds for which settings are cached; keys may change while a session runs
+CACHE_SECONDS = 10.0  # seconds to cache settings; keys may change while a session runs
 _options: TtlCache[str, Options] = TtlCache(most=1)
 
 
 def use(spark: SparkSession) -> None:
-    """Use the store settings of this session from now on; they are read when a store first needs them."""
+    """Use the store settings of this session from now on.
+
+    They are read when a store first needs them.
+    """
     session = weakref.ref(spark)
 
     def source() -> Options:
@@ -30,12 +36,15 @@ def use(spark: SparkSession) -> None:
 
 
 def options_of(spark: SparkSession) -> Options:
-    """Return the store settings of this session; raise StoreError if its credential files cannot be read."""
-    found = _options.get(spark, "", CACHE_SECONDS)
-    if found is None:
-        found = Options.of(_read(spark))
-        _options.put(spark, "", found)
-    return found
+    """Return the store settings of this session.
+
+    Raise StoreError if its credential files cannot be read.
+    """
+    cached = _options.get(spark, "", CACHE_SECONDS)
+    if cached is None:
+        cached = Options.of(_read(spark))
+        _options.put(spark, "", cached)
+    return cached
 
 
 def _read(spark: SparkSession) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The columns of a table in the form in which Spark gives and keeps them."""
+"""Convert table columns from the form that Spark gives and stores them in."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from typing import Any
 
 from hive_bitmap.core.columns import Column
 
-CHAR_TYPE_KEY = "__CHAR_VARCHAR_TYPE_STRING"  # field metadata in which Spark keeps CHAR(n) and VARCHAR(n)
-DEFAULT_KEY = "EXISTS_DEFAULT"  # field metadata in which Spark keeps the value of a column for files that lack it
+CHAR_TYPE_KEY = "__CHAR_VARCHAR_TYPE_STRING"  # field metadata where Spark stores CHAR(n) and VARCHAR(n)
+DEFAULT_KEY = "EXISTS_DEFAULT"  # field metadata where Spark stores a column's value for files that lack it
 
 
 def columns_of(schema: Mapping[str, Any]) -> list[Column]:
-    """Return the columns of a Spark schema in JSON form, with the types CHAR and VARCHAR restored."""
+    """Return the columns of a Spark schema in JSON form.
+
+    The types CHAR and VARCHAR are restored.
+    """
     from pyspark.sql.types import StructType
 
     return [

@@ -13,6 +13,7 @@ from hive_bitmap.core.table_info import (
     SESSION_CATALOG,
     Partition,
     Table,
+    Values,
     in_spark,
     literal,
     partition_spec,
@@ -95,16 +96,29 @@ class SqlMetastore:
         for statement in table_ddl.setting(table, properties, unset):
             spark.sql(statement)
 
-    def change(self, spark: SparkSession, table: Table, changes: Changes) -> None:
+    def change(self, spark: SparkSession, table: Table, changes: Changes) -> bool:
         if not table.partition_columns:
             for statement in table_ddl.moving(table, changes.moved):
                 spark.sql(statement)
-            return
+            return True
         with verbatim_partitions(spark) as verbatim:
-            for statement in table_ddl.adding(table, changes.added):
-                verbatim.sql(statement)
+            are_new = self._add(spark, verbatim, table, changes.added)
             self._move(spark, verbatim, table, changes)
         spark.catalog.refreshTable(table.spark_name)
+        return are_new
+
+    def _add(self, spark: SparkSession, verbatim: SparkSession, table: Table, new: Mapping[Values, str]) -> bool:
+        """Add partitions that do not exist; return whether that is all of them."""
+        are_new = True
+        for batch in table_ddl.batches(new):
+            try:
+                verbatim.sql(table_ddl.adding(table, batch))
+            except Exception as e:  # Spark Connect raises other classes
+                if not is_there_already(e):
+                    raise
+                verbatim.sql(table_ddl.adding(table, batch, if_not_exists=True))
+                are_new = False
+        return are_new
 
     def _move(self, spark: SparkSession, verbatim: SparkSession, table: Table, changes: Changes) -> None:
         """Move partitions one by one, those that are vacated first: a reader may miss rows, but sees none twice."""
@@ -141,6 +155,11 @@ def is_unknown_kind(error: PySparkException) -> bool:
     Nor does it support a table with a column of a type that only Hive has.
     """
     return any(condition in str(error) for condition in ("HIVE_TABLE_TYPE", "UNSUPPORTED_HIVE_TYPE"))
+
+
+def is_there_already(error: Exception) -> bool:
+    """Return whether the error is that a partition to be added exists."""
+    return "PARTITIONS_ALREADY_EXIST" in str(error)
 
 
 def _described(spark: SparkSession, database: str, name: str) -> Table:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import islice
 
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.table_info import Table, Values, in_spark, literal, partition_spec, quote
@@ -64,19 +65,20 @@ def moving(table: Table, folders: Mapping[Values, str]) -> Iterator[str]:
         yield f"ALTER TABLE {table.spark_name} {partition}SET LOCATION {literal(folder)}"
 
 
-def adding(table: Table, new: Mapping[Values, str]) -> Iterator[str]:
-    """Yield the statements that add partitions, AT_ONCE in each."""
+def adding(table: Table, new: Mapping[Values, str], *, if_not_exists: bool = False) -> str:
+    """Return the statement that adds partitions."""
     specs = [f"PARTITION {partition_spec(table, values)} LOCATION {literal(folder)}" for values, folder in new.items()]
-    for batch in _batches(specs):
-        yield f"ALTER TABLE {table.spark_name} ADD IF NOT EXISTS {' '.join(batch)}"
+    return f"ALTER TABLE {table.spark_name} ADD {'IF NOT EXISTS ' if if_not_exists else ''}{' '.join(specs)}"
+
+
+def batches(new: Mapping[Values, str]) -> Iterator[Mapping[Values, str]]:
+    """Yield partitions in batches of AT_ONCE."""
+    for start in range(0, len(new), AT_ONCE):
+        yield dict(islice(new.items(), start, start + AT_ONCE))
 
 
 def _if_exists(if_exists: bool) -> str:
     return "IF EXISTS " if if_exists else ""
-
-
-def _batches(items: Sequence[str]) -> Iterable[Sequence[str]]:
-    return (items[start : start + AT_ONCE] for start in range(0, len(items), AT_ONCE))
 
 
 def _columns(columns: Iterable[Column]) -> str:

@@ -1,8 +1,7 @@
-"""From a scan of Spark's to what the indexes say of it, and to its plan.
+"""Plan a scan of Spark from its indexes.
 
 `prepare` takes a `request` through all steps; `snapshot` reads the current state of the table and its indexes,
-`index_lookup` what the indexes say of each file.
-No row of the base table is read here.
+`index_lookup` looks up each file in the indexes. No row of the base table is read here.
 """
 
 __all__ = [

@@ -1,4 +1,7 @@
-"""What only Spark can read of a table, and how little of it Spark's own reader can be told to read."""
+"""Find the parts of a table that only Spark can read.
+
+Also say how finely Spark's own reader can skip data.
+"""
 
 from __future__ import annotations
 
@@ -13,23 +16,24 @@ from hive_bitmap.spark.preparing.request import ResolvedTable
 
 
 def engine_skips(resolved: ResolvedTable) -> EngineSkips:
-    """The smallest part of the table that Spark's reader can be told not to read."""
+    """Return the smallest unit that Spark's reader can skip."""
     if resolved.narrows:
         return EngineSkips.BLOCKS
     return EngineSkips.SPLITS if serde.read_properties(resolved.base) else EngineSkips.NOTHING
 
 
 def why_unreadable(
-    columns: Sequence[KeyColumn], whole: Sequence[WholeFile], needed: Sequence[Column], known: Sequence[str]
+    columns: Sequence[KeyColumn], whole: Sequence[WholeFile], needed: Sequence[Column], typed: Sequence[str]
 ) -> dict[str, str]:
-    """Why only Spark can read some of these `columns`, by path of the file, or by "" where it holds of all files.
+    """Return why only Spark can read some files, by their path.
 
-    `whole` are the files to be read whole, `needed` the columns of the table that the request needs; `known` are
-    the partition columns whose values have an Arrow type. Only Spark reads the whole files: no build has opened them as
-    they are now, or found that it can index them, and a damaged footer may end the process in which C++ reads it.
+    The path "" stands for all files. `columns` are the data columns to read, `whole` the files to be read whole,
+    `needed` the columns of the table that the request needs; `typed` are the partition columns whose values have an
+    Arrow type. Only Spark reads the whole files: no build has opened their current version, or found that it can index
+    them, and a damaged footer may end the process in which C++ reads it.
     """
-    read = {*known, *(column.name for column in columns)}
-    if missing := [column.name for column in needed if column.name not in read]:
+    readable = {*typed, *(column.name for column in columns)}
+    if missing := [column.name for column in needed if column.name not in readable]:
         return {"": f"only Spark can read the values of partition column {missing[0]!r}"}
     if defaulted := [column.name for column in needed if column.default]:
         return {"": f"only Spark knows the default value of column {defaulted[0]!r}"}
@@ -37,4 +41,4 @@ def why_unreadable(
 
 
 def _why_whole(file: WholeFile) -> str:
-    return f"only Spark reads {file.status.path}: {file.reason or 'no index knows it as it is now'}"
+    return f"only Spark reads {file.status.path}: {file.reason or 'no index has its current version'}"

@@ -1,4 +1,7 @@
-"""Look up a request's predicate in the indexes of a snapshot, in this process or, if much is read, in tasks."""
+"""Look up a request's predicate in the indexes of a snapshot.
+
+This process does it, or tasks if much of the indexes has to be read.
+"""
 
 from __future__ import annotations
 
@@ -44,9 +47,10 @@ DRIVER_STATISTICS_BYTES = 4 << 30  # of more bytes of index than this, the drive
 
 @dataclass(frozen=True, kw_only=True)
 class Counting:
-    """The sets of keys, in lower case, by which rows are counted; of `extremes`, MIN and MAX are enough.
+    """The sets of keys by which rows are counted.
 
-    An answer that costs more than Spark's own is not looked up, unless it is `forced`.
+    Keys are in lower case. For the key sets in `extremes`, MIN and MAX are enough. An answer that costs more than
+    Spark's own is not looked up, unless it is `forced`.
     """
 
     key_sets: Sequence[Sequence[str]]
@@ -56,7 +60,10 @@ class Counting:
 
 @dataclass(frozen=True, kw_only=True)
 class LookedUp:
-    """What the indexes say of each file, and of a count, what the index and what Spark take for it, in seconds."""
+    """The results of a lookup, and the cost of a count.
+
+    `answer_seconds` is the time that the index takes for the count, `spark_count_seconds` the time that Spark takes.
+    """
 
     results: LookupResults
     answer_seconds: float
@@ -66,9 +73,9 @@ class LookedUp:
 def look_up_snapshot(
     spark: SparkSession, snapshot: Snapshot, chosen: Mapping[str, Definition], counting: Counting
 ) -> LookedUp:
-    """Look up the residual predicates of a snapshot's partitions; `chosen` is the index that serves each column.
+    """Look up the residual predicates of a snapshot's partitions.
 
-    Raises Unsupported if Spark counts in less time, and StoreError.
+    `chosen` is the index that serves each column. Raises Unsupported if Spark counts in less time, and StoreError.
     """
     resolved = snapshot.resolved
     matching_keys = evaluate_leaves(resolved.evaluate, resolved.predicate, chosen, snapshot.files)
@@ -81,26 +88,26 @@ def look_up_snapshot(
         extremes=counting.extremes,
     )
     evaluation = Evaluation(spark, matching_keys, counting, cost)
-    found = look_up_files(snapshot.files, snapshot.predicates, chosen, evaluation)
-    found = without_deleted(found, resolved.deleted, evaluation.look_up)
+    candidates = look_up_files(snapshot.files, snapshot.predicates, chosen, evaluation)
+    candidates = without_deleted(candidates, resolved.deleted, evaluation.look_up)
     every_key = list(dict.fromkeys(key for keys in counting.key_sets for key in keys))
-    results = replace(exact_where_known(found, every_key), matching_keys=matching_keys)
+    results = replace(exact_where_known(candidates, every_key), matching_keys=matching_keys)
     if resolved.base.lake is not None:  # files that are not listed may be those that the table's own statistics exclude
         results = replace(results, deleted=0)
     return LookedUp(results=results, answer_seconds=evaluation.seconds, spark_count_seconds=evaluation.by_spark)
 
 
 def _prices(snapshot: Snapshot) -> CountPrices:
-    """The prices of counting, where the store of the files is waited for to know which of their rows are deleted."""
+    """Return the prices of counting, with the latency of reading deletes."""
     waiting = snapshot.store.request / DELETES_TOGETHER
     return replace(COUNT_PRICES, deleted_rows=COUNT_PRICES.deleted_rows + waiting)
 
 
 @dataclass
 class Evaluation:
-    """Looks up, once it is clear that no key set is counted by Spark in less time.
+    """Runs the lookups, unless Spark would count some key set faster.
 
-    `seconds` and `by_spark` are what the index and Spark take for all.
+    `seconds` and `by_spark` are the times that the index and Spark take for all key sets.
     """
 
     spark: SparkSession
@@ -121,14 +128,14 @@ class Evaluation:
         return self.look_up(lookups)
 
     def look_up(self, lookups: Sequence[Lookup]) -> list[LookupResult]:
-        """Look up, whatever it costs."""
+        """Look up without regard to cost."""
         if is_small(lookups):
             return evaluate_here(self.matching_keys)(lookups)
         return in_tasks(self.spark, lookups, partial(look_up, matching_keys=self.matching_keys))
 
 
 def is_small(lookups: Sequence[Lookup]) -> bool:
-    """Whether little enough of the indexes has to be read for this process to do so."""
+    """Whether the lookup reads little enough for this process."""
     total = index_bytes(lookups)
     if total <= DRIVER_INDEX_BYTES:
         return True

@@ -1,4 +1,7 @@
-"""Plan a request: choose its indexes, take a snapshot of the table, look up, and make the plan. Each is done once."""
+"""Plan a request.
+
+The steps are: choose its indexes, take a snapshot of the table, look up, and make the plan. Each is done once.
+"""
 
 from __future__ import annotations
 
@@ -45,8 +48,8 @@ from hive_bitmap.spark.preparing.task_probe import require_readable
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-UNKNOWN_TEST = 3  # of so many rows, one satisfies a test of which no index knows
-MOST_PARTS = 16  # in which a scan is read by turns, by tasks of ours and by Spark
+UNKNOWN_TEST = 3  # one row of so many is assumed to satisfy a test that no index covers
+MOST_PARTS = 16  # of a scan, read alternately by our tasks and by Spark
 _PLAIN_TYPE = re.compile(
     r"boolean|tinyint|smallint|int|bigint|float|double|string|binary|date|timestamp|timestamp_ntz|decimal\(\d+,\d+\)"
 )
@@ -54,7 +57,7 @@ _PLAIN_TYPE = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """What the tasks need besides the plan.
+    """The input of the tasks besides the plan.
 
     `columns` are the data columns to read; `constants` has the partition columns, a row for each partition of the
     results.
@@ -68,21 +71,30 @@ class Reading:
 
     @cached_property
     def pieces(self) -> list[Piece | WholePiece] | None:
-        """The blocks that were looked up, and the whole files, as Spark's own scan orders them; None if unknown."""
+        """The looked-up blocks and the whole files in the order of Spark's scan.
+
+        None if that order is unknown.
+        """
         most = self.resolved.split_bytes
         return None if most is None else pieces_in_order(self.results, self.format, most)
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A plan. `reading` is None if Spark reads everything, `snapshot` is None if that was clear without one."""
+    """A plan with its input for tasks.
+
+    `reading` is None if Spark reads everything, `snapshot` is None if that was clear without a snapshot.
+    """
 
     plan: Plan
     reading: Reading | None = None
     snapshot: Snapshot | None = None
 
     def without_scan(self) -> Prepared:
-        """Return the same without what refers to the scan and its listing, to be kept after planning."""
+        """Return a copy to be kept after planning.
+
+        It has no references to the scan and its listing.
+        """
         if self.reading is None:
             return replace(self, snapshot=None)
         resolved = self.reading.resolved.without_scan()
@@ -91,7 +103,10 @@ class Prepared:
 
 @dataclass(frozen=True, kw_only=True)
 class _Case:
-    """A request, its table, and what follows from both before any file is looked at."""
+    """A request with its table, settings and choice of indexes.
+
+    All of it is known before any file is looked at.
+    """
 
     request: Request
     resolved: ResolvedTable
@@ -102,14 +117,17 @@ class _Case:
 
     @classmethod
     def of(cls, request: Request, resolved: ResolvedTable) -> _Case:
-        """Return the case of a request. Raises Unsupported for a format that has no indexes."""
-        ours = settings.read(resolved.settings)
+        """Return the case of a request.
+
+        Raises Unsupported for a format that has no indexes.
+        """
+        own_settings = settings.read(resolved.settings)
         indexes = [(index.definition, index.why_not) for index in resolved.indexes]
         return cls(
             request=request,
             resolved=resolved,
             format=file_listing.format_of(resolved.base),
-            settings=ours,
+            settings=own_settings,
             choice=choose(
                 indexes,
                 resolved.predicate,
@@ -117,40 +135,47 @@ class _Case:
                 count=request.count,
                 has_condition=request.predicate is not None,
             ),
-            counting=_counting(request, resolved.base, ours),
+            counting=_counting(request, resolved.base, own_settings),
         )
 
     @cached_property
     def needed(self) -> tuple[Column, ...]:
-        """The columns that Spark needs of the request, in table order, with at least one data column."""
+        """The columns that the request needs, in table order.
+
+        There is at least one data column.
+        """
         return _needed(self.request, self.resolved.base)
 
     @cached_property
     def share(self) -> float:
-        """Roughly, the share of the files' bytes that the needed columns take."""
+        """The rough share of the files' bytes that the needed columns take."""
         base = self.resolved.base
         columns = (*base.columns, *base.partition_columns)
         return 1.0 if serde.read_properties(base) else share_of_bytes(self.needed, columns)
 
     @cached_property
     def limit(self) -> int | None:
-        """After about how many of the rows that the index selects Spark stops reading; None if it reads all.
+        """The estimated number of index-selected rows that Spark reads.
 
-        Each test that the index does not know is taken to leave a third of the rows.
+        Spark stops reading after about so many rows; None if it reads all. Each test that the index does not cover is
+        assumed to keep a third of the rows.
         """
         if self.request.limit is None:
             return None
-        known = {*self.choice.by_column, *(column.name.lower() for column in self.resolved.base.partition_columns)}
+        covered = {*self.choice.by_column, *(column.name.lower() for column in self.resolved.base.partition_columns)}
         tests = [leaf for leaf in leaves_of(self.resolved.predicate) if not isinstance(leaf, IsNull)]
-        unknown = sum(not {column.lower() for column in columns_of(leaf)} <= known for leaf in tests)
-        unknown += sum(isinstance(leaf, Unknown) for leaf in tests)
-        return self.request.limit * UNKNOWN_TEST**unknown
+        uncovered = sum(not {column.lower() for column in columns_of(leaf)} <= covered for leaf in tests)
+        uncovered += sum(isinstance(leaf, Unknown) for leaf in tests)
+        return self.request.limit * UNKNOWN_TEST**uncovered
 
 
-def prepare(spark: SparkSession, request: Request, resolved: ResolvedTable, known: Snapshot | None = None) -> Prepared:
-    """Plan a request for a table; `known` is a snapshot of it, used again if it covers the indexes needed.
+def prepare(
+    spark: SparkSession, request: Request, resolved: ResolvedTable, earlier: Snapshot | None = None
+) -> Prepared:
+    """Plan a request for a table.
 
-    A request that no index serves, and one for which a store fails, gets a full scan with the reason.
+    `earlier` is a snapshot of the table, used again if it covers the indexes needed. The plan is a full scan, with the
+    reason, if no index serves the request or a store fails.
     """
     uses: tuple[IndexUse, ...] = ()
     snapshot: Snapshot | None = None
@@ -163,49 +188,60 @@ def prepare(spark: SparkSession, request: Request, resolved: ResolvedTable, know
         if unserved is not None:
             return _full_scan(case, unserved, case.choice.unused(unserved.reason))
         if case.settings.strategy == Strategy.FULL_SCAN:
-            return _full_scan(case, Unserved(Reason.OFF, "it was asked for"), case.choice.unused("not wanted"))
-        snapshot = _snapshot(spark, case, known)
+            return _full_scan(
+                case,
+                Unserved(Reason.OFF, "chosen by hive_bitmap.strategy"),
+                case.choice.unused("a full scan was chosen"),
+            )
+        snapshot = _snapshot(spark, case, earlier)
         code = Reason.NOT_SELECTIVE
         prepared = _by_cost(spark, case, snapshot)
         _require_readable(spark, case, prepared)
     except TooLarge as e:
-        return _left(request, resolved, e, Reason.TOO_LARGE, uses, snapshot)
+        return _after_error(request, resolved, e, Reason.TOO_LARGE, uses, snapshot)
     except (Unsupported, StoreError) as e:
-        return _left(request, resolved, e, code, uses, snapshot)
-    wanted = case.settings.strategy
-    if wanted is not None and wanted in prepared.plan.costs:
-        return replace(prepared, plan=replace(prepared.plan, strategy=wanted, reason="it was asked for"))
+        return _after_error(request, resolved, e, code, uses, snapshot)
+    strategy = case.settings.strategy
+    if strategy is not None and strategy in prepared.plan.costs:
+        return replace(
+            prepared, plan=replace(prepared.plan, strategy=strategy, reason="chosen by hive_bitmap.strategy")
+        )
     return prepared
 
 
 def _why_unserved(case: _Case) -> Unserved | None:
-    """Why no index can serve the request; None if one can."""
+    """Say why no index serves the request; None if one does."""
     if not case.settings.enabled:
         return Unserved(Reason.OFF, f"{settings.PREFIX}enabled is false")
     if case.choice.unserved is not None:
         return case.choice.unserved
-    doubt = file_listing.why_unsupported(case.resolved.settings, case.resolved.base)
-    return None if doubt is None else Unserved(Reason.UNSUPPORTED, doubt)
+    why_unsupported = file_listing.why_unsupported(case.resolved.settings, case.resolved.base)
+    return None if why_unsupported is None else Unserved(Reason.UNSUPPORTED, why_unsupported)
 
 
-def _snapshot(spark: SparkSession, case: _Case, known: Snapshot | None) -> Snapshot:
-    """Take what the indexes know that serve the request, and those that know which of its columns can be decoded."""
-    served = {definition.name for definition in case.choice.by_column.values()}
+def _snapshot(spark: SparkSession, case: _Case, earlier: Snapshot | None) -> Snapshot:
+    """Take a snapshot with the indexes that matter to the request.
+
+    These are the indexes that serve it, and those that show which of its columns can be decoded.
+    """
+    names = {definition.name for definition in case.choice.by_column.values()}
     if case.resolved.base.lake is None:
         needed = {column.name.lower() for column in case.needed}
-        for one in case.resolved.indexes:
-            if not one.problem and needed.intersection(name.lower() for name in one.definition.column_names):
-                served.add(one.definition.name)
-    if known is not None and known.resolved is case.resolved and served <= known.indexes:
-        return known
-    return snapshots.take(spark, case.resolved, [one for one in case.resolved.indexes if one.definition.name in served])
+        for index in case.resolved.indexes:
+            if not index.problem and needed.intersection(name.lower() for name in index.definition.column_names):
+                names.add(index.definition.name)
+    if earlier is not None and earlier.resolved is case.resolved and names <= earlier.indexes:
+        return earlier
+    return snapshots.take(
+        spark, case.resolved, [index for index in case.resolved.indexes if index.definition.name in names]
+    )
 
 
 def _by_cost(spark: SparkSession, case: _Case, snapshot: Snapshot) -> Prepared:
-    """The cheapest plan.
+    """Return the cheapest plan.
 
-    Where the lookup must pay, a small table is not looked up. Of many partitions a sample is looked up first, also
-    where Spark stops after some rows.
+    If the lookup must pay, a small table is not looked up. If there are many partitions, a sample is looked up first,
+    also if Spark stops after some rows.
     """
     must_pay = case.request.must_pay and case.settings.strategy is None
     if (must_pay or case.limit is not None) and (why_not := _why_all_is_read(spark, case, snapshot)) is not None:
@@ -224,10 +260,13 @@ def _by_cost(spark: SparkSession, case: _Case, snapshot: Snapshot) -> Prepared:
 
 
 def _why_all_is_read(spark: SparkSession, case: _Case, snapshot: Snapshot) -> Unserved | None:
-    """Why a lookup in all partitions would not pay: the table is small, or a sample of its partitions tells."""
+    """Say why a lookup in all partitions would not pay.
+
+    The table is small, or a sample of its partitions shows it. None if the lookup may pay.
+    """
     size, prices = snapshot.files.bytes, Prices(case.format, case.resolved.cores, snapshot.store)
-    read, must_pay = int(size * case.share), case.request.must_pay
-    if must_pay and prices.is_too_small(read, len(snapshot.files.files), native=case.resolved.native):
+    scanned, must_pay = int(size * case.share), case.request.must_pay
+    if must_pay and prices.is_too_small(scanned, len(snapshot.files.files), native=case.resolved.native):
         why = f"all of its {size:,} bytes are read in less time than reading through an index takes to start"
         return Unserved(Reason.TOO_SMALL, why)
     sample = snapshot.sample()
@@ -240,15 +279,15 @@ def _why_all_is_read(spark: SparkSession, case: _Case, snapshot: Snapshot) -> Un
     plan = make_plan(inputs, case.choice.uses, looked_up.results)
     if plan.strategy != Strategy.FULL_SCAN or (plan.code != Reason.LIMIT and not must_pay):
         return None
-    told = plan.without_figures if case.settings.engine_reads_only else plan
+    shown = plan.without_figures if case.settings.engine_reads_only else plan
     if plan.code == Reason.LIMIT:
-        return Unserved(Reason.LIMIT, told.reason)
-    some = f"in {len(sample.files.partitions)} of {len(snapshot.files.partitions)} partitions"
-    return Unserved(Reason.NOT_SELECTIVE, f"{some} {told.reason}")
+        return Unserved(Reason.LIMIT, shown.reason)
+    sampled = f"in {len(sample.files.partitions)} of {len(snapshot.files.partitions)} partitions"
+    return Unserved(Reason.NOT_SELECTIVE, f"{sampled} {shown.reason}")
 
 
 def _require_readable(spark: SparkSession, case: _Case, prepared: Prepared) -> None:
-    """Raise StoreError if the plan has tasks of ours open base files, and they cannot."""
+    """Raise StoreError if our tasks must open base files but cannot."""
     strategy, reading = prepared.plan.strategy, prepared.reading
     by_spark = not strategy.reads_selected or (case.resolved.narrows and strategy.is_by_reader)
     path = "" if by_spark or reading is None else _any_file(reading.results)
@@ -258,12 +297,12 @@ def _require_readable(spark: SparkSession, case: _Case, prepared: Prepared) -> N
 
 def _reading(case: _Case, snapshot: Snapshot, results: LookupResults) -> Reading:
     columns = case.resolved.base.columns
-    known = [c.name for c in case.needed if c not in columns and c.name in snapshot.values.column_names]
+    typed = [c.name for c in case.needed if c not in columns and c.name in snapshot.values.column_names]
     return Reading(
         resolved=case.resolved,
         format=case.format,
         columns=tuple(key_columns([c for c in case.needed if c in columns], columns, snapshot.zone)),
-        constants=snapshot.values.select(known),
+        constants=snapshot.values.select(typed),
         results=results,
     )
 
@@ -290,30 +329,36 @@ def _inputs(case: _Case, snapshot: Snapshot, reading: Reading) -> PlanInputs:
 
 
 def _unreadable(case: _Case, reading: Reading) -> dict[str, str]:
-    """Why tasks of ours cannot read some of the files.
+    """Return why our tasks cannot read some of the files.
 
-    Where Spark tells which files it reads, it counts or reads those itself that the index does not know.
+    If Spark lists the files of the scan, it counts or reads the unindexed files itself.
     """
     lake, whole = case.resolved.base.lake, reading.results.whole_files
     if lake is not None:
         return {} if case.request.count else {"": f"the rows of a {lake.kind} table are read by its own reader"}
     if not case.request.count and (why := _why_not_beside_spark(reading)):
         return {"": why}
-    told = case.resolved.partitions is not None if case.request.count else case.resolved.narrows
-    return why_unreadable(reading.columns, () if told else whole, case.needed, reading.constants.column_names)
+    by_spark = case.resolved.partitions is not None if case.request.count else case.resolved.narrows
+    return why_unreadable(reading.columns, () if by_spark else whole, case.needed, reading.constants.column_names)
 
 
 def _why_not_beside_spark(reading: Reading) -> str:
-    """Say why rows of ours cannot have their place among those that Spark reads; "" if they can."""
+    """Say why our rows cannot be placed among those that Spark reads.
+
+    Return "" if they can.
+    """
     if reading.pieces is None:
-        return "the query sees the order of the rows, which Spark's own reader alone knows"
+        return "the query sees the order of the rows, which only Spark's own reader knows"
     if len(runs(reading.pieces)) > MOST_PARTS:
         return "files that only Spark reads lie between the others in too many places"
     return ""
 
 
 def _is_read_here(case: _Case) -> bool:
-    """Whether this process can read rows and hand them to Spark, by format and types; not those of a lake table."""
+    """Whether this process can read rows and pass them to Spark.
+
+    That depends on the format and the types; rows of a lake table are never read here.
+    """
     if case.resolved.base.lake is not None:
         return False
     return case.format not in LAYOUTS and all(_PLAIN_TYPE.fullmatch(column.type) for column in case.needed)
@@ -324,7 +369,7 @@ def _full_scan(case: _Case, why: Unserved, uses: tuple[IndexUse, ...], snapshot:
     return Prepared(full_scan(table, case.request.predicate, why.reason, uses, why.code), None, snapshot)
 
 
-def _left(
+def _after_error(
     request: Request,
     resolved: ResolvedTable,
     error: Unsupported | StoreError,
@@ -332,24 +377,33 @@ def _left(
     uses: tuple[IndexUse, ...],
     snapshot: Snapshot | None,
 ) -> Prepared:
-    """A full scan, for a reason with this code, or because a store fails."""
+    """Return a full scan after an error.
+
+    Its reason has this code, or STORE if a store has failed.
+    """
     code = Reason.STORE if isinstance(error, StoreError) else code
     plan = full_scan(resolved.base.full_name, request.predicate, fallback_reason(error), uses, code)
     return Prepared(plan, None, snapshot)
 
 
-def _counting(request: Request, base: Table, ours: Settings) -> Counting:
-    """The sets of keys by which rows are counted; none if rows are read."""
+def _counting(request: Request, base: Table, own_settings: Settings) -> Counting:
+    """Return the sets of keys by which rows are counted.
+
+    There are none if rows are read.
+    """
     sets = (request.grouping_sets or (request.keys,)) if request.count else ()
     return Counting(
         key_sets=[_data_keys(keys, base) for keys in sets],
         extremes=request.extremes,
-        forced=ours.strategy is Strategy.INDEX_ONLY,
+        forced=own_settings.strategy is Strategy.INDEX_ONLY,
     )
 
 
 def _data_keys(keys: Sequence[str], base: Table) -> list[str]:
-    """The names, in lower case, of those keys that are data columns and not partition columns."""
+    """Return the keys that are data columns, in lower case.
+
+    Partition columns are left out.
+    """
     columns = {column.name.lower() for column in base.columns}
     return [key.lower() for key in keys if key.lower() in columns]
 
@@ -357,12 +411,12 @@ def _data_keys(keys: Sequence[str], base: Table) -> list[str]:
 def _needed(request: Request, base: Table) -> tuple[Column, ...]:
     schema = (*base.columns, *base.partition_columns)
     names = request.keys if request.count else request.columns
-    wanted = [find(schema, name, f"table {base.full_name}") for name in names]
-    chosen = tuple(column for column in schema if column in wanted)
+    requested = [find(schema, name, f"table {base.full_name}") for name in names]
+    chosen = tuple(column for column in schema if column in requested)
     return chosen if any(c in base.columns for c in chosen) else (base.columns[0], *chosen)
 
 
-def _any_file(work: LookupResults) -> str:
-    """The path of any of the files; "" if there is none."""
-    indexed = (path for lookup in work.lookups for path in lookup.unit.paths)
-    return next(indexed, "") or next((file.status.path for file in work.whole_files), "")
+def _any_file(results: LookupResults) -> str:
+    """Return the path of any of the files; "" if there is none."""
+    indexed = (path for lookup in results.lookups for path in lookup.unit.paths)
+    return next(indexed, "") or next((file.status.path for file in results.whole_files), "")

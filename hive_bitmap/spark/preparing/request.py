@@ -1,4 +1,7 @@
-"""A request for the rows of a table, or for their number, and its resolved table."""
+"""Define a request for rows of a table, and its resolved table.
+
+A request may be for the number of rows instead.
+"""
 
 from __future__ import annotations
 
@@ -22,23 +25,23 @@ class Request:
 
     table: str
     predicate: str | None  # as SQL for people; None: all rows
-    columns: tuple[str, ...]  # those that the query needs
+    columns: tuple[str, ...]  # the columns that the query needs
     count: bool = False
-    must_pay: bool = False  # skip the lookup where even its best outcome is no quicker than Spark alone
+    must_pay: bool = False  # skip the lookup if even its best outcome is no faster than Spark alone
     keys: tuple[str, ...] = ()  # grouping columns of a count
     grouping_sets: tuple[tuple[str, ...], ...] = ()  # GROUPING SETS of a count: rows are counted by each of them
-    limit: int | None = None  # after how many of the rows Spark stops reading; None: it reads all
+    limit: int | None = None  # the number of rows after which Spark stops reading; None: it reads all
     extremes: frozenset[str] = frozenset()  # grouping sets of one column, in lower case, whose MIN and MAX are enough
 
     def counted(self, keys: Sequence[str] = ()) -> Request:
-        """Return the request for the number of these rows, by the values of the keys."""
+        """Return the request for the number of these rows by key."""
         return replace(self, count=True, keys=tuple(keys))
 
 
 Evaluate = Callable[[SparkLeaf, Column, pa.Array], pa.Array | None]
 
 
-def _none_known(wanted: Mapping[str, str]) -> Mapping[str, DeletedRows]:
+def _no_deleted_rows(versions: Mapping[str, str]) -> Mapping[str, DeletedRows]:
     return {}
 
 
@@ -48,14 +51,15 @@ def _not_evaluated(leaf: SparkLeaf, column: Column, keys: pa.Array) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class ResolvedTable:
-    """The table of a scan in a plan of Spark's, with its indexes, the settings of the session, and the predicate.
+    """The table of a scan in Spark's plan, with its indexes.
 
-    `evaluate(leaf, column, keys)` has Spark return those keys of a column for which a leaf is TRUE, or None if it
-    cannot tell; `cores` is how many tasks run at the same time. `partitions` are the values and files of the partitions
-    that Spark reads (None if it does not say), and `native` tells whether its own Parquet or ORC reader reads them.
-    `deleted` tells which rows of files are deleted, of which the partitions say that some are. `split_bytes` is the
-    size of the largest splits of Spark's own scan, by which it orders the rows; 0 if the query sees no order, None if
-    it sees one and the sizes do not tell it.
+    `settings` are those of the session, `predicate` is the condition of the scan. `evaluate(leaf, column, keys)` has
+    Spark return those keys of a column for which a leaf is TRUE, or None if it cannot evaluate it; `cores` is the
+    number of tasks that run at the same time. `partitions` are the values and files of the partitions that Spark reads
+    (None if it does not list them), and `native` says whether its own Parquet or ORC reader reads them. `deleted`
+    returns the deleted rows of files that have deletes according to `partitions`. `split_bytes` is the size of the
+    largest splits of Spark's own scan, which determines the order of the rows; 0 if the query sees no order, None if it
+    sees the order and sizes do not determine it.
     """
 
     base: Table
@@ -66,12 +70,15 @@ class ResolvedTable:
     cores: int
     partitions: tuple[tuple[Values, tuple[FileStatus, ...]], ...] | None = None
     native: bool = False
-    deleted: ReadDeleted = _none_known
+    deleted: ReadDeleted = _no_deleted_rows
     split_bytes: int | None = 0
 
     def without_scan(self) -> ResolvedTable:
-        """Return the same without the listing of the scan, and without the functions that ask Spark about it."""
-        return replace(self, partitions=None, evaluate=_not_evaluated, deleted=_none_known)
+        """Return a copy without references to the scan.
+
+        It has no listing of the scan, and no functions that ask Spark about it.
+        """
+        return replace(self, partitions=None, evaluate=_not_evaluated, deleted=_no_deleted_rows)
 
     @property
     def narrows(self) -> bool:

@@ -1,4 +1,7 @@
-"""A table as it is at one moment: the partitions that its predicate leaves, and what indexes know of their files."""
+"""Take a snapshot of a table and its indexes at one moment.
+
+It has the partitions that remain after pruning by the predicate, and what indexes cover of their files.
+"""
 
 from __future__ import annotations
 
@@ -23,16 +26,17 @@ from hive_bitmap.spark.registry.catalog import Index
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SAMPLED = 8  # partitions to look up first, of many, where a lookup in all of them may not pay
+SAMPLED = 8  # of many partitions, those to look up first if a lookup in all of them may not pay
 
 
 @dataclass(frozen=True, kw_only=True)
 class Snapshot:
-    """The partitions that pruning kept and their files, the residual predicates, and the typed values (a row for each).
+    """The partitions that remain after pruning, and their files.
 
-    `indexes` are the names of the indexes whose manifests were read, `zone` is the session's time zone, `schemas`
-    the `definition.known_schemas` of the table, `store` how fast the files come. `found` are all partitions of the
-    table, pruned ones too, if Spark has not listed its files.
+    `predicates` are the residual predicates of these partitions and `values` their typed values (a row for each).
+    `indexes` are the names of the indexes whose manifests were read, `zone` is the session's time zone, `schemas` the
+    `definition.known_schemas` of the table, `store` the speed of the files' store. `all_partitions` are all partitions
+    of the table, pruned ones too, if Spark has not listed its files.
     """
 
     resolved: ResolvedTable
@@ -43,10 +47,13 @@ class Snapshot:
     zone: str
     schemas: Mapping[int, frozenset[str]]
     store: Speed
-    found: tuple[Partition, ...] = ()
+    all_partitions: tuple[Partition, ...] = ()
 
     def sample(self) -> Snapshot | None:
-        """The snapshot with SAMPLED of its partitions, evenly spread; None where it has fewer than twice as many."""
+        """Return a snapshot of SAMPLED of the partitions, evenly spread.
+
+        None if there are fewer than twice as many.
+        """
         step = len(self.files.partitions) // SAMPLED
         if step < 2:
             return None
@@ -60,37 +67,43 @@ class Snapshot:
 
 
 def take(spark: SparkSession, resolved: ResolvedTable, indexes: Sequence[Index]) -> Snapshot:
-    """Read the current state of the table of a request, and of these of its indexes.
+    """Read the current state of a table and these indexes.
 
-    Raises Unsupported for a folder whose layout is ambiguous, and StoreError.
+    Raises Unsupported for a folder with an ambiguous layout, and StoreError.
     """
     base, format = resolved.base, file_listing.format_of(resolved.base)
     zone = metastore.time_zone(spark)
     reading = serde.read_properties(base)
-    known = valid_schemas(format, base.columns, zone, reading)
+    valid = valid_schemas(format, base.columns, zone, reading)
     predicate, evaluate = resolved.predicate, resolved.evaluate
-    found: list[Partition] = []
+    all_partitions: list[Partition] = []
     if resolved.partitions is None and base.lake is not None:
-        raise Unsupported(f"Spark does not tell which files of {base.lake.kind} table {base.full_name} it reads")
+        raise Unsupported(f"Spark does not list the files of {base.lake.kind} table {base.full_name} that it reads")
     if resolved.partitions is None:
-        found = base_files.partitions(spark, base)
-        kept, left, typed = table_state.partitions_left(base, [one.values for one in found], predicate, evaluate)
-        now = table_state.states(spark, [found[number] for number in kept], base, indexes, known, kept)
+        all_partitions = base_files.partitions(spark, base)
+        numbers, residuals, typed = table_state.prune_partitions(
+            base, [partition.values for partition in all_partitions], predicate, evaluate
+        )
+        files = table_state.states(spark, [all_partitions[number] for number in numbers], base, indexes, valid, numbers)
     else:
         listed = resolved.partitions
-        kept, left, typed = table_state.partitions_left(base, [values for values, _ in listed], predicate, evaluate)
-        kept = kept if listed else []
-        now = table_state.states_of(spark, [listed[number] for number in kept], typed, base, indexes, known, kept)
-    store = next((stores.speed_of(file.path) for file in now.files), LOCAL)
+        numbers, residuals, typed = table_state.prune_partitions(
+            base, [values for values, _ in listed], predicate, evaluate
+        )
+        numbers = numbers if listed else []
+        files = table_state.states_of(
+            spark, [listed[number] for number in numbers], typed, base, indexes, valid, numbers
+        )
+    store = next((stores.speed_of(file.path) for file in files.files), LOCAL)
     names = frozenset(index.definition.name for index in indexes)
     return Snapshot(
         resolved=resolved,
         indexes=names,
-        files=now,
-        predicates=left,
+        files=files,
+        predicates=residuals,
         values=typed,
         zone=zone,
         schemas=known_schemas(base.columns, zone, reading),
         store=store,
-        found=tuple(found),
+        all_partitions=tuple(all_partitions),
     )

@@ -1,4 +1,4 @@
-"""Queries that are left to Spark because a store fails for us, or refuses us."""
+"""Leave queries to Spark if a store fails or refuses access."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ _lock = Lock()
 
 
 def fallback_reason(error: HiveBitmapError) -> str:
-    """Return the reason why a query is left to Spark; log an error of a store the first time it occurs."""
+    """Return the reason why a query is left to Spark.
+
+    An error of a store is logged the first time it occurs.
+    """
     reason = str(error)
     if isinstance(error, StoreError):
         with _lock:
-            new = reason not in _logged
+            is_new = reason not in _logged
             _logged[reason] = True
-        if new:
+        if is_new:
             log.warning("queries are left to Spark alone: %s", reason)
     return reason

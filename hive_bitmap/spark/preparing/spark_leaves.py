@@ -1,6 +1,7 @@
-"""Leaves of a predicate that only Spark can evaluate, evaluated over the distinct keys of an index.
+"""Have Spark evaluate leaves of a predicate over the keys of an index.
 
-After any error (such as `10/k` for a key that another conjunct excludes) the leaf has no answer: all rows may match.
+These are leaves that only Spark can evaluate; the keys are the distinct ones. After any error (such as `10/k` for a key
+that another conjunct excludes) the leaf has no answer: all rows may match.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 MAX_KEYS = 200_000  # evaluating more distinct keys than this takes longer than the index may save
-MAX_KEY_BYTES = 16 << 20  # of keys that are sent to the JVM, which makes rows of them
+MAX_KEY_BYTES = 16 << 20  # of the keys sent to the JVM, which converts them to rows
 FEW_KEYS = 10_000
 PLACE = "hive_bitmap_place"  # no column of an index has such a name
 
@@ -38,9 +39,12 @@ def evaluate_leaves(
     chosen: Mapping[str, Definition],
     table: TableFiles,
 ) -> dict[SparkLeaf, pa.Array]:
-    """For each leaf that Spark could evaluate, the keys for which it is TRUE."""
+    """Return the keys for which each leaf is TRUE.
+
+    Leaves that Spark could not evaluate are left out.
+    """
     leaves = dict.fromkeys(leaf for leaf in leaves_of(predicate) if isinstance(leaf, SparkLeaf))
-    found = {}
+    matching_keys = {}
     for leaf in leaves:
         definition = chosen.get(leaf.column.lower())
         if definition is None:
@@ -49,19 +53,22 @@ def evaluate_leaves(
         column = find(definition.columns, leaf.column, f"index {definition.name}")
         matching = None if keys is None else evaluate(leaf, column, keys)
         if matching is not None:
-            found[leaf] = matching
-    return found
+            matching_keys[leaf] = matching
+    return matching_keys
 
 
 def _distinct(definition: Definition, column: str, table: TableFiles) -> pa.Array | None:
-    """All distinct keys of a column in the index; None if there are too many to evaluate, or a shard is damaged."""
+    """Return all distinct keys of a column in the index.
+
+    None if there are too many to evaluate, or if a shard is damaged.
+    """
     field = next(field for field in key_fields(definition) if field.name.lower() == column.lower())
     keys, pending, rows = pa.array([], field.type), [], 0
     try:
-        for more in _keys_of_row_groups(definition.name, field, table):
-            pending.append(more)
-            rows += len(more)
-            if rows > MAX_KEYS or sum(some.nbytes for some in pending) > MAX_KEY_BYTES:
+        for group_keys in _keys_of_row_groups(definition.name, field, table):
+            pending.append(group_keys)
+            rows += len(group_keys)
+            if rows > MAX_KEYS or sum(array.nbytes for array in pending) > MAX_KEY_BYTES:
                 keys, pending, rows = pc.unique(pa.chunked_array([keys, *pending])), [], 0
                 if _are_too_many(keys):
                     return None
@@ -73,8 +80,8 @@ def _distinct(definition: Definition, column: str, table: TableFiles) -> pa.Arra
 
 
 def _keys_of_row_groups(index: str, field: pa.Field, table: TableFiles) -> Iterator[pa.Array]:
-    if (known := table.known.get(index)) is not None:
-        shards = known.covered.shards.take(pa.array(np.unique(known.shard[known.shard >= 0])))
+    if (files := table.known.get(index)) is not None:
+        shards = files.covered.shards.take(pa.array(np.unique(files.shard[files.shard >= 0])))
         for path, size in zip(shards["shard"].to_pylist(), shards["size"].to_pylist(), strict=True):
             yield from lookup.distinct(path, size, field)
 
@@ -84,13 +91,19 @@ def _are_too_many(keys: pa.Array) -> bool:
 
 
 def with_places(column: Column, keys: pa.Array) -> pa.Table:
-    """A table of the keys, under the name of their column, and their positions (PLACE, int32)."""
+    """Return a table of the keys and their positions.
+
+    The keys are in a column of their own name, the positions in PLACE (int32).
+    """
     return pa.table({column.name: keys, PLACE: pa.array(range(len(keys)), pa.int32())})
 
 
-def at_places(keys: pa.Array, found: DataFrame) -> pa.Array:
-    """The keys whose positions are left in a DataFrame that was made from `with_places`."""
-    places = found.select(PLACE)
+def at_places(keys: pa.Array, frame: DataFrame) -> pa.Array:
+    """Return the keys at the positions that a DataFrame has.
+
+    It was made from `with_places` and then filtered.
+    """
+    places = frame.select(PLACE)
     if len(keys) <= FEW_KEYS:  # Spark collects a small LocalRelation without a job
         return keys.take(pa.array([row[0] for row in places.collect()], pa.int32()))
     return keys.take(places.toArrow().column(0).combine_chunks())

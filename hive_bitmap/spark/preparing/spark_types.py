@@ -1,4 +1,4 @@
-"""Spark's schema of a table, and DataFrames made of Arrow tables."""
+"""Get Spark's schema of a table."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ _seen: TtlCache[tuple[str, str], tuple[Table, Mapping[str, str], StructType]] = 
 
 
 def schema_of(spark: SparkSession, name: str, base: Table, settings: Mapping[str, str]) -> StructType:
-    """Return the schema of `spark.table(name)`, which in the metastore is now `base`.
+    """Return the schema of `spark.table(name)`.
 
-    Spark caches tables: if its schema differs from the metastore's, because another session altered the table, Spark is
-    made to read it again. The schema is cached while `base` and the settings stay the same, because analysing a table
-    takes as long as planning a small query.
+    `base` is that table in the metastore. Spark caches tables: if its schema differs from the metastore's, because
+    another session altered the table, Spark is made to read it again. The schema is cached while `base` and the
+    settings stay the same, because analysing a table takes as long as planning a small query.
     """
-    where = (base.database, base.name)
-    kept = _seen.get(spark, where, catalog.INDEX_CACHE_SECONDS)
-    if kept is not None and kept[:2] == (base, settings):
-        return kept[2]
+    key = (base.database, base.name)
+    cached = _seen.get(spark, key, catalog.INDEX_CACHE_SECONDS)
+    if cached is not None and cached[:2] == (base, settings):
+        return cached[2]
     schema = spark.table(name).schema
     if _types(schema) != {column.name.lower(): column.type for column in (*base.columns, *base.partition_columns)}:
         metastore.forget_files(spark, base)
         schema = spark.table(name).schema
-    _seen.put(spark, where, (base, settings, schema))
+    _seen.put(spark, key, (base, settings, schema))
     return schema
 
 

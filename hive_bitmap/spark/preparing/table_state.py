@@ -1,4 +1,7 @@
-"""The current state of a table and its indexes: partitions, files, published manifests."""
+"""Read the current state of a table and its indexes.
+
+It consists of partitions, files and published manifests.
+"""
 
 from __future__ import annotations
 
@@ -36,37 +39,45 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
-# What the segments of an index cover, by their folders, which never change; the tables are those of cached manifests.
+# The coverage of an index, by the folders of its segments, which never change; the tables are from cached manifests.
 _joined: Cache[tuple[str, ...], Covered] = Cache("what indexes cover", lambda covered: covered.nbytes)
 
 
-def partitions_left(
-    base: Table, found: Sequence[Values], predicate: Predicate, evaluate: Evaluate
+def prune_partitions(
+    base: Table, values: Sequence[Values], predicate: Predicate, evaluate: Evaluate
 ) -> tuple[list[int], list[Predicate], pa.Table]:
-    """Prune partitions: the numbers of those kept, the residual predicate of each, and their typed values.
+    """Prune partitions by a predicate.
 
-    A partition is kept unless the predicate is FALSE or NULL for all its rows. The table has a row for each kept
-    partition; see `typed_values`.
+    Return the numbers of the remaining partitions, the residual predicate of each, and their typed values. A partition
+    remains unless the predicate is FALSE or NULL for all its rows. The table has a row for each remaining partition;
+    see `typed_values`.
     """
     if not base.partition_columns:
         return [0], [predicate], pa.table({"": [0]})
-    typed = typed_values(base.partition_columns, found)
+    typed = typed_values(base.partition_columns, values)
     matching = _matching_values(base, predicate, typed, evaluate)
-    left = residual_predicates(predicate, base.partition_columns, typed, matching)
-    kept = [number for number, rest in enumerate(left) if not isinstance(rest, Constant) or rest.value is True]
-    return kept, [left[number] for number in kept], typed.take(pa.array(kept, pa.int64()))
+    residuals = residual_predicates(predicate, base.partition_columns, typed, matching)
+    numbers = [
+        number
+        for number, residual in enumerate(residuals)
+        if not isinstance(residual, Constant) or residual.value is True
+    ]
+    return numbers, [residuals[number] for number in numbers], typed.take(pa.array(numbers, pa.int64()))
 
 
 def _matching_values(base: Table, predicate: Predicate, typed: pa.Table, evaluate: Evaluate) -> MatchingKeys:
-    """For each leaf that Spark evaluates over one partition column, the existing values for which it is TRUE."""
+    """Return the partition values for which each leaf is TRUE.
+
+    Leaves are those that Spark evaluates over a partition column; values are the existing ones.
+    """
     columns = {column.name.lower(): column for column in base.partition_columns if column.name in typed.column_names}
-    found = {}
+    matching_values = {}
     for leaf in leaves_of(predicate):
         column = columns.get(leaf.column.lower()) if isinstance(leaf, SparkLeaf) else None
-        if isinstance(leaf, SparkLeaf) and column is not None and leaf not in found:
+        if isinstance(leaf, SparkLeaf) and column is not None and leaf not in matching_values:
             matching = evaluate(leaf, column, pc.unique(typed[column.name]))
-            found.update({} if matching is None else {leaf: matching})
-    return found
+            matching_values.update({} if matching is None else {leaf: matching})
+    return matching_values
 
 
 def states(
@@ -77,20 +88,20 @@ def states(
     schemas: Collection[int] | None,
     numbers: Sequence[int],
 ) -> TableFiles:
-    """Return the files of partitions, and what indexes know of them. Raises Unsupported for an ambiguous folder.
+    """Return the files of partitions, and what indexes have of them.
 
-    `schemas` are the schema checksums under which an indexed file's keys are still valid; files indexed under another
-    one count as unindexed. None: any checksum is valid. `numbers` are the places of the partitions among all that were
-    listed.
+    Raises Unsupported for an ambiguous folder. `schemas` are the schema checksums under which an indexed file's keys
+    are still valid; files indexed under another checksum count as unindexed. None: any checksum is valid. `numbers` are
+    the positions of the partitions among all listed partitions.
     """
     threads = max((stores.parallel(partition.location) for partition in partitions), default=1)
     files = map_parallel(lambda partition: tuple(files_of(base, partition.location)), partitions, threads)
     listed = _states(base, [partition.values for partition in partitions], files, numbers)
 
     def place(covered: Covered) -> Longs:
-        return np.array([covered.numbers.get(one.values, -1) for one in listed], np.int64)
+        return np.array([covered.numbers.get(partition.values, -1) for partition in listed], np.int64)
 
-    return _known(spark, listed, indexes, schemas, place)
+    return _table_files(spark, listed, indexes, schemas, place)
 
 
 def states_of(
@@ -102,52 +113,58 @@ def states_of(
     schemas: Collection[int] | None,
     numbers: Sequence[int],
 ) -> TableFiles:
-    """Do the same for partitions whose files Spark has listed; `typed` has a row of typed values for each.
+    """Return the same as `states` for partitions that Spark has listed.
 
-    Spark prints a partition value by its type, `1` where the metastore has `01`, so partitions are compared by
-    typed values. Where several that an index covers have equal typed values, none of them is used. The index of a table
-    whose log has the partitions covers files without partitions.
+    `typed` has a row of typed values for each partition. Spark prints a partition value by its type, `1` where the
+    metastore has `01`, so partitions are compared by typed values. If several partitions in an index have equal typed
+    values, none of them is used. If a table's log has the partitions, its index covers files without partitions.
     """
     listed = _states(base, [values for values, _ in partitions], [files for _, files in partitions], numbers)
-    wanted = _rows(base, typed)
+    listed_rows = _rows(base, typed)
 
     def place(covered: Covered) -> Longs:
         if base.lake is not None:
             return np.full(len(listed), covered.numbers.get((), -1))
         by_value: dict[tuple[Any, ...], int] = {}
-        known = _rows(base, typed_values(base.partition_columns, covered.partitions))
-        for number, row in enumerate(known):
+        covered_rows = _rows(base, typed_values(base.partition_columns, covered.partitions))
+        for number, row in enumerate(covered_rows):
             by_value[row] = -1 if row in by_value else number
-        return np.array([by_value.get(row, -1) for row in wanted], np.int64)
+        return np.array([by_value.get(row, -1) for row in listed_rows], np.int64)
 
-    return _known(spark, listed, indexes, schemas, place)
+    return _table_files(spark, listed, indexes, schemas, place)
 
 
-def _known(
+def _table_files(
     spark: SparkSession,
     listed: tuple[PartitionState, ...],
     indexes: Sequence[Index],
     schemas: Collection[int] | None,
     place: Callable[[Covered], Longs],
 ) -> TableFiles:
-    """Return partitions with what indexes know of their files; `place` numbers them as an index does."""
-    listing, known = listing_of(listed), {}
+    """Return partitions with what indexes have of their files.
+
+    `place` returns the number of each partition in an index, -1 if the index does not have it.
+    """
+    listing, files = listing_of(listed), {}
     for index in indexes:
         covered = _covered(spark, index)
-        known[index.definition.name] = KnownFiles.of(covered, listing, place(covered), schemas)
-    return TableFiles(partitions=listed, known=known)
+        files[index.definition.name] = KnownFiles.of(covered, listing, place(covered), schemas)
+    return TableFiles(partitions=listed, known=files)
 
 
 def _covered(spark: SparkSession, index: Index) -> Covered:
-    """Return what the segments of an index cover, without damaged ones."""
+    """Return the coverage of an index, without damaged segments."""
     folders = catalog.segments(spark, index, catalog.INDEX_CACHE_SECONDS)
     threads = max(map(stores.parallel, folders), default=1)
-    manifests = [one for one in map_parallel(partial(_manifest, index), folders, threads) if one is not None]
-    return _joined.of(tuple(one.folder for one in manifests), lambda: Covered.by(manifests))
+    manifests = [read for read in map_parallel(partial(_manifest, index), folders, threads) if read is not None]
+    return _joined.of(tuple(segment.folder for segment in manifests), lambda: Covered.by(manifests))
 
 
 def _rows(base: Table, typed: pa.Table) -> list[tuple[Any, ...]]:
-    """Typed partition values as tuples. If a column could not be typed, no two of them are equal."""
+    """Return typed partition values as tuples.
+
+    If a column could not be typed, no two tuples are equal.
+    """
     if any(column.name not in typed.column_names for column in base.partition_columns):
         return [(number, object()) for number in range(typed.num_rows)]
     columns = [typed[column.name].to_pylist() for column in base.partition_columns]
@@ -162,18 +179,18 @@ def _states(
 ) -> tuple[PartitionState, ...]:
     names = [column.name for column in base.partition_columns]
     return tuple(
-        PartitionState(number=number, name=partition_name(names, mine), values=mine, files=listed)
-        for number, mine, listed in zip(numbers, values, files, strict=True)
+        PartitionState(number=number, name=partition_name(names, texts), values=texts, files=listed)
+        for number, texts, listed in zip(numbers, values, files, strict=True)
     )
 
 
 def typed_values(columns: Sequence[Column], values: Sequence[Values]) -> pa.Table:
-    """Return partition values in the Arrow types of their columns, a row for each partition.
+    """Return partition values in the Arrow types of their columns.
 
-    A column is left out if its type is not simple or if one of its values is not in canonical form. The column ""
-    numbers the rows.
+    There is a row for each partition. A column is left out if its type is not simple or if a value is not in canonical
+    form. The column "" numbers the rows.
     """
-    arrays = {"": pa.array(range(len(values)))}  # keeps the number of rows where every column is left out
+    arrays = {"": pa.array(range(len(values)))}  # keeps the number of rows if every column is left out
     for position, column in enumerate(columns):
         texts = [value[position] for value in values]
         typed = [None if text is None else typed_value(column.type, text) for text in texts]
@@ -183,7 +200,7 @@ def typed_values(columns: Sequence[Column], values: Sequence[Values]) -> pa.Tabl
 
 
 def _manifest(index: Index, folder: str) -> Manifest | None:
-    """The manifest of a segment of an index; None if it is damaged."""
+    """Return the manifest of a segment of an index; None if damaged."""
     try:
         return manifest.read(folder)
     except CorruptIndex as e:

@@ -1,7 +1,8 @@
-"""Whether tasks can open the files of a table: they run on other machines, with another Python and other rights.
+"""Probe whether tasks can open the files of a table.
 
-Before a plan first relies on tasks, a small job has each open a file, once for each session and store. A plan whose
-tasks cannot read the files would fail, where Spark alone can answer the query.
+Tasks run on other machines, with another Python and other permissions. Before a plan first relies on tasks, a small job
+has each of them open a file, once for each session and store. Without this check the query would fail if tasks cannot
+read the files, although Spark alone can answer it.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ _bad: TtlCache[tuple[str, str], str] = TtlCache(most=64)
 
 
 def require_readable(spark: SparkSession, settings: Mapping[str, str], path: str) -> None:
-    """Raise StoreError if tasks cannot open the file at this path. No job runs if tasks run on the driver's machine."""
+    """Raise StoreError if tasks cannot open the file at this path.
+
+    No job runs if tasks run on the driver's machine.
+    """
     if settings.get("spark.master", "").startswith("local"):
         return
     store = parts(path)[:2]
@@ -51,9 +55,12 @@ def _open_in_tasks(spark: SparkSession, path: str) -> None:
 
 
 def _open(path: str) -> None:
-    """Ask for a file where this task runs. A file of a store may be deleted meanwhile; a local one must be there."""
+    """Request the status of a file from this task's machine.
+
+    A file of a remote store may have been deleted by now; a local file must be there.
+    """
     try:
         stores.status(path)
     except FileNotFoundError as e:
         if stores.is_local(path):
-            raise StoreError(f"{path} is not there, where tasks run") from e
+            raise StoreError(f"{path} does not exist on the machines where tasks run") from e

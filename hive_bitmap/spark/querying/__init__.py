@@ -1,7 +1,7 @@
-"""The functions of Python that query a table: each makes a DataFrame of Spark's, which the optimizer rule plans.
+"""The Python functions that query a table.
 
-So a function, plain SQL and a DataFrame get the same decision on the same scan, and Spark's checks, caches and
-authorizers see them all.
+Each makes a DataFrame of Spark, which the optimizer rule plans. So a function, plain SQL and a DataFrame get the same
+decision on the same scan, and Spark's checks, caches and authorizers see them all.
 """
 
 __all__ = ["counting", "offsets_file", "scanning"]

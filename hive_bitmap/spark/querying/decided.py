@@ -1,4 +1,4 @@
-"""What the rule decides on the scan of a function's DataFrame."""
+"""The rule's decision on the scan of a function's DataFrame."""
 
 from __future__ import annotations
 
@@ -20,52 +20,66 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _SPARK_ALONE = (
-    "only tables of spark_catalog have indexes, in files; a view uses those of its tables when it is read, and a query "
-    "for hidden columns uses none"
+    "only tables of spark_catalog have indexes, if they are stored in files; a view uses the indexes of its tables "
+    "when it is read, and a query for hidden columns uses none"
 )
 
 
 @dataclass(frozen=True)
-class Decided:
-    """The plan for the rows of a function, and the answer to the aggregation over them if the index has it."""
+class FunctionDecision:
+    """The plan for the rows of a function.
+
+    It has the index's answer to the aggregation, if any.
+    """
 
     plan: Plan
     answer: Answer | None = None
 
 
-def decided(frame: DataFrame, table: str, predicate: str | None, wanted: Strategy | None) -> Decided:
-    """Return what the rule decides on the `table_rows` in a DataFrame, which need not pay; it was not planned before.
+def decision_on(frame: DataFrame, table: str, predicate: str | None, strategy: Strategy | None) -> FunctionDecision:
+    """Return the rule's decision on the `table_rows` of a DataFrame.
 
-    Raises Unsupported if the strategy that is wanted, and was chosen for them, cannot answer.
+    The DataFrame was not planned before. The scan need not pay (`must_pay` is False). Raises Unsupported if the
+    requested strategy, which was set for the rows, cannot answer.
     """
     if why := why_spark_alone(frame.sparkSession):
-        if wanted not in (None, Strategy.FULL_SCAN):
-            raise Unsupported(f"strategy {str(wanted)!r} cannot be chosen: {why}")
-        return Decided(full_scan(table, predicate, why, (), Reason.UNSUPPORTED))
+        if strategy not in (None, Strategy.FULL_SCAN):
+            raise Unsupported(f"strategy {str(strategy)!r} cannot be chosen: {why}")
+        return FunctionDecision(full_scan(table, predicate, why, (), Reason.UNSUPPORTED))
     reports = reports_of(frame)
-    asked = next((report for report in reports if report.asked), None)
-    found = _plan_of_others(frame, reports, table) if asked is None else plan_of(asked.relation, table)
-    plan = replace(found, predicate=predicate)
+    own_report = next((report for report in reports if report.asked), None)
+    table_plan = (
+        _plan_of_unobserved(frame, reports, table) if own_report is None else plan_of(own_report.relation, table)
+    )
+    plan = replace(table_plan, predicate=predicate)
     may_choose = plan.code != Reason.STORE and any(use.used for use in plan.indexes)
-    if wanted not in (None, Strategy.FULL_SCAN, plan.strategy) and may_choose:
+    if strategy not in (None, Strategy.FULL_SCAN, plan.strategy) and may_choose:
         possible = ", ".join(plan.costs) or plan.strategy
-        raise Unsupported(f"strategy {str(wanted)!r} cannot answer this; possible: {possible}")
-    return Decided(plan, None if asked is None else asked.answer)
+        raise Unsupported(f"strategy {str(strategy)!r} cannot answer this; possible: {possible}")
+    return FunctionDecision(plan, None if own_report is None else own_report.answer)
 
 
 def plan_of(relation: Relation, table: str) -> Plan:
-    """Return the plan for a scan of which the rule has reported, or one that says why there is none."""
+    """Return the plan of a scan that the rule has reported.
+
+    Without a plan, it is a full scan with the reason.
+    """
     if relation.plan is not None:
         return relation.plan
     if relation.action == LEFT_ALONE:
         return full_scan(relation.table or table, None, relation.detail, (), Reason.named(relation.reason))
     if relation.action == NARROWED and relation.files_total is None:
         return _nothing(table)
-    return full_scan(relation.table or table, None, "memory is too short to keep its plan", (), Reason.UNSUPPORTED)
+    return full_scan(
+        relation.table or table, None, "there is too little memory to store its plan", (), Reason.UNSUPPORTED
+    )
 
 
-def _plan_of_others(frame: DataFrame, reports: Sequence[DecisionReport], table: str) -> Plan:
-    """Return the plan for a scan that the rule was not asked about; what it says of other scans is not its own."""
+def _plan_of_unobserved(frame: DataFrame, reports: Sequence[DecisionReport], table: str) -> Plan:
+    """Return the plan of a scan that the rule did not report.
+
+    The rule's reports are on other scans.
+    """
     if _reads_nothing(frame):
         return _nothing(table)
     cached = next((report.relation for report in reports if report.relation.reason == Reason.CACHED), None)
@@ -75,7 +89,7 @@ def _plan_of_others(frame: DataFrame, reports: Sequence[DecisionReport], table: 
 
 
 def _reads_nothing(frame: DataFrame) -> bool:
-    """Whether Spark has found out that no row satisfies the predicate."""
+    """Whether Spark has detected that no row satisfies the predicate."""
     leaves = frame._jdf.queryExecution().optimizedPlan().collectLeaves()
     return all(_is_empty(leaves.apply(at)) for at in range(leaves.size()))
 

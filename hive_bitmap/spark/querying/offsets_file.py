@@ -1,4 +1,7 @@
-"""Writing of the compact-index result file of a predicate, for readers that take file names and offsets."""
+"""Write the compact-index result file of a predicate.
+
+It is for readers of file names and offsets.
+"""
 
 from __future__ import annotations
 
@@ -28,28 +31,26 @@ if TYPE_CHECKING:
 
 
 TOO_MUCH = (
-    "the files of %s have %d bytes; a reader whose splits hold more than %d stops with an error: "
+    "the files listed in %s have %d bytes; a reader stops with an error if its splits have more than %d: "
     "raise its hive.index.compact.query.max.size (-1: no limit)"
 )
 log = logging.getLogger(__name__)
 
 
 def write_offsets(spark: SparkSession, table: str, predicate: str | None, path: str, *, utf8: bool = False) -> Plan:
-    """Write the result file of a predicate to `path` (a local path or a Hadoop path) and return its plan.
+    """Write the result file of a predicate to `path` and return its plan.
 
-    The file lists every block that may have a matching row, and all blocks of files that no index knows as they are
-    now. A base file without a line has no match. `utf8` allows paths that are not ASCII, for a Hive whose JVM has UTF-8
-    as its default charset. A warning is logged if the reader might stop at its limit of bytes. Raises the errors of
-    `plan`, and Unsupported for a table whose blocks cannot be determined, a path that the reader would not find, or a
-    folder that Hive may list differently from Spark; nothing is written then.
+    `path` is a local path or a Hadoop path. The file lists every block that may have a matching row, and all blocks of
+    files that are not indexed in their current state. A base file without a line has no match. `utf8` allows paths that
+    are not ASCII, for a Hive whose JVM has UTF-8 as its default charset. A warning is logged if the reader might stop
+    at its limit of bytes. Raises the errors of `plan`, and Unsupported for a table whose blocks cannot be determined, a
+    path that the reader would not find, or a folder that Hive may list differently from Spark; then nothing is written.
     """
     if not jvm_reader.available(spark):
-        raise Unsupported(
-            f"offsets are not to be had: {BY_SERVER}, but tells no offsets; ask in a session of Spark's own"
-        )
+        raise Unsupported(f"a Spark Connect client cannot compute offsets: use a classic session; {BY_SERVER}")
     base = metastore.describe(spark, table)
     if base.lake is not None:
-        raise Unsupported(f"table {base.full_name} is {base.lake.kind}, which no reader of result files knows")
+        raise Unsupported(f"table {base.full_name} is {base.lake.kind}, which readers of result files do not support")
     permission.require_reading(spark, base, (), "the list of blocks")
     planned = plan(spark, table, predicate)
     format = file_listing.format_of(base)
@@ -58,22 +59,23 @@ def write_offsets(spark: SparkSession, table: str, predicate: str | None, path: 
         require_one_listing(folder)
     whole = whole_files(planned, {file.path: file for folder in folders for file in folder.files})
     if format in LAYOUTS:
-        found = unit_offsets(spark, format, planned.candidates, whole)
+        offsets = unit_offsets(spark, format, planned.candidates, whole)
     else:
-        found = selected_offsets(planned.files, planned.blocks, all_offsets(spark, format, whole))
-    content = result_file(found, utf8=utf8)
-    most = sum(file.size for folder in folders for file in folder.files if file.path in found)
-    if most > READER_LIMIT:
-        log.warning(TOO_MUCH, path, most, READER_LIMIT)
+        offsets = selected_offsets(planned.files, planned.blocks, all_offsets(spark, format, whole))
+    content = result_file(offsets, utf8=utf8)
+    selected_bytes = sum(file.size for folder in folders for file in folder.files if file.path in offsets)
+    if selected_bytes > READER_LIMIT:
+        log.warning(TOO_MUCH, path, selected_bytes, READER_LIMIT)
     with stores.open_output(path if ":" in path.partition("/")[0] else "file:" + stores.absolute(path)) as sink:
         sink.write(content)
     return planned
 
 
 def whole_files(planned: Plan, listed: Mapping[str, FileStatus]) -> list[str]:
-    """Return the files all of whose blocks are listed: those that no index knows as they are.
+    """Return the files to list with all their blocks.
 
-    `listed` are the files of the table by path, with the tags of a store, which Spark's listing does not tell.
+    They are not indexed in their current state. `listed` are the files of the table by path, with the tags of a store,
+    which Spark's listing lacks.
     """
     if planned.candidates is None:
         nothing = planned.blocks_total == 0  # no row satisfies the predicate
@@ -88,25 +90,29 @@ def whole_files(planned: Plan, listed: Mapping[str, FileStatus]) -> list[str]:
 
 
 def all_offsets(spark: SparkSession, format: str, paths: Sequence[str]) -> dict[str, list[int]]:
-    """Return the offsets of all blocks that have rows, by the path of the file; raise Unsupported.
+    """Return the offsets of all blocks that have rows, by the path of the file.
 
-    Tasks open the files: at a damaged one a library may end the process.
+    Raise Unsupported if the blocks of a file cannot be read. Tasks open the files, since a library may end the process
+    at a damaged one.
     """
-    found = in_surviving_tasks(spark, paths, partial(block_offsets, format))
-    for path, one in zip(paths, found, strict=True):
-        if isinstance(one, (str, Died)):
-            why = one if isinstance(one, str) else one.reason
+    results = in_surviving_tasks(spark, paths, partial(block_offsets, format))
+    for path, result in zip(paths, results, strict=True):
+        if isinstance(result, (str, Died)):
+            why = result if isinstance(result, str) else result.reason
             raise Unsupported(f"the blocks of {path} are unknown: {why}")
-    return dict(zip(paths, found, strict=True))
+    return dict(zip(paths, results, strict=True))
 
 
 def block_offsets(format: str, path: str) -> list[int] | str:
-    """Return the offsets of the blocks of a file that have rows, or why they are unknown."""
+    """Return the offsets of a file's nonempty blocks.
+
+    If they are unknown, return the reason.
+    """
     try:
         blocks = FORMATS[format].blocks(FORMATS[format].open_file(path))
     except Undecodable as e:
         return str(e)
     except FileNotFoundError:
-        return "it is gone"
+        return "the file no longer exists"
     offsets: list[int] = blocks.offset[np.flatnonzero(blocks.rows)].tolist()
     return offsets

@@ -1,4 +1,7 @@
-"""Fetch the rows of a table that satisfy a predicate, or tell how they would be fetched: `scan` and `plan`."""
+"""Fetch the rows that satisfy a predicate, or plan that.
+
+The functions are `scan` and `plan`.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import TYPE_CHECKING
 from hive_bitmap.core.planning.plan import Plan
 from hive_bitmap.core.planning.strategy import Strategy
 from hive_bitmap.errors import Unsupported
-from hive_bitmap.spark.querying.decided import decided
+from hive_bitmap.spark.querying.decided import decision_on
 from hive_bitmap.spark.querying.table_rows import table_rows
 
 if TYPE_CHECKING:
@@ -23,19 +26,19 @@ def scan(
     *,
     strategy: str | None = None,
 ) -> DataFrame:
-    """Return `spark.table(table).where(predicate)`, with these columns, read through the index if that is cheaper.
+    """Return `spark.table(table).where(predicate)`, read through the index if that is cheaper.
 
-    It is that DataFrame, of Spark's own making, and sees the files that the session listed last. The session need not
-    be enabled for it. `strategy` overrides the choice by cost if an index can be used, as `hive_bitmap.strategy` does
-    for a session. On a Spark Connect client the server plans: with the extension as it does for SQL, otherwise without
-    an index. Raises the errors of `plan`, and Unsupported for a strategy that cannot answer.
+    It is a DataFrame that Spark itself makes, with `columns` only if given, and sees the files that the session listed
+    last. The session need not be enabled. `strategy` overrides the choice by cost if an index can be used, as
+    `hive_bitmap.strategy` does for a session. On a Spark Connect client the server plans: with the extension as it does
+    for SQL, otherwise without an index. Raises the errors of `plan`, and Unsupported for a strategy that cannot answer.
     """
-    wanted = Strategy.chosen(strategy)
-    if wanted is Strategy.INDEX_ONLY:
-        raise Unsupported(f"strategy {strategy!r} counts rows, and reads none")
-    if wanted is not None:
+    chosen_strategy = Strategy.chosen(strategy)
+    if chosen_strategy is Strategy.INDEX_ONLY:
+        raise Unsupported(f"strategy {strategy!r} only counts rows: use hive_bitmap.count, or another strategy")
+    if chosen_strategy is not None:
         plan(spark, table, predicate, columns, strategy=strategy)
-    return table_rows(spark, table, predicate, columns, strategy=wanted)
+    return table_rows(spark, table, predicate, columns, strategy=chosen_strategy)
 
 
 def plan(
@@ -47,14 +50,15 @@ def plan(
     count: bool = False,
     strategy: str | None = None,
 ) -> Plan:
-    """Plan how `scan` (or, with `count`, `hive_bitmap.count`) would answer now, without reading rows of the table.
+    """Plan how `scan` would answer now, without reading rows of the table.
 
-    `predicate` is a condition in Spark SQL, None for all rows; `columns` are those to read, None for all. `strategy`
-    overrides the choice by cost: `index only`, `rows`, `blocks`, `files` or `full scan`. The indexes are asked however
-    small the table is, where a query leaves a small table to Spark. `str()` of the plan sums it up. On a Spark Connect
-    client, whose server plans, it is a full scan that says so. Raises NotFound for an unknown table or column,
-    InvalidPredicate for a predicate that is not SQL, and Unsupported for a strategy that cannot answer.
+    With `count`, plan `hive_bitmap.count` instead. `predicate` is a condition in Spark SQL, None for all rows;
+    `columns` are those to read, None for all. `strategy` overrides the choice by cost: `index only`, `rows`, `blocks`,
+    `files` or `full scan`. The indexes are consulted even for a small table, which a query would leave to Spark.
+    `str()` of the plan sums it up. On a Spark Connect client, whose server plans, it is a full scan with this reason.
+    Raises NotFound for an unknown table or column, InvalidPredicate for a predicate that is not SQL, and Unsupported
+    for a strategy that cannot answer.
     """
-    wanted = Strategy.chosen(strategy)
-    rows = table_rows(spark, table, predicate, columns, strategy=wanted, must_pay=False)
-    return decided(rows.groupBy().count() if count else rows, table, predicate, wanted).plan
+    chosen_strategy = Strategy.chosen(strategy)
+    rows = table_rows(spark, table, predicate, columns, strategy=chosen_strategy, must_pay=False)
+    return decision_on(rows.groupBy().count() if count else rows, table, predicate, chosen_strategy).plan

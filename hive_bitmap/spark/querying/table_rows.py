@@ -1,4 +1,7 @@
-"""The rows of a table as a DataFrame of Spark's: `spark.table(table).where(predicate)`, with the table in its plan."""
+"""The rows of a table as a Spark DataFrame, with the table in its plan.
+
+The DataFrame is `spark.table(table).where(predicate)`.
+"""
 
 from __future__ import annotations
 
@@ -38,42 +41,45 @@ def table_rows(
     strategy: Strategy | None = None,
     must_pay: bool = True,
 ) -> DataFrame:
-    """Return the rows that satisfy a predicate (None: all), with these columns (None: all), for the rule to plan.
+    """Return the rows that satisfy a predicate, for the rule to plan.
 
-    The session need not be enabled for it. `strategy` overrides the choice by cost. Unless the scan `must_pay`, the
-    indexes are asked whatever the size of the table, and however long that takes, and the files are those that are
-    there now, where a session sees those that it listed last. On a Spark Connect client the server plans, with its
-    extension or alone. Raises NotFound for an unknown table or column, and InvalidPredicate, with Spark's text, for a
-    predicate that Spark refuses.
+    Without a predicate, all rows are returned, without `columns`, all columns. The session need not be enabled.
+    `strategy` overrides the choice by cost. Unless the scan `must_pay`, the indexes are consulted for a table of any
+    size, without a time limit, and the files are the current ones, while a session sees the files that it listed last.
+    On a Spark Connect client the server plans, with its extension or alone. Raises NotFound for an unknown table or
+    column, and InvalidPredicate, with Spark's text, for a predicate that Spark refuses.
     """
     from pyspark.errors import AnalysisException
     from pyspark.sql import DataFrame as Frame
 
-    name_parts(table)  # raises NotFound for text that is no table name, before the JVM sees it
+    name_parts(table)  # raises NotFound for a malformed table name, before the JVM sees it
     require_characters(predicate or "")
     try:
         if why := why_spark_alone(spark):
-            _tell(spark, table, why)
+            _warn(spark, table, why)
             frame = spark.table(table) if predicate is None else satisfying(spark.table(table), predicate)
         else:
-            chosen = "" if strategy is None else strategy.value
-            frame = Frame(bridge(spark).rows(spark._jsparkSession, table, predicate, chosen, must_pay), spark)
+            strategy_name = "" if strategy is None else strategy.value
+            frame = Frame(bridge(spark).rows(spark._jsparkSession, table, predicate, strategy_name, must_pay), spark)
         if columns is not None:
             frame = frame.select(*map(quote, columns))
         if why:
-            frame.schema  # noqa: B018 - Spark Connect analyses when it is asked for the schema
+            frame.schema  # noqa: B018 - Spark Connect analyses when the schema is requested
         return frame
     except AnalysisException as e:
         base = metastore.describe(spark, table)
         for name in columns or ():
             find((*base.columns, *base.partition_columns), name, f"table {base.full_name}")
-        spark.table(table).schema  # noqa: B018 - raises what is not the predicate's fault
-        said = table_info.error_message(e)
-        raise InvalidPredicate(f"Spark refuses {predicate!r} on table {table}: {said}") from e
+        spark.table(table).schema  # noqa: B018 - raises errors that the predicate did not cause
+        message = table_info.error_message(e)
+        raise InvalidPredicate(f"Spark refuses {predicate!r} on table {table}: {message}") from e
 
 
 def why_spark_alone(spark: SparkSession) -> str:
-    """Why the rule does not plan what the functions of a session read; "" if it does."""
+    """Return why the rule does not plan a session's functions.
+
+    Return "" if it does.
+    """
     if not jvm_reader.available(spark):
         return BY_SERVER
     try:
@@ -83,9 +89,9 @@ def why_spark_alone(spark: SparkSession) -> str:
     return ""
 
 
-def _tell(spark: SparkSession, table: str, why: str) -> None:
+def _warn(spark: SparkSession, table: str, why: str) -> None:
     if why != BY_SERVER:
-        log.warning("the scan of %s is Spark's own: %s", table, why)
+        log.warning("the scan of %s does not use indexes: %s", table, why)
     elif not _has_extension(spark):
         log.warning("indexes are not used: %s", why)
 

@@ -1,7 +1,7 @@
-"""Counts of the rows that satisfy a predicate, in total or by key, from the index alone.
+"""Count the rows that satisfy a predicate from the index alone.
 
-Files that the index does not know as they are now are left for Spark to count. Fingerprints are compared when the rows
-are counted, not only when the query is planned.
+Rows are counted in total or by key. Spark counts the files whose current version is not in the index. Fingerprints are
+compared when the rows are counted, not only when the query is planned.
 """
 
 from __future__ import annotations
@@ -61,24 +61,29 @@ _Tallied: TypeAlias = "pa.Table | _NotCounted"
 
 @dataclass(frozen=True)
 class _Counted:
-    """The counts that the index knows, and the lookups of files that have to be read as well as the whole files."""
+    """The counts from the index, and the files that it cannot count.
+
+    `uncounted` are the lookups of files that have to be read, in addition to the whole files.
+    """
 
     counts: pa.Table  # the keys, each once, and COUNT
     uncounted: list[Lookup]
 
     def unknown(self, results: LookupResults) -> frozenset[Place]:
-        """The places of these files."""
+        """Return the places of the files that have to be read."""
         whole = [(file.partition, file.status.path) for file in results.whole_files]
-        read = [pair for lookup in self.uncounted for pair in zip(lookup.partitions, lookup.unit.paths, strict=True)]
-        return frozenset(Place(results.partitions[at].number, path) for at, path in (*whole, *read))
+        uncounted = [
+            pair for lookup in self.uncounted for pair in zip(lookup.partitions, lookup.unit.paths, strict=True)
+        ]
+        return frozenset(Place(results.partitions[at].number, path) for at, path in (*whole, *uncounted))
 
 
 @dataclass(frozen=True)
 class KnownCounts:
-    """The counts of each grouping set in all files but the `unknown` ones, which have to be read.
+    """The counts of each grouping set that the index has.
 
-    There is a table for each grouping set: its columns and `count` (int64), with a row for each combination of values
-    that occurs.
+    They cover all files except the `unknown` ones, which have to be read. There is a table for each grouping set: its
+    columns and `count` (int64), with a row for each combination of values that occurs.
     """
 
     tables: tuple[pa.Table, ...]
@@ -86,12 +91,13 @@ class KnownCounts:
 
 
 def known_counts(spark: SparkSession, request: Request, prepared: Prepared) -> KnownCounts | None:
-    """Return what the index knows of each grouping set of a prepared request; None if Spark has to count all.
+    """Count each grouping set of a prepared request from the index.
 
-    That is so if a store fails, or if the keys take too much memory, which is remembered.
+    Return None if Spark has to count all. Among other reasons, it has to if a store fails, or if the keys take too much
+    memory, which is remembered.
     """
     try:
-        return _known_by_set(spark, request, prepared)
+        return _counts_by_set(spark, request, prepared)
     except TooLarge as e:
         log.info("%s is counted by Spark: %s", request.table, e)
         if prepared.reading is not None:
@@ -99,9 +105,9 @@ def known_counts(spark: SparkSession, request: Request, prepared: Prepared) -> K
             remember_too_large(prepared.reading.results.lookups, key_sets, _limit(prepared.reading))
         return None
     except Exception as e:  # may be py4j's, for a task in which a store failed
-        if (failed := store_error_of(e)) is None:
+        if (store_error := store_error_of(e)) is None:
             raise
-        fallback_reason(failed)
+        fallback_reason(store_error)
         return None
 
 
@@ -110,25 +116,28 @@ def _limit(reading: Reading) -> int:
 
 
 def _data_keys(reading: Reading, keys: Sequence[str]) -> list[str]:
-    """Return the names, in lower case, of those keys that are no partition columns."""
-    wanted = {key.lower() for key in keys}
-    return [column.name.lower() for column in reading.resolved.base.columns if column.name.lower() in wanted]
+    """Return the keys that are data columns, in lower case.
+
+    Partition columns are left out.
+    """
+    key_names = {key.lower() for key in keys}
+    return [column.name.lower() for column in reading.resolved.base.columns if column.name.lower() in key_names]
 
 
-def _known_by_set(spark: SparkSession, request: Request, prepared: Prepared) -> KnownCounts | None:
+def _counts_by_set(spark: SparkSession, request: Request, prepared: Prepared) -> KnownCounts | None:
     reading = prepared.reading
     if reading is None:
         return None
     sets, results = request.grouping_sets, reading.results
     counted: list[_Counted] = []
-    left = _limit(reading)
+    available = _limit(reading)
     for keys in sets:
-        found = _known_counts(spark, replace(request, keys=keys), prepared.plan, reading, left)
-        if found is None:
+        set_counts = _counts_of_set(spark, replace(request, keys=keys), prepared.plan, reading, available)
+        if set_counts is None:
             return None
-        counted.append(found)
-        left -= nbytes(found.counts) if keys else 0
-    unknown = [one.unknown(results) for one in counted]
+        counted.append(set_counts)
+        available -= nbytes(set_counts.counts) if keys else 0
+    unknown = [set_counts.unknown(results) for set_counts in counted]
     if len(set(unknown)) > 1 or (len(counted) > 1 and unknown[0]):
         return None  # these files would be read once for each set, and may change in between
     fingerprints = [
@@ -137,43 +146,43 @@ def _known_by_set(spark: SparkSession, request: Request, prepared: Prepared) -> 
         for partition, fingerprint in zip(lookup.partitions, lookup.fingerprints, strict=True)
         if Place(results.partitions[partition].number, fingerprint.path) not in unknown[0]
     ]
-    # Files of a remote store are those that it listed when counting began; asking again takes a request for each file.
-    if not all(one.confirmed() for one in fingerprints if stores.is_local(one.path)):
+    # Files of a remote store were listed when counting began; checking them again takes a request for each file.
+    if not all(fingerprint.confirmed() for fingerprint in fingerprints if stores.is_local(fingerprint.path)):
         return None  # a file changed while it was counted
-    return KnownCounts(tuple(one.counts for one in counted), unknown[0])
+    return KnownCounts(tuple(set_counts.counts for set_counts in counted), unknown[0])
 
 
-def _known_counts(spark: SparkSession, request: Request, plan: Plan, reading: Reading, limit: int) -> _Counted | None:
-    """Return what the index knows, and what it does not; None if Spark has to count all.
+def _counts_of_set(spark: SparkSession, request: Request, plan: Plan, reading: Reading, limit: int) -> _Counted | None:
+    """Return the counts from the index, and the uncounted files.
 
-    Raises TooLarge if the keys take more than `limit` bytes.
+    None if Spark has to count all. Raises TooLarge if the keys take more than `limit` bytes.
     """
     if plan.strategy != Strategy.INDEX_ONLY:
         return None
     schema = _schema(reading, request.keys)
     if schema is None:
         return None
-    lookups, rows_known = list[Lookup](), 0
+    lookups, indexed_rows = list[Lookup](), 0
     counts, uncounted = Counts(schema.empty_table(), limit), list[Lookup]()
     data = _data_keys(reading, request.keys)
-    for lookup, found in reading.results.pairs():
-        confirmed, needed = _confirmed(lookup), needs_file(found, lookup)
-        known = found.exact & confirmed
-        uncounted += _restricted(lookup, ~known & (needed | ~confirmed))
-        rows = np.bincount(lookup.unit.file, found.counts, len(lookup.unit.paths)).astype(np.int64) * known
+    for lookup, candidates in reading.results.pairs():
+        confirmed, needed = _confirmed(lookup), needs_file(candidates, lookup)
+        countable = candidates.exact & confirmed
+        uncounted += _restricted(lookup, ~countable & (needed | ~confirmed))
+        rows = np.bincount(lookup.unit.file, candidates.counts, len(lookup.unit.paths)).astype(np.int64) * countable
         if data:
-            lookups += _restricted(lookup, known & needed)
-            rows_known += int(rows.sum())
+            lookups += _restricted(lookup, countable & needed)
+            indexed_rows += int(rows.sum())
         elif rows.any():
             counts.add(_by_partition(lookup, rows, reading, schema))
     by_partition = len(data) + 1 < len(schema)
     if lookups and not by_partition and are_enough(lookups, data, request.extremes):
         try:
-            found_keys = extremes(lookups, data[0], reading.results.matching_keys, rows_known)
+            extreme_keys = extremes(lookups, data[0], reading.results.matching_keys, indexed_rows)
         except CorruptIndex as e:
             unreadable.log_whole(log, "an index", e)
             return None
-        counts.add(_complete(found_keys, reading, schema))
+        counts.add(_complete(extreme_keys, reading, schema))
         return _Counted(counts.total(), uncounted)
     matching = reading.results.matching_keys
     of_lookup = partial(_tally, matching_keys=matching, keys=data, limit=limit, by_partition=by_partition)
@@ -192,7 +201,10 @@ def _known_counts(spark: SparkSession, request: Request, plan: Plan, reading: Re
 
 
 def _schema(reading: Reading, keys: Sequence[str]) -> pa.Schema | None:
-    """Return the schema of the answer; None for a key named COUNT, and for a partition column that only Spark types."""
+    """Return the schema of the answer.
+
+    None if a key is named COUNT, or is a partition column that only Spark can convert to its type.
+    """
     base = reading.resolved.base
     columns = [find((*base.columns, *base.partition_columns), key, f"table {base.full_name}") for key in keys]
     data = {column.name for column in base.columns}
@@ -205,22 +217,28 @@ def _schema(reading: Reading, keys: Sequence[str]) -> pa.Schema | None:
 
 
 def _confirmed(lookup: Lookup) -> Flags:
-    """Return for each file whether it is still the one that was indexed.
+    """Return for each file whether it is unchanged since it was indexed.
 
     If the store has tags, the listing that was just compared has already shown that.
     """
     fingerprints = lookup.fingerprints
     threads = stores.parallel(fingerprints[0].path) if fingerprints else 1
-    return np.array(map_parallel(lambda one: bool(one.etag) or one.confirmed(), fingerprints, threads), bool)
+    return np.array(map_parallel(lambda file: bool(file.etag) or file.confirmed(), fingerprints, threads), bool)
 
 
 def _restricted(lookup: Lookup, files: Flags) -> list[Lookup]:
-    """Return the lookup of the flagged files, in a list that is empty if there are none."""
+    """Return the lookup of the flagged files in a list.
+
+    The list is empty if no file is flagged.
+    """
     return [restrict(lookup, np.flatnonzero(files).tolist())] if files.any() else []
 
 
 def _by_partition(lookup: Lookup, rows: Longs, reading: Reading, schema: pa.Schema) -> pa.Table:
-    """Return the number of rows of each partition of a lookup, in the schema of the answer, which has no other keys."""
+    """Return the number of rows of each partition of a lookup.
+
+    The result has the schema of the answer, which has no keys besides partition columns.
+    """
     if len(schema) == 1:
         return pa.table({COUNT: [int(rows.sum())]}, schema=schema)
     positions, of_file = np.unique(np.array(lookup.partitions), return_inverse=True)
@@ -231,11 +249,14 @@ def _by_partition(lookup: Lookup, rows: Longs, reading: Reading, schema: pa.Sche
 
 
 def _complete(keys: pa.Table, reading: Reading, schema: pa.Schema) -> pa.Table:
-    """Return the counts of a lookup in the schema of the answer, with the values of the partitions in GROUP."""
-    found = keys.rename_columns([name.lower() for name in keys.column_names])
-    values = reading.constants.take(found[GROUP].combine_chunks()) if GROUP in found.column_names else found
+    """Return the counts of a lookup in the schema of the answer.
+
+    The values of partition columns are added by the partition numbers in GROUP.
+    """
+    lowered = keys.rename_columns([name.lower() for name in keys.column_names])
+    values = reading.constants.take(lowered[GROUP].combine_chunks()) if GROUP in lowered.column_names else lowered
     columns = [
-        found[field.name.lower()] if field.name.lower() in found.column_names else values[field.name]
+        lowered[field.name.lower()] if field.name.lower() in lowered.column_names else values[field.name]
         for field in schema
     ]
     return merge_counts([pa.table(columns, schema.names).cast(schema)])
@@ -244,9 +265,10 @@ def _complete(keys: pa.Table, reading: Reading, schema: pa.Schema) -> pa.Table:
 def _tally_all(
     spark: SparkSession, lookups: Sequence[Lookup], count: Callable[[Lookup], _Tallied], keys: Sequence[str]
 ) -> Iterator[_Tallied]:
-    """Count the keys of each lookup: in the driver if little of the index has to be read, otherwise in tasks.
+    """Count the keys of each lookup, in the driver or in tasks.
 
-    Few tasks at a time, for each returns as many keys as the limit allows.
+    The driver does it if little of the index has to be read. Only few tasks run at a time, because each may return as
+    many keys as the limit allows.
     """
     if not lookups or index_bytes(lookups, keys) <= DRIVER_INDEX_BYTES:
         yield from map(count, lookups)
@@ -258,7 +280,10 @@ def _tally_all(
 def _tally(
     lookup: Lookup, matching_keys: MatchingKeys, keys: Sequence[str], limit: int, by_partition: bool
 ) -> pa.Table | _NotCounted:
-    """Count the keys of a lookup, those of each partition for itself if they are counted `by_partition`."""
+    """Count the keys of a lookup.
+
+    With `by_partition` the keys of each partition are counted separately.
+    """
     unit, partitions = lookup.unit, np.array(lookup.partitions, np.int64)
     rows = np.bincount(unit.file, unit.rows, len(unit.paths))
     piece = np.cumsum(rows) // PIECE_ROWS
@@ -266,10 +291,10 @@ def _tally(
     try:
         for files in (np.flatnonzero(piece == number).tolist() for number in np.unique(piece)):
             groups = partitions[files].tolist() if by_partition else None
-            found = tally(restrict(lookup, files).unit, lookup.predicate, matching_keys, keys, limit, groups)
-            if found is None:
+            table = tally(restrict(lookup, files).unit, lookup.predicate, matching_keys, keys, limit, groups)
+            if table is None:
                 return _NotCounted.TOO_MANY_KEYS
-            tables = [require_small(merge_counts([*tables, found]), limit) if tables else found]
+            tables = [require_small(merge_counts([*tables, table]), limit) if tables else table]
         return tables[0]
     except (CorruptIndex, CorruptBitmap) as e:
         unreadable.log_whole(log, "an index", e)

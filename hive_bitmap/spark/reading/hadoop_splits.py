@@ -1,7 +1,8 @@
-"""Pruning of Hadoop's splits in a plan of Spark's: splits that no selected block touches are not read.
+"""Prune Hadoop's splits in a plan of Spark.
 
-It serves tables that only Spark reads, in sessions with a JVM. The partitions of the physical plan are Hadoop's splits,
-and Spark's `PartitionPruningRDD` drops some of them; Spark's own reader reads the others.
+Splits that no selected block touches are not read. This serves tables that only Spark reads, in sessions with a JVM.
+The partitions of the physical plan are Hadoop's splits, and Spark's `PartitionPruningRDD` drops some of them; Spark's
+own reader reads the remaining splits.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 log = logging.getLogger(__name__)
-MOST_SPLITS = 5000  # in a plan that is pruned; the JVM takes a millisecond or two to describe a split
-NEARLY_ALL = 0.9  # share of the bytes; if more would be kept, pruning costs more than it saves
+MOST_SPLITS = 5000  # in a pruned plan; the JVM takes a millisecond or two to describe a split
+NEARLY_ALL = 0.9  # share of the bytes; if more would remain, pruning costs more than it saves
 
 
 @dataclass(frozen=True)
@@ -36,13 +37,16 @@ class Split:
 
 @dataclass(frozen=True)
 class Ranges:
-    """The byte ranges of the selected blocks of a file: arrays with an item for each block."""
+    """The byte ranges of the selected blocks of a file.
+
+    `start` and `end` are arrays with an item for each block.
+    """
 
     start: Longs
     end: Longs
 
     def touch(self, split: Split) -> bool:
-        """Return whether a record of one of the blocks may belong to the split.
+        """Whether a record of a selected block may belong to the split.
 
         A line that starts at the first byte after a split still belongs to it, as `next` in Hadoop's reader shows:
         https://github.com/apache/hadoop/blob/trunk/hadoop-mapreduce-project/hadoop-mapreduce-client/hadoop-mapreduce-client-core/src/main/java/org/apache/hadoop/mapred/LineRecordReader.java
@@ -51,10 +55,11 @@ class Ranges:
 
 
 def pruned(spark: SparkSession, frame: DataFrame, results: LookupResults, *, always: bool) -> DataFrame | None:
-    """Return `frame`, a query over the table without a shuffle, restricted to splits that may hold selected rows.
+    """Restrict a query to splits that may hold selected rows.
 
-    Splits of files that were not looked up are kept. Returns None if a partition of the plan is not a split, if there
-    are more than MOST_SPLITS, or, unless `always` is set, if nearly all bytes would be kept.
+    `frame` is a query over the table without a shuffle. Splits of files that were not looked up remain. Returns None if
+    a partition of the plan is not a split, if there are more than MOST_SPLITS, or, unless `always` is set, if nearly
+    all bytes would remain.
     """
     from pyspark.sql import DataFrame as Frame
 
@@ -63,23 +68,26 @@ def pruned(spark: SparkSession, frame: DataFrame, results: LookupResults, *, alw
     if splits is None:
         return None
     ranges = _ranges(results)
-    kept = [n for n, split in enumerate(splits) if split.path not in ranges or ranges[split.path].touch(split)]
-    total, read = (sum(splits[n].length for n in numbers) for numbers in (range(len(splits)), kept))
-    if read > NEARLY_ALL * total and not always:
+    selected = [n for n, split in enumerate(splits) if split.path not in ranges or ranges[split.path].touch(split)]
+    total, remaining = (sum(splits[n].length for n in numbers) for numbers in (range(len(splits)), selected))
+    if remaining > NEARLY_ALL * total and not always:
         return None
-    log.info("%d of %d splits are read, %d of %d bytes", len(kept), len(splits), read, total)
+    log.info("%d of %d splits are read, %d of %d bytes", len(selected), len(splits), remaining, total)
     jvm: Any = spark._jvm
-    chosen = jvm.scala.jdk.javaapi.CollectionConverters.asScala(jvm.java.util.HashSet(kept)).toSet()
+    chosen = jvm.scala.jdk.javaapi.CollectionConverters.asScala(jvm.java.util.HashSet(selected)).toSet()
     rdd = jvm.org.apache.spark.rdd.PartitionPruningRDD.create(physical, chosen)
     session: Any = spark._jsparkSession
     return Frame(session.internalCreateDataFrame(rdd, frame._jdf.schema(), False), spark)
 
 
 def _splits(partitions: Any) -> list[Split] | None:
-    """Return the splits that are the partitions of a plan; None if there are too many, or one is not a split."""
+    """Return the partitions of a plan as splits.
+
+    None if there are too many, or if a partition is not a split.
+    """
     if len(partitions) > MOST_SPLITS:
         return None
-    found = []
+    splits = []
     for partition in partitions:
         if _class_name(partition) == "UnionPartition":  # a partitioned table is a union of its partitions
             partition = partition.parentPartition()
@@ -89,8 +97,8 @@ def _splits(partitions: Any) -> list[Split] | None:
         start, plus, length = place.partition("+")
         if not plus:
             return None
-        found.append(Split(path, int(start), int(length)))
-    return found
+        splits.append(Split(path, int(start), int(length)))
+    return splits
 
 
 def _class_name(partition: Any) -> str:
@@ -98,17 +106,20 @@ def _class_name(partition: Any) -> str:
 
 
 def _ranges(results: LookupResults) -> Mapping[str, Ranges]:
-    """Return the selected blocks of each file, without files that are read whole in one of the partitions with them."""
+    """Return the selected blocks of each file.
+
+    A file is left out if it is read whole in any partition that has it.
+    """
     starts: dict[str, list[Longs]] = defaultdict(list)
     ends: dict[str, list[Longs]] = defaultdict(list)
-    unknown = {file.status.path for file in results.whole_files}
-    for lookup, found in results.pairs():
+    read_whole = {file.status.path for file in results.whole_files}
+    for lookup, candidates in results.pairs():
         unit = lookup.unit
-        selected = np.flatnonzero(found.counts > 0)
+        selected = np.flatnonzero(candidates.counts > 0)
         for number, path in enumerate(unit.paths):
             blocks = selected[unit.file[selected] == number]
             starts[path].append(unit.offset[blocks])
             ends[path].append(unit.offset[blocks] + unit.length[blocks])
-        unknown |= {unit.paths[number] for number in found.damaged}
-    known = starts.keys() - unknown
-    return {path: Ranges(np.concatenate(starts[path]), np.concatenate(ends[path])) for path in known}
+        read_whole |= {unit.paths[number] for number in candidates.damaged}
+    paths = starts.keys() - read_whole
+    return {path: Ranges(np.concatenate(starts[path]), np.concatenate(ends[path])) for path in paths}

@@ -1,4 +1,7 @@
-"""The files of a plan, to be compared when it is executed: those that it has listed itself, or that its tasks open."""
+"""Keep the files of a plan, to compare them at execution.
+
+They are the files that planning has listed itself, or those that its tasks open.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +24,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedFiles:
-    """All partitions of a table as a plan found them, and the files of those that it reads.
+    """Files that were listed at planning time.
 
-    So it is of a table that a SerDe reads, whose files Spark lists only when it executes a plan.
+    `partitions` are all partitions of the table, `read` those that the plan reads, with their files. This is for SerDe
+    tables: Spark itself lists their files only at execution.
     """
 
     base: Table
@@ -33,36 +37,39 @@ class PlannedFiles:
     @classmethod
     def of(cls, snapshot: Snapshot) -> PlannedFiles:
         """Return the files of a snapshot that listed them itself."""
-        folders = {partition.values: partition.location for partition in snapshot.found}
-        read = [Source(one.values, folders[one.values], one.files) for one in snapshot.files.partitions]
-        return cls(base=snapshot.resolved.base, partitions=snapshot.found, read=tuple(read))
+        folders = {partition.values: partition.location for partition in snapshot.all_partitions}
+        read = [Source(state.values, folders[state.values], state.files) for state in snapshot.files.partitions]
+        return cls(base=snapshot.resolved.base, partitions=snapshot.all_partitions, read=tuple(read))
 
     def are_current(self, spark: SparkSession) -> bool:
-        """Whether another listing finds the same partitions and files; False if it fails."""
+        """Whether a new listing has the same partitions and files.
+
+        False if the listing fails.
+        """
         try:
-            found = tuple(base_files.partitions(spark, self.base))
-            return found == self.partitions and not base_files.changed(self.base, self.read)
+            partitions = tuple(base_files.partitions(spark, self.base))
+            return partitions == self.partitions and not base_files.changed(self.base, self.read)
         except (HiveBitmapError, FileNotFoundError):
             return False
 
 
 @dataclass(frozen=True, kw_only=True)
 class OpenedFiles:
-    """The files that tasks of a plan open or check, as an index knows them.
+    """The indexed files that tasks of a plan open or check.
 
-    Spark may have listed them long before it planned; a task that finds another file can only fail.
+    Spark may have listed them long before it planned. A task that finds another file can only fail.
     """
 
     files: tuple[Fingerprint, ...]
 
     @classmethod
     def of(cls, reading: Reading) -> OpenedFiles:
-        """Return the files of which the indexes know where rows are."""
+        """Return the files with rows located by the indexes."""
         places = {(piece.lookup, piece.file): None for piece in reading.pieces or () if isinstance(piece, Piece)}
         return cls(files=tuple(reading.results.lookups[lookup].fingerprints[file] for lookup, file in places))
 
     def are_current(self, spark: SparkSession) -> bool:
-        """Whether the files are still these; False if a store does not say."""
+        """Whether the files are unchanged; False if a store fails."""
         session_stores.use(spark)
         try:
             return are_unchanged(self.files)

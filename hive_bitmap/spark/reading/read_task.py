@@ -1,7 +1,8 @@
-"""Reading of base files in a task: their selected rows, if the files are still those that a build has opened.
+"""Read selected rows of base files in a task.
 
-The query fails with FileChanged, rather than miss rows, if a file was replaced after it was planned, changes while it
-is read, or no longer exists. No other file is opened: a damaged footer may end the process in which C++ reads it.
+Only files that a build has opened are read, in the version that it opened: a damaged footer may end the process in
+which C++ reads it. Rather than miss rows, the query fails with FileChanged if a file was replaced after it was planned,
+changes while it is read, or no longer exists.
 """
 
 from __future__ import annotations
@@ -30,17 +31,18 @@ from hive_bitmap.errors import FileChanged, Undecodable
 from hive_bitmap.spark.tasks.distribution import received
 
 SIDE_BY_SIDE = 8  # files that a task reads from a remote store at the same time
-ROWS_TOGETHER = 100_000  # rows of these files that it holds in memory
+ROWS_TOGETHER = 100_000  # rows of these files that the task holds in memory
 BlockRows = list[tuple[int, npt.NDArray[np.int64] | None]]  # a block's number in its file and its rows; None for all
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReadTask:
-    """The input of one task: the blocks whose selected rows it reads, in order.
+    """The input of one task: the blocks to read, in order.
 
-    `pieces` are parts of the files of `lookups`. `columns` are read from the files; `constants` has the values of the
-    partitions of the lookups, a row for each. `names` are the columns of the result in their order. With `check_only`
-    the task reads no rows, and only checks that the files are still those that were planned.
+    The task reads the selected rows of these blocks. `pieces` are parts of the files of `lookups`. `columns` are read
+    from the files; `constants` has the values of the partitions of the lookups, a row for each. `names` are the columns
+    of the result in their order. With `check_only` the task reads no rows, and only checks that the files are unchanged
+    since planning.
     """
 
     format: str
@@ -60,23 +62,26 @@ class ReadTask:
 
 
 def read_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Read the rows of pickled ReadTasks; this is the function that `mapInArrow` runs."""
+    """Read the rows of pickled ReadTasks.
+
+    `mapInArrow` runs this function.
+    """
     for task in received(batches):
         yield from read_task(task)
 
 
 def bytes_at_once(task: ReadTask) -> int:
-    """Return the most bytes that a reader may have to decode at once for a task.
+    """Return the most bytes decoded at once for a task.
 
-    Raise FileChanged if a file is not the one that was planned, and Undecodable.
+    Raise FileChanged if a file is not the planned one, and Undecodable.
     """
-    found = 0
+    most = 0
     for fingerprint in task.fingerprints.values():
         if not fingerprint.tagged:
             _require_planned(fingerprint, {})
         with stores.pinned(fingerprint.status) if fingerprint.tagged else nullcontext():
-            found = max(found, FORMATS[task.format].bytes_at_once(fingerprint.path, task.columns))
-    return found
+            most = max(most, FORMATS[task.format].bytes_at_once(fingerprint.path, task.columns))
+    return most
 
 
 def select_rows(task: ReadTask) -> list[SelectedRows]:
@@ -85,9 +90,10 @@ def select_rows(task: ReadTask) -> list[SelectedRows]:
 
 
 def read_task(task: ReadTask, selected: Sequence[SelectedRows] | None = None) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a task, in the columns `names`; the predicate still has to be applied to them.
+    """Yield the rows of a task, in its columns `names`.
 
-    `selected` is the result of `select_rows`, which tasks with the same lookups may share.
+    The caller still has to apply the predicate. `selected` is the result of `select_rows`, which tasks with the same
+    lookups may share.
     """
     listed = _listed([*task.fingerprints.values()])
     if task.check_only:
@@ -99,7 +105,7 @@ def read_task(task: ReadTask, selected: Sequence[SelectedRows] | None = None) ->
 
 @dataclass(frozen=True)
 class SelectedRows:
-    """The selected rows of a lookup; `counts` is how many of each block."""
+    """The selected rows of a lookup; `counts` has their number by block."""
 
     lookup: Lookup
     selection: Selection
@@ -112,7 +118,7 @@ class SelectedRows:
         return cls(lookup, selection, selection.counts())
 
     def rows(self, piece: Piece) -> int:
-        """Return how many rows of a piece are selected."""
+        """Return the number of selected rows of a piece."""
         return int(self.counts[piece.first : piece.end].sum())
 
     def block_rows(self, piece: Piece) -> BlockRows:
@@ -124,29 +130,35 @@ class SelectedRows:
 
 @dataclass(frozen=True)
 class _Reader:
-    """Reads the pieces of a task; `selected` has an item for each lookup, `listed` files whose status is known."""
+    """Reads the pieces of a task.
+
+    `selected` has an item for each lookup, `listed` the status of files that were listed.
+    """
 
     task: ReadTask
     selected: Sequence[SelectedRows]
     listed: Mapping[str, FileStatus]
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of all pieces in order. Raise FileChanged if a file is not the one that was planned."""
+        """Yield the rows of all pieces in order.
+
+        Raise FileChanged if a file is not the planned one.
+        """
         needed = [piece for piece in self.task.pieces if self._rows(piece)]
-        read = {(piece.lookup, piece.file) for piece in needed}
+        files_to_read = {(piece.lookup, piece.file) for piece in needed}
         for file, fingerprint in self.task.fingerprints.items():
-            if file not in read:  # it may have selected rows by now
+            if file not in files_to_read:  # it may have selected rows by now
                 _require_planned(fingerprint, self.listed)
         together = self._read_together(needed)
         if together is not None:
             yield self._complete(needed[0], together)
             return
-        for pieces in batches(needed, self._kept, SIDE_BY_SIDE, ROWS_TOGETHER):
+        for pieces in batches(needed, self._buffered_rows, SIDE_BY_SIDE, ROWS_TOGETHER):
             if len(pieces) == 1:
                 yield from self._read(pieces[0])
             else:
-                for found in map_parallel(lambda piece: list(self._read(piece)), pieces, len(pieces)):
-                    yield from found
+                for piece_rows in map_parallel(lambda piece: list(self._read(piece)), pieces, len(pieces)):
+                    yield from piece_rows
 
     def _rows(self, piece: Piece) -> int:
         return self.selected[piece.lookup].rows(piece)
@@ -157,45 +169,54 @@ class _Reader:
     def _partition(self, piece: Piece) -> int:
         return self.task.lookups[piece.lookup].partitions[piece.file]
 
-    def _kept(self, piece: Piece) -> float:
-        """How many rows of a piece are kept until it is its turn; infinite for files to read one by one."""
+    def _buffered_rows(self, piece: Piece) -> float:
+        """Return how many rows of a piece are buffered until its turn.
+
+        The number is infinite for files to read one by one.
+        """
         return float(self._rows(piece)) if self._fingerprint(piece).tagged else math.inf
 
     def _read(self, piece: Piece) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of an unchanged file. Raise FileChanged if it changes meanwhile, or only Spark can read it."""
+        """Yield the rows of an unchanged file.
+
+        Raise FileChanged if it changes while it is read, or if only Spark can read it.
+        """
         fingerprint = self._fingerprint(piece)
         _require_planned(fingerprint, self.listed)
         try:
             for batch in _rows_of(self.task, fingerprint, self.selected[piece.lookup].block_rows(piece)):
                 yield self._complete(piece, batch)
         except Undecodable as e:
-            raise FileChanged(f"{fingerprint.path} cannot be read without Spark ({e}): ask for a full scan") from e
+            raise FileChanged(f"only Spark can read {fingerprint.path} ({e}): ask for a full scan") from e
 
     def _read_together(self, pieces: Sequence[Piece]) -> pa.RecordBatch | None:
-        """Return the few rows of files that are local and of one partition; None if each has to be read by itself.
+        """Return the few rows of local files of a single partition.
 
-        Raise FileChanged if one of them changes meanwhile.
+        None if each file has to be read by itself. Raise FileChanged if a file changes while it is read.
         """
         fingerprints = [self._fingerprint(piece) for piece in pieces]
         if len(pieces) < 2 or sum(map(self._rows, pieces)) > FEW_ROWS:
             return None
-        one_partition = len(set(map(self._partition, pieces))) == 1
-        if not one_partition or not all(is_local(one.path) for one in fingerprints):
+        is_one_partition = len(set(map(self._partition, pieces))) == 1
+        if not is_one_partition or not all(is_local(fingerprint.path) for fingerprint in fingerprints):
             return None
-        if not all(_unchanged(one, {}) for one in fingerprints):
+        if not all(_is_unchanged(fingerprint, {}) for fingerprint in fingerprints):
             return None
-        wanted = [self.selected[piece.lookup].block_rows(piece) for piece in pieces]
-        files = [(one.path, rows) for one, rows in zip(fingerprints, wanted, strict=True)]
+        rows_by_piece = [self.selected[piece.lookup].block_rows(piece) for piece in pieces]
+        files = [(fingerprint.path, rows) for fingerprint, rows in zip(fingerprints, rows_by_piece, strict=True)]
         try:
-            found = FORMATS[self.task.format].read_together(files, self.task.columns)
+            batch = FORMATS[self.task.format].read_together(files, self.task.columns)
         except Undecodable:
             return None
-        for fingerprint in fingerprints if found is not None else ():
+        for fingerprint in fingerprints if batch is not None else ():
             _require_unchanged(fingerprint)
-        return found
+        return batch
 
     def _complete(self, piece: Piece, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the batch with the partition's values added, and its columns in the order of the result."""
+        """Return the batch with the partition's values added.
+
+        Its columns are in the order of the result.
+        """
         arrays = []
         for name in self.task.names:
             if name in self.task.constants.column_names:
@@ -205,47 +226,59 @@ class _Reader:
         return pa.RecordBatch.from_arrays(arrays, names=list(self.task.names))
 
 
-def _rows_of(task: ReadTask, fingerprint: Fingerprint, wanted: BlockRows) -> Iterator[pa.RecordBatch]:
-    """Read some rows of a file, which is known to be unchanged; raises FileChanged if it changes meanwhile."""
+def _rows_of(task: ReadTask, fingerprint: Fingerprint, rows: BlockRows) -> Iterator[pa.RecordBatch]:
+    """Read some rows of a file that is still unchanged.
+
+    Raises FileChanged if it changes while it is read.
+    """
     read = FORMATS[task.format].read_rows
     if fingerprint.tagged:  # each request is bound to the tag, so no other check is needed
         with stores.pinned(fingerprint.status):
-            yield from read(fingerprint.path, task.columns, wanted)
+            yield from read(fingerprint.path, task.columns, rows)
         return
-    yield from read(fingerprint.path, task.columns, wanted)
+    yield from read(fingerprint.path, task.columns, rows)
     _require_unchanged(fingerprint)
 
 
 def _require_planned(fingerprint: Fingerprint, listed: Mapping[str, FileStatus]) -> None:
-    if not _unchanged(fingerprint, listed):
+    if not _is_unchanged(fingerprint, listed):
         raise FileChanged(f"{fingerprint.path} was replaced after the query was planned: run it again")
 
 
 def _require_unchanged(fingerprint: Fingerprint) -> None:
-    if not _unchanged(fingerprint, {}):
+    if not _is_unchanged(fingerprint, {}):
         raise FileChanged(f"{fingerprint.path} was replaced while it was read: run the query again")
 
 
 def _listed(fingerprints: Sequence[Fingerprint]) -> dict[str, FileStatus]:
-    """List the folders with several files that have a tag: one request a folder, in place of one for each file."""
-    folders = Counter(one.path.rpartition("/")[0] for one in fingerprints if one.tagged)
-    found = map_parallel(stores.listing, [folder for folder, files in folders.items() if files > 1])
-    return {file.path: file for listing in found for file in listing.files}
+    """List the folders with several files that have a tag.
+
+    This takes one request per folder instead of one per file.
+    """
+    folders = Counter(fingerprint.path.rpartition("/")[0] for fingerprint in fingerprints if fingerprint.tagged)
+    listings = map_parallel(stores.listing, [folder for folder, files in folders.items() if files > 1])
+    return {file.path: file for listing in listings for file in listing.files}
 
 
 def are_unchanged(fingerprints: Sequence[Fingerprint]) -> bool:
-    """Return whether all files are still those that were planned. Raise StoreError."""
+    """Return whether all files are still the planned ones.
+
+    Raise StoreError.
+    """
     listed = _listed(fingerprints)
-    return all(map_parallel(lambda one: _matches(one, listed), fingerprints))
+    return all(map_parallel(lambda fingerprint: _matches(fingerprint, listed), fingerprints))
 
 
 def _matches(fingerprint: Fingerprint, listed: Mapping[str, FileStatus]) -> bool:
-    known = listed.get(fingerprint.path)
-    return fingerprint.confirmed() if known is None else fingerprint.matches(known)
+    status = listed.get(fingerprint.path)
+    return fingerprint.confirmed() if status is None else fingerprint.matches(status)
 
 
-def _unchanged(fingerprint: Fingerprint, listed: Mapping[str, FileStatus]) -> bool:
-    """Return whether a file is still the one that was planned; raises FileChanged if it no longer exists."""
+def _is_unchanged(fingerprint: Fingerprint, listed: Mapping[str, FileStatus]) -> bool:
+    """Return whether a file is still the planned one.
+
+    Raises FileChanged if it no longer exists.
+    """
     if _matches(fingerprint, listed):
         return True
     if not stores.exists(fingerprint.path):

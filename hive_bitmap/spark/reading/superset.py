@@ -1,6 +1,7 @@
-"""The rows that a plan reads, by tasks of ours, or by Spark's reader of a SerDe without some splits; maybe more.
+"""Read the rows of a plan, or a superset of them.
 
-The query that uses them applies its predicate: the index prunes, the engine decides.
+Our own tasks read them, or Spark's reader of a SerDe, which skips some splits. The query that uses the rows applies its
+predicate: the index prunes, the engine decides.
 """
 
 from __future__ import annotations
@@ -31,11 +32,14 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 log = logging.getLogger(__name__)
-PIECE_BYTES = 1 << 20  # that opening a file for its selected rows is worth, where work is shared out
+PIECE_BYTES = 1 << 20  # the weight of opening a file, when work is distributed over tasks
 
 
 def split_rows(spark: SparkSession, request: Request, prepared: Prepared) -> DataFrame | None:
-    """Return the requested columns of a table that only Spark reads, by a SerDe; None for a full scan."""
+    """Return the requested columns of a SerDe table.
+
+    Only Spark reads such a table. Return None for a full scan.
+    """
     reading = prepared.reading
     if reading is None or reading.resolved.base.partition_columns:
         return None  # the splits are chosen here, so conditions of the query on partitions would not prune them
@@ -43,9 +47,10 @@ def split_rows(spark: SparkSession, request: Request, prepared: Prepared) -> Dat
 
 
 def piece_rows(spark: SparkSession, request: Request, prepared: Prepared, pieces: Sequence[Piece]) -> DataFrame:
-    """Return the requested columns of the rows that these pieces select, in the order of the pieces.
+    """Return the requested columns of the rows that these pieces select.
 
-    Raise Unsupported for a column that the session does not see, and for a type that PySpark takes from no task.
+    Rows are in the order of the pieces. Raise Unsupported for a column that the session does not see, and for a type
+    that PySpark does not accept from tasks.
     """
     reading, most = prepared.reading, prepared.plan.row_tasks or 1
     if reading is None:
@@ -55,9 +60,10 @@ def piece_rows(spark: SparkSession, request: Request, prepared: Prepared, pieces
 
 
 def task_rows(spark: SparkSession, request: Request, reading: Reading, tasks: Sequence[ReadTask]) -> DataFrame:
-    """Return a DataFrame of the rows that the tasks read, in their order, with the table's types.
+    """Return a DataFrame of the rows that the tasks read.
 
-    Raise Unsupported for a column that the session does not see, and for a type that PySpark takes from no task.
+    Rows are in the order of the tasks, with the table's types. Raise Unsupported for a column that the session does not
+    see, and for a type that PySpark does not accept from tasks.
     """
     from pyspark.sql.types import CharType, StructType, VarcharType
 
@@ -68,15 +74,18 @@ def task_rows(spark: SparkSession, request: Request, reading: Reading, tasks: Se
     for field in schema.fields:  # under spark.sql.preserveCharVarcharTypeInfo
         if isinstance(field.dataType, (CharType, VarcharType)):
             raise Unsupported(
-                f"PySpark takes no column of type {field.dataType.simpleString()} from tasks: {field.name}"
+                f"PySpark accepts no column of type {field.dataType.simpleString()} from tasks: {field.name}"
             )
     return map_in_arrow(distribute(spark, tasks), with_store_settings(spark, read_batches), schema)
 
 
 def tasks_of(reading: Reading, pieces: Sequence[Piece], at_once: int) -> list[ReadTask]:
-    """Return at most `at_once` tasks, each for a run of the pieces with about as much to read."""
+    """Return at most `at_once` tasks with about equal amounts to read.
+
+    Each task is for a run of the pieces.
+    """
     results = reading.results
-    counts = [found.counts for found in results.results]
+    counts = [candidates.counts for candidates in results.results]
     lengths = [lookup.unit.length for lookup in results.lookups]
     weights = [
         PIECE_BYTES + int(lengths[piece.lookup][blocks][counts[piece.lookup][blocks] > 0].sum())
@@ -87,7 +96,10 @@ def tasks_of(reading: Reading, pieces: Sequence[Piece], at_once: int) -> list[Re
 
 
 def shared_tasks(reading: Reading, pieces: Sequence[Piece], at_once: int) -> list[ReadTask]:
-    """Return the tasks of `tasks_of` for one process: they have the same lookups, which are evaluated once."""
+    """Return the tasks of `tasks_of` for a single process.
+
+    They have the same lookups, which are evaluated once.
+    """
     [whole] = tasks_of(reading, pieces, 1)
     count = len(whole.pieces)
     edges = [count * part // at_once for part in range(at_once + 1)]
@@ -111,7 +123,7 @@ def task(reading: Reading, lookups: Sequence[Lookup], pieces: Sequence[Piece], c
 
 
 def _restricted(whole: ReadTask) -> ReadTask:
-    """Return the task with no other lookups, and files of these, than those of its pieces."""
+    """Return the task with only the lookups and files of its pieces."""
     used = sorted({piece.lookup for piece in whole.pieces})
     lookups, moved = [], dict[int, tuple[int, dict[int, int], np.ndarray[tuple[int], np.dtype[np.int64]]]]()
     for number, lookup in enumerate(used):
@@ -127,7 +139,9 @@ def _restricted(whole: ReadTask) -> ReadTask:
         pieces.append(replace(piece, lookup=number, file=file[piece.file], first=first, end=end))
     partitions = sorted({partition for lookup in lookups for partition in lookup.partitions})
     places = {partition: number for number, partition in enumerate(partitions)}
-    renumbered = [replace(one, partitions=tuple(places[partition] for partition in one.partitions)) for one in lookups]
+    renumbered = [
+        replace(lookup, partitions=tuple(places[partition] for partition in lookup.partitions)) for lookup in lookups
+    ]
     constants = whole.constants.take(pa.array(partitions, pa.int64()))
     return replace(whole, lookups=tuple(renumbered), pieces=tuple(pieces), constants=constants)
 
@@ -141,9 +155,10 @@ def _columns(frame: DataFrame, request: Request) -> DataFrame:
 
 
 def _engine_splits(spark: SparkSession, request: Request, reading: Reading, frame: DataFrame) -> DataFrame | None:
-    """Return `frame`, a query over the table, restricted to the splits that may have selected rows.
+    """Restrict a query to the splits that may have selected rows.
 
-    Tasks check that the files have not changed. Returns None if the splits cannot be pruned.
+    `frame` is a query over the table. Tasks check that the files have not changed. Returns None if the splits cannot be
+    pruned.
     """
     from pyspark.sql import functions as f
 
@@ -155,6 +170,6 @@ def _engine_splits(spark: SparkSession, request: Request, reading: Reading, fram
         return pruned
     at_once = parallelism(spark)
     checks = task_rows(
-        spark, request, reading, [replace(one, check_only=True) for one in tasks_of(reading, pieces, at_once)]
+        spark, request, reading, [replace(task, check_only=True) for task in tasks_of(reading, pieces, at_once)]
     )
     return pruned.union(checks.select(*(f.lit(None).cast(c.dataType).alias(c.name) for c in frame.schema)))

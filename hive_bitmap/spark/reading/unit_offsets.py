@@ -1,7 +1,8 @@
-"""Offsets for compact-index readers of formats whose blocks consist of smaller units: lines, or sync-marked parts.
+"""Find the offsets of lines or sync-marked parts in tasks.
 
-A block may span several splits of a reader, so its own offset does not suffice: the offset of each unit with a selected
-row is listed. Their number grows with the rows, so they are found in tasks.
+Readers of compact indexes need them for formats with blocks that consist of such units. A block may span several splits
+of a reader, so its own offset does not suffice: the offset of each unit with a selected row is listed. The number of
+offsets grows with the rows, so tasks find them.
 """
 
 from __future__ import annotations
@@ -28,7 +29,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class UnitTask:
-    """The input of one task: a lookup whose selected rows it locates, or one file all of whose rows it locates."""
+    """The input of a task that locates rows.
+
+    It locates the selected rows of `lookup`, or all rows of `whole_file`.
+    """
 
     format: str
     lookup: Lookup | None
@@ -39,32 +43,36 @@ class UnitTask:
 def unit_offsets(
     spark: SparkSession, format: str, results: LookupResults | None, whole: Iterable[str]
 ) -> dict[str, list[int]]:
-    """Return the offsets of the units that may have selected rows, and of all units of the `whole` files, by path.
+    """Return the offsets of the units to read, by path.
 
-    Raises Unsupported for a file whose units cannot be determined, or that was replaced since it was planned.
+    These are the units that may have selected rows, and all units of the `whole` files. Raises Unsupported if the units
+    of a file cannot be determined, or if it was replaced since it was planned.
     """
     tasks = [UnitTask(format, None, {}, path) for path in whole]
     if results is not None:
-        for lookup, found in results.pairs():
-            needed = np.flatnonzero(needs_file(found, lookup))
+        for lookup, result in results.pairs():
+            needed = np.flatnonzero(needs_file(result, lookup))
             pieces = np.array_split(needed, min(len(needed), parallelism(spark))) if len(needed) else []
             tasks += [UnitTask(format, restrict(lookup, files.tolist()), results.matching_keys) for files in pieces]
     offsets: dict[str, list[int]] = {}
-    for found, problem in in_tasks(spark, tasks, located):
+    for result, problem in in_tasks(spark, tasks, located):
         if problem:
             raise Unsupported(problem)
-        for path, numbers in found.items():
+        for path, numbers in result.items():
             if len(numbers):  # partitions that share a folder may each select rows of a file
                 offsets[path] = sorted({*offsets.get(path, ()), *numbers.tolist()})
     return offsets
 
 
 def located(task: UnitTask) -> tuple[dict[str, Longs], str]:
-    """Return the offsets of each file of a task, and the reason if they cannot be determined; this runs in the task."""
+    """Return the offsets of each file of a task, and a problem.
+
+    The problem says why the offsets cannot be determined, or is "". This function runs in the task.
+    """
     try:
         return dict(_all(task) if task.lookup is None else _selected(task, task.lookup)), ""
     except Undecodable as e:
-        return {}, f"the offsets of a file cannot be told: {e}"
+        return {}, f"the offsets of a file cannot be determined: {e}"
     except (FileChanged, FileNotFoundError) as e:
         return {}, f"a file changed after the query was planned, run it again: {e}"
 
@@ -78,11 +86,11 @@ def _selected(task: UnitTask, lookup: Lookup) -> Iterator[tuple[str, Longs]]:
     selected = select(lookup.unit, lookup.predicate, task.matching_keys)
     counts, unit = selected.counts(), lookup.unit
     for number, fingerprint in enumerate(lookup.fingerprints):
-        found = [np.zeros(0, np.int64)]
+        offsets = [np.zeros(0, np.int64)]
         for block in np.flatnonzero((unit.file == number) & (counts > 0)).tolist():
             place = int(unit.offset[block]), int(unit.length[block])
             rows = selected.block_rows(block)
-            found.append(units.row_offsets(LAYOUTS[task.format], fingerprint.path, *place, rows))
+            offsets.append(units.row_offsets(LAYOUTS[task.format], fingerprint.path, *place, rows))
         if not fingerprint.confirmed():
             raise FileChanged(fingerprint.path)
-        yield fingerprint.path, np.unique(np.concatenate(found))
+        yield fingerprint.path, np.unique(np.concatenate(offsets))

@@ -1,6 +1,7 @@
-"""The indexes that tables have in the metastore: where they lie, which partitions they cover, and who is believed.
+"""The indexes of tables in the metastore.
 
-`catalog` finds the indexes of a table by the properties of its index tables, `hints` those that a query misses.
+The modules find them, and decide where they lie, what they cover and which are trusted. `catalog` finds the indexes of
+a table by the properties of its index tables, `hints` finds indexes that a query misses.
 """
 
 __all__ = ["catalog", "coverage", "hints", "locations", "trust"]

@@ -1,8 +1,8 @@
-"""Index tables in the metastore: finding, checking and altering the indexes of a table.
+"""Find, check and alter the indexes of a table.
 
-An index table is a plain EXTERNAL table. Its TBLPROPERTIES hold the definition of the index; its partitions are slots,
-of which each points at a segment or at nothing. `Index.problem` reports what others have changed in the
-index table or the base table.
+They are index tables in the metastore. An index table is a plain EXTERNAL table. Its TBLPROPERTIES hold the definition
+of the index; its partitions are slots, each of which points at a segment or at nothing. `Index.problem` reports changes
+by other programs in the index table or the base table.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _OPTIONAL = frozenset(PREFIX + name for name in ("next_encoding", "auto_refresh"
 LONGEST_NAME = 256  # of a table: package.jdo of Hive's metastore, since Hive 2.3
 TABLES_AT_ONCE = 500  # tables described in one metastore call
 INDEX_CACHE_SECONDS = 30.0  # seconds for which a query may miss changes that other sessions made to indexes
-POINTINGS = 5  # of a base table at an index table, while others change where it points
+MOST_POINTER_WRITES = 5  # attempts to write a base table's POINTER property, if other builds overwrite it
 Name = tuple[str, str]  # database and table
 
 _index_tables: TtlCache[tuple[str, str, str], _IndexTables] = TtlCache(by_user=True)  # by base table, with its catalog
@@ -67,11 +67,11 @@ _listeners: dict[Callable[[], None], None] = {}  # called when indexes change; a
 
 @dataclass(frozen=True, kw_only=True)
 class Index:
-    """An existing index: its definition, and its index table as the metastore describes it now.
+    """An existing index: its definition and its current index table.
 
-    `problem` says why queries cannot use the index and how to repair it; it is empty if they can. An index that is not
-    `trusted` is not rebuilt either, for its root may be a place of others. `copies` are the definitions in other tables
-    that are trusted and claim to be this index.
+    `table` is the index table as the metastore describes it. `problem` says why queries cannot use the index and how to
+    repair it; it is empty if they can. An index that is not `trusted` is not rebuilt either, because its root may be
+    somebody else's folder. `copies` are the definitions in other trusted tables that claim to be this index.
     """
 
     definition: Definition
@@ -90,9 +90,10 @@ class Index:
 
 @dataclass(frozen=True)
 class _IndexTables:
-    """The tables that may be index tables: those with a definition, and those that have lost theirs.
+    """The tables that may be index tables.
 
-    `_written` are the indexes that the latter hold, by table, as far as their files have been read.
+    `defined` are those with a definition, `damaged` those that have lost theirs. `_written` are the indexes found in
+    the files of damaged tables, by table name, as far as these files have been read.
     """
 
     defined: tuple[Index, ...]
@@ -104,28 +105,29 @@ class _IndexTables:
         damaged = tuple(table for table in tables if _is_damaged(table))
         return cls(tuple(among(tables)), damaged)
 
-    def judged(self, why: trust.Judge) -> list[Index]:
-        """Return the indexes, each with the problem that it is not to be believed, if so.
+    def judged(self, judge: trust.Judge) -> list[Index]:
+        """Return the indexes, untrusted ones with the reason in `problem`.
 
-        Of a table that is not believed no file is read.
+        No file of an untrusted table is read.
         """
-        believed = [table for table in self.damaged if not why(table, None)]
-        for table in believed:
+        trusted_tables = [table for table in self.damaged if not judge(table, None)]
+        for table in trusted_tables:
             if _name(table) not in self._written:
                 self._written[_name(table)] = _from_files(table)
-        indexes = [*self.defined, *filter(None, (self._written[_name(table)] for table in believed))]
-        whys = [why(index.table, index.definition) for index in indexes]
+        indexes = [*self.defined, *filter(None, (self._written[_name(table)] for table in trusted_tables))]
+        reasons = [judge(index.table, index.definition) for index in indexes]
         return [
-            replace(index, problem=why, trusted=False) if why else index
-            for index, why in zip(indexes, whys, strict=True)
+            replace(index, problem=reason, trusted=False) if reason else index
+            for index, reason in zip(indexes, reasons, strict=True)
         ]
 
 
 def table_and_indexes(spark: SparkSession, name: str, seconds: float = 0) -> tuple[Table, list[Index]]:
-    """Return a table and all indexes on it, sorted by index name. Raise NotFound for an unknown table.
+    """Return a table and all indexes on it, sorted by index name.
 
-    The index tables may come from a cache and be up to `seconds` old. That is safe: an older generation is as correct
-    as the current one, because base files are compared with their fingerprints. The base table is never cached.
+    Raise NotFound for an unknown table. The index tables may come from a cache and be up to `seconds` old. That is
+    safe: an older generation is as correct as the current one, because base files are compared with their fingerprints.
+    The base table is never cached.
     """
     key, version = metastore.split_name(spark, name), _index_tables.version
     cached = _index_tables.get(spark, key, seconds)
@@ -143,37 +145,44 @@ def table_and_indexes(spark: SparkSession, name: str, seconds: float = 0) -> tup
 
 
 def indexes_on(spark: SparkSession, base: Table, seconds: float = 0) -> list[Index]:
-    """Return the indexes of a table that was described already; they may be cached for up to `seconds`.
+    """Return the indexes of a table that was already described.
 
-    Where the table points is read again, for a session may keep the description of a table for as long as it lives.
+    They may be cached for up to `seconds`. The POINTER property is read again, because a session may keep the
+    description of a table for as long as it lives.
     """
     session_stores.use(spark)  # metastore calls do this too, but a cached answer makes none
     key, version = (base.catalog, base.database, base.name), _index_tables.version
-    found = _index_tables.get(spark, key, seconds)
-    if found is None:
+    cached = _index_tables.get(spark, key, seconds)
+    if cached is None:
         pattern = index_table_name(base.database, base.name, "*")
         exists = not base.catalog or metastore.database_exists(spark, base.database)
         names = metastore.names_like(spark, base.database, pattern) if exists else []
-        itself = [base.name] if base.lake is None else []  # those with a log point nowhere
-        tables = metastore.describe_many(spark, base.database, [*names, *itself])
-        found = _IndexTables.of(with_pointed(spark, tables, [table for table in tables if table.name == base.name]))
-        _index_tables.put(spark, key, found, version)
-    return _judged(spark, base, found)
+        base_name = [base.name] if base.lake is None else []  # lake tables have no pointer
+        tables = metastore.describe_many(spark, base.database, [*names, *base_name])
+        cached = _IndexTables.of(with_pointed(spark, tables, [table for table in tables if table.name == base.name]))
+        _index_tables.put(spark, key, cached, version)
+    return _judged(spark, base, cached)
 
 
 def with_pointed(spark: SparkSession, tables: Sequence[Table], bases: Sequence[Table]) -> list[Table]:
-    """Return these tables, and those of any database to which the POINTER properties of base tables lead."""
-    named = {name for base in bases for name in pointers(base)}
-    return [*tables, *described(spark, named - set(map(_name, tables)))]
+    """Return these tables, and the index tables that POINTER names.
+
+    The base tables' POINTER properties name index tables that are not found by name. They may be in any database.
+    """
+    pointed = {name for base in bases for name in pointers(base)}
+    return [*tables, *described(spark, pointed - set(map(_name, tables)))]
 
 
 def _name(table: Table) -> Name:
     return table.database, table.name
 
 
-def _judged(spark: SparkSession, base: Table, found: _IndexTables) -> list[Index]:
-    """Return the indexes on a base table, each with the problem that keeps queries from using it, if there is one."""
-    judged = found.judged(trust.by_base(spark, base))
+def _judged(spark: SparkSession, base: Table, index_tables: _IndexTables) -> list[Index]:
+    """Return the indexes on a base table.
+
+    `problem` says why queries cannot use an index.
+    """
+    judged = index_tables.judged(trust.by_base(spark, base))
     return [
         replace(index, problem=index.problem or _former(index) or schema_drift.problem(base, index.definition))
         for index in _distinct(index for index in judged if index.definition.is_on(base))
@@ -181,7 +190,10 @@ def _judged(spark: SparkSession, base: Table, found: _IndexTables) -> list[Index
 
 
 def _former(index: Index) -> str:
-    """Return that an index has a format that is no longer read; "" if it has the present one."""
+    """Return the problem of an index in a former format.
+
+    Such a format is no longer read. Return "" if the index has the current format.
+    """
     name, version = index.definition.name, index.definition.version
     return (
         f"index {name} has format {version}, which is no longer read: rebuild it" if index.definition.is_former else ""
@@ -189,8 +201,9 @@ def _former(index: Index) -> str:
 
 
 def find_even_if_dropped(spark: SparkSession, name: str) -> tuple[Table | None, list[Index]]:
-    """Return a table and its indexes as `table_and_indexes` does; the table is None if it was dropped or renamed.
+    """Return a table and its indexes, even if the table is gone.
 
+    The result is that of `table_and_indexes` for an existing table; the table is None if it was dropped or renamed.
     Raise NotFound for a table that does not exist and has no indexes left.
     """
     try:
@@ -198,78 +211,92 @@ def find_even_if_dropped(spark: SparkSession, name: str) -> tuple[Table | None, 
     except NotFound:
         full = full_name(*metastore.split_name(spark, name))
         tables = tables_around(spark, metastore.split_name(spark, name)[1])
-        found = _distinct(with_copies(spark, [*tables, *_left_elsewhere(spark, name, tables)]))
-        left = [index for index in found if index.definition.full_table == full]
-        if not left:
+        indexes = _distinct(with_copies(spark, [*tables, *_orphans_elsewhere(spark, name, tables)]))
+        orphans = [index for index in indexes if index.definition.full_table == full]
+        if not orphans:
             raise
-        gone = (
+        problem = (
             f"table {full} is gone: drop the index, or if the table was renamed, run hive-bitmap attach "
             f"NEW --from {full}"
         )
-        return None, [replace(index, problem=gone) if index.trusted else index for index in left]
+        return None, [replace(index, problem=problem) if index.trusted else index for index in orphans]
 
 
-def _left_elsewhere(spark: SparkSession, name: str, known: Sequence[Table]) -> list[Table]:
-    """Return the tables of other databases that have the default name of an index table of a table that is gone."""
+def _orphans_elsewhere(spark: SparkSession, name: str, known_tables: Sequence[Table]) -> list[Table]:
+    """Return tables of other databases named like a missing table's indexes.
+
+    They have the default name of an index table of that table.
+    """
     catalog, database, table = metastore.split_name(spark, name)
-    pattern, there = index_table_name(database, table, "*"), set(map(_name, known))
-    found: list[Table] = []
+    pattern, known_names = index_table_name(database, table, "*"), set(map(_name, known_tables))
+    orphans: list[Table] = []
     for other in metastore.database_names(spark) if not catalog else ():
         if other == database:
             continue
         try:
-            found += described(spark, {(other, name) for name in metastore.names_like(spark, other, pattern)} - there)
+            names = {(other, index_table) for index_table in metastore.names_like(spark, other, pattern)}
+            orphans += described(spark, names - known_names)
         except metastore_errors() as e:
-            log.warning("whether database %s has indexes of table %s.%s is not known: %s", other, database, table, e)
-    return found
+            log.warning("cannot check whether database %s has indexes of table %s.%s: %s", other, database, table, e)
+    return orphans
 
 
 def metastore_errors() -> tuple[type[Exception], ...]:
-    """Return the errors of a metastore that does not tell what is in a database."""
+    """Return the errors of a metastore that cannot list a database."""
     from pyspark.errors import PySparkException
 
     return (ServerError, PySparkException)
 
 
 def indexes_of_database(spark: SparkSession, database: str) -> list[Index]:
-    """Return every index that is in a database or on a table of it, sorted by base table and index name.
+    """Return every index of a database, sorted by base table and index name.
 
-    An unknown database has none, and a table that points at an index of another database's table gains nothing.
+    An index is of a database if its index table or its base table is in it. Index tables may have any name. An unknown
+    database has none. A table that points at the index table of another table does not add that index.
     """
-    found = _distinct(with_copies(spark, tables_around(spark, database)))
-    return [one for one in found if database in (one.definition.database, one.definition.index_table_database)]
+    indexes = ((index, index.definition) for index in _distinct(with_copies(spark, tables_around(spark, database))))
+    return [
+        index for index, definition in indexes if database in (definition.database, definition.index_table_database)
+    ]
 
 
 def indexes_on_tables_of(spark: SparkSession, database: str) -> list[Index]:
-    """Return every index on a table of a database, sorted by base table and index name."""
+    """Return every index on the tables of a database.
+
+    They are sorted by base table and index name.
+    """
     return [index for index in indexes_of_database(spark, database) if index.definition.database == database]
 
 
 def indexed_tables(spark: SparkSession, database: str | None, *, all_databases: bool = False) -> list[str]:
-    """Return the names of the tables that have an index, in Spark's SQL, sorted.
+    """Return the names of the tables that have an index, sorted.
 
-    They are the tables of a database, of the session's own one (None), or of any, and those whose indexes lie in it.
-    Tables that were dropped are among them as long as an index of theirs is left.
+    Names are as in Spark's SQL. The indexes are in `database` or on its tables, in the session's current database
+    (None), or in any database. Dropped tables are included as long as they have an index left.
     """
-    databases = metastore.database_names(spark) if all_databases else []
-    wanted = databases or [database or spark.catalog.currentDatabase()]
-    indexes = [index.definition for name in wanted for index in indexes_of_database(spark, name) if index.trusted]
-    found = {(index.catalog, index.database, index.table) for index in indexes}
-    return [in_spark(*names, catalog=catalog) for catalog, *names in sorted(found)]
+    every_database = metastore.database_names(spark) if all_databases else []
+    databases = every_database or [database or spark.catalog.currentDatabase()]
+    indexes = [index.definition for name in databases for index in indexes_of_database(spark, name) if index.trusted]
+    tables = {(index.catalog, index.database, index.table) for index in indexes}
+    return [in_spark(*names, catalog=catalog) for catalog, *names in sorted(tables)]
 
 
 def with_copies(spark: SparkSession, tables: Sequence[Table]) -> list[Index]:
-    """Return the index of each index table among all tables of some databases; several may claim to be one index.
+    """Return the index of each index table of some databases.
 
-    Base tables in other databases are looked up by the definitions of their indexes.
+    `tables` are all tables of these databases. Several may claim to be the same index. Base tables in other databases
+    are looked up by the definitions of their indexes.
     """
-    named = {name for table in tables if (name := trust.base_named(table))}
-    bases = described(spark, named - set(map(_name, tables)))
+    base_names = {name for table in tables if (name := trust.base_named(table))}
+    bases = described(spark, base_names - set(map(_name, tables)))
     return _IndexTables.of(tables).judged(trust.by_database(spark, [*tables, *bases]))
 
 
 def tables_around(spark: SparkSession, *databases: str) -> list[Table]:
-    """Return the tables and views of some databases, and the index tables to which these point."""
+    """Return the tables and views of databases.
+
+    The index tables to which these tables point are included.
+    """
     tables = [table for database in databases for table in tables_of_database(spark, database)]
     return with_pointed(spark, tables, tables)
 
@@ -281,20 +308,26 @@ def tables_of_database(spark: SparkSession, database: str) -> list[Table]:
 
 
 def described(spark: SparkSession, names: Iterable[Name]) -> list[Table]:
-    """Return those of many tables that exist, of any databases, which need not exist either, in the order of names."""
+    """Return the tables of these names, sorted by name.
+
+    Tables and databases that do not exist are left out.
+    """
     by_database: dict[str, list[str]] = {}
     for database, name in sorted(names):
         by_database.setdefault(database, []).append(name)
     batches = [
-        (database, found[start : start + TABLES_AT_ONCE])
-        for database, found in by_database.items()
-        for start in range(0, len(found), TABLES_AT_ONCE)
+        (database, in_database[start : start + TABLES_AT_ONCE])
+        for database, in_database in by_database.items()
+        for start in range(0, len(in_database), TABLES_AT_ONCE)
     ]
     return [table for database, batch in batches for table in metastore.describe_many(spark, database, batch)]
 
 
 def named(base: Table, indexes: Sequence[Index], name: str) -> Index:
-    """Return the index of that name. Raise NotFound, which lists the indexes of the table."""
+    """Return the index of that name.
+
+    Raise NotFound, with the names of the table's indexes, if there is none.
+    """
     for index in indexes:
         if index.definition.name == name.lower():
             return index
@@ -302,7 +335,11 @@ def named(base: Table, indexes: Sequence[Index], name: str) -> Index:
 
 
 def require_free(spark: SparkSession, base: Table, indexes: Sequence[Index], definition: Definition) -> None:
-    """Raise AlreadyExists if the name of the index or of its index table is taken, InvalidProperty for a long one."""
+    """Raise an error if an index cannot have its name.
+
+    Raise AlreadyExists if the name of the index or of its index table is taken, InvalidProperty if the index table's
+    name is too long, and DatabaseNotFound if the database of the index table does not exist.
+    """
     if len(definition.index_table) > LONGEST_NAME:
         raise InvalidProperty(
             f"index table {definition.index_table} would have a name of {len(definition.index_table)} characters, and "
@@ -320,35 +357,38 @@ def require_free(spark: SparkSession, base: Table, indexes: Sequence[Index], def
         raise NotFound.of("database", database, metastore.database_names(spark))
     for table in metastore.describe_many(spark, database, [definition.index_table]):
         owner = from_table(table)
-        whose = f"it is index {owner.name} on {owner.full_table}" if owner else "it is no index table"
-        how = "give the index another name" if base.lake is not None else "give another name with IN TABLE"
+        owner_text = f"it is index {owner.name} on {owner.full_table}" if owner else "it is not an index table"
+        remedy = "give the index another name" if base.lake is not None else "give another name with IN TABLE"
         if owner is not None and owner.index_database and owner.is_on(base) and _name(table) not in pointers(base):
-            how = f"{how}, or DROP TABLE {table.full_name}, to which that table does not point any more"
-        raise AlreadyExists(f"table {table.full_name} already exists and {whose}: {how}")
+            remedy = f"{remedy}, or DROP TABLE {table.full_name}, because table {base.full_name} no longer points at it"
+        raise AlreadyExists(f"table {table.full_name} already exists and {owner_text}: {remedy}")
 
 
 def require_same_table(base: Table, index: Index) -> None:
-    """Raise Unsupported for an index that is not trusted, or whose columns or partition columns have changed since."""
+    """Raise Unsupported for an untrusted index or changed columns.
+
+    Columns or partition columns of the base table may have changed since the index was created.
+    """
     if problem := index.problem if not index.trusted else schema_drift.problem(base, index.definition):
         raise Unsupported(problem)
 
 
 def root_at(location: str) -> str:
-    """Return a LOCATION as a Hadoop path string; without a scheme it is a folder of the local file system.
+    """Return a LOCATION as a Hadoop path string.
 
-    Raises InvalidProperty for a text that is no path.
+    Without a scheme it is a folder of the local file system. Raises InvalidProperty for a text that is not a path.
     """
     if "\0" in location:
-        raise InvalidProperty(f"{location!r} is no location: no path has the character NUL")
-    given = location if ":" in location.partition("/")[0] else "file:" + stores.absolute(location)
-    return raw_hadoop_path(stores.normal(given))
+        raise InvalidProperty(f"{location!r} is not a location: a path cannot have the character NUL")
+    with_scheme = location if ":" in location.partition("/")[0] else "file:" + stores.absolute(location)
+    return raw_hadoop_path(stores.normal(with_scheme))
 
 
 def default_folder(spark: SparkSession, database: str) -> str:
-    """Return the folder in which index tables of a database are created by default.
+    """Return the default folder for the index tables of a database.
 
-    That is the external warehouse root if one is set, else the database's folder. A root without a scheme is on the
-    file system of the database.
+    It is the external warehouse root if that is set, else the database's folder. A root without a scheme is on the file
+    system of the database.
     """
     external = spark.conf.get("spark.hadoop.metastore.warehouse.external.dir", None)
     if external and ":" in external.partition("/")[0]:
@@ -361,28 +401,32 @@ def default_folder(spark: SparkSession, database: str) -> str:
 
 
 def slots_of(spark: SparkSession, table: Table, seconds: float = 0) -> dict[int, str]:
-    """Return the folder of each slot of an index table, by number; none if another process has dropped the table.
+    """Return the folder of each slot of an index table, by number.
 
-    The result may be cached for up to `seconds`, as in `table_and_indexes`.
+    There are none if another process has dropped the table. The result may be cached for up to `seconds`, as in
+    `table_and_indexes`.
     """
     key, version = (table.database, table.name), _slots.version
-    found = _slots.get(spark, key, seconds)
-    if found is None:
+    folders = _slots.get(spark, key, seconds)
+    if folders is None:
         listed = ((partition.values[0] or "", partition.location) for partition in _partitions(spark, table))
-        found = {int(number): folder for number, folder in listed if number.isdecimal()}
-        _slots.put(spark, key, found, version)
-    return found
+        folders = {int(number): folder for number, folder in listed if number.isdecimal()}
+        _slots.put(spark, key, folders, version)
+    return folders
 
 
 def segments(spark: SparkSession, index: Index, seconds: float = 0) -> list[str]:
-    """Return the folders of the published segments of an index, the oldest first; none of one in a former format."""
+    """Return the folders of an index's published segments, oldest first.
+
+    An index in a former format has none.
+    """
     if index.definition.is_former:
         return []
     return slots.segments(slots_of(spark, index.table, seconds), index.definition)
 
 
 def _partitions(spark: SparkSession, table: Table) -> list[Partition]:
-    """Return the partitions of a table; none if another process has dropped it."""
+    """Return the partitions of a table; none if it has been dropped."""
     from pyspark.errors import PySparkException
 
     try:
@@ -394,19 +438,23 @@ def _partitions(spark: SparkSession, table: Table) -> list[Partition]:
 
 
 def places(spark: SparkSession, table: Table) -> list[str]:
-    """Return the folders at which a table, and each of its partitions in the metastore, points."""
+    """Return the folders of a table and of its partitions.
+
+    The partitions are those in the metastore.
+    """
     has_partitions = table.partition_columns and not table.by_folders and table.kind in ("MANAGED", "EXTERNAL")
     partitions = _partitions(spark, table) if has_partitions else ()
     return [*filter(None, [table.location]), *(partition.location for partition in partitions)]
 
 
 @contextmanager
-def renaming(spark: SparkSession, base: Table, former: Definition, named: Definition) -> Iterator[None]:
-    """Inside the block, a base table points at an index table under both of its names, then under the new one.
+def renaming(spark: SparkSession, base: Table, former: Definition, renamed: Definition) -> Iterator[None]:
+    """Keep the pointer to an index table right while it is renamed.
 
-    So the index table is found by its pointer, whatever ends the process.
+    Inside the block, the base table points at both names, and afterwards at the new one. So the index table is found
+    even if the process is killed.
     """
-    old, new = ({one.pointer} if one.needs_pointer else set() for one in (former, named))
+    old, new = ({name.pointer} if name.needs_pointer else set() for name in (former, renamed))
     point_to(spark, base, new, set())
     try:
         yield
@@ -417,9 +465,10 @@ def renaming(spark: SparkSession, base: Table, former: Definition, named: Defini
 
 
 def alter(spark: SparkSession, index: Index, changed: Definition) -> None:
-    """Write a new definition to the properties of an index table in one metastore call, then rename it if need be.
+    """Write a new definition to an index table.
 
-    If it cannot be renamed, the properties are as before.
+    The table is renamed if needed. The properties are written in one metastore call, before the table is renamed. If
+    that fails, they are restored.
     """
     properties = to_properties(changed)
     if changed.comment != index.definition.comment:
@@ -437,9 +486,10 @@ def alter(spark: SparkSession, index: Index, changed: Definition) -> None:
 
 
 def move(spark: SparkSession, index: Index, changed: Definition) -> None:
-    """Rename an index table if need be, then write the definition of the index under the new name of its base table.
+    """Move an index to the new name of its base table.
 
-    In this order, an index that is moved half is still found under the former name of its base table.
+    The index table is renamed first, if needed; then the definition is written. In this order, an index that was moved
+    only halfway is still found under the former name of its base table.
     """
     with changing():
         if changed.index_table != index.table.name:
@@ -450,13 +500,19 @@ def move(spark: SparkSession, index: Index, changed: Definition) -> None:
 
 
 def on_change(listener: Callable[[], None]) -> None:
-    """Register a function that is called whenever this process creates, alters or drops an index."""
+    """Register a function to call when indexes change.
+
+    It is called whenever this process creates, alters or drops an index.
+    """
     _listeners[listener] = None
 
 
 @contextmanager
 def changing() -> Iterator[None]:
-    """Call `clear_caches` before and after a change of index tables: what is read meanwhile may become untrue."""
+    """Call `clear_caches` before and after a change of index tables.
+
+    Entries that are cached during the change may become stale.
+    """
     clear_caches()
     try:
         yield
@@ -465,84 +521,96 @@ def changing() -> Iterator[None]:
 
 
 def clear_caches() -> None:
-    """Empty the caches of index tables and their locations, and call the listeners."""
+    """Clear the caches of index tables and slots, and call the listeners."""
     for listener in tuple(_listeners):
         listener()
     session_cache.clear(_index_tables, _slots)
 
 
 def point_to(spark: SparkSession, base: Table, added: set[str], removed: set[str]) -> None:
-    """Add and remove names in the base table's POINTER property, the only thing that is ever written there.
+    """Add and remove names in the base table's POINTER property.
 
-    The property is read again until it is right, for other builds write it too.
+    Nothing else is ever written to a base table. The property is read and written again until it is right, because
+    other builds write it too.
     """
     if not added and not removed:
         return
-    for _ in range(POINTINGS):
-        found = metastore.describe_many(spark, base.database, [base.name])
-        before = {name for table in found for name in table.properties.get(POINTER, "").split(",") if name}
+    for _ in range(MOST_POINTER_WRITES):
+        tables = metastore.describe_many(spark, base.database, [base.name])
+        before = {name for table in tables for name in table.properties.get(POINTER, "").split(",") if name}
         after = (before | added) - removed
-        if not found or after == before:
+        if not tables or after == before:
             return
-        [now] = found
+        [current] = tables
         if after:
-            alter_table.set_properties(spark, now, {POINTER: ",".join(sorted(after))})
+            alter_table.set_properties(spark, current, {POINTER: ",".join(sorted(after))})
         else:
-            alter_table.set_properties(spark, now, {}, [POINTER])
-    log.warning("table %s does not keep its property %s: others change it", base.full_name, POINTER)
+            alter_table.set_properties(spark, current, {}, [POINTER])
+    log.warning("property %s of table %s could not be set: other builds change it", POINTER, base.full_name)
 
 
 def among(tables: Iterable[Table]) -> list[Index]:
-    """Return the indexes whose definitions are in the properties of these tables, as the tables say: none is judged."""
+    """Return the indexes defined in the properties of these tables.
+
+    Whether they are trusted is not checked.
+    """
     defined = ((from_table(table), table) for table in tables)
     return [Index(definition=definition, table=table) for definition, table in defined if definition is not None]
 
 
 def at(table: Table, root: str) -> Index | None:
-    """Return the index that a table in this root holds, judged no further, or None."""
-    if found := among([table]):
-        return found[0]
-    here = table.location == root or table.location.startswith(f"{root}/")
-    return _from_files(table) if here and _is_damaged(table) else None
+    """Return the index of a table in this root, or None.
+
+    Whether it is trusted is not checked.
+    """
+    if indexes := among([table]):
+        return indexes[0]
+    is_in_root = table.location == root or table.location.startswith(f"{root}/")
+    return _from_files(table) if is_in_root and _is_damaged(table) else None
 
 
 def _distinct(indexes: Iterable[Index]) -> list[Index]:
     """Return each index once, sorted by base table and index name.
 
-    If two tables claim to be the same index, the first by table name counts; one that is trusted before any other, and
-    an external one, as all that a build creates, before others.
+    If several tables claim to be the same index, a trusted table wins, then an EXTERNAL table, as builds create them,
+    then the first by table name.
     """
 
     def rank(index: Index) -> tuple[bool, bool, str, str]:
         return not index.trusted, index.table.kind != "EXTERNAL", *_name(index.table)
 
-    found: dict[tuple[str, str], list[Index]] = {}
+    by_name: dict[tuple[str, str], list[Index]] = {}
     for index in sorted(indexes, key=rank):
-        found.setdefault((index.definition.full_table, index.definition.name), []).append(index)
+        by_name.setdefault((index.definition.full_table, index.definition.name), []).append(index)
     return [
         replace(first, copies=tuple(copy.definition for copy in copies if copy.trusted))
-        for first, *copies in (found[key] for key in sorted(found))
+        for first, *copies in (by_name[key] for key in sorted(by_name))
     ]
 
 
 def trusted_definitions(indexes: Iterable[Index]) -> list[Definition]:
-    """Return the definitions of those that are trusted, each with those of its copies."""
-    return [definition for one in indexes if one.trusted for definition in (one.definition, *one.copies)]
+    """Return the definitions of trusted indexes and of their copies."""
+    return [definition for index in indexes if index.trusted for definition in (index.definition, *index.copies)]
 
 
 def _is_damaged(table: Table) -> bool:
-    """Return whether a table has properties of an index table, but no definition."""
+    """Whether a table has properties of an index table but no definition."""
     return knows(table.properties) and has_properties(table) and from_table(table) is None
 
 
 def _from_files(table: Table) -> Index | None:
-    """Return the index of a table whose properties were edited: its definition is that of its newest generation."""
+    """Return the index of a table with edited properties.
+
+    Its definition is that of its newest generation. Return None if there is none, or if the folder cannot be read.
+    """
     try:
         written = schema_drift.written_definition(table)
     except (StoreError, Unsupported, ValueError, OSError) as e:
-        log.warning("table %s is taken for no index table, as its folder cannot be read: %s", table.full_name, e)
+        log.warning("table %s does not count as an index table: its folder cannot be read: %s", table.full_name, e)
         return None
     if written is None:
         return None
     edited = f"the TBLPROPERTIES or columns of index table {table.full_name} are not what a build wrote"
-    return Index(definition=written, table=table, problem=f"{edited}: rebuild the index, or drop it and create it anew")
+    return Index(
+        definition=written, table=table, problem=f"{edited}: rebuild the index, or drop it and create it again"
+    )

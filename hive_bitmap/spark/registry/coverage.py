@@ -1,6 +1,7 @@
-"""The partitions that an index covers: those for which its WHERE, a condition on the partition columns, is true.
+"""Determine the partitions that an index covers: those that satisfy its WHERE.
 
-Spark evaluates the condition over the partition values, so that it means the same as in a query.
+WHERE is a condition on the partition columns. Spark evaluates it over the partition values, so that it means the same
+as in a query.
 """
 
 from __future__ import annotations
@@ -23,27 +24,33 @@ _NUMBER = "__number"
 
 
 def covered(spark: SparkSession, base: Table, where: str, values: Sequence[tuple[str | None, ...]]) -> list[bool]:
-    """Return for each partition, given by its values, whether `where` is true for it; an empty text is always true.
+    """Return for each partition, given by its values, whether it satisfies `where`.
 
-    Raise Unsupported if the table has no partition columns, and InvalidPredicate for a text that `parse` or Spark
-    rejects. What Spark is given is written by `parse`.
+    An empty text is always true. Raise Unsupported if the table has no partition columns, and InvalidPredicate for a
+    text that `parse` or Spark rejects. Spark evaluates only text that `parse` has written.
     """
     if not where:
         return [True] * len(values)
     if not base.partition_columns:
-        raise Unsupported(f"table {base.full_name} has no partition columns, so WHERE cannot choose among partitions")
+        raise Unsupported(f"table {base.full_name} has no partition columns, so WHERE cannot select partitions")
     condition = " OR ".join(parse(where, base.partition_columns))
     from pyspark.errors import PySparkException
     from pyspark.sql import functions as f
 
-    texts = {c.name: pa.array([v[i] for v in values], pa.string()) for i, c in enumerate(base.partition_columns)}
+    texts = {
+        column.name: pa.array([row[position] for row in values], pa.string())
+        for position, column in enumerate(base.partition_columns)
+    }
     frame = data_frame(spark, pa.table({**texts, _NUMBER: pa.array(range(len(values)), pa.int64())}))
-    typed = [f.expr(f"try_cast({quote(c.name)} AS {c.type})").alias(c.name) for c in base.partition_columns]
+    typed = [
+        f.expr(f"try_cast({quote(column.name)} AS {column.type})").alias(column.name)
+        for column in base.partition_columns
+    ]
     try:
         rows = satisfying(frame.select(*typed, _NUMBER), condition).select(_NUMBER).collect()
     except PySparkException as e:
         names = ", ".join(column.name for column in base.partition_columns)
-        why_not = f"cannot choose among the partitions of table {base.full_name}, by {names}: {error_message(e)}"
+        why_not = f"cannot select partitions of table {base.full_name} by {names}: {error_message(e)}"
         raise InvalidPredicate(f"WHERE {where} {why_not}") from e
     chosen = {row[0] for row in rows}
     return [number in chosen for number in range(len(values))]

@@ -1,6 +1,7 @@
-"""Hints for people whose query reads a table without its indexes: those of its former name, those of a folder's table.
+"""Hints for queries that read a table without its indexes.
 
-They are looked for only where a query is explained: that takes a look at all index tables of a database.
+Indexes may belong to the table's former name, or to a table whose folder is read by its path. Hints are computed only
+when a query is explained, since that reads all index tables of a database.
 """
 
 from __future__ import annotations
@@ -17,46 +18,54 @@ from hive_bitmap.spark.registry import catalog
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-MOST_INDEXES = 1000  # of a database, of which more are not looked through
+MOST_INDEXES = 1000  # of a database; more are not examined
 
 
 def of_former_name(spark: SparkSession, table: str) -> str:
-    """Say which table, now gone, left indexes that fit this one, which may be it under a new name; "" if none."""
+    """Describe indexes left by a missing table that fit this one.
+
+    Return "" if there are none. This table may be the missing one under a new name.
+    """
     try:
         base = metastore.describe(spark, table)
     except (NotFound, Unsupported):
         return ""
     pointed = catalog.among(catalog.with_pointed(spark, (), [base]))
-    found = [*_definitions(spark, base.database), *(index.definition for index in pointed)]
-    definitions = [definition for definition in found if definition.database == base.database]
-    named = sorted({definition.table for definition in definitions})
-    there = {known.name for known in metastore.describe_many(spark, base.database, named)}
-    left = [one for one in definitions if one.table not in there and set(one.columns) <= set(base.columns)]
-    if not left:
+    candidates = [*_definitions(spark, base.database), *(index.definition for index in pointed)]
+    definitions = [definition for definition in candidates if definition.database == base.database]
+    table_names = sorted({definition.table for definition in definitions})
+    existing = {table_.name for table_ in metastore.describe_many(spark, base.database, table_names)}
+    orphans = [
+        definition
+        for definition in definitions
+        if definition.table not in existing and set(definition.columns) <= set(base.columns)
+    ]
+    if not orphans:
         return ""
-    first = left[0]
+    first = orphans[0]
     return (
-        f"table {first.full_table} is gone and left index {first.name}: if it was renamed to this, run hive-bitmap "
-        f"attach {base.full_name} --from {first.full_table}"
+        f"table {first.full_table} no longer exists, but its index {first.name} does: if it was renamed to this table, "
+        f"run hive-bitmap attach {base.full_name} --from {first.full_table}"
     )
 
 
 def of_folders(spark: SparkSession, folders: Sequence[str]) -> list[str]:
-    """Say of each of these folders, which a query reads by its path, which indexed table it is the folder of."""
-    places = {raw_hadoop_path(folder) for folder in folders}
-    databases = metastore.database_names(spark) if places else ()
-    named = {(one.database, one.table) for database in databases for one in _definitions(spark, database)}
-    return [_hint(known) for known in catalog.described(spark, named) if known.location in places]
+    """Name the indexed tables of folders that a query reads by path."""
+    locations = {raw_hadoop_path(folder) for folder in folders}
+    databases = metastore.database_names(spark) if locations else ()
+    definitions = [definition for database in databases for definition in _definitions(spark, database)]
+    names = {(definition.database, definition.table) for definition in definitions}
+    return [_hint(table) for table in catalog.described(spark, names) if table.location in locations]
 
 
 def _hint(table: Table) -> str:
     return (
-        f"folder {table.location} is that of table {table.full_name}, which has indexes: a query of "
+        f"folder {table.location} belongs to table {table.full_name}, which has indexes: a query of "
         f"spark.table({table.full_name!r}) uses them"
     )
 
 
 def _definitions(spark: SparkSession, database: str) -> list[Definition]:
-    """Return the definitions of the index tables in a database that have their usual names."""
+    """Return the definitions of a database's index tables that have default names."""
     names = metastore.names_like(spark, database, index_table_name("*", "*", "*"))[:MOST_INDEXES]
     return [index.definition for index in catalog.among(metastore.describe_many(spark, database, names))]

@@ -1,6 +1,7 @@
-"""Where an index lies: its root, by default or by LOCATION, apart from what tables and other indexes read.
+"""Determine the root of an index.
 
-Readers of a table that lies at, above or below the root would take shards for rows, or fail at a folder.
+It is apart from the files that tables and other indexes read. The root is the default one or LOCATION. Readers of a
+table that lies at, above or below the root would take shards for rows, or fail at a folder.
 """
 
 from __future__ import annotations
@@ -26,33 +27,44 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
-ID_DIGITS = 8  # of the id of an index, in the name of its default root
-APART_SECONDS = 120.0  # for which the tables of other databases are not looked at again
+ID_DIGITS = 8  # digits of an index's id in the name of its default root
+APART_SECONDS = 120.0  # how long the tables of other databases are cached
 _places: TtlCache[str, dict[str, str]] = TtlCache(by_user=True)  # by database: the place of each table, by name
 
 
 def with_root(spark: SparkSession, definition: Definition, location: str | None) -> Definition:
-    """Return the definition with an id and its `root`, the folder of its generations.
+    """Return the definition with an id and its `root`; see `with_roots`."""
+    [placed] = with_roots(spark, [definition], location)
+    return placed
 
-    That is LOCATION, or a new folder under `catalog.default_folder`, whose name ends with a part of the id. Raise
-    AlreadyExists for a root that is, contains or lies in the root of another index, and InvalidProperty for one that
-    lacks the host its scheme needs, or that is, contains or lies in the folder of a table of any database. The
-    partitions of the base table are checked by `require_apart_from`.
+
+def with_roots(spark: SparkSession, definitions: Sequence[Definition], location: str | None) -> list[Definition]:
+    """Return definitions, each with an id and its `root`.
+
+    Their index tables are in one database. The root is the folder of its generations: LOCATION, or a new folder under
+    `catalog.default_folder`, whose name ends with a part of the id. Raise AlreadyExists for a root that is, contains or
+    lies in the root of another index, and InvalidProperty for a root that lacks the host its scheme needs, or that is,
+    contains or lies in the folder of a table of any database. The partitions of the base table are checked by
+    `require_apart_from`.
     """
-    known = replace(definition, id=roots.new_id())
+    identified = [replace(definition, id=roots.new_id()) for definition in definitions]
     if location is None:
-        _require_free_home(spark, definition)
-        return replace(known, root=_default_root(spark, known))
+        for first in identified[:1]:
+            _require_free_home(spark, first)
+        return [replace(definition, root=_default_root(spark, definition)) for definition in identified]
     root = catalog.root_at(location)
     if re.match(r"(?!file:)\w+:/(//|[^/])", root):
         raise InvalidProperty(f"LOCATION {location} names no host or bucket: the metastore would add one")
     require_unmarked(root)
     _require_apart(spark, root, location)
-    return replace(known, root=root)
+    return [replace(definition, root=root) for definition in identified]
 
 
 def require_apart_from(base: Table, definitions: Iterable[Definition], folders: Sequence[str]) -> None:
-    """Raise InvalidProperty if the root of an index is, contains or lies in one of these folders of partitions."""
+    """Raise InvalidProperty if an index root overlaps one of these partition folders.
+
+    It overlaps if it is, contains or lies in the folder.
+    """
     taken = [place for place in map(canonical, folders) if place] if base.partition_columns else []
     for definition in definitions:
         here = stores.canonical(definition.root)
@@ -62,23 +74,26 @@ def require_apart_from(base: Table, definitions: Iterable[Definition], folders: 
 
 
 def any_elsewhere(spark: SparkSession, definitions: Sequence[Definition]) -> bool:
-    """Return whether the root of one of these indexes belongs to another metastore, of which this one is a copy."""
-    mine = metastore_id(spark)
-    return any(roots.is_elsewhere(definition, mine) for definition in definitions)
+    """Return whether an index root belongs to another metastore.
+
+    This metastore is then a copy of that one.
+    """
+    this_metastore = metastore_id(spark)
+    return any(roots.is_elsewhere(definition, this_metastore) for definition in definitions)
 
 
 def require_own(spark: SparkSession, base: Table, definition: Definition) -> None:
-    """Raise Unsupported if no build of an existing index has made its root.
+    """Raise Unsupported if an existing index's root is not its own.
 
-    A root that is gone is made again, if a new index may have it.
+    It must have been made by builds of the index. A missing root will be made again, if a new index may have it.
     """
     root = definition.root
-    anew = f"drop index {definition.name}, and create it anew"
+    remedy = f"drop index {definition.name}, and create it again"
     if stores.exists(root):
-        mine = metastore_id(spark)
-        if not roots.is_marked(definition, mine) and not _has_generations(definition):
-            problem = roots.refusal(definition, mine) or f"no build of index {definition.name} has made folder {root}"
-            raise Unsupported(f"{problem}: {anew}")
+        this_metastore = metastore_id(spark)
+        if not roots.is_marked(definition, this_metastore) and not _has_generations(definition):
+            problem = roots.refusal(definition, this_metastore) or f"index {definition.name} did not make folder {root}"
+            raise Unsupported(f"{problem}: {remedy}")
     else:
         try:
             if root == _default_root(spark, definition):
@@ -86,10 +101,10 @@ def require_own(spark: SparkSession, base: Table, definition: Definition) -> Non
             else:
                 require_unmarked(root)
                 _require_apart(spark, root, root, definition)
-            require_apart_from(base, [definition], [one.location for one in _partitions(spark, base)])
+            require_apart_from(base, [definition], [partition.location for partition in _partitions(spark, base)])
         except (AlreadyExists, InvalidProperty) as e:
             raise Unsupported(
-                f"folder {root} of index {definition.name} is gone, and is not made again ({e}): {anew}"
+                f"folder {root} of index {definition.name} is missing and cannot be made again ({e}): {remedy}"
             ) from e
 
 
@@ -99,46 +114,58 @@ def _default_root(spark: SparkSession, definition: Definition) -> str:
 
 
 def _has_generations(definition: Definition) -> bool:
-    """Return whether a build of this index has left a generation in its root."""
+    """Return whether the root has a generation built by this index."""
     written = (generation.definition_of(folder) for folder in generation.all_below(definition.root))
-    return any(found is not None and roots.has_built(definition, found) for found in written)
+    return any(stored is not None and roots.has_built(definition, stored) for stored in written)
 
 
 def has_default_root(spark: SparkSession, definition: Definition) -> bool:
-    """Return whether the root of an index is that which it gets without a LOCATION."""
+    """Return whether an index has the root that it gets without LOCATION."""
     return definition.root == _default_root(spark, definition)
 
 
 def canonical(place: str) -> str:
-    """Return the place of a table as `stores.canonical`; "" if it has none, or one that no store has."""
+    """Return the place of a table as `stores.canonical`.
+
+    It is "" for a table without a place, or one that no store supports.
+    """
     try:
         return stores.canonical(place) if place else ""
     except Unsupported:
         return ""
 
 
-def overlap(one: str, other: str) -> bool:
-    """Return whether a folder is another one, contains it or lies in it; both are given as `stores.canonical`."""
-    return _is_in(one, other) or _is_in(other, one)
+def overlap(folder: str, other: str) -> bool:
+    """Return whether a folder is another one, contains it or lies in it.
+
+    Both are given as `stores.canonical`.
+    """
+    return _is_in(folder, other) or _is_in(other, folder)
 
 
 def require_unmarked(root: str) -> None:
-    """Raise AlreadyExists if the folder, or one above it, has the marker of an index, of whatever metastore."""
+    """Raise AlreadyExists if the folder is marked by an index.
+
+    A marker above it counts too, and the index may be of any metastore.
+    """
     for folder in stores.with_parents(stores.canonical(root)):
         try:
-            known = roots.owner(folder)
-            whose = f"index {known.described}" if known else ""
-        except (Unreadable, StoreError) as e:  # above the root, others may keep what this user cannot read
-            whose = f"an index, perhaps, as {e}" if folder == stores.canonical(root) else ""
-        if whose:
+            owner = roots.owner(folder)
+            owner_text = f"index {owner.described}" if owner else ""
+        except (Unreadable, StoreError) as e:  # a folder above the root may be unreadable for this user
+            owner_text = f"an index whose marker cannot be read ({e})" if folder == stores.canonical(root) else ""
+        if owner_text:
             raise AlreadyExists(
-                f"folder {root} is that of {whose}, or lies in it: give another LOCATION, or if that index was "
-                f"dropped, run clean with the location {folder}"
+                f"folder {root} belongs to {owner_text} or lies in its folder: give another LOCATION, or if that index "
+                f"was dropped, run clean with the location {folder}"
             )
 
 
 def _require_free_home(spark: SparkSession, definition: Definition) -> None:
-    """Raise InvalidProperty or AlreadyExists if the default folder is, or lies in, that of a table or index."""
+    """Raise an error if the default folder is not free.
+
+    It is InvalidProperty in the folder of a table, AlreadyExists in that of an index. It may also be that folder.
+    """
     home = catalog.default_folder(spark, definition.index_table_database)
     require_unmarked(home)
     here = stores.canonical(home)
@@ -149,10 +176,10 @@ def _require_free_home(spark: SparkSession, definition: Definition) -> None:
         except catalog.metastore_errors() as e:
             if database in own:
                 raise
-            log.warning("whether tables of database %s lie around folder %s is not known: %s", database, home, e)
+            log.warning("cannot check whether tables of database %s contain folder %s: %s", database, home, e)
             continue
         around = [name for name, place in places.items() if place and _is_in(here, place)]
-        for table in metastore.describe_many(spark, database, around):  # again: it may have been dropped or moved
+        for table in metastore.describe_many(spark, database, around):  # again: a table may have been dropped or moved
             place = canonical(table.location)
             if place and _is_in(here, place):
                 raise InvalidProperty(
@@ -162,30 +189,33 @@ def _require_free_home(spark: SparkSession, definition: Definition) -> None:
 
 
 def _places_of(spark: SparkSession, database: str, *, fresh: bool) -> dict[str, str]:
-    """Return the place of each table of a database, as `canonical`; unless `fresh`, of up to APART_SECONDS ago."""
-    known = None if fresh else _places.get(spark, database, APART_SECONDS)
-    if known is None:
-        known = {table.name: canonical(table.location) for table in catalog.tables_of_database(spark, database)}
-        _places.put(spark, database, known)
-    return known
+    """Return the place of each table of a database, as `canonical`.
+
+    Unless `fresh`, places may be up to APART_SECONDS old.
+    """
+    places = None if fresh else _places.get(spark, database, APART_SECONDS)
+    if places is None:
+        places = {table.name: canonical(table.location) for table in catalog.tables_of_database(spark, database)}
+        _places.put(spark, database, places)
+    return places
 
 
-def _require_apart(spark: SparkSession, root: str, location: str, own: Definition | None = None) -> None:
-    """Raise AlreadyExists or InvalidProperty if the folder is, contains or lies in one that the metastore knows.
+def _require_apart(spark: SparkSession, root: str, location: str, own_definition: Definition | None = None) -> None:
+    """Raise AlreadyExists or InvalidProperty if the folder overlaps one in the metastore.
 
-    The table of the index's `own` is left out.
+    It overlaps if it is, contains or lies in that folder. The index table of `own_definition` is left out.
     """
     here = stores.canonical(root)
     for database in metastore.database_names(spark):
         tables = [
             table
             for table in catalog.tables_of_database(spark, database)
-            if own is None or table.full_name != own.full_index_table
+            if own_definition is None or table.full_name != own_definition.full_index_table
         ]
         for definition in (index.definition for index in catalog.among(tables)):
             if (taken := canonical(definition.root)) and overlap(here, taken):
                 index = f"index {definition.name} on {definition.full_table}"
-                raise AlreadyExists(f"folder {root} is that of {index}, or in it or around it: give another LOCATION")
+                raise AlreadyExists(f"folder {root} overlaps the folder of {index}: give another LOCATION")
         for table in tables:
             _require_no_overlap(location, here, f"table {table.full_name}", table.location)
         folder = stores.canonical(metastore.database_folder(spark, database))
@@ -194,7 +224,7 @@ def _require_apart(spark: SparkSession, root: str, location: str, own: Definitio
 
 
 def _partitions(spark: SparkSession, base: Table) -> Iterator[Partition]:
-    """Yield the partitions of a table that the metastore knows."""
+    """Yield the partitions of a table that are in the metastore."""
     if base.partition_columns and not base.by_folders:
         yield from metastore.partitions(spark, base)
 

@@ -1,10 +1,11 @@
-"""Whom an index is believed. Its table is found by name and properties, which anybody who may create tables can forge.
+"""Decide which indexes are trusted.
 
-An index table is believed if it has the owner of its base table, an owner whom the administrator trusts, or lies in a
-folder that the administrator trusts. Where the metastore knows no owners, both are empty and therefore equal. If the
-base table is gone, the user of the session stands for its owner. An index table in another database than its base table
-is believed only if that points at it. All this is judged by what the metastore itself tells, before any file is read at
-a place that properties name.
+An index table is found by name and properties, which anybody who may create tables can forge. It is trusted if it has
+the owner of its base table, an owner whom the administrator trusts, or lies in a folder that the administrator trusts.
+In a metastore without owners, both owners are empty and therefore equal. If the base table is gone, the user of the
+session takes the place of its owner. An index table in another database than its base table is trusted only if the base
+table points at it. The decision uses only the metastore's own data, before any file is read at a place that properties
+name.
 """
 
 from __future__ import annotations
@@ -30,47 +31,55 @@ def by_base(spark: SparkSession, base: Table) -> Judge:
 
 
 def by_database(spark: SparkSession, tables: Sequence[Table]) -> Judge:
-    """Return the judge of index tables of a database, all of whose tables are given, and their base tables elsewhere.
+    """Return the judge of a database's index tables, given all its tables.
 
-    One without a definition is believed if it is believed of a table whose index table it may be, by its name.
+    `tables` also include the base tables of these index tables in other databases. An index table without a definition
+    is trusted if it is trusted for a table that it may index, by its name.
     """
     by_name = {(table.catalog, table.database, table.name): table for table in tables}
 
     def judge(table: Table, definition: Definition | None) -> str:
         if definition is not None:
-            named = by_name.get((definition.catalog, definition.database, definition.table))
-            bases = [] if named is None else [named]
+            base = by_name.get((definition.catalog, definition.database, definition.table))
+            bases = [] if base is None else [base]
         else:
             bases = [base for base in tables if _may_index(base, table)]
         bases = bases or [_of_user(spark, table, definition)]
-        whys = [_unnamed(base, table) or by_base(spark, base)(table, definition) for base in bases]
-        return "" if "" in whys else whys[0]
+        reasons = [_why_not_pointed(base, table) or by_base(spark, base)(table, definition) for base in bases]
+        return "" if "" in reasons else reasons[0]
 
     return judge
 
 
 def base_named(table: Table) -> tuple[str, str] | None:
-    """Return the database and the name of the base table that an index table names; None if it names none.
+    """Return the database and the name of an index table's base table.
 
-    Those in other catalogs are left out: their index tables lie in the database of that name.
+    Return None if its properties name no table, or one in another catalog: such a table's index tables lie in the
+    database of that name.
     """
-    named = table.properties.get(f"{PREFIX}table", "") if has_properties(table) else ""
-    database, _, name = named.partition(".")
-    return (database, name) if database and name and "." not in name and VARIABLE not in named else None
+    base_name = table.properties.get(f"{PREFIX}table", "") if has_properties(table) else ""
+    database, _, name = base_name.partition(".")
+    return (database, name) if database and name and "." not in name and VARIABLE not in base_name else None
 
 
-def _unnamed(base: Table, table: Table) -> str:
-    """Return that a base table does not point at an index table in another database; "" if it does, or need not."""
+def _why_not_pointed(base: Table, table: Table) -> str:
+    """Say that a base table does not point at an index table.
+
+    Return "" if it does, or if both are in the same database, where it need not.
+    """
     if table.database == base.database or (table.database, table.name) in pointers(base):
         return ""
     return (
         f"table {base.full_name} does not point at index table {table.full_name}: DROP TABLE {table.full_name}, and "
-        "create the index anew"
+        "create the index again"
     )
 
 
 def _may_index(base: Table, table: Table) -> bool:
-    """Return whether a table may be an index table of `base`, by the names that either has."""
+    """Return whether a table may be an index table of `base`.
+
+    That is decided by their names, and by properties that name the other table.
+    """
     if base_named(table) == (base.database, base.name) or (table.database, table.name) in pointers(base):
         return True
     beginning = index_table_name(base.database, base.name, "*").partition("*")[0]
@@ -78,9 +87,9 @@ def _may_index(base: Table, table: Table) -> bool:
 
 
 def _of_user(spark: SparkSession, table: Table, definition: Definition | None) -> Table:
-    """Return what stands for a base table that is gone: one that belongs to the user of the session.
+    """Return a replacement of a missing base table.
 
-    Where the index table has no owner, neither had the base table.
+    The user of the session owns it. If the index table has no owner, the base table had none either.
     """
     owner = metastore.current_user(spark) if table.owner else ""
     return Table(database=table.database, name=definition.table if definition else "", kind="EXTERNAL", owner=owner)
@@ -89,23 +98,24 @@ def _of_user(spark: SparkSession, table: Table, definition: Definition | None) -
 def why_untrusted(
     base: Table, table: Table, definition: Definition | None, settings: Callable[[], Mapping[str, str]]
 ) -> str:
-    """Return why an index, whose index table is `table`, is not trusted; empty if it is.
+    """Return why an index is not trusted; "" if it is.
 
-    Both the place of the table and the root in its definition, if it has one, have to be in a trusted folder.
-    `settings` returns those of the session, with those of its server in force; it is called only if the owners differ.
+    `table` is its index table. If its owner is not trusted, both the place of the table and the root in its definition,
+    if it has one, must be in a trusted folder. `settings` returns the settings of the session, with those of its server
+    in force; it is called only if the owners differ.
     """
     if table.owner == base.owner:
         return ""
-    known = settings()
-    if table.owner and table.owner in items(known, TRUSTED_OWNERS):
+    in_force = settings()
+    if table.owner and table.owner in items(in_force, TRUSTED_OWNERS):
         return ""
     places = [table.location, *([definition.root] if definition else [])]
-    if any(all(_is_below(place, root) for place in places) for root in items(known, TRUSTED_ROOTS)):
+    if any(all(_is_below(place, root) for place in places) for root in items(in_force, TRUSTED_ROOTS)):
         return ""
     by_owner = f"{table.owner} in {TRUSTED_OWNERS} or " if table.owner else ""
     name = f"index {definition.name}" if definition else "an index"
     return (
-        f"{name} is not trusted, for index table {table.full_name} belongs to "
+        f"{name} is not trusted, because index table {table.full_name} belongs to "
         f"{table.owner or 'nobody'} and table {base.full_name} to {base.owner or 'nobody'}: let the owner of the table "
         f"create it, or name {by_owner}its folder {places[-1]} in {TRUSTED_ROOTS}"
     )

@@ -1,4 +1,7 @@
-"""Parse CREATE INDEX: Hive's clauses in their fixed order, or openLooKeng's USING .. ON .. WITH .. WHERE."""
+"""Parse CREATE INDEX.
+
+Hive's clauses have a fixed order; openLooKeng has USING .. ON .. WITH .. WHERE.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,10 @@ _CLAUSES = (
 
 
 def create_index(cursor: Cursor) -> CreateIndex | None:
-    """Parse what follows CREATE INDEX; None if the table is in another catalog, which is for Spark to handle."""
+    """Parse what follows CREATE INDEX.
+
+    Return None if the table is in another catalog, which is for Spark to handle.
+    """
     if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
     name = cursor.name().lower()
     if cursor.accept("USING"):
@@ -59,9 +65,10 @@ def properties(cursor: Cursor) -> Pairs:
 
 
 def index_properties(cursor: Cursor) -> Pairs:
-    """Parse IDXPROPERTIES; names of hive_bitmap's own properties are in lower case, others as they are written.
+    """Parse IDXPROPERTIES.
 
-    Raises InvalidProperty for a name that looks like a misspelt property of hive_bitmap.
+    Names of hive_bitmap's own properties become lower case, others stay as they are written. Raises InvalidProperty for
+    a name that looks like a misspelt property of hive_bitmap.
     """
     return tuple((own_property(key) or key, value) for key, value in properties(cursor))
 
@@ -102,7 +109,7 @@ def _hive(cursor: Cursor, name: str, table: TableName, if_not_exists: bool) -> C
 def _openlookeng(cursor: Cursor, name: str, if_not_exists: bool) -> CreateIndex | None:
     type = cursor.token.key
     if type in _OTHER_TYPES:
-        raise Unsupported(f"type {type} is not built: BITMAP answers the same predicates, say USING bitmap")
+        raise Unsupported(f"index type {type} is not supported: use USING bitmap, which answers the same predicates")
     if not cursor.accept("BITMAP"):
         raise cursor.mismatch("BITMAP")
     cursor.expect("ON")
@@ -113,7 +120,7 @@ def _openlookeng(cursor: Cursor, name: str, if_not_exists: bool) -> CreateIndex 
         return None
     columns = cursor.items(cursor.name)
     if any("=" in column for column in columns):
-        raise Unsupported("a partition cannot be a column of an index: choose partitions by WHERE")
+        raise Unsupported("a partition cannot be a column of an index: choose partitions with WHERE")
     pairs = cursor.items(lambda: _with_pair(cursor)) if cursor.accept("WITH") else ()
     condition = where(cursor) if cursor.accept("WHERE") else None
     cursor.end(*([] if pairs else ["WITH"]), "WHERE")
@@ -129,9 +136,12 @@ def _openlookeng(cursor: Cursor, name: str, if_not_exists: bool) -> CreateIndex 
 
 
 def _handler(name: str) -> str:
-    """Return the index type that Hive's `AS 'name'` means, a word or the name of a handler class."""
+    """Return the index type that Hive's `AS 'name'` means.
+
+    The name is a word or the name of a handler class.
+    """
     if name in _AGGREGATE or name.lower() in _AGGREGATE:
-        raise Unsupported("type AGGREGATE is not built: counts come from a BITMAP index, say AS 'BITMAP'")
+        raise Unsupported("index type AGGREGATE is not supported: use AS 'BITMAP', whose indexes also answer counts")
     type = _TYPES.get(name) or _TYPES.get(name.lower())
     return type or one_of("index type", name, TYPES)
 
@@ -140,15 +150,20 @@ def _table_properties(cursor: Cursor) -> Pairs:
     pairs = properties(cursor)
     for key, _ in pairs:
         if key.startswith(PREFIX):
-            raise InvalidProperty(f"{key} cannot be set in TBLPROPERTIES: say ('encoding'='gap') in IDXPROPERTIES")
+            raise InvalidProperty(
+                f"{key} cannot be set in TBLPROPERTIES: set it in IDXPROPERTIES, like ('encoding'='gap')"
+            )
     return pairs
 
 
 def _row_format(cursor: Cursor) -> None:
-    """Parse ROW FORMAT, which may only name Parquet's SerDe: index tables are always Parquet."""
+    """Parse ROW FORMAT, which may only name Parquet's SerDe.
+
+    Index tables are always Parquet.
+    """
     if not cursor.next_is("ROW"):
         return
-    error = cursor.error("an index table is Parquet, which has no other ROW FORMAT: leave it out")
+    error = cursor.error("an index table is Parquet and has no other ROW FORMAT: leave it out")
     cursor.expect("ROW", "FORMAT")
     if not cursor.accept("SERDE") or not _is_parquet(cursor.string()):
         raise error
@@ -158,7 +173,10 @@ def _row_format(cursor: Cursor) -> None:
 
 
 def _stored(cursor: Cursor) -> None:
-    """Parse STORED AS, which may only name Parquet: index tables are always Parquet."""
+    """Parse STORED AS, which may only name Parquet.
+
+    Index tables are always Parquet.
+    """
     if not cursor.next_is("STORED"):
         return
     error = cursor.error("an index table is stored as Parquet and cannot be stored otherwise: leave it out")
@@ -180,7 +198,10 @@ def _is_parquet(class_name: str) -> bool:
 
 
 def _with_pair(cursor: Cursor) -> tuple[str, str]:
-    """Parse one of openLooKeng's properties; key and value may be in single quotes, in double quotes or unquoted."""
+    """Parse one property of openLooKeng's WITH clause.
+
+    Key and value may be in single quotes, in double quotes or unquoted.
+    """
     key = cursor.string(escapes=False) if cursor.token.kind == "string" else ".".join(cursor.path())
     cursor.expect("=")
     if cursor.token.kind == "string":
@@ -191,7 +212,10 @@ def _with_pair(cursor: Cursor) -> tuple[str, str]:
 
 
 def _checked(key: str, value: str) -> tuple[str, str]:
-    """Validate a property as openLooKeng does and return it; those without meaning for hive_bitmap are kept."""
+    """Validate a property as openLooKeng does and return it.
+
+    Properties without meaning for hive_bitmap are preserved.
+    """
     match key:
         case "level" if value.upper() not in ("STRIPE", "UNDEFINED"):
             raise InvalidProperty(f"unknown level {value!r}; known: stripe")

@@ -1,4 +1,7 @@
-"""Execute index statements, by the same functions as the Python API; each returns a DataFrame."""
+"""Execute index statements with the functions of the Python API.
+
+Each statement returns a DataFrame.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from hive_bitmap.core.table_info import SESSION_CATALOG, Table, in_spark
 from hive_bitmap.errors import InvalidStatement, NotFound, PartitionNotFound, TableNotFound, Unsupported
 from hive_bitmap.spark.building import build, publish
 from hive_bitmap.spark.building.build import BuildReport
-from hive_bitmap.spark.building.publish import Doomed
+from hive_bitmap.spark.building.publish import IndexToDrop
 from hive_bitmap.spark.maintaining import alter, drop
 from hive_bitmap.spark.metastore import alter_table, metastore
 from hive_bitmap.spark.registry import catalog
@@ -55,11 +58,11 @@ def run(spark: SparkSession, statement: Statement) -> DataFrame:
     """
     match statement:
         case CreateIndex():
-            return _done(spark, built(create(spark, statement)))
+            return _build_result(spark, built(create(spark, statement)))
         case RebuildIndex():
-            return _done(spark, built(_rebuild(spark, statement)))
+            return _build_result(spark, built(_rebuild(spark, statement)))
         case RefreshIndex():
-            return _done(spark, _refresh(spark, statement))
+            return _build_result(spark, _refresh(spark, statement))
         case SetProperties(name, _, properties):
             if table := _table_of(spark, statement):
                 alter.set_properties(spark, table, name, dict(properties))
@@ -67,7 +70,7 @@ def run(spark: SparkSession, statement: Statement) -> DataFrame:
             if table := _table_of(spark, statement):
                 alter.rename(spark, table, name, new_name)
         case DropIndex():
-            return _done(spark, _drop(spark, statement))
+            return _build_result(spark, _drop(spark, statement))
         case ShowIndexes(table=None, name=name):
             return openlookeng_listing(spark, spark.catalog.currentDatabase(), name)
         case ShowIndexes(table=TableName() as table):
@@ -79,13 +82,16 @@ def run(spark: SparkSession, statement: Statement) -> DataFrame:
     return spark.createDataFrame([], "")
 
 
-def _done(spark: SparkSession, rows: list[Row]) -> DataFrame:
+def _build_result(spark: SparkSession, rows: list[Row]) -> DataFrame:
     schema = ", ".join(f"`{name}` {type}" for name, type in COLUMNS)
     return spark.createDataFrame(rows, schema)
 
 
 def columns(statement: Statement) -> tuple[tuple[str, str], ...]:
-    """Return the names of the result's columns, and their types: string, bigint or double."""
+    """Return the names and types of the result's columns.
+
+    The types are string, bigint or double.
+    """
     match statement:
         case ShowIndexes(table=None):
             return tuple((name, "string") for name in OPENLOOKENG_COLUMNS)
@@ -97,7 +103,10 @@ def columns(statement: Statement) -> tuple[tuple[str, str], ...]:
 
 
 def is_elsewhere(spark: SparkSession, statement: Statement) -> bool:
-    """Whether a statement is about a catalog without indexes: the one that it names, or the current one."""
+    """Whether a statement concerns a catalog without indexes.
+
+    The catalog is the one that the statement names, or the current one.
+    """
     match statement:
         case DropDatabase(database, catalog=catalog):
             return not _is_own_catalog(spark, catalog or metastore.catalog_of(spark, database))
@@ -107,7 +116,10 @@ def is_elsewhere(spark: SparkSession, statement: Statement) -> bool:
 
 
 def is_indexable(spark: SparkSession, table: TableName) -> bool:
-    """Whether a table may have indexes: it is in the session's own catalog, or in one of Iceberg's."""
+    """Whether a table may have indexes.
+
+    It may if it is in the session's own catalog or in an indexed catalog of Iceberg.
+    """
     catalog = table.catalog or metastore.catalog_of(spark, table.database)
     return _is_own_catalog(spark, catalog) or metastore.is_indexed_catalog(spark, catalog)
 
@@ -128,24 +140,30 @@ def _rebuild(spark: SparkSession, statement: RebuildIndex) -> list[BuildReport]:
     if statement.table is None and not spark.catalog.tableExists(table):
         shown = table.replace("`", "").removeprefix(f"{SESSION_CATALOG}.")
         raise TableNotFound(
-            f"table {shown} of index {statement.name} is gone: drop the index, DROP INDEX {statement.name} ON {shown}"
+            f"table {shown} of index {statement.name} no longer exists: run DROP INDEX {statement.name} ON {shown}"
         )
     partition = _canonical(metastore.describe(spark, table), statement.partition) if statement.partition else None
     return build.rebuild(spark, table, [statement.name], partition=partition)
 
 
 def _refresh(spark: SparkSession, statement: RefreshIndex) -> list[Row]:
-    """Refresh an index; return what was read, and all that the index has afterwards."""
+    """Refresh an index.
+
+    Return what was read, and the total size of the index afterwards.
+    """
     table = _table_of(spark, statement)
     if table is None:
         return []
     rows = built(build.refresh(spark, table, [statement.name]))
-    now = _held_by(spark, table, statement.name)
-    return [(name, files, *now[1:], seconds) for name, files, _, _, seconds in rows]
+    held_now = _held_by(spark, table, statement.name)
+    return [(name, files, *held_now[1:], seconds) for name, files, _, _, seconds in rows]
 
 
 def _canonical(base: Table, spec: Spec) -> dict[str, str | None]:
-    """Return the values of a partition as the metastore writes them: in an integer column 1 instead of 01."""
+    """Return partition values as the metastore writes them.
+
+    For example, 01 in an integer column becomes 1.
+    """
     integers = [column.name.lower() for column in base.partition_columns if column.type in INTEGERS]
     return {
         name: str(int(value)) if name.lower() in integers and value and re.fullmatch("-?[0-9]+", value) else value
@@ -154,7 +172,11 @@ def _canonical(base: Table, spec: Spec) -> dict[str, str | None]:
 
 
 def _drop(spark: SparkSession, statement: DropIndex) -> list[Row]:
-    """Drop an index, or some of its partitions; return a row with the files, rows and bytes that are gone."""
+    """Drop an index or some of its partitions.
+
+    Return a row with the removed files, rows and bytes. The result is empty if there is no such index and the statement
+    has IF EXISTS, or if another session dropped it.
+    """
     started, table = time.monotonic(), _table_of(spark, statement)
     if table is None:
         return []
@@ -162,40 +184,42 @@ def _drop(spark: SparkSession, statement: DropIndex) -> list[Row]:
     if statement.where and base is not None:
         require_partition_columns(base, statement.where)
         _require_covered(spark, base, catalog.named(base, indexes, statement.name).definition, statement.where)
-    before = next((held(spark, index) for index in indexes if index.definition.name == statement.name), NOTHING_HELD)
+    held_before = next(
+        (held(spark, index) for index in indexes if index.definition.name == statement.name), NOTHING_HELD
+    )
     where = statement.where.sql if statement.where else None
     if not drop.drop(spark, table, statement.name, if_exists=statement.if_exists, where=where):
         return []  # another session has dropped it
-    left = _held_by(spark, table, statement.name)
-    files, rows, bytes_ = (had - has for had, has in zip(before, left, strict=True))
+    held_after = _held_by(spark, table, statement.name)
+    files, rows, bytes_ = (before - after for before, after in zip(held_before, held_after, strict=True))
     return [(statement.name, files, rows, bytes_, round(time.monotonic() - started, 3))]
 
 
 def _held_by(spark: SparkSession, table: str, name: str) -> Held:
-    found = [index for index in _indexes_left(spark, table) if index.definition.name == name]
-    return held(spark, found[0]) if found else NOTHING_HELD
+    matching = [index for index in _remaining_indexes(spark, table) if index.definition.name == name]
+    return held(spark, matching[0]) if matching else NOTHING_HELD
 
 
-def _indexes_left(spark: SparkSession, table: str) -> list[Index]:
+def _remaining_indexes(spark: SparkSession, table: str) -> list[Index]:
     try:
         return catalog.find_even_if_dropped(spark, table)[1]
-    except NotFound:  # the table was gone, and that was its last index
+    except NotFound:  # the table was gone, and this was its last index
         return []
 
 
 def _require_covered(spark: SparkSession, base: Table, definition: Definition, where: Where) -> None:
-    """Raise NotFound if partitions are to be dropped from an index that it does not cover.
+    """Raise PartitionNotFound if the index lacks some of the partitions to drop.
 
     As in openLooKeng, either all partitions of the condition are dropped or none.
     """
     if not definition.where:
         return
-    known = [partition.values for partition in metastore.partitions(spark, base)]
-    covered_flags, dropped_flags = (covered(spark, base, text, known) for text in (definition.where, where.sql))
+    partitions = [partition.values for partition in metastore.partitions(spark, base)]
+    covered_flags, dropped_flags = (covered(spark, base, text, partitions) for text in (definition.where, where.sql))
     names = [column.name for column in base.partition_columns]
     missing = [
         table_info.partition_name(names, values)
-        for values, is_covered, is_dropped in zip(known, covered_flags, dropped_flags, strict=True)
+        for values, is_covered, is_dropped in zip(partitions, covered_flags, dropped_flags, strict=True)
         if is_dropped and not is_covered
     ]
     if missing:
@@ -205,41 +229,45 @@ def _require_covered(spark: SparkSession, base: Table, definition: Definition, w
 def _table_of(
     spark: SparkSession, statement: RebuildIndex | RefreshIndex | SetProperties | RenameIndex | DropIndex
 ) -> str | None:
-    """Return the SQL name of the index's table; None if there is no such index and the statement has IF EXISTS.
+    """Return the SQL name of the index's table.
 
-    Otherwise raises NotFound, or InvalidStatement if the statement names no table and several have such an index.
+    Return None if there is no such index and the statement has IF EXISTS. Otherwise raises NotFound, or
+    InvalidStatement if the statement names no table and several tables have such an index.
     """
     name = statement.name
     if statement.table is not None:
         table = statement.table.sql_name
         try:
-            known = [index.definition.name for index in catalog.find_even_if_dropped(spark, table)[1]]
+            names = [index.definition.name for index in catalog.find_even_if_dropped(spark, table)[1]]
         except NotFound:
             if statement.if_exists:
                 return None
             raise
-        if name in known:
+        if name in names:
             return table
-        missing = NotFound.of("index", name, known, f"table {statement.table}")
+        missing = NotFound.of("index", name, names, f"table {statement.table}")
     else:
         database = spark.catalog.currentDatabase()
         definitions = [index.definition for index in catalog.indexes_on_tables_of(spark, database)]
-        found = [definition for definition in definitions if definition.name == name]
-        if len(found) == 1:
-            return in_spark(found[0].database, found[0].table, catalog=found[0].catalog)
-        if found:
-            tables = ", ".join(definition.full_table.removeprefix(f"{database}.") for definition in found)
-            raise InvalidStatement(f"index {name} is on several tables of {database}: {tables}; say {name} ON table")
+        matching = [definition for definition in definitions if definition.name == name]
+        if len(matching) == 1:
+            return in_spark(matching[0].database, matching[0].table, catalog=matching[0].catalog)
+        if matching:
+            tables = ", ".join(definition.full_table.removeprefix(f"{database}.") for definition in matching)
+            raise InvalidStatement(
+                f"index {name} is on several tables of {database}: {tables}; add ON table after {name}"
+            )
         missing = NotFound.of("index", name, [definition.name for definition in definitions], f"database {database}")
     if statement.if_exists:
         return None
     raise missing
 
 
-def doomed_indexes(spark: SparkSession, statement: DropTable | DropDatabase) -> list[Doomed]:
-    """Return the indexes of the table, or in the database and on its tables, that a statement is about to drop.
+def doomed_indexes(spark: SparkSession, statement: DropTable | DropDatabase) -> list[IndexToDrop]:
+    """Return the indexes that a statement is about to drop.
 
-    Raises IsIndexTable if the table is an index table.
+    They are the indexes of its table, or those in its database and on the tables of it. Raises IsIndexTable if the
+    table is an index table.
     """
     match statement:
         case DropTable():
@@ -247,11 +275,14 @@ def doomed_indexes(spark: SparkSession, statement: DropTable | DropDatabase) -> 
         case DropDatabase(name=name):
             exists = metastore.database_exists(spark, name)
             indexes = catalog.indexes_of_database(spark, name) if exists else []
-    return [publish.doomed(spark, index, indexes) for index in indexes]
+    return [publish.index_to_drop(spark, index, indexes) for index in indexes]
 
 
 def _drop_table(spark: SparkSession, statement: DropTable) -> None:
-    """Drop the table by Spark's own DROP TABLE, which may refuse that, then its indexes."""
+    """Drop a table with Spark's DROP TABLE, then its indexes.
+
+    Spark may refuse to drop the table; then the indexes stay.
+    """
     doomed = doomed_indexes(spark, statement)
     alter_table.drop_named(spark, statement.table.sql_name, if_exists=statement.if_exists, purge=statement.purge)
     drop.drop_after(spark, doomed)
@@ -265,20 +296,23 @@ def _indexes_of_table(spark: SparkSession, statement: DropTable) -> list[Index]:
         return []  # Spark's DROP TABLE reports the missing table
     if base is not None and (definition := from_table(base)) is not None:
         if definition.full_index_table in _index_tables_of(spark, definition):
-            raise IsIndexTable(f"table {base.full_name} is an index table: drop it by DROP INDEX")
-        return []  # no statement on indexes would find it: clean deletes its files
+            raise IsIndexTable(f"table {base.full_name} is an index table: drop it with DROP INDEX")
+        return []  # index statements cannot find it: clean deletes its files
     return [] if base is not None and base.kind == "TEMPORARY" else indexes  # a view of that name has no index
 
 
 def _index_tables_of(spark: SparkSession, definition: Definition) -> set[str]:
-    """Return the index tables of the base table of an index, even if that was dropped."""
+    """Return all index tables of an index's base table.
+
+    The base table may have been dropped.
+    """
     base = in_spark(definition.database, definition.table, catalog=definition.catalog)
-    found = _indexes_left(spark, base)
-    return {one.full_index_table for index in found for one in (index.definition, *index.copies)}
+    definitions = [copy for index in _remaining_indexes(spark, base) for copy in (index.definition, *index.copies)]
+    return {definition.full_index_table for definition in definitions}
 
 
 def _drop_database(spark: SparkSession, statement: DropDatabase) -> None:
-    """Drop the database with its index tables, then the files of these, which Spark leaves behind."""
+    """Drop a database with its index tables, then their files, which Spark leaves behind."""
     doomed = doomed_indexes(spark, statement)
     alter_table.drop_database(spark, statement.name, if_exists=statement.if_exists)
     drop.drop_after(spark, doomed)

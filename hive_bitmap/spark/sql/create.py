@@ -1,4 +1,7 @@
-"""Execute CREATE INDEX. In Hive the name of an index is unique in its table, in openLooKeng in the whole database."""
+"""Execute CREATE INDEX.
+
+In Hive the name of an index is unique in its table, in openLooKeng in the whole database.
+"""
 
 from __future__ import annotations
 
@@ -23,19 +26,19 @@ from hive_bitmap.spark.sql.statements import CreateIndex, Dialect, Where
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Those of TableCatalog.java of Spark 4 that ALTER TABLE does not set, and EXTERNAL of Hive.
+# Reserved by TableCatalog.java of Spark 4 (ALTER TABLE does not set them), and EXTERNAL, reserved by Hive.
 RESERVED = ("location", "provider", "owner", "external", "is_managed_location")
 
 
 def create(spark: SparkSession, statement: CreateIndex) -> list[BuildReport]:
-    """Build the index that a statement describes, or let an existing index of openLooKeng's cover more partitions.
+    """Build the index of a statement, or extend an existing openLooKeng index.
 
-    Return the report of the build; none if there was nothing to do. Raise what `build` raises, and AlreadyExists where
-    openLooKeng does.
+    An openLooKeng statement with the name of an existing index lets it cover more partitions. Return the report of the
+    build; none if there was nothing to do. Raise what `build` raises, and AlreadyExists where openLooKeng does.
     """
     metastore.require_hive(spark)
     base = metastore.describe(spark, statement.table.sql_name)
-    format_of(base)  # refuses a view as such; its columns, which may be unknown, would be reported missing otherwise
+    format_of(base)  # refuses a view, whose columns may be unknown and would be reported missing otherwise
     require_keys(base, statement.columns)
     require_partition_columns(base, statement.where)
     if statement.dialect is Dialect.OPENLOOKENG:
@@ -44,7 +47,7 @@ def create(spark: SparkSession, statement: CreateIndex) -> list[BuildReport]:
             return _extend(spark, existing, base, statement)
     index_table = statement.index_table
     if index_table is not None and index_table.foreign:
-        raise Unsupported(f"index table {index_table} must be in {SESSION_CATALOG}: leave {index_table.catalog} out")
+        raise Unsupported(f"index table {index_table} must be in {SESSION_CATALOG}: leave out {index_table.catalog}")
     properties = dict(statement.properties)
     enabled = flag("enabled", properties.get("enabled", "true"))
     _require_unreserved(statement)
@@ -70,49 +73,55 @@ def create(spark: SparkSession, statement: CreateIndex) -> list[BuildReport]:
     for report in reports:
         if statement.table_properties:
             definition = report.definition
-            made = Table(database=definition.index_table_database, name=definition.index_table, kind="EXTERNAL")
-            alter_table.set_properties(spark, made, dict(statement.table_properties))
+            created_table = Table(
+                database=definition.index_table_database, name=definition.index_table, kind="EXTERNAL"
+            )
+            alter_table.set_properties(spark, created_table, dict(statement.table_properties))
         if not enabled:
             alter.set_properties(spark, base.spark_name, statement.name, {"enabled": "false"})
     return reports
 
 
 def _require_unreserved(statement: CreateIndex) -> None:
-    """Raise InvalidProperty for a table property that Spark reserves: it would be refused once the index is built."""
+    """Raise InvalidProperty for a table property that Spark reserves.
+
+    Spark would refuse it only after the index is built.
+    """
     for key, _ in statement.table_properties:
         if key.lower() in RESERVED:
-            raise InvalidProperty(f"table property {key!r} is reserved: Spark sets it by itself")
+            raise InvalidProperty(f"table property {key!r} is reserved: leave it out, Spark sets it")
 
 
 def require_partition_columns(base: Table, where: Where | None) -> None:
-    """Raise Unsupported if a condition names a column that is no partition column of the table."""
-    known = [column.name.lower() for column in base.partition_columns]
+    """Raise Unsupported if a condition names a column that is not a partition column."""
+    partition_columns = [column.name.lower() for column in base.partition_columns]
     for name in where.columns if where else ():
-        if name.lower() not in known:
+        if name.lower() not in partition_columns:
             raise Unsupported(
                 f"WHERE tests column {name!r}, which does not partition table {base.full_name}; partition columns: "
-                f"{', '.join(known) or 'none'}"
+                f"{', '.join(partition_columns) or 'none'}"
             )
 
 
-def is_name_free(existing: Sequence[Index], base: Table, statement: CreateIndex) -> bool:
+def is_name_free(indexes: Sequence[Index], base: Table, statement: CreateIndex) -> bool:
     """Whether no index of the database has the statement's name.
 
-    If so, raises AlreadyExists if an index of another name has the same table, columns and type, as openLooKeng does.
+    If the name is free, raises AlreadyExists if an index of another name has the same table, columns and type, as
+    openLooKeng does.
     """
-    if any(index.definition.name == statement.name for index in existing):
+    if any(index.definition.name == statement.name for index in indexes):
         return False
-    for index in existing:
+    for index in indexes:
         if same_content(index.definition, base, statement):
             raise AlreadyExists(f"index {index.definition.name} has the same table, columns and type")
     return True
 
 
 def _extend(spark: SparkSession, existing: list[Index], base: Table, statement: CreateIndex) -> list[BuildReport]:
-    """Let the existing index of that name also cover the partitions of the statement's WHERE.
+    """Let the existing index also cover the partitions of the statement's WHERE.
 
-    Raises AlreadyExists if it differs in table, columns or type, if it or the statement has no WHERE, or if it covers
-    one of the partitions already; with IF NOT EXISTS it is then left as it is.
+    Raises AlreadyExists if the index differs in table, columns or type, if it or the statement has no WHERE, or if it
+    covers one of the partitions already; with IF NOT EXISTS, the index is then left unchanged.
     """
     reason = f"index {statement.name} already exists"
     for index in existing:
@@ -127,14 +136,17 @@ def _extend(spark: SparkSession, existing: list[Index], base: Table, statement: 
             if not any(old and new for old, new in pairs):
                 return alter.extend(spark, base.spark_name, before.name, where.sql)
         if before.where or where:
-            reason = f"index {statement.name} covers some of these partitions already"
+            reason = f"index {statement.name} already covers some of these partitions"
     if not statement.if_not_exists:
         raise AlreadyExists(reason)
     return []
 
 
 def same_content(definition: Definition, base: Table, statement: CreateIndex) -> bool:
-    """Whether an index has the table, the columns in any order, and the type that a statement names."""
+    """Whether an index has the table, columns and type that a statement names.
+
+    The columns may be in any order.
+    """
     columns = {name.lower() for name in statement.columns}
     return (
         definition.is_on(base)

@@ -18,10 +18,11 @@ _ESCAPED = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", 
 
 
 class Cursor:
-    """A position in the tokens of one statement. Methods raise InvalidStatement for an unexpected token.
+    """A position in the tokens of one statement.
 
-    A word or symbol matches a token if it equals the token's `key`, in which words are in upper case. `is_indexable`
-    says whether a table may have indexes; by default, tables of the session's own catalog may.
+    Methods raise InvalidStatement for an unexpected token. A word or symbol matches a token if it equals the token's
+    `key`, in which words are in upper case. `is_indexable` says whether a table may have indexes; by default, tables of
+    the session's own catalog may.
     """
 
     def __init__(self, text: str, is_indexable: Callable[[TableName], bool] = TableName.is_own) -> None:
@@ -29,7 +30,7 @@ class Cursor:
         parts = split(text)
         if len(parts) != 1:
             place = f"line {parts[1].line}, column {parts[1].column}: " if parts else ""
-            raise InvalidStatement(f"{place}one statement is expected, got {len(parts)}")
+            raise InvalidStatement(f"{place}expected one statement, got {len(parts)}")
         self.text = parts[0].in_place
         try:
             self._tokens = tokenize(self.text)
@@ -39,7 +40,7 @@ class Cursor:
 
     @property
     def token(self) -> Token:
-        """The next token; at the end of the statement one of kind `end`."""
+        """The next token; of kind `end` at the end of the statement."""
         return self._tokens[self._at] if self._at < len(self._tokens) else _END
 
     def next_is(self, *words: str) -> bool:
@@ -47,7 +48,10 @@ class Cursor:
         return tuple(token.key for token in self._tokens[self._at : self._at + len(words)]) == words
 
     def accept(self, *words: str) -> bool:
-        """Consume these words or symbols if they come next; return whether they did."""
+        """Consume these words or symbols if they come next.
+
+        Return whether they did.
+        """
         if not self.next_is(*words):
             return False
         self._at += len(words)
@@ -60,7 +64,7 @@ class Cursor:
                 raise self.mismatch(word)
 
     def advance(self) -> Token:
-        """Consume the next token, whatever it is, and return it."""
+        """Consume the next token, of any kind, and return it."""
         token = self.token
         self._at += 1
         return token
@@ -75,12 +79,15 @@ class Cursor:
         return syntax_error(self.text, offset, reason)
 
     def end(self, *expected: str) -> None:
-        """Require the end of the statement; `expected` are the clauses that could follow here, for the error."""
+        """Require the end of the statement.
+
+        `expected` are the clauses that could follow here, for the error.
+        """
         if self.token is not _END:
             raise self.mismatch(*expected, "the end")
 
     def name(self) -> str:
-        """Consume an identifier: a word, or anything in backticks or (openLooKeng) double quotes."""
+        """Consume an identifier: a word, or text in backticks or (openLooKeng) double quotes."""
         token = self.token
         if token.kind not in ("word", "name") and not (token.kind == "string" and token.text[0] == '"'):
             raise self.mismatch("a name")
@@ -106,15 +113,21 @@ class Cursor:
         parts = self.path()
         if len(parts) > 3:
             self._at = start
-            raise self.error(f"a table is [catalog.][database.]table, and this name has {len(parts)} parts")
+            raise self.error(f"a table is [catalog.][database.]table, but this name has {len(parts)} parts")
         return TableName(*reversed(parts))
 
     def is_foreign(self, table: TableName) -> bool:
-        """Return whether statements on a table are left to Spark: its catalog has no indexes."""
+        """Return whether statements on a table are left to Spark.
+
+        They are if its catalog has no indexes.
+        """
         return not self._is_indexable(table)
 
     def string(self, *, escapes: bool = True) -> str:
-        """Consume a quoted string and return its value; a quote in it is doubled or, with `escapes`, backslashed."""
+        """Consume a quoted string and return its value.
+
+        A quote inside it is doubled or, with `escapes`, preceded by a backslash.
+        """
         if self.token.kind != "string":
             raise self.mismatch("a quoted string")
         first = self.advance()
@@ -125,19 +138,19 @@ class Cursor:
         return quote.join(map(_unescaped, pieces) if escapes else pieces)
 
     def items(self, item: Callable[[], _Item]) -> tuple[_Item, ...]:
-        """Consume a list in parentheses, whose items, at least one, are consumed by `item`."""
+        """Consume a list in parentheses, of one or more items that `item` consumes."""
         self.expect("(")
-        found = [item()]
+        consumed = [item()]
         while self.accept(","):
-            found.append(item())
+            consumed.append(item())
         if not self.accept(")"):
             raise self.mismatch(",", ")")
-        return tuple(found)
+        return tuple(consumed)
 
 
 def _unescaped(text: str) -> str:
     """Resolve backslash escapes as Hive and Spark do."""
-    return _ESCAPE.sub(lambda found: _escaped(found[1]), text) if "\\" in text else text
+    return _ESCAPE.sub(lambda match: _escaped(match[1]), text) if "\\" in text else text
 
 
 def _escaped(code: str) -> str:

@@ -1,4 +1,7 @@
-"""Parse index statements of Hive's and openLooKeng's dialects; all other statements are left to Spark."""
+"""Parse index statements of Hive's and openLooKeng's dialects.
+
+All other statements are left to Spark.
+"""
 
 from __future__ import annotations
 
@@ -29,36 +32,36 @@ DATABASE_WORDS = ("DATABASE", "SCHEMA", "NAMESPACE")
 
 
 def parse(text: str, is_indexable: Callable[[TableName], bool] = TableName.is_own) -> Statement | None:
-    """Parse an index statement; None for any other statement, which is for Spark to parse.
+    """Parse an index statement; None for any other statement, which Spark parses.
 
     `is_indexable` says whether a table may have indexes; by default, tables of the session's own catalog may.
 
     DROP TABLE, and DROP DATABASE with CASCADE, count as index statements, since they drop indexes. Raises
-    InvalidStatement, with line and column, for a statement that is not well formed; Unsupported, InvalidProperty or
-    NotFound for an index type or property that does not exist here.
+    InvalidStatement, with line and column, for a malformed statement; Unsupported, InvalidProperty or NotFound for an
+    index type or property that hive_bitmap does not have.
 
     >>> parse("DROP INDEX IF EXISTS i ON sales")
     DropIndex(name='i', table=TableName(name='sales', database='', catalog=''), if_exists=True, where=None)
     >>> parse("SELECT 1")
     """
-    begun = partial(_cursor_after, text, is_indexable)
+    cursor_after = partial(_cursor_after, text, is_indexable)
     match first_words(text, 3):
         case ["CREATE", "INDEX", *_]:
-            return create_index(begun("CREATE", "INDEX"))
+            return create_index(cursor_after("CREATE", "INDEX"))
         case ["ALTER", "INDEX", *_]:
-            return _alter(begun("ALTER", "INDEX"))
+            return _alter(cursor_after("ALTER", "INDEX"))
         case ["DROP", "INDEX", *_]:
-            return _drop(begun("DROP", "INDEX"))
+            return _drop(cursor_after("DROP", "INDEX"))
         case ["UPDATE", "INDEX", *_]:
-            return _update(begun("UPDATE", "INDEX"))
+            return _update(cursor_after("UPDATE", "INDEX"))
         case ["REFRESH", "INDEX", *_]:
-            return _refresh(begun("REFRESH", "INDEX"))
+            return _refresh(cursor_after("REFRESH", "INDEX"))
         case ["SHOW", "INDEX" | "INDEXES", *_] | ["SHOW", "FORMATTED", "INDEX" | "INDEXES"]:
-            return _show(begun("SHOW"))
+            return _show(cursor_after("SHOW"))
         case ["DROP", "TABLE", *_]:
-            return _drop_table(begun)
+            return _drop_table(cursor_after)
         case ["DROP", word, *_] if word in DATABASE_WORDS:
-            return _drop_database(begun, word)
+            return _drop_database(cursor_after, word)
         case _:
             return None
 
@@ -103,8 +106,9 @@ def _drop(cursor: Cursor) -> Statement | None:
 
 
 def _update(cursor: Cursor) -> Statement | None:
-    """Parse what follows UPDATE INDEX; None if it is Spark's UPDATE of a table named INDEX, which has SET behind the
-    table's name or its alias.
+    """Parse what follows UPDATE INDEX.
+
+    Return None if it is Spark's UPDATE of a table named INDEX: that has SET after the table's name or alias.
     """
     if cursor.token.key in (".", "SET", "AS"):
         return None
@@ -118,7 +122,10 @@ def _update(cursor: Cursor) -> Statement | None:
 
 
 def _refresh(cursor: Cursor) -> Statement | None:
-    """Parse what follows REFRESH INDEX; None for Spark's REFRESH of a path named INDEX, or a table without indexes."""
+    """Parse what follows REFRESH INDEX.
+
+    Return None for Spark's REFRESH of a path named INDEX, and for a table without indexes.
+    """
     if cursor.token.kind == "end":
         return None
     if_exists = cursor.accept("IF", "EXISTS")
@@ -144,16 +151,16 @@ def _show(cursor: Cursor) -> ShowIndexes:
     table = cursor.table()
     if cursor.accept("FROM") or cursor.accept("IN"):
         if table.database:
-            raise cursor.error(f"the database stands in {table} already")
+            raise cursor.error(f"the database is already given in {table}")
         table = TableName(table.name, cursor.name())
     cursor.end(*([] if table.database else ["FROM"]))
     return ShowIndexes(table)
 
 
-def _drop_table(begun: Callable[..., Cursor]) -> DropTable | None:
-    """Parse DROP TABLE; None if it has another form, which Spark then executes or refuses."""
+def _drop_table(cursor_after: Callable[..., Cursor]) -> DropTable | None:
+    """Parse DROP TABLE; None for any other form, which Spark then executes or refuses."""
     try:
-        cursor = begun("DROP", "TABLE")
+        cursor = cursor_after("DROP", "TABLE")
         if_exists = cursor.accept("IF", "EXISTS")
         table = cursor.table()
         purge = cursor.accept("PURGE")
@@ -163,10 +170,13 @@ def _drop_table(begun: Callable[..., Cursor]) -> DropTable | None:
     return None if cursor.is_foreign(table) else DropTable(table, if_exists, purge)
 
 
-def _drop_database(begun: Callable[..., Cursor], word: str) -> DropDatabase | None:
-    """Parse DROP DATABASE .. CASCADE; None for other forms: without CASCADE Spark drops only empty databases."""
+def _drop_database(cursor_after: Callable[..., Cursor], word: str) -> DropDatabase | None:
+    """Parse DROP DATABASE .. CASCADE; None for other forms.
+
+    Without CASCADE, Spark drops only empty databases.
+    """
     try:
-        cursor = begun("DROP", word)
+        cursor = cursor_after("DROP", word)
         if_exists = cursor.accept("IF", "EXISTS")
         *catalog, name = cursor.path()
         cursor.expect("CASCADE")
@@ -196,7 +206,10 @@ def _partition(cursor: Cursor) -> Spec:
 
 
 def _value(cursor: Cursor) -> str | None:
-    """Parse a partition value and return it as text; None for NULL, also if written as the name of Hive's folder."""
+    """Parse a partition value and return it as text; None for NULL.
+
+    The name of Hive's folder for NULL also means NULL.
+    """
     if cursor.token.key == "DATE":
         cursor.advance()
     sign = "-" if cursor.accept("-") else ""

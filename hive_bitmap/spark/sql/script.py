@@ -1,6 +1,6 @@
-"""Split SQL scripts into statements, and find the words that a statement begins with.
+"""Split SQL scripts into statements, and return a statement's first words.
 
-Only quotes and comments are recognized, by the rules of Spark's lexer (comments nest), so any statement of Spark's is
+Only quotes and comments are recognized, by the rules of Spark's lexer (comments nest), so every Spark statement is
 accepted.
 """
 
@@ -28,7 +28,10 @@ _COMMENT_EDGE = re.compile(r"/\*(?!\+)|\*/")
 
 @dataclass(frozen=True)
 class Part:
-    """A statement of a script, without its semicolon; line and column, counted from 1, are where it begins."""
+    """A statement of a script, without its semicolon.
+
+    Line and column, counted from 1, are where it begins.
+    """
 
     text: str
     line: int
@@ -36,7 +39,10 @@ class Part:
 
     @property
     def in_place(self) -> str:
-        """The text after as many newlines and spaces as precede it, so that errors have the script's positions."""
+        """The text, padded with newlines and spaces to its position in the script.
+
+        Errors then have the script's positions.
+        """
         return "\n" * (self.line - 1) + " " * (self.column - 1) + self.text
 
 
@@ -49,7 +55,7 @@ def split(text: str) -> list[Part]:
     [("SELECT ';'", 1), ('SHOW INDEX', 2)]
     """
     parts = []
-    first = last = 0  # of the statement without leading and trailing space: its start and its end
+    first = last = 0  # start and end of the current statement, without leading and trailing space
     for kind, start, end in [*_pieces(text), ("end", len(text), len(text))]:
         if kind == "unclosed":
             raise syntax_error(text, start, f"this {text[start:end]} is not closed")
@@ -63,7 +69,9 @@ def split(text: str) -> list[Part]:
 
 
 def is_complete(text: str) -> bool:
-    """Whether the text ends with a semicolon that terminates a statement, apart from space and comments.
+    """Whether the text ends with the semicolon of a statement.
+
+    Space and comments after it are ignored.
 
     >>> is_complete("SELECT 1; -- done"), is_complete("SELECT ';")
     (True, False)
@@ -73,9 +81,9 @@ def is_complete(text: str) -> bool:
 
 
 def first_words(text: str, most: int) -> list[str]:
-    """Return the first words of a statement in upper case, at most `most` of them.
+    r"""Return at most `most` of a statement's first words, in upper case.
 
-    >>> first_words("/* a */ create -- b\\n INDEX i ON t", 2)
+    >>> first_words("/* a */ create -- b\n INDEX i ON t", 2)
     ['CREATE', 'INDEX']
     """
     words: list[str] = []
@@ -88,16 +96,22 @@ def first_words(text: str, most: int) -> list[str]:
 
 
 def syntax_error(text: str, offset: int, reason: str) -> InvalidStatement:
-    """Return an error with line and column, counted from 1, of an offset in the text, and the reason."""
+    """Return a syntax error at an offset.
+
+    It has the reason, and the line and column, counted from 1.
+    """
     line, column = _place(text, offset)
     return InvalidStatement(f"line {line}, column {column}: {reason}")
 
 
 def _pieces(text: str) -> Iterator[tuple[str, int, int]]:
-    """Yield kind, start and end of each piece of the text, in order; a comment is of kind `space`."""
+    """Yield kind, start and end of each piece of the text.
+
+    A comment is of kind `space`.
+    """
     at = 0
-    while found := _PIECE.match(text, at):
-        kind, start, at = str(found.lastgroup), at, found.end()
+    while match := _PIECE.match(text, at):
+        kind, start, at = str(match.lastgroup), at, match.end()
         if kind == "comment":
             close = _comment_end(text, at)
             kind, at = ("space", close) if close else ("unclosed", at)
@@ -105,7 +119,10 @@ def _pieces(text: str) -> Iterator[tuple[str, int, int]]:
 
 
 def _comment_end(text: str, at: int) -> int:
-    """Return the offset after the end of a comment that begins before `at`, nested ones included; 0 if it has none."""
+    """Return the offset after the end of a comment.
+
+    Return 0 if it is not closed. The comment begins before `at`; nested comments are part of it.
+    """
     depth = 1
     for edge in _COMMENT_EDGE.finditer(text, at):
         depth += 1 if edge.group() == "/*" else -1

@@ -1,4 +1,7 @@
-"""The result of SHOW INDEX: Hive's six columns for the indexes of a table, openLooKeng's eleven for a database."""
+"""The result of SHOW INDEX.
+
+It has Hive's six columns for the indexes of a table, openLooKeng's eleven for a database.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,10 @@ _NOTHING_CACHED = "0 B"  # unlike in openLooKeng, no coordinator caches indexes 
 
 
 def hive_listing(spark: SparkSession, table: str) -> DataFrame:
-    """Return the indexes of a table in Hive's columns. Raises NotFound for an unknown table."""
+    """Return the indexes of a table in Hive's columns.
+
+    Raises NotFound for an unknown table.
+    """
     base, indexes = catalog.table_and_indexes(spark, table)
     rows = [
         (d.name, base.name, ", ".join(d.column_names), d.pointer, d.type.lower(), d.comment)
@@ -43,13 +49,13 @@ def hive_listing(spark: SparkSession, table: str) -> DataFrame:
 
 
 def openlookeng_listing(spark: SparkSession, database: str, name: str | None) -> DataFrame:
-    """Return the indexes of a database, or those with this name, in openLooKeng's columns, each with its state now.
+    """Return the indexes of a database in openLooKeng's columns, with their current state.
 
-    They are in the database or on tables of it.
+    They are in the database, or on tables of it. With `name`, only the indexes of that name are returned.
     """
-    indexes = [index.definition for index in catalog.indexes_of_database(spark, database)]
-    wanted = [index for index in indexes if name is None or index.name == name]
-    tables = sorted({(index.catalog, index.database, index.table) for index in wanted})
+    definitions = [index.definition for index in catalog.indexes_of_database(spark, database)]
+    selected = [definition for definition in definitions if name is None or definition.name == name]
+    tables = sorted({(definition.catalog, definition.database, definition.table) for definition in selected})
     rows = [
         _row(spark, status, spark.catalog.tableExists(table))
         for table in (in_spark(*names, catalog=catalog) for catalog, *names in tables)
@@ -77,12 +83,15 @@ def _row(spark: SparkSession, status: IndexStatus, table_exists: bool) -> tuple[
 
 
 def state(status: IndexStatus) -> str:
-    """Return openLooKeng's word for whether queries have the whole table of an index."""
+    """Return openLooKeng's word for whether an index is up to date with its table."""
     return "Out-of-sync" if status.problem or status.stale or status.unindexed or status.gone else "OK"
 
 
 def partitions(status: IndexStatus) -> str:
-    """Return the partitions to which an index is limited, in lines that fit a screen; `all` if it is to none."""
+    """Return the partitions that an index is limited to, in lines that fit a screen.
+
+    It is `all` for an unlimited index.
+    """
     if not status.definition.where:
         return "all"
     names = ",".join(partition.name for partition in status.partitions)
@@ -90,7 +99,10 @@ def partitions(status: IndexStatus) -> str:
 
 
 def properties(definition: Definition) -> str:
-    """Return the properties of an index, its own before those of users, as `name=value` between commas."""
+    """Return the properties of an index as `name=value` between commas.
+
+    Its own properties come before those of users.
+    """
     pairs = {"encoding": definition.encoding} if definition.has_bitmaps else {}
     pairs |= {"compression": definition.compression, "enabled": str(definition.enabled).lower()}
     if definition.auto_refresh:

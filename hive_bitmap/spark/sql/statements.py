@@ -1,7 +1,7 @@
 """Index statements as values, the same for Hive's and openLooKeng's dialects.
 
-Names of indexes are in lower case, as both systems keep them. A statement without a table means the only index of that
-name in the current database.
+Names of indexes are in lower case, as in both systems. A statement without a table means the only index of that name
+in the current database.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ OWN_CATALOGS = ("spark_catalog", "hive")  # names of the session's own catalog, 
 
 
 class Dialect(Enum):
-    """The dialect of a statement, where Hive and openLooKeng have different rules."""
+    """The dialect of a statement, for rules that differ between Hive and openLooKeng."""
 
     HIVE = "Hive"
     OPENLOOKENG = "openLooKeng"
@@ -27,7 +27,10 @@ class Dialect(Enum):
 
 @dataclass(frozen=True)
 class TableName:
-    """A table as a statement names it; without database or catalog, those are the session's current ones."""
+    """A table as a statement names it.
+
+    An empty database or catalog means the session's current one.
+    """
 
     name: str
     database: str = ""
@@ -38,7 +41,10 @@ class TableName:
 
     @property
     def sql_name(self) -> str:
-        """The quoted name for Spark SQL; with Spark's name of the session's own catalog if the statement names that."""
+        """The quoted name for Spark SQL.
+
+        A name of the session's own catalog is replaced by Spark's name for it.
+        """
         catalog = self.catalog if self.foreign or not self.catalog else SESSION_CATALOG
         return ".".join(quote(part) for part in (catalog, self.database, self.name) if part)
 
@@ -48,13 +54,13 @@ class TableName:
         return bool(self.catalog) and self.catalog.lower() not in OWN_CATALOGS
 
     def is_own(self) -> bool:
-        """Return whether the name has no catalog, or that of the session's own."""
+        """Return whether the name has no catalog or that of the session's own catalog."""
         return not self.foreign
 
 
 @dataclass(frozen=True)
 class Where:
-    """A condition on partition columns, in Spark SQL, and the columns that it names."""
+    """A condition on partition columns, in Spark SQL, and the columns in it."""
 
     sql: str
     columns: tuple[str, ...]
@@ -62,7 +68,10 @@ class Where:
 
 @dataclass(frozen=True, kw_only=True)
 class CreateIndex:
-    """CREATE INDEX; `properties` belong to the index, `table_properties` are further ones of its index table."""
+    """CREATE INDEX.
+
+    `properties` belong to the index, `table_properties` are further ones of its index table.
+    """
 
     name: str
     table: TableName
@@ -81,7 +90,10 @@ class CreateIndex:
 
 @dataclass(frozen=True)
 class RebuildIndex:
-    """Hive's ALTER INDEX .. REBUILD and openLooKeng's UPDATE INDEX; of the whole index if `partition` is empty."""
+    """Hive's ALTER INDEX .. REBUILD and openLooKeng's UPDATE INDEX.
+
+    An empty `partition` means the whole index.
+    """
 
     name: str
     table: TableName | None = None
@@ -120,7 +132,7 @@ class RenameIndex:
 
 @dataclass(frozen=True)
 class DropIndex:
-    """DROP INDEX, or with `where` only of the partitions of which that is TRUE."""
+    """DROP INDEX; with `where`, only for the partitions that satisfy it."""
 
     name: str
     table: TableName | None = None
@@ -130,7 +142,10 @@ class DropIndex:
 
 @dataclass(frozen=True)
 class ShowIndexes:
-    """SHOW INDEX: with `table` in Hive's columns, else for the current database, or one name, in openLooKeng's."""
+    """SHOW INDEX.
+
+    With `table`, the result has Hive's columns. Otherwise it has openLooKeng's, for the current database or one name.
+    """
 
     table: TableName | None = None
     name: str | None = None

@@ -1,7 +1,7 @@
 """Translate openLooKeng's WHERE on partition columns to Spark SQL.
 
-In openLooKeng a name may be in double quotes, and a backslash in a string is no escape. Its WHERE allowed only `=` and
-IN, joined by OR; this one also takes AND, NOT, ranges, BETWEEN and IS NULL.
+In openLooKeng a name may be in double quotes, and a backslash in a string is not an escape. Its WHERE allowed only `=`
+and IN, joined by OR; this one also takes AND, NOT, ranges, BETWEEN and IS NULL.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ _SPARK_TYPES = {"REAL": "FLOAT", "VARCHAR": "STRING", "CHAR": "STRING"}
 
 
 def where(cursor: Cursor) -> Where:
-    """Parse the condition from here to the end of the statement. Raises InvalidStatement for anything else."""
+    """Parse the condition from here to the end of the statement.
+
+    Raises InvalidStatement for anything else.
+    """
     condition = _Condition(cursor)
     sql = " OR ".join(condition.conditions())
     condition.require_end()
@@ -27,7 +30,7 @@ def where(cursor: Cursor) -> Where:
 
 @dataclass(frozen=True)
 class _Condition(Grammar):
-    """A condition in openLooKeng's words."""
+    """A condition in openLooKeng's syntax."""
 
     tokens: Cursor
 

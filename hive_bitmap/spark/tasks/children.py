@@ -1,7 +1,7 @@
-"""Run a function in child processes of a task, so that a value at which a library ends its process ends nothing else.
+"""Run a function in child processes of a task.
 
-C++ that reads a damaged file may end its process by a signal that no `except` catches. A child is a new interpreter: a
-fork of a worker would lack the threads of its libraries.
+The task survives if a library ends the child. C++ that reads a damaged file may end its process by a signal that no
+`except` catches. A child is a new interpreter: a fork of a worker would lack the threads of its libraries.
 """
 
 from __future__ import annotations
@@ -19,37 +19,38 @@ from typing import IO, Any
 from hive_bitmap.core.stores import options
 from hive_bitmap.errors import HiveBitmapError
 
-# Signals for what the code of a process does; others, as of a kernel that is out of memory, come from outside.
+# Signals caused by a process's own code; others, such as those of a kernel without memory, come from outside.
 _OWN_SIGNALS = (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGTRAP)
 _SERVE = "from hive_bitmap.spark.tasks.children import serve; serve()"
 
 
 @dataclass(frozen=True)
 class Died:
-    """The result of an item at which the process ended, and the name of the signal that ended it."""
+    """The result of an item that ended its process, and the name of the signal."""
 
     signal: str
 
     @property
     def reason(self) -> str:
-        """A sentence on a file that is the item."""
+        """A sentence for an item that is a file."""
         return f"a library ended the process that read it ({self.signal})"
 
 
 def results(run: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Any]:
-    """Yield run(item) for each item, in order, or Died; what is sent to and from the child is pickled.
+    """Yield run(item) for each item, in order.
 
-    A child that ends is followed by another one, for the items that are left. Raise the error that `run` raises, and
-    HiveBitmapError if a child ends otherwise.
+    The result is Died for an item that ends its process. What is sent to and from the child is pickled. A child that
+    ends is replaced by another one, for the remaining items. Raise the error that `run` raises, and HiveBitmapError if
+    a child ends otherwise.
     """
     done = 0
     while done < len(items):
         with _child(run, items[done:]) as child:
             assert child.stdout is not None
-            for found in _received(child.stdout):
-                if isinstance(found, _Raised):
-                    raise found.error
-                yield found
+            for result in _received(child.stdout):
+                if isinstance(result, _Raised):
+                    raise result.error
+                yield result
                 done += 1
             code = child.wait()
         if done == len(items) and not code:
@@ -61,17 +62,20 @@ def results(run: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Any]:
 
 
 def serve() -> None:
-    """In a child: read the work from standard input, and write the results to what was standard output."""
+    """Run in a child: read the work from standard input, and write the results.
+
+    They are written to the original standard output.
+    """
     out = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what libraries print is no result
+    os.dup2(2, 1)  # output of libraries must not mix with results
     store_options, run, items = pickle.load(sys.stdin.buffer)
     options.use(lambda: store_options)
     for item in items:
         try:
-            found = run(item)
+            result = run(item)
         except Exception as e:  # noqa: BLE001 - raised again in the task
-            found = _Raised(e)
-        pickle.dump(found, out)
+            result = _Raised(e)
+        pickle.dump(result, out)
         out.flush()
 
 
@@ -81,13 +85,13 @@ class _Raised:
 
 
 def _child(run: Callable[[Any], Any], items: Sequence[Any]) -> subprocess.Popen[bytes]:
-    """Start a child that imports from where this process does."""
+    """Start a child with the import path of this process."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     child = subprocess.Popen(
         [sys.executable, "-c", _SERVE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
     )
     assert child.stdin is not None
-    with suppress(BrokenPipeError), child.stdin:  # its status tells how it ended
+    with suppress(BrokenPipeError), child.stdin:  # the status of the child says how it ended
         pickle.dump((options.current(), run, list(items)), child.stdin)
     return child
 

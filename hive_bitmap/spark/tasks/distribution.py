@@ -1,6 +1,7 @@
-"""Send functions and values to tasks, which use the store settings of this process, and get results back.
+"""Send functions and values to tasks, and return results.
 
-Tasks are Spark's. `Runner` is the seam at which tests run them in their own process.
+Tasks use the store settings of this process. Tasks are Spark's. Tests replace `Runner` to run them in their own
+process.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ from hive_bitmap.spark.versions import data_frame
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_OUR_ERROR = re.compile(r"hive_bitmap\.errors\.\w+: ")  # as tracebacks name our errors
-_WORKER_DEATH = "Python worker exited unexpectedly"  # Spark's words for it
+_OUR_ERROR = re.compile(r"hive_bitmap\.errors\.\w+: ")  # our errors in a traceback
+_WORKER_DEATH = "Python worker exited unexpectedly"  # Spark's message
 _ANY_ERROR = re.compile(rf"{_OUR_ERROR.pattern}|[^:]*Error")
 Body = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]  # takes `received` items, yields `sent` results
 
 
 class Runner(Protocol):
-    """Runs a function in tasks."""
+    """A way to run a function in tasks."""
 
     def available(self, spark: SparkSession) -> bool:
         """Return whether this runner serves the session."""
@@ -43,16 +44,18 @@ class Runner(Protocol):
     def run(
         self, spark: SparkSession, tasks: Sequence[pa.RecordBatch], body: Body, *, count_requests: bool
     ) -> list[bytes]:
-        """Run `body` once for each of the tasks; return the pickled results that it yields, in any order.
+        """Run `body` once for each task.
 
-        With `count_requests` the requests that it sends to stores are added to `task_requests`.
+        Return the pickled results that it yields, in any order. With `count_requests` the requests that it sends to
+        stores are added to `task_requests`.
         """
 
 
 class SparkRunner:
-    """The runner of all sessions of Spark: a job, with a Spark task for each task.
+    """The runner of all Spark sessions.
 
-    Raises MissingPackage if the Python of the executors lacks what tasks need.
+    It runs a job, with a Spark task for each task. Raises MissingPackage if the Python of the executors lacks what
+    tasks need.
     """
 
     def available(self, spark: SparkSession) -> bool:
@@ -76,18 +79,23 @@ RUNNERS: Sequence[Runner] = (SparkRunner(),)  # the first that is available for 
 
 
 def run(spark: SparkSession, items: Sequence[Any], body: Body, *, count_requests: bool = True) -> list[Any]:
-    """Run `body` in tasks, each over some of the items, and return the results that it yields, in any order.
+    """Run `body` in tasks, each over some of the items.
 
-    `body` must be a function of a module, or another value that can be pickled. Raises what fails in a task, and
-    Unsupported as `require_python`.
+    Return the results in any order. `body` must be a function of a module, or another value that can be pickled. Raises
+    the errors of tasks, and Unsupported as `require_python`.
     """
     runner = next(runner for runner in RUNNERS if runner.available(spark))
     tasks = _tasks(spark, items, None)
-    return [pickle.loads(found) for found in runner.run(spark, tasks, body, count_requests=count_requests)]
+    return [
+        pickle.loads(pickled_result) for pickled_result in runner.run(spark, tasks, body, count_requests=count_requests)
+    ]
 
 
 def distribute(spark: SparkSession, items: Sequence[Any], most: int | None = None) -> Any:
-    """Return a DataFrame of one binary column, with a row for each task: the pickled items of one of the `cuts`."""
+    """Return a DataFrame of one binary column, with a row for each task.
+
+    A row holds the pickled items of one of the `cuts`.
+    """
     return data_frame(spark, pa.Table.from_batches(_tasks(spark, items, most)))
 
 
@@ -107,19 +115,20 @@ def received(batches: Iterable[pa.RecordBatch]) -> Iterator[Any]:
 
 
 def sent(result: Any) -> pa.RecordBatch:
-    """Return a result of a task, as `run` takes it."""
+    """Return a result of a task in the form that `run` takes."""
     return pa.record_batch([pa.array([pickle.dumps(result)], pa.binary())], ["result"])
 
 
 def with_store_settings(
-    spark: SparkSession, body: Callable[..., Iterator[pa.RecordBatch]], /, **given: Any
+    spark: SparkSession, body: Callable[..., Iterator[pa.RecordBatch]], /, **arguments: Any
 ) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """Return `body` with these arguments as a function for `mapInArrow`, which uses the store settings of this process.
+    """Return `body` with these arguments as a function for `mapInArrow`.
 
-    The requests that it sends to stores are added to `task_requests`. Raises Unsupported as `require_python` does.
+    It uses the store settings of this process. The requests that it sends to stores are added to `task_requests`.
+    Raises Unsupported as `require_python` does.
     """
     require_python(spark)
-    return _with_stores(partial(body, **given), task_requests.counter(spark))
+    return _with_stores(partial(body, **arguments), task_requests.counter(spark))
 
 
 def _with_stores(body: Body, counter: Any) -> Callable[[Iterable[Any]], Iterator[Any]]:
@@ -129,15 +138,14 @@ def _with_stores(body: Body, counter: Any) -> Callable[[Iterable[Any]], Iterator
 def in_tasks(spark: SparkSession, items: Sequence[Any], function: Callable[[Any], Any]) -> list[Any]:
     """Compute function(item) in tasks for each item, and return the results in order.
 
-    Raises StoreError, and MissingPackage if the Python of the executors lacks what tasks need.
-
-    `function` is of a module, or another value that can be pickled. Raises Unsupported as `require_python`.
+    `function` is of a module, or another value that can be pickled. Raises StoreError, MissingPackage if the Python of
+    the executors lacks what tasks need, and Unsupported as `require_python`.
     """
     return _in_tasks(spark, items, function, apart=False)
 
 
 def in_surviving_tasks(spark: SparkSession, items: Sequence[Any], function: Callable[[Any], Any]) -> list[Any]:
-    """Do the same, but the result of an item at which a library ends its process is `children.Died`.
+    """Do the same, with the result `children.Died` for an item that ends its process.
 
     If a Python worker dies, all items are computed again, in child processes of the tasks.
     """
@@ -150,12 +158,15 @@ def in_surviving_tasks(spark: SparkSession, items: Sequence[Any], function: Call
 
 
 def in_child_processes(spark: SparkSession, items: Sequence[Any], function: Callable[[Any], Any]) -> list[Any]:
-    """Do the same in child processes of tasks; the result of an item that ends its process is `children.Died`."""
+    """Do the same in child processes of tasks.
+
+    The result of an item that ends its process is `children.Died`.
+    """
     return _in_tasks(spark, items, function, apart=True)
 
 
 def is_worker_death(error: Exception) -> bool:
-    """Return whether a job failed since a Python worker ended, as by a signal."""
+    """Return whether a job failed because a Python worker ended, for example by a signal."""
     return _WORKER_DEATH in str(error)
 
 
@@ -163,33 +174,37 @@ def _in_tasks(spark: SparkSession, items: Sequence[Any], function: Callable[[Any
     if not items:
         return []
     body = partial(_results, function=function, apart=apart)
-    found = run(spark, list(enumerate(items)), body, count_requests=False)
-    for _, result, sent_requests in found:
+    results = run(spark, list(enumerate(items)), body, count_requests=False)
+    for _, result, sent_requests in results:
         requests.add(sent_requests)
         if isinstance(result, StoreError):
             raise result
-    return [result for _, result, _ in sorted(found, key=lambda one: one[0])]
+    return [result for _, result, _ in sorted(results, key=lambda numbered: numbered[0])]
 
 
 def require_python(spark: SparkSession) -> None:
-    """Raise Unsupported if the session has another Python for its tasks than its application.
+    """Raise Unsupported if the session's tasks use another Python than its application.
 
-    Spark starts that program as the application, for any task in Python. Clients of a server run none without us.
+    Spark starts that program as the application's user, for any Python task. Without hive_bitmap, clients of a server
+    run no such tasks.
     """
     if jvm_reader.available(spark) and jvm_settings.has_own_python(spark):
         raise Unsupported(
-            f"tasks of hive_bitmap run the Python of the application, and {WORKER_PYTHON} of this session names "
-            f"another: RESET {WORKER_PYTHON}"
+            f"tasks of hive_bitmap run the application's Python, but {WORKER_PYTHON} of this session names another "
+            f"one: RESET {WORKER_PYTHON}"
         )
 
 
 def parallelism(spark: SparkSession) -> int:
-    """Return how many tasks the session runs at once."""
+    """Return the number of tasks that the session runs at once."""
     return int(spark.conf.get("spark.sql.leafNodeDefaultParallelism", None) or metastore.default_parallelism(spark))
 
 
 def pickled(name: str) -> Any:
-    """Return a schema of one binary column. Spark would have to parse a schema given as text."""
+    """Return a schema of one binary column.
+
+    A schema given as text would have to be parsed by Spark.
+    """
     from pyspark.sql.types import BinaryType, StructType
 
     return StructType().add(name, BinaryType())
@@ -212,13 +227,15 @@ def _results(
     measured = partial(_measured, function)
     if apart:
         numbered = list(received(batches))
-        found = children.results(measured, [work for _, work in numbered])
-        pairs: Iterable[tuple[int, Any]] = zip((number for number, _ in numbered), found, strict=True)
+        results_in_order = children.results(measured, [work for _, work in numbered])
+        pairs: Iterable[tuple[int, Any]] = zip((number for number, _ in numbered), results_in_order, strict=True)
     else:
         pairs = ((number, measured(work)) for number, work in received(batches))
-    for number, one in pairs:
-        result, requested = (one, requests.Requests()) if isinstance(one, Died) else one
-        yield sent((number, result, requested))  # which need no accumulator
+    for number, measured_result in pairs:
+        result, requested = (
+            (measured_result, requests.Requests()) if isinstance(measured_result, Died) else measured_result
+        )
+        yield sent((number, result, requested))  # these requests need no accumulator
 
 
 def _measured(function: Callable[[Any], Any], work: Any) -> tuple[Any, requests.Requests]:
@@ -237,31 +254,36 @@ def _result_or_store_error(function: Callable[[Any], Any], work: Any) -> Any:
 
 
 def store_error_of(error: Exception) -> StoreError | None:
-    """Return the StoreError that made a task, and so a query, fail; None if the cause was another error."""
-    named = f"{StoreError.__name__}: "
+    """Return the StoreError that made a task fail; None for another cause."""
+    error_name = f"{StoreError.__name__}: "
     if isinstance(error, StoreError):
         return error
-    found = [line.partition(named)[2] for line in str(error).splitlines() if named in line.partition(" ")[0] + " "]
-    return StoreError(found[0].strip()) if found else None
+    messages = [
+        line.partition(error_name)[2] for line in str(error).splitlines() if error_name in line.partition(" ")[0] + " "
+    ]
+    return StoreError(messages[0].strip()) if messages else None
 
 
 def cuts(spark: SparkSession, count: int, most: int | None = None) -> list[tuple[int, int]]:
-    """Return the first and the end index of the items of each task, of which there are `most` at most."""
+    """Return the start and end index of each task's items, for at most `most` tasks."""
     tasks = min(count, parallelism(spark), most or count)
     return list(pairwise(count * task // tasks for task in range(tasks + 1)))
 
 
 def failure(spark: SparkSession, error: Exception) -> str:
-    """Return why a job failed: what the Python of its tasks lacks, or else the `cause`."""
+    """Return why a job failed.
+
+    It is what the Python of its tasks lacks, or else the `cause`.
+    """
     return worker_python.lack(spark, error) or cause(error)
 
 
 def cause(error: Exception) -> str:
     """Return the message of the error that made a Spark task fail.
 
-    That is the last line that names an error, the end of the Python traceback; else the first exception of Java.
+    It is the last line that names an error, the end of the Python traceback; else the first exception of Java.
     """
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    named = [line for line in lines if _ANY_ERROR.match(line) and not line.startswith("at ")]
-    java = [line.partition("Exception: ")[2] for line in lines if "Exception: " in line]
-    return _OUR_ERROR.sub("", (named or java[:1] or lines or [type(error).__name__])[-1])
+    error_lines = [line for line in lines if _ANY_ERROR.match(line) and not line.startswith("at ")]
+    java_messages = [line.partition("Exception: ")[2] for line in lines if "Exception: " in line]
+    return _OUR_ERROR.sub("", (error_lines or java_messages[:1] or lines or [type(error).__name__])[-1])

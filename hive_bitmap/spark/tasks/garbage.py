@@ -14,7 +14,10 @@ from functools import cache
 
 
 def freeze_modules() -> None:
-    """Exempt all objects of this process from garbage collection, once for each set of loaded modules."""
+    """Exempt all objects of this process from garbage collection.
+
+    It does so once for each set of loaded modules.
+    """
     _freeze(len(sys.modules))
 
 

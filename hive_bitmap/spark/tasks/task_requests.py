@@ -1,6 +1,7 @@
-"""Count the requests that tasks send to stores, with one Spark accumulator for each Spark context.
+"""Count the requests that tasks send to stores.
 
-Only tasks that succeed are counted. Spark Connect has no accumulators, so nothing is counted there.
+Each Spark context has a Spark accumulator for that. Only tasks that succeed are counted. Spark Connect has no
+accumulators, so nothing is counted there.
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ if TYPE_CHECKING:
 
 
 class _Sum:
-    """An AccumulatorParam that adds requests; not a subclass, so that tasks load it without `pyspark.accumulators`."""
+    """An AccumulatorParam that adds requests.
+
+    It is not a subclass, so that tasks load it without `pyspark.accumulators`.
+    """
 
     def zero(self, value: Requests) -> Requests:
         return Requests()
@@ -36,13 +40,19 @@ def counter(spark: SparkSession) -> Any:
 
 
 def so_far(spark: SparkSession) -> Requests:
-    """Return the requests of all tasks of this session's context so far; none over Spark Connect."""
-    found = counter(spark)
-    return Requests() if found is None else found.value
+    """Return the requests of all tasks of this session's context so far.
+
+    There are none over Spark Connect.
+    """
+    accumulator = counter(spark)
+    return Requests() if accumulator is None else accumulator.value
 
 
 def counted(batches: Iterable[pa.RecordBatch], counter: Any) -> Iterator[pa.RecordBatch]:
-    """In a task, yield the batches and add the requests that were sent meanwhile to the counter."""
+    """Yield the batches of a task, and count its requests.
+
+    They are added to the counter at the end.
+    """
     before = requests.so_far()
     try:
         yield from batches

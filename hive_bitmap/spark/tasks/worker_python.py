@@ -1,7 +1,7 @@
-"""The Python that runs tasks: which one ours run in, and what it lacks if they fail.
+"""Choose the Python that runs our tasks.
 
-Spark runs `PYSPARK_PYTHON`, by default the first `python3` on the PATH. Where Spark is local and nobody has named a
-Python, our own tasks run the Python of this process; functions of users keep Spark's default.
+If they fail, find out what it lacks. Spark runs `PYSPARK_PYTHON`, by default the first `python3` on the PATH. If Spark
+is local and no Python is configured, our tasks run the Python of this process; functions of users keep Spark's default.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ log = logging.getLogger(__name__)
 _OF_PYTHON = re.compile(
     r"ModuleNotFoundError|ImportError|PACKAGE_NOT_INSTALLED|PYTHON_VERSION_MISMATCH|[Pp]ython worker"
 )
-# Run by the Python of the executors, whatever it is: prints the host, the program, its version, the missing packages.
-_TELL = """
+# Run by any Python of the executors: prints the host, the program, its version and the missing packages.
+_DESCRIBE = """
 import json, socket, sys
 from importlib.util import find_spec
 lacks = [name for name in sys.argv[1:] if find_spec(name) is None]
@@ -38,7 +38,7 @@ print(json.dumps([socket.gethostname(), sys.executable, "%d.%d" % sys.version_in
 
 
 def map_in_arrow(frame: DataFrame, run: Callable[..., Any], schema: StructType | str) -> DataFrame:
-    """Return `frame.mapInArrow(run, schema)`, which runs this process's Python where nobody has named another."""
+    """Return `frame.mapInArrow(run, schema)`, with this process's Python if none is configured."""
     spark = frame.sparkSession
     if not jvm_reader.available(spark) or not runs_own_python(spark.sparkContext):
         return frame.mapInArrow(run, schema)
@@ -53,16 +53,19 @@ def map_in_arrow(frame: DataFrame, run: Callable[..., Any], schema: StructType |
 
 
 def runs_own_python(context: SparkContext) -> bool:
-    """Return whether our tasks run this process's Python: Spark is local, and nobody has named another."""
-    named = "PYSPARK_PYTHON" in os.environ or any(
+    """Return whether our tasks run this process's Python.
+
+    They do if Spark is local, and no Python is configured.
+    """
+    is_configured = "PYSPARK_PYTHON" in os.environ or any(
         context._conf.contains(name) for name in ("spark.pyspark.python", WORKER_PYTHON)
     )
     is_local = str(context.master).startswith("local") and bool(sys.executable)
-    return is_local and not named and context.pythonExec == "python3"
+    return is_local and not is_configured and context.pythonExec == "python3"
 
 
 def _run_by(python: str, function: Any, spark: SparkSession) -> Any:
-    """Return a copy of the JVM's object of a Python function that another Python runs."""
+    """Return a copy of a Python function's JVM object that runs another Python."""
     jvm: Any = spark._jvm
     fields = _fields(function)
     body = _fields(fields[1])
@@ -72,24 +75,28 @@ def _run_by(python: str, function: Any, spark: SparkSession) -> Any:
 
 
 def _fields(value: Any) -> list[Any]:
-    """Return the fields of a case class of Scala; later versions of Spark have more of them."""
+    """Return the fields of a Scala case class.
+
+    Later versions of Spark have more of them.
+    """
     return [value.productElement(at) for at in range(value.productArity())]
 
 
 def lack(spark: SparkSession, error: Exception) -> str:
-    """Return which Python ran the tasks that failed and what it lacks, if that may be the cause; "" otherwise.
+    """Return which Python ran the failed tasks and what it lacks.
 
-    A small job without PySpark's workers asks the Python of the executors. An error of our own names both already.
+    Return "" if that is not the cause. A small job without PySpark's workers queries the Python of the executors.
+    Errors of our own already name both.
     """
     text = str(error)
     if MissingPackage.__name__ in text or not _OF_PYTHON.search(text) or not jvm_reader.available(spark):
         return ""
     context = spark.sparkContext
     ran = sys.executable if runs_own_python(context) else context.pythonExec
-    for host, python, version, missing in _told(context, ran):
+    for host, python, version, missing in _executor_pythons(context, ran):
         if version != context.pythonVer:
             return (
-                f"an executor on {host} runs {python}, which is Python {version}, and the driver runs Python "
+                f"an executor on {host} runs {python}, which is Python {version}, but the driver runs Python "
                 f"{context.pythonVer}: name one Python for both in PYSPARK_PYTHON, before Spark starts"
             )
         if missing:
@@ -101,14 +108,17 @@ def lack(spark: SparkSession, error: Exception) -> str:
     return ""
 
 
-def _told(context: SparkContext, python: str) -> list[list[Any]]:
-    """Return what the Python of executors tells, one item a task; none if it cannot be run, as the log says."""
+def _executor_pythons(context: SparkContext, python: str) -> list[list[Any]]:
+    """Return the description of each task's Python.
+
+    The result is empty if it cannot be run, which is logged.
+    """
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
     tasks = min(context.defaultParallelism, 64)
     jsc: Any = context._jsc
     try:
-        lines = jsc.parallelize(list(range(tasks)), tasks).pipe([python, "-c", _TELL, *TASK]).collect()
+        lines = jsc.parallelize(list(range(tasks)), tasks).pipe([python, "-c", _DESCRIBE, *TASK]).collect()
     except Py4JJavaError as e:
         log.warning("the Python of executors, %s, does not run: %s", python, e.java_exception.getMessage())
         return []

@@ -1,6 +1,7 @@
-"""Verification of an index against its base table: all its rows, keys, bitmaps and checksums are compared.
+"""Verify an index against its base table.
 
-`verify` is the entry point; a Spark task compares one shard with its base files.
+All rows, keys, bitmaps and checksums are compared. `verify` is the entry point; a Spark task compares one shard with
+its base files.
 """
 
 __all__ = ["verify"]

@@ -1,10 +1,10 @@
-"""Comparison of one block with its rows in an index table: every row must be in the bitmap of its key and in no other.
+"""Compare one block with its rows in an index table.
 
-Stored bitmaps are decoded as a query decodes them, and nothing is encoded again, so that errors of the encoder are
-found. The distinct keys are numbered. For each binary digit of these numbers, two unions are computed: of the bitmaps
-whose key has the digit 0, and of those whose key has the digit 1. Each must equal the set of rows whose key has that
-digit. A row in a wrong bitmap, in two or in none differs in at least one digit. That takes log2(keys) decodings of each
-bitmap, and memory for two bitmaps for each digit.
+Every row must be in the bitmap of its key only. Stored bitmaps are decoded as a query decodes them, and nothing is
+encoded again, so that errors of the encoder are found. The distinct keys are numbered. For each binary digit of these
+numbers, two unions are computed: of the bitmaps whose key has the digit 0, and of those whose key has the digit 1. Each
+must equal the set of rows whose key has that digit. A row in a wrong bitmap, in two or in none differs in at least one
+digit. That takes log2(keys) decodings of each bitmap, and memory for two bitmaps for each digit.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _LARGE = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}  # the
 
 
 def compare_block(definition: Definition, keys: pa.Table, stored: pa.Table) -> Problems:
-    """Return what is wrong with the stored rows of one block; problems are never raised.
+    """Return the problems of the stored rows of one block.
 
-    `keys` holds the indexed columns of all rows of the block, as `Format.key_columns` reads them. `stored` holds the
-    rows of the index table for the block, one for each key in any order. Its schema is `table_schema.built_schema`,
-    without `_cardinality` if that is unknown; COMPACT has no bitmaps.
+    None are raised. `keys` holds the indexed columns of all rows of the block, as `Format.key_columns` reads them.
+    `stored` holds the rows of the index table for the block, one for each key in any order. Its schema is
+    `table_schema.built_schema`, without `_cardinality` if that is unknown; COMPACT has no bitmaps.
     """
     names = definition.column_names
     base, index = _numbers([keys[name] for name in names], [stored[name] for name in names], key_fields(definition))
@@ -53,11 +53,16 @@ def compare_block(definition: Definition, keys: pa.Table, stored: pa.Table) -> P
 def _numbers(
     base: Sequence[pa.ChunkedArray], stored: Sequence[pa.ChunkedArray], fields: Sequence[pa.Field]
 ) -> tuple[Longs, Longs]:
-    """Number the distinct keys of both tables; return the number of each row of the block, and of each stored row."""
+    """Number the distinct keys of both tables.
+
+    Return the numbers of base and stored rows.
+    """
     numbers: Longs | None = None
-    for mine, theirs, field in zip(base, stored, fields, strict=True):
+    for base_column, stored_column, field in zip(base, stored, fields, strict=True):
         kind = _LARGE.get(field.type, field.type)
-        values = pa.chunked_array([*mine.cast(kind).chunks, *theirs.cast(kind).chunks], kind).combine_chunks()
+        values = pa.chunked_array(
+            [*base_column.cast(kind).chunks, *stored_column.cast(kind).chunks], kind
+        ).combine_chunks()
         encoded = pc.dictionary_encode(values, null_encoding="encode")
         indices = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
         if numbers is None:
@@ -69,7 +74,10 @@ def _numbers(
 
 
 def _compare_keys(problems: Problems, base: Longs, index: Longs, keys: pa.Table, stored: pa.Table) -> None:
-    """Every key of the block must have exactly one stored row, and there must be no others."""
+    """Require exactly one stored row for each key of the block.
+
+    There must be no other rows.
+    """
     count = int(max(base.max(initial=-1), index.max(initial=-1))) + 1
     rows, copies = np.bincount(base, minlength=count), np.bincount(index, minlength=count)
     missing = np.flatnonzero((rows > 0) & (copies == 0))
@@ -93,7 +101,10 @@ def _compare_keys(problems: Problems, base: Longs, index: Longs, keys: pa.Table,
 def _compare_cardinalities(
     problems: Problems, base: Longs, index: Longs, cardinality: pa.ChunkedArray, stored: pa.Table
 ) -> None:
-    """Each cardinality must be the number of rows of its key, as counts are answered from cardinalities alone."""
+    """Require that each cardinality is the number of rows of its key.
+
+    Counts are answered from cardinalities alone.
+    """
     rows = np.bincount(base, minlength=int(index.max(initial=-1)) + 1)[index]
     wrong = np.flatnonzero((cardinality.fill_null(-1).to_numpy() != rows) & (rows > 0))
     problems.add_many(
@@ -108,7 +119,7 @@ def _compare_cardinalities(
 def _compare_rows(
     problems: Problems, definition: Definition, columns: Sequence[pa.Array], base: Longs, index: Longs, stored: pa.Table
 ) -> None:
-    """Every row must be in the bitmap of its key and in no other.
+    """Require that every row is only in the bitmap of its key.
 
     A row in no bitmap is not reported if its key has no stored row, which `_compare_keys` reports. Raise CorruptBitmap
     for a stored bitmap that does not fit the block.
@@ -120,24 +131,31 @@ def _compare_rows(
     for digit in range(digits):
         union = np.zeros(2 * nbytes, np.uint8)  # first half: bitmaps with digit 0; second half: with digit 1
         ENCODINGS[definition.encoding].decode_into(union, columns, (index >> digit & 1) * nbytes, rows)
-        one = (base >> digit & 1).astype(bool)
-        expected = np.concatenate([np.packbits(bits, bitorder="little") for bits in (~one, one)])
+        is_one = (base >> digit & 1).astype(bool)
+        expected = np.concatenate([np.packbits(bits, bitorder="little") for bits in (~is_one, is_one)])
         wrong |= union ^ expected
         unions.append(union)
     either = _bits(wrong[:nbytes] | wrong[nbytes:], len(base))
-    found = np.flatnonzero(either & (np.isin(base, index) | _bits(unions[0][:nbytes] | unions[0][nbytes:], len(base))))
-    problems.add_many(len(found), lambda i: f"row {found[i]} {_where(unions, int(found[i]), index, stored)}")
+    wrong_rows = np.flatnonzero(
+        either & (np.isin(base, index) | _bits(unions[0][:nbytes] | unions[0][nbytes:], len(base)))
+    )
+    problems.add_many(
+        len(wrong_rows), lambda i: f"row {wrong_rows[i]} {_where(unions, int(wrong_rows[i]), index, stored)}"
+    )
 
 
 def _where(unions: Sequence[Bytes], row: int, index: Longs, stored: pa.Table) -> str:
-    """Say which bitmaps hold a row that is not in the bitmap of its key alone."""
+    """Describe which bitmaps hold a misplaced row.
+
+    The row is not only in the bitmap of its key.
+    """
     nbytes = len(unions[0]) // 2
     digits = [[bool(union[half + row // 8] >> (row % 8) & 1) for half in (0, nbytes)] for union in unions]
-    if any(zero and one for zero, one in digits):
+    if any(in_zeros and in_ones for in_zeros, in_ones in digits):
         return "is in the bitmaps of several keys"
     if not any(digits[0]):
         return "is in no bitmap"
-    number = sum(one << position for position, (_, one) in enumerate(digits))
+    number = sum(in_ones << position for position, (_, in_ones) in enumerate(digits))
     return f"is in the bitmap of another key: ({_key(stored, int(np.flatnonzero(index == number)[0]))})"
 
 
@@ -146,7 +164,10 @@ def _bits(packed: Bytes, rows: int) -> npt.NDArray[np.bool_]:
 
 
 def _first(numbers: Longs, count: int) -> Longs:
-    """Return the position of the first occurrence of each number below `count`; -1 if it does not occur."""
+    """Return the position of the first occurrence of each number below `count`.
+
+    Return -1 if there is none.
+    """
     first = np.full(count, -1, np.int64)
     first[numbers[::-1]] = np.arange(len(numbers))[::-1]
     return first

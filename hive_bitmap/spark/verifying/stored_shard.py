@@ -1,4 +1,7 @@
-"""Reading a shard completely for `verify`, with all the checks that sizes and checksums allow."""
+"""Read a shard completely for `verify`.
+
+It is checked by all recorded sizes and checksums.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +27,10 @@ _MAGIC = b"PAR1"  # at the start of a Parquet file
 
 @dataclass(frozen=True, kw_only=True)
 class StoredShard:
-    """A shard according to its manifest: its size in bytes, its rows, the size of its cardinalities, and checksums.
+    """A shard according to its manifest.
 
-    `sums` and `cardinality_sums` are those of `index.checksums`; None if the generation has none.
+    It has the size in bytes, the number of rows, the size of the cardinalities, and checksums. `sums` and
+    `cardinality_sums` are those of `index.checksums`; None if the generation has none.
     """
 
     definition: Definition
@@ -40,7 +44,10 @@ class StoredShard:
 
 @dataclass(frozen=True)
 class OpenShard:
-    """A shard that is being read; `cardinalities` (int32) are those of all its rows, None if unreadable or COMPACT."""
+    """A shard that is being read.
+
+    `cardinalities` (int32) are those of all its rows, None if unreadable or COMPACT.
+    """
 
     stored: StoredShard
     file: pq.ParquetFile
@@ -52,10 +59,10 @@ class OpenShard:
         return (row_schema if self.cardinalities is None else built_schema)(self.stored.definition)
 
     def row_groups(self) -> Iterator[tuple[int, pa.Table]]:
-        """Yield the number and the rows of each row group, in order, with the schema `schema`.
+        """Yield the number and the rows of each row group, in order.
 
-        There is one row for each key and block; a row of COMPACT, which has many blocks, is expanded. Raise
-        CorruptIndex.
+        The rows have the schema `schema`. There is one row for each key and block; a row of COMPACT, which has many
+        blocks, is expanded. Raise CorruptIndex.
         """
         before = 0  # rows of the row groups before this one
         for group in range(self.file.num_row_groups):
@@ -76,7 +83,10 @@ class OpenShard:
         return rows.select(schema.names).cast(schema)
 
     def check_statistics(self, problems: Problems, group: int, rows: pa.Table) -> None:
-        """Report keys outside the statistics of their row group, by which lookups skip it. Raise CorruptIndex."""
+        """Report keys outside the statistics of their row group.
+
+        Lookups skip a row group by its statistics. Raise CorruptIndex.
+        """
         with _reading(f"shard {self.stored.path}"):
             for number, name in enumerate(self.stored.definition.column_names):
                 if not _within_statistics(self.file.metadata.row_group(group).column(number), rows[name]):
@@ -87,9 +97,10 @@ class OpenShard:
 
 @contextmanager
 def opened(stored: StoredShard, problems: Problems) -> Iterator[OpenShard]:
-    """Open a shard. Problems that leave its rows readable, such as unreadable cardinalities, are added to `problems`.
+    """Open a shard.
 
-    Raise CorruptIndex if the shard itself cannot be read.
+    Problems that leave its rows readable, such as unreadable cardinalities, are added to `problems`. Raise CorruptIndex
+    if the shard itself cannot be read.
     """
     with _reading(f"shard {stored.path}"):
         source = stores.open_input(stored.path)
@@ -115,10 +126,10 @@ def _cardinalities(stored: StoredShard, rows: int, problems: Problems) -> pa.Chu
                 _require_size(source.size(), stored.cardinality_size)
                 content = source.read_buffer()
             checksums.require(content, stored.cardinality_sums)
-            found = pq.ParquetFile(pa.BufferReader(content)).read(use_threads=False)
-            if found.column_names != [CARDINALITY.name] or found.num_rows != rows:
-                raise OSError(f"it has {found.num_rows} rows of {found.column_names} for the {rows} rows of its shard")
-            return found[CARDINALITY.name].cast(CARDINALITY.type)
+            table = pq.ParquetFile(pa.BufferReader(content)).read(use_threads=False)
+            if table.column_names != [CARDINALITY.name] or table.num_rows != rows:
+                raise OSError(f"it has {table.num_rows} rows of {table.column_names} for the {rows} rows of its shard")
+            return table[CARDINALITY.name].cast(CARDINALITY.type)
     except CorruptIndex as e:
         problems.add(str(e))
         return None
@@ -131,7 +142,10 @@ def _require_size(size: int, expected: int) -> None:
 
 @contextmanager
 def _reading(what: str) -> Iterator[None]:
-    """Turn the errors of Arrow and the store about damaged or missing bytes into CorruptIndex."""
+    """Raise CorruptIndex for damaged or missing bytes.
+
+    It takes the place of the errors of Arrow and the store.
+    """
     try:
         yield
     except (OSError, pa.ArrowException, ValueError) as e:
@@ -140,17 +154,17 @@ def _reading(what: str) -> Iterator[None]:
 
 def _expanded(rows: pa.Table) -> pa.Table:
     offsets = rows[OFFSETS.name].combine_chunks()
-    kept = rows.drop_columns([OFFSETS.name]).take(pc.list_parent_indices(offsets))
-    return kept.append_column(OFFSET, pc.list_flatten(offsets))
+    repeated = rows.drop_columns([OFFSETS.name]).take(pc.list_parent_indices(offsets))
+    return repeated.append_column(OFFSET, pc.list_flatten(offsets))
 
 
 def _within_statistics(column: pq.ColumnChunkMetaData, values: pa.ChunkedArray) -> bool:
     stats = column.statistics if column.is_stats_set else None
     if stats is None:
         return True
-    good = not stats.has_null_count or (stats.null_count > 0) == (values.null_count > 0)
+    is_within = not stats.has_null_count or (stats.null_count > 0) == (values.null_count > 0)
     if stats.has_min_max:
         low, high = (pa.scalar(bound, values.type) for bound in (stats.min, stats.max))
         inside = pc.and_(pc.greater_equal(values, low), pc.less_equal(values, high))
-        good = good and bool(pc.all(inside, min_count=0).as_py())
-    return good
+        is_within = is_within and bool(pc.all(inside, min_count=0).as_py())
+    return is_within

@@ -1,8 +1,8 @@
-"""Entry point of verification: an index is compared with its base table, in a Spark job with one task for each shard.
+"""Entry point of verification.
 
-Base files that have changed since they were indexed are only counted, because queries read them whole. It is a problem
-if the index is wrong about an unchanged file, or if a plain reader of the index table would see rows that do not belong
-there.
+An index is compared with its base table, in a Spark job with one task for each shard. Base files that have changed
+since they were indexed are only counted, because queries read them whole. It is a problem if the index is wrong about
+an unchanged file, or if a plain reader of the index table would see rows that do not belong there.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class Verification:
     """The result of comparing one index with its base table.
 
     `shards`, `files`, `blocks` and `rows` (of the base table) count what was compared. `stale` base files have changed
-    since they were indexed, `unindexed` ones are not in the index, `gone` ones are in the index but do not exist any
-    more. These are no problems, as queries do not rely on the index for them. `problems` describes the first 20 of
+    since they were indexed, `unindexed` ones are not in the index, `gone` ones are in the index but no longer exist.
+    These are not problems, as queries do not rely on the index for them. `problems` describes the first 20 of
     `problem_count` problems.
     """
 
@@ -65,13 +65,16 @@ class Verification:
 
     @property
     def ok(self) -> bool:
-        """Whether the index is right about all base files that have not changed."""
+        """Whether the index is right about all unchanged base files."""
         return self.problem_count == 0
 
 
 @dataclass(kw_only=True)
 class _Tally:
-    """What the driver finds out about one index before shards are read; `items` are the shards to compare."""
+    """The findings of the driver about one index before shards are read.
+
+    `items` are the shards to compare.
+    """
 
     index: Index
     items: list[ShardItem] = field(default_factory=list)
@@ -82,10 +85,11 @@ class _Tally:
 
 
 def verify(spark: SparkSession, table: str, names: Sequence[str] = ()) -> list[Verification]:
-    """Compare indexes of a table, all of them or those named, with the table; return one result for each, by name.
+    """Compare indexes of a table with the table.
 
-    Every block of every unchanged base file is read and compared with all its stored rows. A missing or damaged shard
-    or manifest is reported as a problem in the result. Raise NotFound for an unknown table or index.
+    They are all indexes, or the named ones. Return one result for each, by name. Every block of every unchanged base
+    file is read and compared with all its stored rows. A missing or damaged shard or manifest is reported as a problem
+    in the result. Raise NotFound for an unknown table or index.
     """
     manifest.read.cache_clear()  # a cached manifest would hide damage that came after it was read
     checksums.of_generation.cache_clear()
@@ -94,12 +98,12 @@ def verify(spark: SparkSession, table: str, names: Sequence[str] = ()) -> list[V
     keys = sorted({name for index in chosen for name in index.definition.column_names if not index.problem})
     if keys:
         permission.require_reading(spark, base, keys, "verify")
-    found = sources(spark, base) if chosen else []
-    tallies = [_tally(spark, base, number, index, found) for number, index in enumerate(chosen)]
+    listed = sources(spark, base) if chosen else []
+    tallies = [_tally(spark, base, number, index, listed) for number, index in enumerate(chosen)]
     items = [item for tally in tallies for item in tally.items]
     audits: list[ShardAudit] = []
     if items:
-        with staging.in_scratch(spark, base, found, [index.definition for index in chosen]) as staged:
+        with staging.in_scratch(spark, base, listed, [index.definition for index in chosen]) as staged:
             staged_items = [_staged(item, staged) for item in items]
             audits = in_tasks(spark, staged_items, audit_shard)
     return [_result(tally, [a for a in audits if a.index == number]) for number, tally in enumerate(tallies)]
@@ -128,17 +132,20 @@ def _result(tally: _Tally, audits: Sequence[ShardAudit]) -> Verification:
     )
 
 
-def _tally(spark: SparkSession, base: Table, number: int, index: Index, now: Sequence[Source]) -> _Tally:
-    """Check the manifests of an index against the base files, and list the shards to compare."""
+def _tally(spark: SparkSession, base: Table, number: int, index: Index, listed: Sequence[Source]) -> _Tally:
+    """Check the manifests of an index against the base files.
+
+    The result lists the shards to compare.
+    """
     tally = _Tally(index=index)
-    found = {source.values: source.files for source in now}
+    files_of = {source.values: source.files for source in listed}
     try:
         catalog.require_same_table(base, index)
         if index.definition.is_former:
             raise Unsupported(index.problem)
     except Unsupported as e:  # queries do not use such an index
         tally.problems.add(str(e))
-        tally.unindexed = sum(len(files) for files in found.values())
+        tally.unindexed = sum(len(files) for files in files_of.values())
         return tally
     zone = metastore.time_zone(spark)
     schemas = valid_schemas(format_of(base), base.columns, zone, serde.read_properties(base))
@@ -148,32 +155,38 @@ def _tally(spark: SparkSession, base: Table, number: int, index: Index, now: Seq
             manifests.append(manifest.read(folder))
         except CorruptIndex as e:
             tally.problems.add(str(e))
-    covered, listing = Covered.by(manifests), Listing.of(found.items())
+    covered, listing = Covered.by(manifests), Listing.of(files_of.items())
     numbers = np.array([covered.numbers.get(values, -1) for values in listing.partitions], np.int64)
-    known = KnownFiles.of(covered, listing, numbers, schemas)
-    tally.stale, tally.unindexed = int(known.stale.sum()), int((~known.indexed).sum())
+    known_files = KnownFiles.of(covered, listing, numbers, schemas)
+    tally.stale, tally.unindexed = int(known_files.stale.sum()), int((~known_files.indexed).sum())
     tally.gone = int(covered.files.num_rows - covered.after_another(np.ones(covered.files.num_rows, bool)).sum())
-    tally.gone -= int((known.row >= 0).sum())
+    tally.gone -= int((known_files.row >= 0).sum())
     fresh = np.zeros(covered.files.num_rows, bool)
-    fresh[known.row[known.fresh]] = True
+    fresh[known_files.row[known_files.fresh]] = True
     _check_covered(tally.problems, covered)
     for number_of_segment, published in enumerate(manifests):
         _check_manifest(tally.problems, published)
-        own = fresh[covered.segment == number_of_segment]
+        fresh_files = fresh[covered.segment == number_of_segment]
         shards = range(published.shards.num_rows)
-        tally.items += [_item(base, number, index.definition, published, row, own, zone=zone) for row in shards]
+        tally.items += [_item(base, number, index.definition, published, row, fresh_files, zone=zone) for row in shards]
     return tally
 
 
 def _check_covered(problems: Problems, covered: Covered) -> None:
-    """Report files that two segments cover: readers of the index table by SQL see their rows twice."""
+    """Report files that two segments cover.
+
+    Readers of the index table by SQL see their rows twice.
+    """
     for row in np.flatnonzero(covered.after_another(np.ones(covered.files.num_rows, bool))).tolist():
         folder = covered.segments[covered.segment[row]]
         problems.add(f"{covered.files['path'][row]} is in {folder} and in another segment: refresh the index")
 
 
 def _check_manifest(problems: Problems, published: Manifest) -> None:
-    """Check that a manifest is consistent, and lists all files that a plain reader of the index table would read."""
+    """Check that a manifest is consistent and complete.
+
+    It must list all files that a plain reader of the index table would read.
+    """
     partitions = numbered(published.files["values"])[1].tolist()
     files = list(zip(published.files["path"].to_pylist(), partitions, strict=True))
     for what, names in (("file", files), ("shard", [(name, 0) for name in published.shards["shard"].to_pylist()])):
@@ -193,7 +206,10 @@ def _check_manifest(problems: Problems, published: Manifest) -> None:
 
 
 def _check_lines(problems: Problems, published: Manifest) -> None:
-    """Check the manifest's copy as lines of JSON; generations of older builds have none."""
+    """Check the manifest's copy as lines of JSON.
+
+    Generations of older builds have none.
+    """
     sums = checksums.read(published.folder).get(manifest.LINES_NAME)
     if sums is None:
         return
@@ -207,8 +223,8 @@ def _check_lines(problems: Problems, published: Manifest) -> None:
 
 def _summed(published: Manifest) -> set[str]:
     """Return the names of the files that have checksums."""
-    beside = {_name(cardinalities_path(published.shard_path(shard))) for shard in published.sizes}
-    return {manifest.FILES_NAME, manifest.SHARDS_NAME, manifest.LINES_NAME, *published.sizes, *beside}
+    cardinalities = {_name(cardinalities_path(published.shard_path(shard))) for shard in published.sizes}
+    return {manifest.FILES_NAME, manifest.SHARDS_NAME, manifest.LINES_NAME, *published.sizes, *cardinalities}
 
 
 def _name(path: str) -> str:
@@ -225,17 +241,20 @@ def _item(
     *,
     zone: str,
 ) -> ShardItem:
-    """Return the work item for one shard, given its row in the manifest; `fresh` says which files are as indexed."""
+    """Return the work item for one shard.
+
+    `row` is its row in the manifest. `fresh` has a flag for each file, set if it is unchanged since it was indexed.
+    """
     crc = schema_crc(base.columns, zone, serde.read_properties(base))
     shard = published.shards.slice(row, 1).to_pylist()[0]
     covered = pc.equal(published.files["shard"], shard["shard"]).fill_null(False)
     files = []
     for number_of_file in np.flatnonzero(covered.to_numpy(zero_copy_only=False)):
-        known = published.files.slice(number_of_file, 1).to_pylist()[0]
-        same_schema = known["schema_crc"] == crc
-        spark_only = frozenset(known["indirect"]) if same_schema else None
+        file_row = published.files.slice(number_of_file, 1).to_pylist()[0]
+        same_schema = file_row["schema_crc"] == crc
+        spark_only = frozenset(file_row["indirect"]) if same_schema else None
         is_fresh = bool(fresh[number_of_file])
-        files.append(KnownFile(Fingerprint.of(known), recorded_blocks(known), spark_only, is_fresh))
+        files.append(KnownFile(Fingerprint.of(file_row), recorded_blocks(file_row), spark_only, is_fresh))
     path, sums = published.shard_path(shard["shard"]), checksums.read(published.folder)
     stored = StoredShard(
         definition=definition,

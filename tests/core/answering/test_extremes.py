@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hive_bitmap.core.answering.extremes import extremes, has_order, one_index_knows
+from hive_bitmap.core.answering.extremes import extremes, has_order, index_covers
 from hive_bitmap.core.answering.tally import COUNT
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index import lookup as shards
@@ -67,7 +67,7 @@ def test_extremes_are_pythons(
     lookups = [restrict(lookup_of(units[0], predicate), sorted(wanted)), lookup_of(units[1], predicate)]
     rows = [row for number in sorted(wanted) for row in files[number]] + [row for file in files[:1] for row in file]
     rows = [row for row in rows if truth(predicate, row)]
-    assert all(one_index_knows(lookup, key) for lookup in lookups)
+    assert all(index_covers(lookup, key) for lookup in lookups)
     if rows:
         require_found(lookups, key, rows)
 
@@ -96,15 +96,15 @@ def test_few_row_groups_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_an_index_of_other_columns_does_not_know(tmp_path: Path) -> None:
     files = [[{"k": n, "s": "a", "f": 0.0} for n in range(7)]]
     unit = unit_of(tmp_path, files, {"k": "gap", "s": "gap"}, {"k": [0], "s": [0]})
-    assert one_index_knows(lookup_of(unit), "k")
-    assert one_index_knows(lookup_of(unit, Compare("k", ">", 1)), "k")
-    assert not one_index_knows(lookup_of(unit, Compare("s", "=", "a")), "k")
-    assert not one_index_knows(lookup_of(unit), "f")
+    assert index_covers(lookup_of(unit), "k")
+    assert index_covers(lookup_of(unit, Compare("k", ">", 1)), "k")
+    assert not index_covers(lookup_of(unit, Compare("s", "=", "a")), "k")
+    assert not index_covers(lookup_of(unit), "f")
 
 
 def test_more_keys_than_rows_is_damage(tmp_path: Path) -> None:
     unit = unit_of(tmp_path, [[{"k": n, "s": "a", "f": 0.0} for n in range(7)]], {"k": "gap"}, {"k": [0]})
-    with pytest.raises(CorruptIndex, match="other rows than the 1"):
+    with pytest.raises(CorruptIndex, match="do not fit the 1 rows"):
         extremes([lookup_of(unit)], "k", {}, 1)
 
 

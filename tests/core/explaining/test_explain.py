@@ -101,7 +101,7 @@ def test_text_in_full() -> None:
             "  rows  1,251   5,020   25 %",
             "",
             "block map: one row per file, one cell per block",
-            "selected rows: · none  ░ <1 %  ▒ <10 %  ▓ <50 %  █ more  ? not known to the index as it is now",
+            "selected rows: · none  ░ <1 %  ▒ <10 %  ▓ <50 %  █ more  ? stale or not indexed",
             "k=1  one.parquet    ··░░▒▒▓▓██  1,251 of 5,000 rows",
             "k=1  two.parquet    ····        0 of 20 rows",
             "k=2  three.parquet  ????        read whole: stale, size differs",
@@ -174,7 +174,7 @@ def test_what_was_not_looked_at_is_not_known() -> None:
 @pytest.mark.parametrize(
     ("files", "said"),
     [
-        (THREE, "the index answers, and reads 1 file that it does not know as they are now"),
+        (THREE, "the index answers, and reads 1 file whole"),
         (make_plan([("a", "", FRESH, [(10, 3)])]), "the index answers, and reads no file"),
     ],
 )

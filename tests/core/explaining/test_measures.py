@@ -78,9 +78,9 @@ def test_moments_are_in_utc_and_to_the_second() -> None:
 
 
 def test_files_that_are_gone_are_one_or_many() -> None:
-    assert measures.deleted(1) == "1 file that the index knew is gone"
-    assert measures.deleted(0) == "0 files that the index knew are gone"
-    assert measures.deleted(1234) == "1,234 files that the index knew are gone"
+    assert measures.deleted(1) == "1 indexed file no longer exists"
+    assert measures.deleted(0) == "0 indexed files no longer exist"
+    assert measures.deleted(1234) == "1,234 indexed files no longer exist"
 
 
 def test_how_much_a_plan_reads() -> None:

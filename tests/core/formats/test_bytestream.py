@@ -137,7 +137,7 @@ def test_reading_and_skipping_go_forward_alone(acts: list[tuple[str, int]], wind
 @pytest.mark.parametrize("size", [10, 11, 100])
 def test_a_number_of_avro_has_ten_bytes_at_most(size: int) -> None:
     file = ByteStream(pa.BufferReader(b"\xff" * size), 0, size)
-    with pytest.raises(Undecodable, match="no number at byte 10"):
+    with pytest.raises(Undecodable, match="no valid number at byte 10"):
         file.avro_long()
 
 

@@ -179,7 +179,7 @@ ODD = {
 @pytest.mark.parametrize("of", ODD)
 def test_a_file_with_a_name_that_spark_does_not_find_is_left_to_spark(tmp_path: Path, of: str) -> None:
     orc.write_table(ODD[of], tmp_path / "a.orc")
-    with pytest.raises(Undecodable, match="only Spark's own reader knows what it reads of a column named 'a`b'"):
+    with pytest.raises(Undecodable, match="only Spark's own reader can tell what it reads for a column named 'a`b'"):
         open_file(f"file:{tmp_path}/a.orc")
 
 
@@ -187,5 +187,5 @@ def test_so_is_a_column_of_such_a_name_that_the_file_lacks(tmp_path: Path) -> No
     orc.write_table(pa.table({"größe (cm), in %.#": [1]}), tmp_path / "a.orc")
     opened = open_file(f"file:{tmp_path}/a.orc")
     assert found(opened, KeyColumn("GRÖßE (cm), in %.#", "bigint")) == "größe (cm), in %.#"
-    with pytest.raises(Undecodable, match="of a column named 'a`b'"):
+    with pytest.raises(Undecodable, match="for a column named 'a`b'"):
         find(opened, KeyColumn("a`b", "bigint"))

@@ -14,13 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hive_bitmap.core.formats import FORMATS
-from hive_bitmap.core.formats.file_tails import (
-    MOST_FOOTER_BYTES,
-    ORC_ENCRYPTED,
-    require_plain_orc,
-    require_sound_stripes,
-)
 from hive_bitmap.core.formats.key_values import KeyColumn
+from hive_bitmap.core.formats.orc_streams import require_sound_stripes
+from hive_bitmap.core.formats.orc_tail import MOST_FOOTER_BYTES, ORC_ENCRYPTED, require_plain_orc
 from hive_bitmap.errors import Undecodable
 from tests.campaigns.footers import ORC_FOOTER, ORC_POSTSCRIPT, ORC_STRIPE, Node, protobuf, protobuf_bytes
 
@@ -88,7 +84,7 @@ def test_an_encrypted_file_is_not_opened(tmp_path: Path, compression: str, chang
 
 def test_a_stripe_at_a_place_of_more_than_64_bits(tmp_path: Path) -> None:
     path, format = changed(tmp_path, "uncompressed", stripe=Node(1, 0, 2**64 - 1)), FORMATS["orc"]
-    with pytest.raises(Undecodable, match=r"^the footer gives a block a place that no file has$"):
+    with pytest.raises(Undecodable, match=r"^the footer has an impossible position for a block$"):
         format.blocks(format.open_file(path))
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from hive_bitmap.core.formats import parquet_rows
 from hive_bitmap.core.formats.key_values import KeyColumn
-from hive_bitmap.core.formats.parquet_rows import FEW_ROWS, Wanted, read_rows, read_together
+from hive_bitmap.core.formats.parquet_rows import FEW_ROWS, BlockRows, read_rows, read_together
 
 COLUMNS = [KeyColumn("number", "bigint"), KeyColumn("text", "string"), KeyColumn("missing", "int")]
 BLOCK, BLOCKS = 500, 3
@@ -39,10 +39,10 @@ def test_the_selected_rows_come_once_in_order(
 ) -> None:
     texts = [None if number % 7 == 0 else f"v{number % 5}" * (number % 11) for number in range(BLOCK * BLOCKS)]
     path = file_of(tmp_path, texts)
-    selection: list[Wanted] = [
+    selection: list[BlockRows] = [
         (block, None if block in whole else np.array(sorted(rows), np.int64)) for block, rows in enumerate(chosen)
     ]
-    parquet_rows._together.clear()
+    parquet_rows._batch_sizes.clear()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parquet_rows, "_FIRST_ROWS", first)
         patch.setattr(parquet_rows, "_GROWTH", growth)
@@ -60,7 +60,7 @@ def test_the_selected_rows_come_once_in_order(
 def test_large_values_come_in_small_batches(tmp_path: Path, rows: np.ndarray | None) -> None:
     """Texts of a megabyte of which a dictionary has five."""
     path = file_of(tmp_path, [str(number % 5) * (1 << 20) for number in range(BLOCK)])
-    parquet_rows._together.clear()
+    parquet_rows._batch_sizes.clear()
     batches = list(read_rows(path, COLUMNS[:2], [(0, rows)]))
     assert sum(batch.num_rows for batch in batches) == (BLOCK if rows is None else len(rows))
     assert max(batch.nbytes for batch in batches) <= 65 << 20
@@ -72,7 +72,7 @@ def test_large_values_come_in_small_batches(tmp_path: Path, rows: np.ndarray | N
 @given(st.lists(st.sets(st.integers(0, BLOCK * BLOCKS - 1), max_size=30), min_size=1, max_size=5))
 @settings(max_examples=40)
 def test_few_rows_of_several_files_are_those_of_each(tmp_path: Path, chosen: list[set[int]]) -> None:
-    files: list[tuple[str, list[Wanted]]] = []
+    files: list[tuple[str, list[BlockRows]]] = []
     for number, rows in enumerate(chosen):
         (tmp_path / str(number)).mkdir(exist_ok=True)
         path = file_of(tmp_path / str(number), [f"{number} {row % 13}" for row in range(BLOCK * BLOCKS)])
@@ -102,7 +102,7 @@ def test_files_that_differ_are_read_one_by_one(tmp_path: Path, other: pa.Table, 
     path = file_of(tmp_path, ["x"] * BLOCK)
     pq.write_table(other, tmp_path / "other.parquet")
     rows = None if row is None else np.array([row])
-    one: list[Wanted] = [(0, np.array([3]))]
+    one: list[BlockRows] = [(0, np.array([3]))]
     assert read_together([(path, one), (f"file:{tmp_path}/other.parquet", [(0, rows)])], COLUMNS) is None
 
 
@@ -111,11 +111,11 @@ def test_what_one_query_cannot_read_is_read_one_by_one(tmp_path: Path) -> None:
     path, other = file_of(tmp_path, ["x"] * BLOCK), tmp_path / "bytes.parquet"
     texts = pa.array([b"\xff"] * BLOCK, pa.binary()).view(pa.string())
     pq.write_table(pa.table({"number": range(BLOCK), "text": texts}), other)
-    three: list[Wanted] = [(0, np.array([3]))]
+    three: list[BlockRows] = [(0, np.array([3]))]
     assert read_together([(path, three), (f"file:{other}", three)], COLUMNS) is None
     large = tmp_path / "large.parquet"
     pq.write_table(pa.table({"number": range(BLOCK), "text": ["x" * (1 << 20)] * BLOCK}), large)
-    parquet_rows._together.clear()
+    parquet_rows._batch_sizes.clear()
     [_] = read_rows(f"file:{large}", COLUMNS, [(0, np.arange(60))])  # which tells how large rows are
-    many: list[Wanted] = [(0, np.arange(50))]
+    many: list[BlockRows] = [(0, np.arange(50))]
     assert read_together([(f"file:{large}", many), (path, three)], COLUMNS) is None

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hive_bitmap.core.formats import FORMATS, file_tails, parquet
-from hive_bitmap.core.formats.file_tails import parquet_footer_length, require_plain_parquet
+from hive_bitmap.core.formats import FORMATS, parquet, parquet_footer
 from hive_bitmap.core.formats.key_values import KeyColumn
+from hive_bitmap.core.formats.parquet_footer import parquet_footer_length, require_plain_parquet
 from hive_bitmap.errors import Undecodable
 from tests.campaigns.footers import BINARY, LIST, STRUCT, Node, thrift, thrift_bytes
 from tests.core.formats import encrypted
@@ -24,9 +24,9 @@ COLUMNS = [KeyColumn("k", "int"), KeyColumn("s", "string")]
 @pytest.mark.parametrize(
     ("kind", "reason"),
     [
-        ("footer", file_tails.PARQUET_FOOTER_ENCRYPTED),
-        ("column", file_tails.PARQUET_COLUMN_ENCRYPTED),
-        ("uniform", file_tails.PARQUET_FOOTER_ENCRYPTED),
+        ("footer", parquet_footer.PARQUET_FOOTER_ENCRYPTED),
+        ("column", parquet_footer.PARQUET_COLUMN_ENCRYPTED),
+        ("uniform", parquet_footer.PARQUET_FOOTER_ENCRYPTED),
     ],
 )
 def test_an_encrypted_file_is_not_opened(tmp_path: Path, kind: str, reason: str) -> None:

@@ -143,10 +143,10 @@ class TestOfAGeneration:
             ("{", "its checksums cannot be read: Expecting"),
             ("[" * 100_000, "its checksums cannot be read: "),
             ("\xff", "its checksums cannot be read: "),
-            ("[]", "its checksums cannot be read: they are no lists of numbers by file name"),
-            ('{"a": []}', "its checksums cannot be read: they are no lists of numbers by file name"),
-            ('{"a": ["1"]}', "its checksums cannot be read: they are no lists of numbers by file name"),
-            ('{"a": 1}', "its checksums cannot be read: they are no lists of numbers by file name"),
+            ("[]", "its checksums cannot be read: they are not lists of numbers by file name"),
+            ('{"a": []}', "its checksums cannot be read: they are not lists of numbers by file name"),
+            ('{"a": ["1"]}', "its checksums cannot be read: they are not lists of numbers by file name"),
+            ('{"a": 1}', "its checksums cannot be read: they are not lists of numbers by file name"),
         ],
     )
     def test_what_is_none_is_not_taken_for_no_checksums(self, tmp_path: Path, content: str, message: str) -> None:

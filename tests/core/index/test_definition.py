@@ -159,7 +159,7 @@ class TestDefine:
                 InvalidProperty,
                 "'a.b' cannot name an index or its table: names are letters, digits and _",
             ),
-            ({"index_table": "a."}, InvalidProperty, "'a.' names no table: use table or database.table"),
+            ({"index_table": "a."}, InvalidProperty, "'a.' is not the name of a table: use table or database.table"),
             (
                 {"index_database": "a-b"},
                 InvalidProperty,
@@ -170,11 +170,11 @@ class TestDefine:
                 InvalidProperty,
                 "index c is COMPACT: its readers expect it to change at a rebuild only; auto_refresh is for BITMAP",
             ),
-            ({"refresh_interval": "0.5s"}, InvalidProperty, "refresh_interval is '0.5s'; it is 1 second at least"),
+            ({"refresh_interval": "0.5s"}, InvalidProperty, "refresh_interval is '0.5s'; it must be at least 1 second"),
             (
                 {"refresh_interval": "soon"},
                 InvalidProperty,
-                "'soon' is no length of time: it is a number and a unit, such as 30 seconds or 5m",
+                "'soon' is not a length of time: write a number and a unit, such as 30 seconds or 5m",
             ),
         ],
     )
@@ -229,13 +229,13 @@ class TestDefine:
                 with_column("hive_bitmap_x", "int"),
                 ["hive_bitmap_x"],
                 Unsupported,
-                "column 'hive_bitmap_x' of table db.t begins with hive_bitmap, as names do that queries use themselves",
+                "column 'hive_bitmap_x' of table db.t begins with hive_bitmap, which is reserved: rename it",
             ),
             (
                 with_column("${a}", "int"),
                 ["${a}"],
                 Unsupported,
-                "column '${a}' of table db.t holds ${, where SQL has the value of a variable",
+                "column '${a}' of table db.t contains ${, which begins a variable in SQL",
             ),
             (
                 replace(TABLE, partition_columns=(Column("p", "interval day"),)),
@@ -247,7 +247,7 @@ class TestDefine:
                 index_table(SMALL),
                 ["k"],
                 Unsupported,
-                "table db.x holds the index i on db.t: it is not indexed",
+                "table db.x is the index table of i on db.t: index the base table",
             ),
         ],
     )
@@ -265,7 +265,7 @@ class TestDefine:
     def test_two_indexes_of_one_build_have_tables_of_their_own(self) -> None:
         first, second = define(TABLE, ["id"]), define(TABLE, ["price"], index_table="db__t_id__")
         definitions.require_distinct([first, define(TABLE, ["price"])])
-        with pytest.raises(AlreadyExists, match="two of the indexes would be table db__t_id__: build them one by one"):
+        with pytest.raises(AlreadyExists, match="two of the indexes would have the table db__t_id__: build them"):
             definitions.require_distinct([first, second])
 
 

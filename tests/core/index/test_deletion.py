@@ -114,8 +114,8 @@ class TestDelete:
         [told] = remains
         assert told.folder == folder
         assert told.why == (
-            f"folder {folder} stays, as it holds what no build of this index has named: {', '.join(named[:5])}{more}; "
-            "delete what is yours of it by hand"
+            f"folder {folder} stays, because it holds files that no build of this index has named: "
+            f"{', '.join(named[:5])}{more}; delete what is yours of it by hand"
         )
         for name in theirs:
             (local_of(folder) / name).unlink()
@@ -141,13 +141,16 @@ class TestDelete:
         [told] = deletion.delete([folder], definition, "m")
         assert "payroll.parquet" in told.why and "payroll.parquet" in content(local_of(folder))
 
-    @pytest.mark.parametrize("change", [{"id": "2" * 32}, {"table": "u"}])
+    @pytest.mark.parametrize("change", [{"id": "2" * 32}, {"id": "", "table": "u"}])
     def test_a_generation_of_another_index_is_left_alone(self, definition: Definition, change: dict[str, str]) -> None:
         other = replace(definition, name="j", **change)  # type: ignore[arg-type]
         folder = begin(other)
         before = content(local_of(folder))
         [told] = deletion.delete([folder], definition, "m")
-        assert (told.folder, told.why) == (folder, f"it is left alone, as it is of index j in {definition.root}")
+        assert (told.folder, told.why) == (
+            folder,
+            f"it is left alone, because it belongs to index j in {definition.root}",
+        )
         assert content(local_of(folder)) == before
 
     @pytest.mark.parametrize(
@@ -163,7 +166,7 @@ class TestDelete:
             (local_of(folder) / MARKER).write_text(marker)
         before = content(local_of(folder))
         [told] = deletion.delete([folder], definition, "m")
-        assert told.why == f"it is left alone, as {why}" and content(local_of(folder)) == before
+        assert told.why == f"it is left alone, because {why}" and content(local_of(folder)) == before
         killed = local_of(definition.root) / generation.new_name()  # as it began
         fill(killed, [f"{MARKER}.0123abcd.begun", *([] if marker is None else [MARKER])])
         assert deletion.delete([f"file:{killed}"], definition, "m") == [] and not killed.exists()
@@ -243,7 +246,7 @@ class TestRoot:
         fill(root, ["note", "p=1/note", f"p=1/{roots.MARKER}", "p=4"])
         said = deletion.remove_root(definition, "m")
         assert said == (
-            f"folder {definition.root} stays, as it holds what no build of this index has named: "
+            f"folder {definition.root} stays, because it holds files that no build of this index has named: "
             f"folder, note, p=3, p=4, p=1/{roots.MARKER} and 1 more; delete what is yours of it by hand"
         )
         assert sorted(os.listdir(root)) == [roots.MARKER, "folder", "note", "p=1", "p=3", "p=4"]

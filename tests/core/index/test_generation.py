@@ -88,7 +88,7 @@ class TestNames:
     def test_the_build_time_is_that_of_the_name_in_utc(self) -> None:
         at = datetime(2025, 1, 1, tzinfo=timezone.utc).timestamp()
         assert generation.build_time(f"file:/w/{OLD}") == at
-        with pytest.raises(ValueError, match="file:/w/x is no generation"):
+        with pytest.raises(ValueError, match="file:/w/x is not a generation"):
             generation.build_time("file:/w/x")
 
     def test_the_token_of_a_build_ends_its_name(self) -> None:
@@ -152,7 +152,7 @@ class TestStart:
     def test_a_folder_that_is_there_is_not_begun(self, definition: Definition) -> None:
         folder = f"{definition.root}/{OLD}"
         local(folder).mkdir(parents=True)
-        with pytest.raises(FileExistsError, match="was there before it was made, so somebody else may write into it"):
+        with pytest.raises(FileExistsError, match="already existed, so somebody else may write into it"):
             generation.start(folder, None, definition)
         assert os.listdir(local(folder)) == []
 
@@ -165,7 +165,7 @@ class TestStart:
         at = tmp_path / "root" / link
         at.parent.mkdir(parents=True)
         at.symlink_to(victim)
-        with pytest.raises(OSError, match=f"folder file:{at} is a link, and nothing is written through one: remove it"):
+        with pytest.raises(OSError, match=f"folder file:{at} is a link, and nothing is written through links: remove"):
             generation.start(f"{definition.root}/p=1/q=2/{OLD}", None, definition)
         assert sorted(str(path.relative_to(victim)) for path in victim.rglob("*")) == ["q=2"]
 
@@ -355,7 +355,7 @@ class TestRetired:
         local(folder).symlink_to(tmp_path / "moved")
         generation.retire(folder, definition)
         assert not (tmp_path / "moved" / RETIRED).exists()
-        assert f"folder {folder} was replaced, and stays: it is a link" in caplog.text
+        assert f"folder {folder} was replaced, but stays: it is a link" in caplog.text
 
 
 class TestFound:

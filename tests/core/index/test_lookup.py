@@ -277,7 +277,7 @@ class TestUnreadable:
         (tmp_path / "g").rename(tmp_path / "h")
         error = self.refused(held)
         assert type(error) is DroppedIndex
-        assert str(error) == f"generation file:{tmp_path}/g is gone, or its manifest"
+        assert str(error) == f"generation file:{tmp_path}/g or its manifest no longer exists"
 
     def test_a_shard_of_another_size_is_another(self, held: Shard) -> None:
         error = self.refused(replace(held, size=held.size - 1))

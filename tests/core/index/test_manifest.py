@@ -148,7 +148,7 @@ class TestUnreadable:
         folder = f"file:{tmp_path}/none"
         error = self.refused(folder)
         assert isinstance(error, DroppedIndex)
-        assert str(error) == f"generation {folder} is gone, or its manifest"
+        assert str(error) == f"generation {folder} or its manifest no longer exists"
 
     @pytest.mark.parametrize("name", [FILES_NAME, SHARDS_NAME])
     def test_one_that_lacks_a_file_is_damaged(self, tmp_path: Path, name: str) -> None:

@@ -123,7 +123,7 @@ def attacked(spark: SparkSession, database: str) -> str:
 def test_code_in_the_where_of_an_index_does_not_run(spark: SparkSession, attacked: str) -> None:
     jvm: Any = spark._jvm
     problem = {one.definition.name: one.problem for one in hive_bitmap.show(spark, attacked)}["bbb"]
-    assert "the WHERE of index bbb is not accepted" in problem and "drop the index and create it anew" in problem
+    assert "the WHERE of index bbb is not accepted" in problem and "drop the index and create it again" in problem
     for name in ([], ["bbb"]):
         with pytest.raises(Unsupported, match="the WHERE of index bbb is not accepted"):
             hive_bitmap.rebuild(spark, attacked, name)

@@ -58,7 +58,7 @@ class TestClaim:
         other = replace(definition, name="j", **change)  # type: ignore[arg-type]
         with pytest.raises(Unsupported) as error:
             roots.claim(other, "m")
-        assert str(error.value) == f"{says_another(definition)}: drop index j, and create it anew"
+        assert str(error.value) == f"{says_another(definition)}: drop index j, and create it again"
         assert roots.refusal(other, "m") == says_another(definition)
         assert not roots.is_marked(other, "m") and marker.read_bytes() == before
 
@@ -89,7 +89,7 @@ class TestClaim:
         assert marker.read_text() == "{" and not roots.is_marked(definition, "m")
         assert roots.refusal(definition, "m") == (
             f"folder {definition.root} is left alone, as its marker _index.json is damaged: if it is this index's "
-            "folder, delete the marker, and the next rebuild writes it anew"
+            "folder, delete the marker, and the next rebuild writes it again"
         )
 
     @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ class TestClaim:
             ({"id": None}, "its marker _index.json names no index"),
             ({"table": 1}, "its marker _index.json names no index"),
             ({"metastore": None}, "its marker _index.json names no index"),
-            ({"index_database": "a${b}"}, "its marker _index.json names no database"),
+            ({"index_database": "a${b}"}, "its marker _index.json has an invalid index_database"),
             ({"started": None}, "its marker _index.json does not say who wrote it"),
         ],
     )
@@ -144,7 +144,7 @@ class TestOtherMetastores:
         refusal = roots.refusal(definition, mine)
         assert why in refusal and bool(refusal) == bool(why) and roots.is_marked(definition, mine) == (not why)
         if elsewhere:
-            with pytest.raises(Unsupported, match="of another metastore: drop index i, and create it anew"):
+            with pytest.raises(Unsupported, match="of another metastore: drop index i, and create it again"):
                 roots.claim(definition, mine)
         else:
             roots.claim(definition, mine)

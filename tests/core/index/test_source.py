@@ -66,7 +66,7 @@ def test_a_reader_of_files_knows_no_other_source() -> None:
         (replace(BASE, columns=(COLUMNS[0], replace(COLUMNS[1], field_id=8))), "another column of that name"),
         (replace(BASE, columns=(replace(COLUMNS[0], name="j"), COLUMNS[1])), "is gone"),
         (replace(BASE, columns=(replace(COLUMNS[0], type="bigint"), COLUMNS[1])), "is bigint"),
-        (replace(BASE, lake=None), "is not delta any more"),
+        (replace(BASE, lake=None), "is no longer delta"),
         (replace(BASE, lake=Lake("delta", problem="its log cannot be read")), "its log cannot be read"),
     ],
 )

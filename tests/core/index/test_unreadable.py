@@ -48,7 +48,7 @@ def test_an_index_that_is_dropped_while_others_ask(
             for query in QUERIES:
                 require_alike(spark, query, *WAYS)
             assert hive_bitmap.count(spark, "t", "k = 3") == 200
-        assert "index k was dropped or rebuilt meanwhile, its files are read whole" in caplog.text
+        assert "index k was dropped or rebuilt during the query, so its files are read whole" in caplog.text
         assert "damaged" not in caplog.text
         caplog.clear()
 
@@ -59,5 +59,5 @@ def test_an_index_that_lacks_a_file(spark: SparkSession, generation: Path, caplo
     forget()
     for query in QUERIES:
         require_alike(spark, query, *WAYS)
-    assert "index k is damaged, its files are read whole until it is rebuilt in full" in caplog.text
+    assert "index k is damaged, so its files are read whole until it is rebuilt in full" in caplog.text
     assert "dropped" not in caplog.text

@@ -64,8 +64,8 @@ def test_what_was_looked_up_is_neither_shown_nor_compared() -> None:
 @pytest.mark.parametrize(
     ("code", "told"),
     [
-        (None, "the cheapest way; figures are not told, for hive_bitmap.engine_reads_only is true"),
-        (Reason.NOT_SELECTIVE, "the cheapest way; figures are not told, for hive_bitmap.engine_reads_only is true"),
+        (None, "the cheapest way; figures are hidden, because hive_bitmap.engine_reads_only is true"),
+        (Reason.NOT_SELECTIVE, "the cheapest way; figures are hidden, because hive_bitmap.engine_reads_only is true"),
         (Reason.NO_INDEX, "few blocks"),
     ],
 )

@@ -149,7 +149,7 @@ def test_a_limit_is_the_reason() -> None:
         ({"schema_crc": (6,) * 4, "foreign": (None,) * 4}, "column 'v' was added since the index was built"),
         ({"schema_crc": (6,) * 4, "foreign": (frozenset({"v"}),) * 4}, "column 'v' was added since"),
         ({"foreign": (None,) * 4}, None),  # of an older build, with the columns of now
-        ({"spark_only": (frozenset({"v"}),) * 4}, "only Spark reads column 'v' of these files as it should be"),
+        ({"spark_only": (frozenset({"v"}),) * 4}, "only Spark reads column 'v' of these files correctly"),
         ({"spark_only": (frozenset({"other"}),) * 4}, None),  # a column that is not read
     ],
 )

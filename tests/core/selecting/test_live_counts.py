@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hive_bitmap.core.answering.count_budget import count_cost
-from hive_bitmap.core.answering.extremes import one_index_knows
+from hive_bitmap.core.answering.extremes import index_covers
 from hive_bitmap.core.answering.tally import COUNT, tally
 from hive_bitmap.core.bitmaps import ENCODINGS, selection
 from hive_bitmap.core.index.fingerprint import Fingerprint
@@ -127,7 +127,7 @@ def test_deleted_rows_are_asked_for_where_rows_are_selected(tmp_path: Path) -> N
 def test_the_least_key_may_be_deleted_and_bitmaps_cost(tmp_path: Path) -> None:
     [plain] = looked_up(tmp_path, TRUE, ()).lookups
     [lookup] = looked_up(tmp_path, TRUE, ("", "y", "")).lookups
-    assert one_index_knows(plain, "k") and not one_index_knows(lookup, "k")
+    assert index_covers(plain, "k") and not index_covers(lookup, "k")
     cost, more = (count_cost([one], {}, ["k"], 2).seconds for one in (plain, lookup))
     assert more > cost + 1e-3
 

@@ -314,7 +314,7 @@ def test_a_new_folder_is_private_until_its_access_is_set(cluster: Cluster, store
     assert (made.permission, made.group) == (0o750, "h")
     changes = [one for one in cluster.asked if one[1] == "/w/shared" and one[0] not in ("info", "acl")]
     assert changes == [("mkdirs", "/w/shared", 0o700), ("group", "/w/shared", "h"), ("mode", "/w/shared", 0o750)]
-    with pytest.raises(FileExistsError, match=f"folder {ROOT}/w/plain was there before it was made"):
+    with pytest.raises(FileExistsError, match=f"folder {ROOT}/w/plain already existed"):
         store.make_new_folder(f"{ROOT}/w/plain", None)
 
 

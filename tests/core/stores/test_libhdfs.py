@@ -77,7 +77,7 @@ def test_what_is_not_there(store: LibHdfs) -> None:
 def test_a_new_folder_must_be_new(store: LibHdfs) -> None:
     store.make_new_folder(f"{ROOT}/new", None)
     for made in (None, Access(0o700, "g")):
-        with pytest.raises(FileExistsError, match=f"folder {ROOT}/new was there before it was made"):
+        with pytest.raises(FileExistsError, match=f"folder {ROOT}/new already existed"):
             store.make_new_folder(f"{ROOT}/new", made)
 
 

@@ -115,7 +115,7 @@ class TestCurrent:
 
     @pytest.fixture(autouse=True)
     def _as_before(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-        monkeypatch.setattr(options, "_latest", options._Latest(Options))
+        monkeypatch.setattr(options, "_latest", options._LatestSource(Options))
         token = options._source.set(None)
         yield
         options._source.reset(token)

@@ -100,7 +100,7 @@ def test_a_request_reads_ahead_but_not_the_tail() -> None:
 
 
 def test_the_oldest_ranges_are_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ranged, "KEPT", 20)
+    monkeypatch.setattr(ranged, "MOST_BUFFERED", 20)
     file, made = opened(CONTENT, 0, 10)
     for start in (0, 10, 20, 10, 20, 0):
         assert file.read_at(5, start) == CONTENT[start : start + 5]

@@ -87,7 +87,7 @@ def test_hive_uses_exported_indexes_by_itself(
             shutil.copy(path, path.with_name(f"later {path.name}"))
         assert not uses_index(connection, query)
         assert Counter(run(connection, query)) == full_scan(hive2, query) != before
-    with pytest.raises(Unsupported, match=r"does not know .*later .* as it is now: hive-bitmap rebuild"):
+    with pytest.raises(Unsupported, match=r"does not have the current version of .*later .*: hive-bitmap rebuild"):
         export(spark, base.name, "k", str(tmp_path / "exported"))
 
 
@@ -150,7 +150,7 @@ def test_keys_of_each_type_by_command_and_by_script(
         try:
             spark.sql(f"CREATE TABLE {make}")
             hive_bitmap.build(spark, table, [[name] for name in ("c", *asked)], encoding="ewah")
-            with pytest.raises(Unsupported, match=r"'c' is char\(5\), of which Hive 2 would give other rows"):
+            with pytest.raises(Unsupported, match=r"'c' is char\(5\): for this type Hive 2 would return other rows"):
                 export(spark, table, "c", str(tmp_path / "exported"))
             for name in asked:
                 capsys.readouterr()
@@ -189,7 +189,7 @@ def test_what_hive_could_not_use_is_refused(
             Unsupported, match="encoding gap, and Hive reads ewah only: hive-bitmap set t k encoding=ewah"
         ):
             export(spark, name, "k", to)
-        with pytest.raises(Unsupported, match="'x' is double, of which Hive 2 would give other rows"):
+        with pytest.raises(Unsupported, match="'x' is double: for this type Hive 2 would return other rows"):
             export(spark, name, "x", to)
         good = export(spark, name, "good", to)
         with contextlib.closing(hive2.connect(hive2_database)) as connection:
@@ -206,7 +206,7 @@ def test_what_hive_could_not_use_is_refused(
                 register_index(server, good)
             run(connection, f"ALTER TABLE {name} SET LOCATION 'file:{tmp_path}/t'")
             run(connection, f"CREATE INDEX hive_good ON TABLE {name} (k) AS 'COMPACT' WITH DEFERRED REBUILD")
-            with pytest.raises(AlreadyExists, match=r"is no export of .*: drop it there, or give another --name"):
+            with pytest.raises(AlreadyExists, match=r"is not an export of .*: drop it there, or give another --name"):
                 register_index(server, good)
             run(connection, f"DROP INDEX hive_good ON {name}")
             register_index(server, good)

@@ -32,7 +32,7 @@ def test_rows_of_any_connection_arrive_in_batches() -> None:
         assert server.all("CREATE TABLE t (a)") == []
         with server.result("SELECT 1 AS one, 2 AS two") as (names, rows):
             assert (names, list(rows)) == (["one", "two"], [[(1, 2)]])
-        with pytest.raises(ServerError, match=r"^HiveServer2 refuses: no such table: nix: SELECT [*] FROM nix$"):
+        with pytest.raises(ServerError, match=r"^HiveServer2 rejected: no such table: nix: SELECT [*] FROM nix$"):
             server.all("SELECT * FROM nix")
         with pytest.raises(BrokenPipeError), server.result("SELECT 1"):  # raised by who reads the rows
             raise BrokenPipeError
@@ -70,14 +70,14 @@ def read_until_closed(caller: socket.socket) -> None:
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (refuse_credentials, r"does not accept this user or password \(Error validating the login\): see --auth and"),
+        (refuse_credentials, r"does not accept this user or password \(Error validating the login\): check --auth and"),
         (
             read_until_closed,
-            r"gave no answer in time when the session was opened: is this its Thrift port, .* --timeout sets",
+            r"did not answer in time when the session was opened: check that this is its Thrift port, .* --timeout",
         ),
         (
             lambda caller: None,
-            r"ended the talk while the session was opened \(.*are --auth, --transport and --ssl its own\?",
+            r"closed the connection while the session was opened \(.*check --auth, --transport and --ssl",
         ),
     ],
     ids=["credentials", "time", "other"],
@@ -89,7 +89,7 @@ def test_a_session_that_does_not_come_about(answer: Callable[[socket.socket], No
 
 def test_kerberos_without_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hive_bitmap.hive.hiveserver.connection._KERBEROS", ("no_such_package",))
-    with pytest.raises(ServerError, match=r"^for Kerberos another package is needed: pip install kerberos$"):
+    with pytest.raises(ServerError, match=r"^Kerberos needs another package: pip install kerberos$"):
         connected(Address(host="127.0.0.1", port=1, auth="KERBEROS")).__enter__()
 
 
@@ -127,12 +127,12 @@ def told(error: Exception, statement: str) -> ServerError:
     [
         (
             refused("Error while compiling statement: FAILED: SemanticException [Error 10001]: no table\nat java.."),
-            "HS2 refuses: SemanticException [Error 10001]: no table: SELECT 1",
+            "HS2 rejected: SemanticException [Error 10001]: no table: SELECT 1",
         ),
-        (refused("FAILED: Execution Error, return code 2"), "HS2 refuses: return code 2: SELECT 1"),
-        (sqlite3.OperationalError("no such   table:\tt"), "HS2 refuses: no such table: t: SELECT 1"),
-        (TimeoutError(), "HS2 gave no answer in time to: SELECT 1; --timeout sets another limit"),
-        (of_http("read timed out"), "HS2 gave no answer in time to: SELECT 1; --timeout sets another limit"),
+        (refused("FAILED: Execution Error, return code 2"), "HS2 rejected: return code 2: SELECT 1"),
+        (sqlite3.OperationalError("no such   table:\tt"), "HS2 rejected: no such table: t: SELECT 1"),
+        (TimeoutError(), "HS2 did not answer in time to: SELECT 1; --timeout sets another limit"),
+        (of_http("read timed out"), "HS2 did not answer in time to: SELECT 1; --timeout sets another limit"),
         (of_http("EOF"), "HS2 broke the connection (EOF) at: SELECT 1; see its log"),
         (BrokenPipeError("pipe"), "HS2 broke the connection (pipe) at: SELECT 1; see its log"),
     ],
@@ -156,7 +156,7 @@ def test_what_is_not_permitted_is_an_error_of_its_own(message: str) -> None:
     found = told(refused(message), "SELECT 1")
     assert isinstance(found, NotPermitted)
     assert str(found).startswith("HS2 does not permit this: ")
-    assert str(found).endswith(": SELECT 1; ask its administrator, or see --username")
+    assert str(found).endswith(": SELECT 1; ask its administrator, or check --username")
 
 
 def of(inner: Exception) -> TTransportException:
@@ -167,19 +167,28 @@ def of(inner: Exception) -> TTransportException:
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        (refused("no session"), "refuses a session: no session"),
-        (of_http("HTTP status 401 Unauthorized"), "does not accept this user or password (HTTP 401 Unauthorized): see"),
-        (of_http("HTTP status 405"), "does not accept our request (HTTP 405): see --auth, --username, --transport and"),
-        (of(gaierror("no")), "cannot be reached: there is no host of that name"),
+        (refused("no session"), "rejected the session: no session"),
+        (
+            of_http("HTTP status 401 Unauthorized"),
+            "does not accept this user or password (HTTP 401 Unauthorized): check",
+        ),
+        (
+            of_http("HTTP status 405"),
+            "does not accept our request (HTTP 405): check --auth, --username, --transport and",
+        ),
+        (of(gaierror("no")), "cannot be reached: there is no host of this name"),
         (of(ConnectionRefusedError()), "cannot be reached: is it running, and is this its Thrift port"),
         (ConnectionRefusedError(), "cannot be reached: is it running"),
-        (BadStatusLine("x"), "does not speak HTTP: are --transport and --ssl its own?"),
+        (BadStatusLine("x"), "does not speak HTTP: check --transport and --ssl"),
         (of(SSLError(1, "[SSL] wrong version")), "does not speak TLS ("),
         (of_http("Bad status: 3 (b'Error validating the login')"), "does not accept this user or password (Error val"),
         (AssertionError("no such function"), "is too old: Hive 0.13 or newer is needed (no such function)"),
-        (ValueError("anything"), "did not let us in: anything; see --auth, --username"),
-        (of_http("EOF"), "ended the talk while the session was opened (EOF): are --auth, --transport and --ssl its"),
-        (TimeoutError(), "gave no answer in time when the session was opened: is this its Thrift port"),
+        (ValueError("anything"), "rejected the login: anything; check --auth and --username"),
+        (
+            of_http("EOF"),
+            "closed the connection while the session was opened (EOF): check --auth, --transport and --ssl",
+        ),
+        (TimeoutError(), "did not answer in time when the session was opened: check that this is its Thrift port"),
     ],
 )
 def test_an_error_of_a_session_says_what_to_look_at(error: Exception, said: str) -> None:
@@ -190,7 +199,7 @@ def test_a_certificate_that_is_not_trusted() -> None:
     error = SSLCertVerificationError()
     error.verify_message = "self-signed certificate."
     assert str(told(of(error), "")) == (
-        "HS2 shows a certificate that is not trusted (self-signed certificate): see --ca-file"
+        "HS2 has a certificate that is not trusted (self-signed certificate): check --ca-file"
     )
 
 
@@ -201,16 +210,16 @@ def test_an_error_of_ours_while_rows_are_read_stays_what_it_is() -> None:
 
 @pytest.mark.parametrize(("statement", "shown"), [("x" * 80, "x" * 80), ("x" * 81, "x" * 78 + ".."), ("a\n  b", "a b")])
 def test_a_long_statement_is_cut(statement: str, shown: str) -> None:
-    assert str(told(refused("no"), statement)) == f"HS2 refuses: no: {shown}"
+    assert str(told(refused("no"), statement)) == f"HS2 rejected: no: {shown}"
 
 
 def test_a_file_without_a_certificate(tmp_path: Path) -> None:
     (tmp_path / "ca").write_text("nothing")
     with pytest.raises(ServerError) as raised:
         connected(Address(host="h", ssl=True, ca_file=str(tmp_path / "ca"))).__enter__()
-    assert str(raised.value) == f"{tmp_path}/ca holds no certificate in PEM format"
+    assert str(raised.value) == f"{tmp_path}/ca does not contain a certificate in PEM format"
 
 
 def test_kerberos_over_http() -> None:
-    with pytest.raises(ServerError, match="over HTTP we cannot use Kerberos: give --auth LDAP"):
+    with pytest.raises(ServerError, match="Kerberos over HTTP is not supported: give --auth LDAP"):
         connected(Address(host="h", auth="KERBEROS", transport="http")).__enter__()

@@ -145,7 +145,7 @@ def test_rows_that_cannot_be_are_of_a_damaged_index(tmp_path: Path, change: str)
     chosen = definitions_of({"k": "gap"})
     with serving([unit], chosen) as (server, _):
         server.connection.execute(f"UPDATE {chosen['k'].sql_name} SET {change}")
-        with pytest.raises(CorruptIndex, match=r"^what the server sends of index k cannot be: .*; rebuild it$"):
+        with pytest.raises(CorruptIndex, match=r"^the rows of index k from the server are invalid: .*; rebuild it$"):
             evaluation(server, chosen, dict.fromkeys(chosen, ""))([lookup_of(unit, K1)])
 
 

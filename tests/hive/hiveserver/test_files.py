@@ -49,7 +49,7 @@ def test_what_cannot_be_listed_is_not_taken_for_nothing(tmp_path: Path) -> None:
     (tmp_path / "w").mkdir()
     with pytest.raises(NotPermitted):
         entries(server(denied="/w"), f"file:{tmp_path}/w")
-    with pytest.raises(ServerError, match=r"^the folder file:.*/w cannot be listed: HS2 refuses: Command failed"):
+    with pytest.raises(ServerError, match=r"^the folder file:.*/w cannot be listed: HS2 rejected: Command failed"):
         entries(server(), f"file:{tmp_path}/nowhere/w")
 
 
@@ -57,7 +57,7 @@ def test_a_name_with_a_separator_is_read_whole_and_one_of_two_lines_is_refused(t
     (tmp_path / "a|b").write_text("abc")
     assert [one.name for one in entries(server(), f"file:{tmp_path}") or []] == ["a|b"]
     (tmp_path / "a\nb").write_text("abc")
-    with pytest.raises(Unsupported, match=r"^a folder holds a name that cannot be listed, near 'b'$"):
+    with pytest.raises(Unsupported, match=r"^a folder contains a name that cannot be listed, near 'b'$"):
         entries(server(), f"file:{tmp_path}")
 
 

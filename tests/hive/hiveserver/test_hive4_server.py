@@ -44,7 +44,7 @@ def test_a_server_without_indexes_is_named(hive4: HiveServer) -> None:
     )
     with (
         contextlib.closing(hive4.connect()) as connection,
-        pytest.raises(Unsupported, match=r"is version 4.0.1, and only Hive up to 2.3 has indexes; hive-bitmap --hives"),
+        pytest.raises(Unsupported, match=r"is version 4.0.1, but only Hive up to 2.3 has indexes; hive-bitmap --hives"),
     ):
         register_index(Server(connection), index)
 

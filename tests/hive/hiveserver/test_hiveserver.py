@@ -163,7 +163,7 @@ def test_errors_are_told(server: Server, running: HiveServer, made: Lake, tmp_pa
         count(server, table, "id = 1234")
     with pytest.raises(InvalidPredicate, match="not closed"):
         count(server, table, "(k = 0")
-    with pytest.raises(ServerError, match=r"the server refuses: .*SELEC"):
+    with pytest.raises(ServerError, match=r"the server rejected: .*SELEC"):
         server.all("SELEC 1")
     name = f"{made.database}.{made.database}__other_i__"
     for statement in (PLAIN.format(f"{made.database}.other", made.base / "t"), f"CREATE TABLE {name} (k int)"):
@@ -171,7 +171,7 @@ def test_errors_are_told(server: Server, running: HiveServer, made: Lake, tmp_pa
     with pytest.raises(NotFound, match=rf"table {name} is not an index table of hive_bitmap, or its properties"):
         count(server, f"{made.database}.other", "k = 0")
     if server.is_spark:
-        with pytest.raises(Unsupported, match="Spark's Thrift Server shows no folders"):
+        with pytest.raises(Unsupported, match="Spark's Thrift Server cannot list folders"):
             register(server, f"file:{made.base}/t")
         with pytest.raises(Unsupported, match="does not show all files that a reader in Hive may see: ask HiveServer2"):
             write_offsets(server, table, "k = 5", str(out))
@@ -181,7 +181,7 @@ def test_errors_are_told(server: Server, running: HiveServer, made: Lake, tmp_pa
         ):
             count(server, f"{made.database}.words", "k = 5")
         return
-    with pytest.raises(NotFound, match=r"the folder .* holds no complete generation of an index"):
+    with pytest.raises(NotFound, match=r"folder .* has no complete segment of an index that"):
         register(server, f"file:{made.base}/t")
     write_offsets(server, table, "k = 5", str(out))
     assert out.read_bytes() == b""
@@ -212,7 +212,7 @@ def test_columns_of_orc_by_their_places(server: Server, made: Lake) -> None:
         ),
     ):
         server.all(begin)
-        with pytest.raises(Unsupported, match=r"read otherwise than it was indexed: .*orc\.force\.positional"):
+        with pytest.raises(Unsupported, match=r"read differently from how it was indexed: .*orc\.force\.positional"):
             count(server, name, "k = 5")
         server.all(end)
         with pytest.raises(NotFound, match="no index of table"):
@@ -224,7 +224,7 @@ def test_folders_of_any_name(server: Server, tmp_path: Path) -> None:
     (folder / "sub").mkdir(parents=True)
     (folder / "f 1").write_text("one\n\ntwo")
     if server.is_spark:
-        with pytest.raises(Unsupported, match=r"takes '\{' in the path .* for a pattern: ask HiveServer2"):
+        with pytest.raises(Unsupported, match=r"reads '\{' in the path .* as a pattern: use HiveServer2"):
             files.entries(server, f"file:{folder}")
         return
     found = files.entries(server, f"file:{folder}")
@@ -259,7 +259,7 @@ def test_changed_files_are_named(server: Server, made: Lake, tmp_path: Path) -> 
     [root] = [root for root in made.roots if "__t_k__" in root]
     [generation] = Path(root.removeprefix("file:")).glob("generation-*")
     (generation / "stranger.parquet").write_bytes(b"PAR1")
-    with pytest.raises(CorruptIndex, match=r"is not as it was built, see stranger.parquet: rebuild the index"):
+    with pytest.raises(CorruptIndex, match=r"was changed after the build, see stranger.parquet: rebuild the index"):
         count(server, table, "k = 0")
     (generation / "stranger.parquet").unlink()
 
@@ -332,5 +332,5 @@ def test_users_of_a_directory(
         assert time.monotonic() - before < 10
         assert capsys.readouterr().err == (
             f"hive-bitmap: HiveServer2 at {address} does not accept this user or password "
-            "(Error validating the login): see --auth and --username\n"
+            "(Error validating the login): check --auth and --username\n"
         )

@@ -142,13 +142,13 @@ def test_an_index_table_that_points_elsewhere_covers_nothing(place: Place) -> No
 def test_a_generation_that_is_not_whole(place: Place) -> None:
     [shard] = place.published.sizes
     Path(place.published.shard_path(shard).removeprefix("file:")).unlink()
-    with pytest.raises(CorruptIndex, match=r"is not as it was built"):
+    with pytest.raises(CorruptIndex, match=r"was changed after the build"):
         place.shown()
 
 
 def test_folders_about_which_readers_differ(place: Place) -> None:
     (place.shop.folder / "base" / "deeper").mkdir()
-    with pytest.raises(Unsupported, match=r"^readers differ about file:.*/base/deeper: "):
+    with pytest.raises(Unsupported, match=r"^not all readers read file:.*/base/deeper: "):
         place.shown()
 
 

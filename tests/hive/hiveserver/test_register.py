@@ -61,7 +61,7 @@ def test_another_folder_than_the_one_it_was_built_in(tmp_path: Path) -> None:
     with pytest.raises(Unsupported) as raised:
         definition_in(server(), f"file:{tmp_path}/moved")
     assert str(raised.value) == (
-        f"the index was built in {shop.definition.root}, so name that folder, not file:{tmp_path}/moved"
+        f"the index was built in {shop.definition.root}: name that folder, not file:{tmp_path}/moved"
     )
 
 
@@ -69,19 +69,17 @@ def test_a_folder_without_an_index(tmp_path: Path) -> None:
     (tmp_path / "p=1" / "q=2").mkdir(parents=True)
     with pytest.raises(NotFound) as raised:
         definition_in(server(), f"file:{tmp_path}")
-    assert str(raised.value) == (
-        f"the folder file:{tmp_path} holds no complete segment of an index, as far as HS2 sees"
-    )
+    assert str(raised.value) == (f"folder file:{tmp_path} has no complete segment of an index that HS2 can see")
 
 
 @pytest.mark.parametrize(
     ("marker", "said"),
     [
-        (None, "does not say of which index it is: "),
-        ("{", "does not say of which index it is: "),
-        ("[]", "does not say of which index it is: "),
-        ("{}", "does not say of which index it is: "),
-        ('{"definition": {}}', "says of its index was edited, or is of a later version"),
+        (None, "cannot be read: "),
+        ("{", "cannot be read: "),
+        ("[]", "cannot be read: "),
+        ("{}", "cannot be read: "),
+        ('{"definition": {}}', "the index in .* was edited, or is of a later version"),
     ],
 )
 def test_a_generation_that_does_not_say_whose_it_is(tmp_path: Path, marker: str | None, said: str) -> None:

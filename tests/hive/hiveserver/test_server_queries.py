@@ -84,6 +84,6 @@ def test_files_that_are_not_indexed_as_they_are_now() -> None:
     require(looked_up())
     with pytest.raises(Unsupported) as raised:
         require(with_new_file(looked_up([5, 0]), blocks=1))
-    assert str(raised.value).startswith("1 files of db.t are not indexed as they are now, like file:/w/new (")
+    assert str(raised.value).startswith("1 files of db.t are not indexed in their current version, like file:/w/new (")
     with pytest.raises(Unsupported, match=r"^2 files of .*, like file:/w/0 \(gone\): rebuild the index"):
         require(looked_up([5, 0], [0, 0], damaged=(0, 1)))

@@ -47,7 +47,7 @@ OF_TEXT = replace(BASE, input_format=TEXT, serde=SERDE)
         (
             OF_ORC,
             ("orc.force.positional.evolution=TRUE",),
-            "table db.t is read otherwise than it was indexed: orc.force.positional.evolution=TRUE",
+            "table db.t is read differently from how it was indexed: orc.force.positional.evolution=TRUE",
         ),
         (OF_TEXT, ("a=", "mapred.input.dir.recursive=true"), "text"),
         (
@@ -58,12 +58,12 @@ OF_TEXT = replace(BASE, input_format=TEXT, serde=SERDE)
         (
             OF_TEXT,
             ("io.compression.codecs=org.apache.hadoop.io.compress.GzipCodec,com.acme.Codec",),
-            "table db.t is read otherwise than it was indexed: ",
+            "table db.t is read differently from how it was indexed: ",
         ),
         (
             OF_TEXT,
             ("textinputformat.record.delimiter=;",),
-            "table db.t is read otherwise than it was indexed: ",
+            "table db.t is read differently from how it was indexed: ",
         ),
     ],
 )
@@ -103,7 +103,7 @@ def test_a_folder_that_is_gone_has_no_files(tmp_path: Path) -> None:
     table = replace(BASE, partition_columns=(Column("p", "int"), Column("q", "string")))
     [found] = table_files(server(), table, "parquet", {("1", None): f"file:{tmp_path}/gone"}, []).partitions
     assert (found.name, found.files) == ("p=1/q=NULL", ())
-    with pytest.raises(Unsupported, match="does not exist, at which readers fail"):
+    with pytest.raises(Unsupported, match="is missing, and readers fail without it: create it"):
         of_text = replace(table, input_format=TEXT, serde=SERDE, partition_columns=())
         table_files(server(), of_text, "text", {(): f"file:{tmp_path}/gone"}, [])
 
@@ -132,7 +132,7 @@ def test_names_about_which_readers_differ(tmp_path: Path, name: str, folder: boo
         return
     with pytest.raises(Unsupported) as raised:
         stated(shop)
-    assert str(raised.value) == f"readers differ about file:{path}: move it away, for its rows could be missed"
+    assert str(raised.value) == f"not all readers read file:{path}: move it away, or its rows could be missed"
 
 
 def built(tmp_path: Path) -> tuple[Workshop, Manifest]:
@@ -156,7 +156,7 @@ def test_a_folder_that_is_not_as_it_was_built(tmp_path: Path, harm: str) -> None
         stated(shop, (shop.definition, published.folder))
     named = "stranger" if harm == "stranger" else shard
     assert str(raised.value) == (
-        f"the folder {published.folder} is not as it was built, see {named}: rebuild the index"
+        f"folder {published.folder} was changed after the build, see {named}: rebuild the index"
     )
 
 

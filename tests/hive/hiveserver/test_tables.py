@@ -141,7 +141,7 @@ def test_what_is_not_there(name: str, said: str) -> None:
 def test_a_table_that_is_there_and_cannot_be_described() -> None:
     answers = lake(BASE)
     del answers["DESCRIBE FORMATTED `db`.`t`"]
-    with pytest.raises(ServerError, match=r"^HS2 refuses: .*DESCRIBE FORMATTED `db`.`t`$"):
+    with pytest.raises(ServerError, match=r"^HS2 rejected: .*DESCRIBE FORMATTED `db`.`t`$"):
         describe(hive(answers), "db.t")
 
 
@@ -204,7 +204,7 @@ def test_indexes_are_in_the_order_of_their_names() -> None:
         ({}, (), ""),
         ({"owner": "eve"}, (f"{TRUSTED_OWNERS}=bob, eve",), ""),
         ({"owner": "eve"}, (f"{TRUSTED_ROOTS}=file:/w",), ""),
-        ({"owner": "eve"}, (), "index i is not trusted, for index table db.db__t_i__ belongs to eve and "),
+        ({"owner": "eve"}, (), "index i is not trusted, because index table db.db__t_i__ belongs to eve and "),
         ({"owner": "eve"}, (f"{TRUSTED_OWNERS}=<undefined>",), "index i is not trusted, "),
         ({"owner": "eve"}, (f"{TRUSTED_OWNERS} is undefined",), "index i is not trusted, "),
     ],
@@ -224,9 +224,9 @@ def test_whom_an_index_is_believed(fields: dict[str, Any], settings: tuple[str, 
         (
             replace(BASE, columns=(Column("k", "bigint"),)),
             definition("i"),
-            "index i is on k int, but in table db.t it is bigint: drop the index and create it anew",
+            "index i is on k int, but in table db.t it is bigint: drop the index and create it again",
         ),
-        (BY_TWO, definition("i"), "table db.t is partitioned by p, q now: drop the index and create it anew"),
+        (BY_TWO, definition("i"), "table db.t is partitioned by p, q now: drop the index and create it again"),
     ],
 )
 def test_indexes_that_cannot_be_used(base: Table, of: Definition, why: str) -> None:

@@ -140,7 +140,7 @@ def require_race_fails(
 
     with monkeypatch.context() as raced:
         raced.setattr(markers, "write", race)
-        said = f"{name} was there before it was made, so somebody else may write into it"
+        said = f"{name} already existed, so somebody else may write into it"
         with pytest.raises(BuildFailed, match=said):
             hive_bitmap.build(spark, table, ["k"])
     assert os.listdir(victim) == []

@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import hive_bitmap
-from hive_bitmap.core.formats.file_tails import ORC_ENCRYPTED, PARQUET_COLUMN_ENCRYPTED, PARQUET_FOOTER_ENCRYPTED
+from hive_bitmap.core.formats.orc_tail import ORC_ENCRYPTED
+from hive_bitmap.core.formats.parquet_footer import PARQUET_COLUMN_ENCRYPTED, PARQUET_FOOTER_ENCRYPTED
 from hive_bitmap.errors import Unsupported
 from hive_bitmap.hive.hive2.export import export
 from tests.asking import FORCED, require_alike

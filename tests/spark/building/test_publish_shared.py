@@ -137,8 +137,8 @@ try:
     hive_bitmap.rebuild(spark, "t", full=True, progress=tell)
     raise SystemExit("it was published")
 except BuildFailed as e:
-    assert "index k could not be published, its old state stays" in str(e), e
-    assert "left to clean" in str(e), e
+    assert "index k could not be published, its old state remains" in str(e), e
+    assert "run clean to delete its new files" in str(e), e
 (folder / "failed").touch()
 while not (folder / "back").exists():
     time.sleep(0.01)

@@ -136,3 +136,22 @@ def test_reports_find_the_change_that_they_are_of(tmp_path: Path) -> None:
     assert [content.files["path"].to_pylist() for content in contents] == [[file.path] for file in files]
     for change, file in zip(changes, files, strict=True):
         assert manifest.read(change.folder).files["path"].to_pylist() == [file.path]
+
+
+@pytest.mark.parametrize("kind", [{}, {"type": "COMPACT"}], ids=str)
+def test_what_a_first_attempt_of_a_task_wrote_is_no_part_of_the_segment(tmp_path: Path, kind: dict[str, Any]) -> None:
+    """Spark runs a task again if its executor is lost; readers by SQL would see the rows of both attempts."""
+    shop = Workshop.at(tmp_path, **kind)
+    change = shop.change(shop.write("a.parquet", [1, 2, 1]))
+    segment_change.start([change])
+    [job] = jobs_like(shop.template, [change], 1, texts)
+    assert isinstance(job.work, Group)
+    [lost] = index_group(job.work)
+    reports = [replace(report, index=0) for report in index_group(job.work)]
+    (Path(local_path(change.folder)) / "part-of-others.parquet").touch()
+    [written] = segment_change.finish([change], reports)
+    assert lost.shard not in (None, reports[0].shard) and lost.shard is not None
+    names = entries(change.folder)
+    assert lost.shard not in names and reports[0].shard in names and "part-of-others.parquet" in names
+    assert cardinalities_path(lost.shard) not in names
+    assert written.shards["shard"].to_pylist() == [reports[0].shard]

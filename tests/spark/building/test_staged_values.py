@@ -79,7 +79,7 @@ def test_a_file_that_is_not_as_spark_has_read_it_has_changed(tmp_path: Path) -> 
             os.utime(path.removeprefix("file:"), (1, 1))
         with pytest.raises(FileChanged) as raised:
             format.open_file(other)
-        assert str(raised.value) == "it came or changed while Spark read the table"
+        assert str(raised.value) == "it was added or changed while Spark read the table"
     Path(path.removeprefix("file:")).unlink()
     with pytest.raises(FileNotFoundError):
         format.open_file(path)

@@ -124,7 +124,7 @@ def test_a_client_of_spark_connect(among: Callable[..., World]) -> None:
         "a Spark Connect client plans nothing: start the server with the jar that `hive-bitmap jar` names, "
         f"--conf spark.sql.extensions={enabling.EXTENSION}"
     )
-    with pytest.raises(Unsupported, match="does not know what its server refreshes: look at SHOW INDEX"):
+    with pytest.raises(Unsupported, match="cannot see the refreshes of its server: look at SHOW INDEX"):
         enabling.refreshed(CONNECT)
     enabling.disable(CONNECT)
     enabling.wait_at_end(CONNECT)
@@ -182,11 +182,11 @@ def test_the_end_of_a_program_waits_no_longer_than_the_interval_and_a_minute(
     ("error", "level", "message"),
     [
         (None, logging.DEBUG, ""),
-        (RuntimeError("no JVM"), logging.DEBUG, "refreshes are not waited for: no JVM"),
+        (RuntimeError("no JVM"), logging.DEBUG, "did not wait for refreshes: no JVM"),
         (
             KeyboardInterrupt(),
             logging.INFO,
-            "interrupted: refreshes that are queued are left to the next query that finds their files",
+            "interrupted: queued refreshes are left to the next query that finds their files",
         ),
     ],
 )
@@ -286,7 +286,7 @@ def test_the_sessions_that_were_not_used_for_long_are_forgotten(
     answers: Answers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept, left = answers._session(Session("kept")), answers._session(Session("left"))
-    for number in range(enabling.SESSIONS_KEPT - 1):
+    for number in range(enabling.MAX_SESSIONS - 1):
         answers._session(Session(str(number)))
         assert answers._session(Session("kept")) is kept
     assert answers._session(Session("left")) is not left

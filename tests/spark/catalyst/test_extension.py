@@ -127,7 +127,7 @@ def test_statements_of_ours_and_of_sparks(thrift: HiveServer) -> None:
             run(connection, "DROP TABLE unheard_of")
         with pytest.raises(Refused, match="PARSE_SYNTAX_ERROR"):
             run(connection, "CREATE INDEXES ON u")
-        with pytest.raises(Refused, match="drop it by DROP INDEX"):
+        with pytest.raises(Refused, match="drop it with DROP INDEX"):
             run(connection, "DROP TABLE default__u_a___")
         run(connection, "DROP TABLE u")
         assert [row[1] for row in run(connection, "SHOW TABLES")] == ["default__t_i__", "t"]

@@ -12,7 +12,7 @@ import pytest
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.errors import InvalidStatement
-from hive_bitmap.spark.building.publish import Doomed
+from hive_bitmap.spark.building.publish import IndexToDrop
 from hive_bitmap.spark.catalyst.index_statements import answer, doomed_of, record_of
 
 NOBODY: Any = SimpleNamespace(  # in place of a session, of which only the current catalog is asked
@@ -35,11 +35,11 @@ INDEX = Definition(
 @pytest.mark.parametrize(
     "doomed",
     [
-        Doomed(INDEX, frozenset({"file:/w/i/g2", "file:/w/i/g1"})),
-        Doomed(replace(INDEX, type="COMPACT", index_table=""), frozenset(), "of another owner"),
+        IndexToDrop(INDEX, frozenset({"file:/w/i/g2", "file:/w/i/g1"})),
+        IndexToDrop(replace(INDEX, type="COMPACT", index_table=""), frozenset(), "of another owner"),
     ],
 )
-def test_indexes_to_drop_go_to_the_jvm_and_come_back(doomed: Doomed) -> None:
+def test_indexes_to_drop_go_to_the_jvm_and_come_back(doomed: IndexToDrop) -> None:
     told = json.loads(json.dumps(record_of(doomed)))
     assert told["live"] == sorted(doomed.live)
     assert doomed_of(told) == doomed
@@ -47,9 +47,9 @@ def test_indexes_to_drop_go_to_the_jvm_and_come_back(doomed: Doomed) -> None:
 
 @pytest.mark.parametrize("harm", ["hive_bitmap.encoding", "hive_bitmap.id"])
 def test_what_comes_back_otherwise_is_not_dropped(harm: str) -> None:
-    told = record_of(Doomed(INDEX, frozenset()))
+    told = record_of(IndexToDrop(INDEX, frozenset()))
     told["properties"][harm] = "other"
-    with pytest.raises(InvalidStatement, match=r"^the JVM has not given back what it was told"):
+    with pytest.raises(InvalidStatement, match=r"^the JVM has not returned the record"):
         doomed_of(told)
 
 
@@ -92,7 +92,7 @@ def test_where_a_catalog_without_indexes_is_current_statements_are_sparks(kind: 
         (
             "CREATE INDEX i USING btree ON t (a)",
             {
-                "error": "type BTREE is not built: BITMAP answers the same predicates, say USING bitmap",
+                "error": "index type BTREE is not supported: use USING bitmap, which answers the same predicates",
                 "condition": "UNSUPPORTED_FEATURE",
                 "sqlstate": "0A000",
             },

@@ -20,8 +20,8 @@ from hive_bitmap.spark.catalyst.outcomes import (
     Outcome,
     ReadChoices,
     ReadRows,
+    Reply,
     SparkPart,
-    Told,
 )
 from hive_bitmap.spark.catalyst.reporting import ANSWERED, LEFT_ALONE, NARROWED, ReadFigures, Report
 from tests.core.planning.test_planner import BYTES
@@ -39,7 +39,7 @@ ANY: Any = object()  # what stays in this process
 
 def said(outcome: Outcome, **kept: Any) -> dict[str, Any]:
     """The object without its report, which `test_reporting` looks at."""
-    told = json.loads(json.dumps(Told(outcome=outcome, **kept).to_json()))
+    told = json.loads(json.dumps(Reply(outcome=outcome, **kept).to_json()))
     assert told.pop("report").items() >= json.loads(json.dumps(outcome.report.to_json())).items()
     return told
 
@@ -98,11 +98,11 @@ def test_indexed_columns_are_told_unless_they_are_known(columns: tuple[str, ...]
 def test_ids_of_what_is_kept(asked: bool) -> None:
     """The JVM asks for an answer when it executes the plan; only a function that asks has it with the report."""
     outcome = Counts(report=replace(REPORT, asked=asked), answer=ANY, source="")
-    told = Told(outcome=outcome, plan="p1", answer="a1").to_json()
+    told = Reply(outcome=outcome, plan="p1", answer="a1").to_json()
     assert told["answer"] == "a1" and told["report"]["plan"] == "p1" and "fetch" not in told
     assert told["report"].get("answer") == ("a1" if asked else None)
     parts = (FetchPart(ANY), SparkPart("2"), FramePart(ANY), FetchPart(ANY))
-    fetched = Told(outcome=ReadRows(report=REPORT, parts=parts, size=1), fetches=("f1", "f2")).to_json()
+    fetched = Reply(outcome=ReadRows(report=REPORT, parts=parts, size=1), fetches=("f1", "f2")).to_json()
     assert fetched["parts"] == [
         {"read by": "python", "fetch": "f1"},
         {"read by": "spark", "choices": "2"},

@@ -26,8 +26,8 @@ from hive_bitmap.spark.catalyst.outcomes import (
     Outcome,
     ReadChoices,
     ReadRows,
+    Reply,
     SparkPart,
-    Told,
 )
 from hive_bitmap.spark.catalyst.reporting import ReadFigures, Report
 from hive_bitmap.spark.catalyst.scans import ListingSummary, Scan
@@ -137,7 +137,7 @@ OUTCOMES: dict[str, tuple[Outcome, dict[str, Any]]] = {
 def test_python_writes_the_reply(name: str) -> None:
     outcome, known = OUTCOMES[name]
     place = list(OUTCOMES).index(name)
-    assert Told(outcome=outcome, **known).to_json() == golden("reply.json")["scans"][place]
+    assert Reply(outcome=outcome, **known).to_json() == golden("reply.json")["scans"][place]
 
 
 def test_the_page_shows_both() -> None:

@@ -112,7 +112,7 @@ def test_reasons_without_a_condition_and_of_files_that_are_not_indexed(spark: Sp
         assert "predicate" not in unused.detail
     hive_bitmap.set_properties(spark, "t", "k", {"enabled": "true"})
     spark.sql("INSERT OVERWRITE t SELECT id % 9, id FROM range(0, 1000, 1, 2)")
-    assert "files are not indexed as now (new since the last build)" in hive_bitmap.plan(spark, "t", "k = 3").reason
+    assert "files are not fresh in the index (new since the last build)" in hive_bitmap.plan(spark, "t", "k = 3").reason
 
 
 def test_hints_name_the_table_of_a_folder_and_that_of_a_former_name(

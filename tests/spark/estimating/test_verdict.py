@@ -31,11 +31,11 @@ LONE: dict[str, Any] = {"rare_rows": 0.001, "blocks": 64, "files": 64}
         ({"keys": 200_000, "rare_rows": 1e-6, "rare_blocks": 0.01}, "worth it to look up rare keys, not for counts"),
         ({"keys": 200_000, "rare_rows": 0.05}, "not worth it: even a rare key is in 100 %"),
         ({"rare_rows": 0.001, "index_bytes": 94 * 10**6}, "not worth it: the index takes 94 % of"),
-        ({"keys": 1, "rare_rows": None, "rare_blocks": None}, "not known"),
+        ({"keys": 1, "rare_rows": None, "rare_blocks": None}, "unknown: no block"),
         ({"has_bitmaps": False}, "not worth it: even"),
         # files of one block
         (LONE, "only for counts and groups; look-ups gain little: your files are one block each, and even a rare key"),
-        ({**LONE, "keys": 200_000}, "not worth it: look-ups gain little, for your files are one block each"),
+        ({**LONE, "keys": 200_000}, "not worth it: look-ups gain little, because your files are one block each"),
         ({**LONE, "rare_blocks": 0.2}, "worth it: "),
         ({**LONE, "blocks": 8, "files": 8}, "worth it: "),  # of so large files, rows are read
         ({**LONE, "base_bytes": 10**6, "index_bytes": 10**4}, "worth it: "),  # too small to tell

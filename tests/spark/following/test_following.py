@@ -16,7 +16,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import hive_bitmap
-from hive_bitmap.core.index import markers, refresh_record, roots
+from hive_bitmap.core.index import generation, markers, refresh_record, roots
 from hive_bitmap.spark.following import table_refresh
 from hive_bitmap.spark.following.refresh_state import Key, Outcome
 from tests.asking import under
@@ -104,13 +104,13 @@ def test_a_refresh_that_fails_is_told_and_tried_again(
     with caplog.at_level(logging.WARNING, "hive_bitmap"):
         following.sql("INSERT INTO t VALUES (1, 1, 7, 'a')")
         assert following.table("t").count() == 301
-        wait_until(lambda: "not refreshed" in caplog.text)
+        wait_until(lambda: "refreshing the indexes of" in caplog.text)
         failed = hive_bitmap.show(following, "t")[0].last_refresh
         assert failed is not None and "marker" in failed.error and failed.files == 0
         (root / roots.MARKER).write_text(marker)
         wait_until(lambda: unindexed(following) == 0)
         assert hive_bitmap.refreshed(following, SECONDS)
-    assert caplog.text.count("not refreshed") == 1
+    assert caplog.text.count("refreshing the indexes of") == 1
     done = hive_bitmap.show(following, "t")[0].last_refresh
     assert done is not None and done.error == "" and done.files == 1
     assert done.author.host == os.uname().nodename and done.author.pid == os.getpid()
@@ -121,12 +121,15 @@ def test_a_folder_that_cannot_be_written(following: SparkSession, monkeypatch: p
     make(following)
     monkeypatch.setattr("hive_bitmap.spark.following.refresh_state.FIRST_PAUSE", 1.0)
     root = Path(hive_bitmap.show(following, "t")[0].definition.root.removeprefix("file:"))
-    (root / "p=7").write_text("in the way")
-    following.sql("INSERT INTO t VALUES (3, 1, 7, 'a')")
-    wait_until(lambda: error_of_last_refresh(following) != "")
-    assert "the published index is untouched" in error_of_last_refresh(following) and unindexed(following) == 1
-    assert following.sql(COUNT).collect() == [(44,)]
-    (root / "p=7").unlink()
+    name = generation.new_name()
+    (root / name).write_text("in the way")
+    with monkeypatch.context() as patched:
+        patched.setattr(generation, "new_name", lambda: name)
+        following.sql("INSERT INTO t VALUES (3, 1, 7, 'a')")
+        wait_until(lambda: error_of_last_refresh(following) != "")
+        assert "the published index is untouched" in error_of_last_refresh(following) and unindexed(following) == 1
+        assert following.sql(COUNT).collect() == [(44,)]
+        (root / name).unlink()
     wait_until(lambda: unindexed(following) == 0)
     require_followed(following)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hive_bitmap.core.table_info import Table
-from hive_bitmap.spark.following.places import Place, Places
+from hive_bitmap.spark.following.places import TableFolder, TableFolders
 
 TABLE = Table(database="d", name="t", kind="MANAGED", location="file:/w/d.db/t")
 
@@ -21,10 +21,10 @@ TABLE = Table(database="d", name="t", kind="MANAGED", location="file:/w/d.db/t")
     ],
 )
 def test_folders_of_a_table(path: str, values: dict[str, str | None]) -> None:
-    places = Places()
+    places = TableFolders()
     assert places.at(path) is None
     places.add(TABLE)
-    assert places.at(path) == Place("d", "t", values)
+    assert places.at(path) == TableFolder("d", "t", values)
 
 
 OTHERS = ["file:/w/d.db", "file:/w/d.db/t2", "file:/w/d.db/t/sub", "file:/w/p=1", "s3a://w/d.db/t"]
@@ -32,14 +32,14 @@ OTHERS = ["file:/w/d.db", "file:/w/d.db/t2", "file:/w/d.db/t/sub", "file:/w/p=1"
 
 @pytest.mark.parametrize("path", OTHERS)
 def test_other_folders(path: str) -> None:
-    places = Places()
+    places = TableFolders()
     places.add(TABLE)
     assert places.at(path) is None
 
 
 def test_the_newest_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hive_bitmap.spark.following.places.MOST_TABLES", 1)
-    places = Places()
+    places = TableFolders()
     places.add(TABLE)
     places.add(Table(database="d", name="u", kind="MANAGED", location="file:/w/d.db/u"))
-    assert places.at(TABLE.location) is None and places.at("file:/w/d.db/u") == Place("d", "u", {})
+    assert places.at(TABLE.location) is None and places.at("file:/w/d.db/u") == TableFolder("d", "u", {})

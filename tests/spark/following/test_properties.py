@@ -81,8 +81,8 @@ def test_the_default_is_hives_setting(table: SparkSession) -> None:
             marks=pytest.mark.contract,
         ),
         ({"auto_refresh": True, "deferred": True}, "cannot follow its table from the start"),
-        ({"refresh_interval": "soon"}, "'soon' is no length of time"),
-        ({"refresh_interval": "0 s"}, "refresh_interval is '0 s'; it is 1 second at least"),
+        ({"refresh_interval": "soon"}, "'soon' is not a length of time"),
+        ({"refresh_interval": "0 s"}, "refresh_interval is '0 s'; it must be at least 1 second"),
         ({"properties": {"auto_refresh": "true"}}, "pass it as the argument auto_refresh"),
         ({"properties": {"auto_refrsh": "true"}}, "did you mean 'auto_refresh'"),
     ],
@@ -98,7 +98,7 @@ def test_what_is_refused_leaves_nothing(table: SparkSession, arguments: dict[str
     ("properties", "message"),
     [
         ({"auto_refresh": "maybe"}, "unknown value of auto_refresh 'maybe'; known: true, false"),
-        ({"refresh_interval": "never"}, "'never' is no length of time"),
+        ({"refresh_interval": "never"}, "'never' is not a length of time"),
     ],
 )
 def test_wrong_changes(table: SparkSession, properties: dict[str, str], message: str) -> None:

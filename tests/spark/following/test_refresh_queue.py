@@ -10,13 +10,13 @@ from threading import Event
 import pytest
 
 from hive_bitmap.spark.following.refresh_queue import RefreshQueue
-from hive_bitmap.spark.following.refresh_state import Key, Outcome, Wanted
+from hive_bitmap.spark.following.refresh_state import Key, Outcome, RefreshRequest
 
 SECONDS = 60.0  # a test that waits so long has failed
 
 
-def wanted(table: str, *partitions: str, interval: float = 0.0) -> Wanted:
-    return Wanted(
+def wanted(table: str, *partitions: str, interval: float = 0.0) -> RefreshRequest:
+    return RefreshRequest(
         key=Key("db", table, interval), partitions=frozenset((("p", one),) for one in partitions), session=None
     )
 
@@ -24,12 +24,12 @@ def wanted(table: str, *partitions: str, interval: float = 0.0) -> Wanted:
 class Refreshes:
     """Refreshes that are recorded; the first one waits for `go`, and all do what `does` says."""
 
-    def __init__(self, does: Callable[[Wanted], Outcome] = lambda wanted: Outcome.CHANGED) -> None:
-        self.ran: list[Wanted] = []
+    def __init__(self, does: Callable[[RefreshRequest], Outcome] = lambda wanted: Outcome.CHANGED) -> None:
+        self.ran: list[RefreshRequest] = []
         self.began, self.go = Event(), Event()
         self._does = does
 
-    def __call__(self, wanted: Wanted) -> Outcome:
+    def __call__(self, wanted: RefreshRequest) -> Outcome:
         self.ran.append(wanted)
         self.began.set()
         assert self.go.wait(SECONDS)
@@ -68,7 +68,7 @@ def test_a_refresh_within_the_interval_waits_and_others_do_not() -> None:
 
 
 def test_a_failure_is_logged_once_stays_wanted_and_is_not_waited_for(caplog: pytest.LogCaptureFixture) -> None:
-    def fail(one: Wanted) -> Outcome:
+    def fail(one: RefreshRequest) -> Outcome:
         if one.key.table == "bad":
             raise OSError("the store says no")
         return Outcome.CHANGED
@@ -88,7 +88,7 @@ def test_a_failure_is_logged_once_stays_wanted_and_is_not_waited_for(caplog: pyt
     assert {one.key.table for one in refreshes.ran} == {"bad", "good"}
     [said] = [record.getMessage() for record in caplog.records]
     assert said == (
-        "the indexes of db.bad are not refreshed; that is tried again after 60 seconds, then less often: "
+        "refreshing the indexes of db.bad failed; it is tried again after 60 seconds, then less often: "
         "the store says no"
     )
 

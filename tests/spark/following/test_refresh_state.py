@@ -14,17 +14,17 @@ from hive_bitmap.spark.following.refresh_state import (
     MOST_UNSETTLED,
     Key,
     Outcome,
+    RefreshRequest,
     State,
-    Wanted,
 )
 
 KEY = Key("db", "t", 30.0)
 ONE, TWO = (("p", "1"),), (("p", "2"),)
-BY_WRITE = Wanted(key=KEY, partitions=frozenset([ONE]), session="first")
-BY_QUERY = Wanted(key=KEY, partitions=frozenset([TWO]), session="second", by_query=True)
+BY_WRITE = RefreshRequest(key=KEY, partitions=frozenset([ONE]), session="first")
+BY_QUERY = RefreshRequest(key=KEY, partitions=frozenset([TWO]), session="second", by_query=True)
 
 
-def ended(outcome: Outcome | None, wanted: Wanted = BY_WRITE, times: int = 1, at: float = 100.0) -> State:
+def ended(outcome: Outcome | None, wanted: RefreshRequest = BY_WRITE, times: int = 1, at: float = 100.0) -> State:
     state = State()
     for _ in range(times):
         state = state.after(wanted, outcome, at)
@@ -53,26 +53,26 @@ def test_what_fails_stays_wanted_and_waits_longer_each_time() -> None:
 
 def test_what_was_too_early_is_tried_after_the_interval() -> None:
     early = ended(Outcome.TOO_EARLY)
-    assert early.wanted == BY_WRITE and early.due == 130.0 and early.failures == 0
+    assert early.request == BY_WRITE and early.due == 130.0 and early.failures == 0
 
 
 def test_what_is_not_settled_is_tried_a_few_times() -> None:
     """Two processes that publish the same partition by turns may both end without the other's files."""
     state, times = State().wanting(BY_WRITE), 0
-    while state.wanted is not None:
-        state, times = replace(state, wanted=None).after(state.wanted, Outcome.UNSETTLED, 100.0), times + 1
+    while state.request is not None:
+        state, times = replace(state, request=None).after(state.request, Outcome.UNSETTLED, 100.0), times + 1
         assert state.due == (130.0 if times < MOST_UNSETTLED else float("inf"))
     assert times == MOST_UNSETTLED
     again = state.after(BY_WRITE, Outcome.CHANGED, 100.0).after(BY_WRITE, Outcome.UNSETTLED, 100.0)
-    assert again.wanted == BY_WRITE
+    assert again.request == BY_WRITE
 
 
 def test_what_is_wanted_during_a_refresh_stays_wanted() -> None:
     for outcome in (*Outcome, None):
         after = State().wanting(BY_QUERY).after(BY_WRITE, outcome, 100.0)
         again = outcome in (None, Outcome.TOO_EARLY, Outcome.UNSETTLED)
-        assert after.wanted is not None and after.wanted.session == "second"
-        assert after.wanted.partitions == (frozenset([ONE, TWO]) if again else frozenset([TWO]))
+        assert after.request is not None and after.request.session == "second"
+        assert after.request.partitions == (frozenset([ONE, TWO]) if again else frozenset([TWO]))
 
 
 @given(st.lists(st.none() | st.frozensets(st.integers(0, 3 * MOST_PARTITIONS), max_size=MOST_PARTITIONS), min_size=1))
@@ -84,8 +84,8 @@ def test_joined_refreshes_cover_all_partitions(several: list[frozenset[int] | No
     state = State()
     for one in wanted:
         state = state.wanting(one)
-    assert state.wanted is not None
-    found = state.wanted.partitions
+    assert state.request is not None
+    found = state.request.partitions
     if found is None:
         assert None in several or len({one for some in several if some for one in some}) > MOST_PARTITIONS
     else:

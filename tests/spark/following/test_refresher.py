@@ -16,7 +16,7 @@ from hive_bitmap.core.selecting.candidates import LookupResults, WholeFile
 from hive_bitmap.core.selecting.table_files import PartitionState
 from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.core.table_info import Table
-from hive_bitmap.spark.following.refresh_state import Key, Wanted
+from hive_bitmap.spark.following.refresh_state import Key, RefreshRequest
 from hive_bitmap.spark.following.refresher import Refresher
 from hive_bitmap.spark.registry.catalog import Index
 
@@ -62,11 +62,11 @@ class Seeing:
     def __init__(self) -> None:
         self.lags: list[float] = []
         self.refresher = Refresher(lambda session: SimpleNamespace(lag=self.lags.append))
-        self.wanted: list[Wanted] = []
+        self.wanted: list[RefreshRequest] = []
         queue = self.refresher.queue
         want = queue.want
 
-        def keep(wanted: Wanted) -> bool:
+        def keep(wanted: RefreshRequest) -> bool:
             self.wanted.append(wanted)
             return want(wanted)
 

@@ -202,7 +202,7 @@ def test_a_session_that_does_not_know_its_metastore_takes_nothing_over_and_delet
     spark.conf.set("javax.jdo.option.ConnectionURL", "jdbc:derby:memory:db")
     try:
         assert metastore_id(spark) == ""
-        with pytest.raises(Unsupported, match="does not show which metastore it uses"):
+        with pytest.raises(Unsupported, match="does not show its metastore's address"):
             hive_bitmap.clean(spark, take_over=True)
         new_file(tmp_path, "flat")
         hive_bitmap.rebuild(spark, table)

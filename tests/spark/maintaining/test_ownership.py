@@ -100,7 +100,7 @@ class TestLinks:
         with caplog.at_level(logging.WARNING, logger="hive_bitmap"):
             hive_bitmap.drop(memory, flat, "k")
         assert content(tmp_path / "victim") == before and os.path.islink(root / OLD)
-        assert "stays, as it holds what no build of this index has named" in caplog.text and OLD in caplog.text
+        assert "stays, because it holds files that no build of this index has" in caplog.text and OLD in caplog.text
 
     @pytest.mark.parametrize("name", ["_manifest", "_staging", "shard", generation.RETIRED])
     def test_inside_a_generation(self, tmp_path: Path, name: str) -> None:
@@ -249,7 +249,7 @@ def test_a_damaged_root_marker_that_is_deleted_is_written_anew(memory: SparkSess
     whole = roots.owner(f"file:{marker.parent}")
     marker.write_text("{")
     [shown] = hive_bitmap.show(memory, flat)
-    assert "delete the marker, and the next rebuild writes it anew" in shown.problem
+    assert "delete the marker, and the next rebuild writes it again" in shown.problem
     marker.unlink()
     write(tmp_path / "t", 1, 2)
     hive_bitmap.rebuild(memory, flat)
@@ -336,7 +336,7 @@ class TestLocation:
             f"{tmp_path}/shared/inside",
         ]
         for location in taken:
-            with pytest.raises(AlreadyExists, match=r"is that of index k on .*_b\.parted"):
+            with pytest.raises(AlreadyExists, match=r"belongs to index k on .*_b\.parted"):
                 hive_bitmap.build(memory, flat, ["k"], location=location)
         (tmp_path / "shared" / roots.MARKER).unlink()  # as if made by an early version
         for location in (*taken, str(tmp_path), "/"):
@@ -366,7 +366,7 @@ class TestLocation:
         hive_bitmap.clean(memory, flat, grace_seconds=0)
         hive_bitmap.drop(memory, flat, "k")
         assert live(memory, other) == theirs and hive_bitmap.show(memory, other)[0].fresh == 2
-        with pytest.raises(Unsupported, match=r"left alone, as its marker .*: drop index k, and create it anew"):
+        with pytest.raises(Unsupported, match=r"left alone, as its marker .*: drop index k, and create it again"):
             hive_bitmap.rebuild(memory, other)
         require_verified(memory, other)
 
@@ -606,14 +606,14 @@ class TestRebuild:
         (tmp_path / "payroll" / "year=2024").mkdir(parents=True)
         external_table(memory, "pay", tmp_path / "pay")
         said = {
-            "payroll": "has made folder",
-            "t/in": "is gone, and is not made again",
+            "payroll": "did not make folder",
+            "t/in": "is missing and cannot be made again",
             "pay/in": "of table .*pay: give",
         }
         before = content(tmp_path)
         for place, sentence in said.items():
             self.moved(memory, flat, tmp_path / place)
-            with pytest.raises(Unsupported, match=f"{sentence}.*: drop index k, and create it anew"):
+            with pytest.raises(Unsupported, match=f"{sentence}.*: drop index k, and create it again"):
                 hive_bitmap.rebuild(memory, flat, full=True)
             assert content(tmp_path) == before
 

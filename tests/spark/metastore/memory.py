@@ -177,19 +177,21 @@ class MemoryMetastore:
             gone = {name for name in unset if name in table.properties}
             self._put(table, properties={name: value for name, value in stored.items() if name not in gone})
 
-    def change(self, spark: SparkSession, table: Table, changes: Changes) -> None:
+    def change(self, spark: SparkSession, table: Table, changes: Changes) -> bool:
         with self._lock:
             self.batches.append(changes)
             if not table.partition_columns:
                 if changes.moved:
                     self._put(table, location=changes.moved[()])
-                return
+                return True
             self._stored(table)
             there = self._partitions[table.database, table.name]
+            are_new = there.keys().isdisjoint(changes.added)
             for values, folder in changes.added.items():
                 there.setdefault(values, Partition(values=values, location=folder))
             for values, partition in there.items():
                 there[values] = replace(partition, location=changes.moved.get(values, partition.location))
+            return are_new
 
     def drop_partitions(self, table: Table, dropped: Collection[Values]) -> None:
         with self._lock:

@@ -60,8 +60,8 @@ class Side:
     def folders(self, table: Table) -> dict[Values, str]:
         return {one.values: one.location for one in self.metastore.partitions(self.spark, table)}
 
-    def change(self, table: Table, **fields: Any) -> None:
-        self.metastore.change(self.spark, table, Changes(**fields))
+    def change(self, table: Table, **fields: Any) -> bool:
+        return self.metastore.change(self.spark, table, Changes(**fields))
 
 
 def a_table_is_described_as_it_was_created(side: Side) -> None:
@@ -130,12 +130,13 @@ def a_table_is_moved_with_its_properties(side: Side) -> None:
 def partitions_are_added_and_moved_in_one_batch(side: Side) -> None:
     made = side.create("t", "p", "q")
     before = {values: f"file:{side.folder}/{n}" for n, values in enumerate([("1", "x"), ("1", None), ("2", "a b")])}
-    side.change(made, added=before)
+    assert side.change(made, added=before)
     assert side.folders(made) == before
     new, moved = f"file:{side.folder}/new", f"file:{side.folder}/moved"
     side.change(made, added={("3", "x"): new}, moved={("1", None): moved, ("3", "x"): moved})
     assert side.folders(made) == {**before, ("1", None): moved, ("3", "x"): moved}
-    side.change(made, added={("3", "x"): new})  # it is there already
+    assert not side.change(made, added={("3", "x"): new, ("4", "x"): new})  # one is there already
+    assert side.folders(made)["4", "x"] == new
     assert side.folders(made)["3", "x"] == moved
 
 

@@ -110,8 +110,8 @@ def test_tables_of_other_catalogs_are_refused(current: str, name: str, catalog: 
     with pytest.raises(Unsupported) as raised:
         metastore.split_name(session(current), name)
     assert str(raised.value) == (
-        f"table {name} is in catalog '{catalog}', and only tables of spark_catalog have indexes, and those of "
-        "Iceberg's catalogs: to name one, write spark_catalog.database.table"
+        f"table {name} is in catalog '{catalog}', but only tables of spark_catalog and of Iceberg's catalogs "
+        "have indexes: to name one, write spark_catalog.database.table"
     )
 
 

@@ -24,7 +24,7 @@ from tests.asking import require_alike, under
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-REFUSED = re.escape("only tables of spark_catalog have indexes")
+REFUSED = re.escape("only tables of spark_catalog")
 
 
 @dataclass(frozen=True)

@@ -132,7 +132,7 @@ def test_a_row_filter_and_a_mask_hold_for_every_answer(
     assert found["groups"] == groups
     assert found["plan"] == "no row satisfies the predicate"
     for how in REFUSED:
-        assert "only Spark may read them here, for a rule of Spark's puts" in found[how], how
+        assert "only Spark may read them here, because a rule puts" in found[how], how
     assert found["left"] == []
 
 

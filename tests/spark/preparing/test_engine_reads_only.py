@@ -49,7 +49,7 @@ def test_what_reads_files_itself_is_refused_before_it_begins(table: SparkSession
     with under(table, ONLY), pytest.raises(NotPermitted) as refused:
         READERS[what](table, tmp_path)
     assert str(refused.value).startswith(what.removesuffix(" of SQL") + " reads the files of table ")
-    assert f"for {SETTING} is true: do it in a session that may read the whole table" in str(refused.value)
+    assert f"because {SETTING} is true: use a session that may read the whole table" in str(refused.value)
     assert table.catalog.listTables() == tables and list(tmp_path.iterdir()) == []
 
 

@@ -96,7 +96,7 @@ def shop(tmp_path: Path) -> Shop:
     ("fields", "code", "reason"),
     [
         ({"settings": {"hive_bitmap.enabled": "false"}}, Reason.OFF, "hive_bitmap.enabled is false"),
-        ({"settings": {"hive_bitmap.strategy": "full scan"}}, Reason.OFF, "it was asked for"),
+        ({"settings": {"hive_bitmap.strategy": "full scan"}}, Reason.OFF, "chosen by hive_bitmap.strategy"),
         ({"indexes": ()}, Reason.NO_INDEX, "the table has no index"),
         ({"predicate": Compare("s", "=", "1")}, Reason.NOT_TESTED, "no index has a column that the predicate tests"),
     ],
@@ -120,7 +120,7 @@ def test_an_index_that_is_switched_off_is_named(shop: Shop) -> None:
 def test_a_strategy_that_is_asked_for_is_taken(shop: Shop, strategy: str) -> None:
     prepared = shop.prepared(settings={"hive_bitmap.strategy": strategy})
     plan, reading = prepared.plan, prepared.reading
-    assert (str(plan.strategy), plan.reason) == (strategy, "it was asked for")
+    assert (str(plan.strategy), plan.reason) == (strategy, "chosen by hive_bitmap.strategy")
     assert (plan.blocks_selected, plan.blocks_total, plan.rows_selected) == (1, FILES * BLOCKS, 1)
     assert reading is not None and [column.name for column in reading.columns] == ["k", "s"]
     assert [(use.name, use.reason) for use in plan.indexes] == [("i", "serves k")]

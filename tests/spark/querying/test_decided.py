@@ -33,11 +33,11 @@ PLAN = Plan(table="db.t", predicate="k = 1", strategy=Strategy.ROWS, reason="che
         ),
         (
             {"table": "db.t", "action": NARROWED, "strategy": "rows", "files_selected": 1, "files_total": 2},
-            ("db.t", Strategy.FULL_SCAN, "memory is too short to keep its plan", Reason.UNSUPPORTED),
+            ("db.t", Strategy.FULL_SCAN, "there is too little memory to store its plan", Reason.UNSUPPORTED),
         ),
         (
             {"table": "", "action": ANSWERED},
-            ("asked", Strategy.FULL_SCAN, "memory is too short to keep its plan", Reason.UNSUPPORTED),
+            ("asked", Strategy.FULL_SCAN, "there is too little memory to store its plan", Reason.UNSUPPORTED),
         ),
     ],
 )

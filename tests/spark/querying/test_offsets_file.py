@@ -79,7 +79,7 @@ def test_all_blocks_with_rows(tmp_path: Path) -> None:
 
 def test_a_file_whose_blocks_are_unknown(tmp_path: Path) -> None:
     path = tmp_path / "odd.parquet"
-    assert block_offsets("parquet", f"file:{path}") == "it is gone"
+    assert block_offsets("parquet", f"file:{path}") == "the file no longer exists"
     path.write_bytes(b"no such format")
     assert block_offsets("parquet", f"file:{path}") == "it does not end as a Parquet file does"
 

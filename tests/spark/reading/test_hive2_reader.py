@@ -132,7 +132,7 @@ def test_the_limits_of_the_reader_are_told_and_its_folders_are_the_same(
             with pytest.raises(Refused):
                 reader.rows(f"SELECT k FROM {table}", result)
         (tmp_path / "t" / "x._COPYING_").write_bytes(b"rows of Hive's")
-        with pytest.raises(Unsupported, match=r"Hive may read .*x._COPYING_, which Spark does not; move it away"):
+        with pytest.raises(Unsupported, match=r"Hive may read .*x._COPYING_, which Spark does not read: move it away"):
             hive_bitmap.write_offsets(spark, table, "k = 1", str(result))
     finally:
         spark.sql(f"DROP DATABASE {hive2_database} CASCADE")

@@ -95,7 +95,7 @@ def test_a_file_of_another_form_is_not_told(tmp_path: Path) -> None:
     found, problem = told(UnitTask("text", None, {}, path))
     assert (found, problem) == (
         {},
-        "the offsets of a file cannot be told: text compressed as bz2: known are gzip and deflate",
+        "the offsets of a file cannot be determined: text compressed as bz2 is not supported: use gzip or deflate",
     )
     missing: dict[str, Any] = {"whole_file": f"file:{tmp_path}/nowhere"}
     assert told(replace(UnitTask("text", None, {}), **missing))[1].startswith("a file changed after the query")

@@ -105,7 +105,7 @@ def test_nor_into_that_of_a_partition(spark: SparkSession, database: str, tmp_pa
 def test_nor_into_that_of_an_index(spark: SparkSession, database: str, tmp_path: Path, lake: str) -> None:
     other = Definition(name="i", database="db", table="t", columns=(), root=f"file:{tmp_path}/lake", id=roots.new_id())
     roots.claim(other, "another metastore")
-    with pytest.raises(AlreadyExists, match=r"is that of index i on db\.t, or lies in it"):
+    with pytest.raises(AlreadyExists, match=r"belongs to index i on db\.t or lies in its folder"):
         hive_bitmap.build(spark, f"{lake}.u", ["a"])
 
 

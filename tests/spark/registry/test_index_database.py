@@ -146,7 +146,9 @@ def test_the_pointer_alone_leads_to_an_index(memory: SparkSession, apart: str, t
     assert hive_bitmap.show(memory, apart) == []
     assert found(memory, "idx") == [("db.flat", "id", False), ("db.flat", "k", False)]
     assert catalog.indexed_tables(memory, "idx") == []
-    with pytest.raises(AlreadyExists, match=r"or DROP TABLE idx\.db__flat_k__, to which that table does not point"):
+    with pytest.raises(
+        AlreadyExists, match=r"or DROP TABLE idx\.db__flat_k__, because table db\.flat no longer points at it"
+    ):
         hive_bitmap.build(memory, apart, ["k"])
     set_pointer(memory, apart, text)
     require_verified(memory, apart)
@@ -412,5 +414,5 @@ def test_an_unreadable_database_hides_no_index_of_others(
     monkeypatch.setattr(metastore, "names_like", refusing)
     with caplog.at_level(logging.WARNING, logger="hive_bitmap"):
         assert len(hive_bitmap.show(memory, "flat")) == 2
-    assert "whether database secret has indexes of table db.flat is not known: not yours" in caplog.text
+    assert "cannot check whether database secret has indexes of table db.flat: not yours" in caplog.text
     assert all(generation.is_generation(folder) for folder in generations(memory, "idx"))

@@ -68,7 +68,7 @@ def test_a_folder_of_another_index_is_taken(root: str, below: str) -> None:
     with pytest.raises(AlreadyExists) as raised:
         require_unmarked(root + below)
     told = str(raised.value)
-    assert told.startswith(f"folder {root}{below} is that of index ")
+    assert told.startswith(f"folder {root}{below} belongs to index ")
     assert told.endswith(f"run clean with the location {root}")
 
 
@@ -83,6 +83,6 @@ def test_a_marker_that_cannot_be_read_keeps_its_own_folder_only(root: str) -> No
     marker = Path(root.removeprefix("file:")) / roots.MARKER
     marker.unlink()
     marker.write_text("{")
-    with pytest.raises(AlreadyExists, match=r"is that of an index, perhaps, as "):
+    with pytest.raises(AlreadyExists, match=r"belongs to an index whose marker cannot be read \("):
         require_unmarked(root)
     require_unmarked(f"{root}/deeper")

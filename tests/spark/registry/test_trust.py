@@ -92,7 +92,7 @@ def test_show_and_explain_say_why_and_what_to_do(spark: SparkSession, forge: For
     made = forge()
     status = {one.definition.name: one for one in hive_bitmap.show(spark, "v", keys=True)}["aaa"]
     assert status.problem == (
-        f"index aaa is not trusted, for index table {made.table.database}.{made.definition.index_table} belongs to "
+        f"index aaa is not trusted, because index table {made.table.database}.{made.definition.index_table} belongs to "
         f"mallory and table {made.table.full_name} to {made.table.owner}: let the owner of the table create it, or "
         f"name mallory in {OWNERS} or its folder {made.definition.root} in {ROOTS}"
     )
@@ -236,7 +236,7 @@ def test_a_table_that_points_to_no_store_and_has_no_definition_is_no_index(
     )
     with caplog.at_level(logging.WARNING):
         assert [one.definition.name for one in catalog.with_copies(memory, [*tables, nowhere])] == ["k"]
-    assert ("is taken for no index table, as its folder cannot be read" in caplog.text) is is_own
+    assert ("does not count as an index table: its folder cannot be read" in caplog.text) is is_own
     assert catalog.among([nowhere]) == [] and catalog.at(nowhere, "file:/w") is None
 
 
@@ -288,7 +288,9 @@ def test_its_table_is_dropped_and_nothing_is_asked_of_its_store(
         elif how == "table":
             hive_bitmap.drop_table(memory, "v")
         else:
-            doomed = [publish.doomed(memory, *one) for one in _with_all(catalog.indexes_of_database(memory, "db"))]
+            doomed = [
+                publish.index_to_drop(memory, *one) for one in _with_all(catalog.indexes_of_database(memory, "db"))
+            ]
             drop.drop_after(memory, doomed)
     assert "index aaa is dropped, but folder foo://x/i is left alone, as index aaa is not trusted" in caplog.text
     assert table not in [one.name for one in catalog.tables_of_database(memory, "db")]

@@ -57,9 +57,9 @@ CREATE INDEX index ON TABLE table.on (select) AS 'BITMAP';
 CREATE INDEX i ON TABLE t (a) AS 'UNKNOWN' WITH DEFERRED REBUILD;
 --> InvalidProperty: unknown index type 'UNKNOWN'; known: BITMAP, COMPACT
 CREATE INDEX i ON TABLE t (a) AS 'aggregate' WITH DEFERRED REBUILD;
---> Unsupported: type AGGREGATE is not built: counts come from a BITMAP index, say AS 'BITMAP'
+--> Unsupported: index type AGGREGATE is not supported: use AS 'BITMAP', whose indexes also answer counts
 CREATE INDEX i ON TABLE t (a) AS 'org.apache.hadoop.hive.ql.index.AggregateIndexHandler';
---> Unsupported: type AGGREGATE is not built..
+--> Unsupported: index type AGGREGATE is not supported: ..
 CREATE INDEX i ON TABLE t (a) AS 'BITMAP' IDXPROPERTIES ('prop1'='val1');
 --> CreateIndex(name="i", table=T("t"), columns=("a",), properties=(("prop1", "val1"),))
 CREATE INDEX i ON TABLE t (a) AS 'BITMAP' IDXPROPERTIES ('Encodng'='gap');
@@ -67,7 +67,7 @@ CREATE INDEX i ON TABLE t (a) AS 'BITMAP' IDXPROPERTIES ('Encodng'='gap');
 CREATE INDEX i ON TABLE t (a) AS 'BITMAP' IDXPROPERTIES ('hive_bitmap.enabled'='false');
 --> InvalidProperty: unknown property 'hive_bitmap.enabled'; did you mean 'enabled'?
 CREATE INDEX i ON TABLE t (a) AS 'BITMAP' TBLPROPERTIES ('hive_bitmap.encoding'='gap');
---> InvalidProperty: hive_bitmap.encoding cannot be set in TBLPROPERTIES: say ('encoding'='gap') in IDXPROPERTIES
+--> InvalidProperty: hive_bitmap.encoding cannot be set in TBLPROPERTIES: set it in IDXPROPERTIES, like ('encoding'='gap')
 CREATE INDEX i ON TABLE t (a) AS 'BITMAP' STORED AS RCFILE;
 --> InvalidStatement: line 1, column 43: an index table is stored as Parquet and cannot be stored otherwise: leave it out
 CREATE INDEX i ON TABLE t (a) AS 'BITMAP' STORED BY 'org.apache.hadoop.hive.hbase.HBaseStorageHandler';
@@ -75,9 +75,9 @@ CREATE INDEX i ON TABLE t (a) AS 'BITMAP' STORED BY 'org.apache.hadoop.hive.hbas
 CREATE INDEX i ON TABLE t (a) AS 'BITMAP' STORED AS INPUTFORMAT 'a.B' OUTPUTFORMAT 'c.D';
 --> InvalidStatement: line 1, column 43: an index table is stored as Parquet and cannot..
 CREATE INDEX i ON TABLE t (a) AS 'BITMAP' ROW FORMAT DELIMITED FIELDS TERMINATED BY ',';
---> InvalidStatement: line 1, column 43: an index table is Parquet, which has no other ROW FORMAT: leave it out
+--> InvalidStatement: line 1, column 43: an index table is Parquet and has no other ROW FORMAT: leave it out
 CREATE INDEX i ON TABLE t (a) AS 'BITMAP' ROW FORMAT SERDE 'a.B';
---> InvalidStatement: line 1, column 43: an index table is Parquet, which has no other ROW FORMAT: leave it out
+--> InvalidStatement: line 1, column 43: an index table is Parquet and has no other ROW FORMAT: leave it out
 CREATE INDEX i ON TABLE t (a) AS 'BITMAP' COMMENT 'c' WITH DEFERRED REBUILD;
 --> InvalidStatement: line 1, column 55: mismatched input 'WITH', expecting one of WITH DEFERRED REBUILD, IDXPROPERTIES, IN TABLE, ROW FORMAT, STORED, LOCATION, TBLPROPERTIES, COMMENT in this order or the end
 CREATE INDEX i ON TABLE t (a) AS 'BITMAP' PARTITIONED BY (ds);
@@ -107,7 +107,7 @@ CREATE INDEX i FOR t;
 CREATE INDEX `` ON TABLE t (a) AS 'BITMAP';
 --> InvalidStatement: line 1, column 14: a name cannot be empty
 CREATE INDEX i ON TABLE a.b.c.d (a) AS 'BITMAP';
---> InvalidStatement: line 1, column 25: a table is [catalog.][database.]table, and this name has 4 parts
+--> InvalidStatement: line 1, column 25: a table is [catalog.][database.]table, but this name has 4 parts
 CREATE INDEX i ON TABLE ${db}.t (a) AS 'BITMAP';
 --> InvalidStatement: line 1, column 25: mismatched input '$', expecting a name
 CREATE INDEX i ON TABLE t (a) AS 'BITMAP' COMMENT 'never ends;
@@ -184,7 +184,7 @@ SHOW INDEXES ON t FROM db;
 SHOW INDEXES ON t IN `d b`;
 --> ShowIndexes(T("t", "d b"))
 SHOW INDEXES ON a.t IN b;
---> InvalidStatement: line 1, column 24: the database stands in a.t already
+--> InvalidStatement: line 1, column 24: the database is already given in a.t
 SHOW FORMATTED INDEXES;
 --> InvalidStatement: line 1, column 23: mismatched input '<EOF>', expecting ON
 SHOW INDEX ON t LIKE 'x';

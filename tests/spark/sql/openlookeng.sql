@@ -66,11 +66,11 @@ CREATE INDEX i USING bitmap ON t (a) WHERE p BETWEEN 1 OR 2;
 
 ---- CREATE INDEX that cannot be
 CREATE INDEX i USING bloom ON t (a);
---> Unsupported: type BLOOM is not built: BITMAP answers the same predicates, say USING bitmap
+--> Unsupported: index type BLOOM is not supported: use USING bitmap, which answers the same predicates
 CREATE INDEX i USING MINMAX ON t (a) WHERE p = 1;
---> Unsupported: type MINMAX is not built..
+--> Unsupported: index type MINMAX is not supported: ..
 CREATE INDEX i USING btree ON t (a);
---> Unsupported: type BTREE is not built..
+--> Unsupported: index type BTREE is not supported: ..
 CREATE INDEX i USING wrong_filter ON t (a);
 --> InvalidStatement: line 1, column 22: mismatched input 'wrong_filter', expecting BITMAP
 CREATE INDEX i USING bitmap ON t ();
@@ -82,7 +82,7 @@ CREATE INDEX i USING bitmap t (a);
 CREATE INDEX i USING bitmap ON mysql.db.t (a);
 --> Unsupported: table mysql.db.t is in catalog 'mysql', which has no bitmap indexes
 CREATE INDEX i USING bitmap ON t ("p=1");
---> Unsupported: a partition cannot be a column of an index: choose partitions by WHERE
+--> Unsupported: a partition cannot be a column of an index: choose partitions with WHERE
 CREATE INDEX i USING bitmap ON t (a) WHERE p = 1 WITH (encoding=gap);
 --> InvalidStatement: line 1, column 50: mismatched input 'WITH' in WHERE, which takes ..
 CREATE INDEX i USING bitmap ON t (a) AS 'BITMAP';

@@ -194,10 +194,10 @@ def test_lists(text: str, found: tuple[str, ...] | str) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "one statement is expected, got 0"),
-        (" -- a", "one statement is expected, got 0"),
-        ("a;\n b", "line 2, column 2: one statement is expected, got 2"),
-        ("a; b; c", "line 1, column 4: one statement is expected, got 3"),
+        ("", "expected one statement, got 0"),
+        (" -- a", "expected one statement, got 0"),
+        ("a;\n b", "line 2, column 2: expected one statement, got 2"),
+        ("a; b; c", "line 1, column 4: expected one statement, got 3"),
     ],
 )
 def test_one_statement_is_read(text: str, said: str) -> None:

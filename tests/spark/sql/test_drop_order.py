@@ -14,7 +14,7 @@ from pyspark.errors import PySparkException
 import hive_bitmap
 from hive_bitmap.core.stores import local_path
 from hive_bitmap.errors import Unsupported
-from hive_bitmap.spark.building.publish import Doomed
+from hive_bitmap.spark.building.publish import IndexToDrop
 from hive_bitmap.spark.catalyst import index_statements
 from hive_bitmap.spark.registry import catalog
 from hive_bitmap.spark.sql.statements import Statement
@@ -133,7 +133,7 @@ def test_an_index_table_is_not_dropped_as_a_table(spark: SparkSession, database:
     hive_bitmap.enable(spark)
     for text in ("DROP TABLE other", "DROP TABLE IDENTIFIER('other')"):
         for run in (in_plain_spark, in_a_script):
-            with pytest.raises(PySparkException, match="drop it by DROP INDEX"):
+            with pytest.raises(PySparkException, match="drop it with DROP INDEX"):
                 run(spark, text)
     assert hive_bitmap.show(spark, "flat")[0].problem == ""
 
@@ -239,5 +239,5 @@ def test_spark_drops_what_python_cannot_be_asked_about(
         spark.sql(f"DROP DATABASE {name}")
 
 
-def fail(spark: SparkSession, statement: Statement) -> list[Doomed]:
+def fail(spark: SparkSession, statement: Statement) -> list[IndexToDrop]:
     raise Unsupported("the metastore does not say it")

@@ -158,7 +158,7 @@ def test_an_index_table_is_dropped_as_a_table_only_if_its_table_has_lost_it(
     run(spark, "CREATE INDEX i ON TABLE flat (k) AS 'BITMAP'")
     root = Path(local_path(hive_bitmap.show(spark, "flat")[0].definition.root))
     name = f"{apart}.{database}__flat_i__"
-    with pytest.raises((Unsupported, PySparkException), match="drop it by DROP INDEX"):
+    with pytest.raises((Unsupported, PySparkException), match="drop it with DROP INDEX"):
         run(spark, f"DROP TABLE {name}")
     alter_table.set_properties(spark, metastore.describe(spark, "flat"), {}, [POINTER])
     catalog.clear_caches()
@@ -176,6 +176,6 @@ def test_an_index_table_is_dropped_as_a_table_only_if_its_table_has_lost_it(
 
 def test_no_other_catalog_holds_an_index_table(spark: SparkSession, apart: str, tmp_path: Path) -> None:
     flat_table(spark, tmp_path / "t")
-    with pytest.raises(Unsupported, match=r"index table lake\.d\.x must be in spark_catalog: leave lake out"):
+    with pytest.raises(Unsupported, match=r"index table lake\.d\.x must be in spark_catalog: leave out lake"):
         hive_bitmap.sql(spark, "CREATE INDEX i ON TABLE flat (k) AS 'BITMAP' IN TABLE lake.d.x")
     assert hive_bitmap.show(spark, "flat") == []

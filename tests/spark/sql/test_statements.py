@@ -26,5 +26,5 @@ def test_names(table: TableName, shown: str, sql: str, foreign: bool) -> None:
 
 
 def test_a_name_that_holds_a_variable_is_never_written() -> None:
-    with pytest.raises(Unsupported, match=r"holds \$\{"):
+    with pytest.raises(Unsupported, match=r"contains \$\{"):
         TableName("${env:HOME}").sql_name  # noqa: B018 - it raises

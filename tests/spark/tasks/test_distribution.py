@@ -46,7 +46,7 @@ def test_items_are_sent_once_in_order(spark: SparkSession, count: int, most: int
 def test_tasks_run_the_python_of_the_application(spark: SparkSession) -> None:
     """Of a server, all of whose clients could have it start any program else."""
     with under(spark, {WORKER_PYTHON: "/bin/false"}):
-        with pytest.raises(Unsupported, match=f"names another: RESET {WORKER_PYTHON}"):
+        with pytest.raises(Unsupported, match=f"names another one: RESET {WORKER_PYTHON}"):
             in_tasks(spark, [1], str)
         with pytest.raises(Unsupported):
             with_store_settings(spark, sums)
