@@ -23,7 +23,7 @@ from hive_bitmap.core.bitmaps import ENCODINGS
 from hive_bitmap.core.bitmaps.keybytes import key_bytes
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index import generation
-from hive_bitmap.core.index.definition import SEGMENT, Definition, schema_crc, to_properties
+from hive_bitmap.core.index.definition import INDEX_DATABASE, SEGMENT, Definition, schema_crc, to_properties
 from hive_bitmap.core.index.manifest import FILES, SHARDS
 from hive_bitmap.core.planning.reasons import Reason
 from hive_bitmap.core.planning.settings import Settings
@@ -232,6 +232,7 @@ def test_the_closed_lists_of_the_guide_are_those_of_the_code() -> None:
         "hive_bitmap.planning_seconds",  # of the optimizer rule, in Java
         TRUSTED_OWNERS,
         TRUSTED_ROOTS,
+        INDEX_DATABASE,
     }
 
 

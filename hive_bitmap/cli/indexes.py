@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 @type_option
 @encoding_option
 @compression_option
-@click.option("--index-table", metavar="NAME", help="Name of the index table.  [default: <db>__<table>_<index>__]")
+@click.option("--index-table", metavar="[DB.]NAME", help="Name of the index table.  [default: <db>__<table>_<index>__]")
 @click.option("--location", metavar="DIR", help="Folder of the index.  [default: a folder in the warehouse]")
 @click.option("--comment", default="", help="Comment on the index table.")
 @click.option("--where", metavar="SQL", help="Index only partitions that satisfy this condition.")

@@ -228,7 +228,7 @@ def definition_record(definition: Definition) -> dict[str, Any]:
         **({"next_encoding": definition.next_encoding} if definition.next_encoding else {}),
         "compression": definition.compression,
         **({"properties": dict(definition.properties)} if definition.properties else {}),
-        "index_table": f"{definition.database}.{definition.index_table}",
+        "index_table": definition.full_index_table,
     }
 
 

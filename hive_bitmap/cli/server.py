@@ -258,7 +258,7 @@ def _text(value: Any) -> str:
 
 @click.command()
 @click.argument("location")
-@click.option("--index-table", metavar="NAME", help="Name of the index table.  [default: <db>__<table>_<index>__]")
+@click.option("--index-table", metavar="[DB.]NAME", help="Name of the index table.  [default: <db>__<table>_<index>__]")
 @click.pass_obj
 def register(endpoint: Endpoint, location: str, index_table: str | None) -> None:
     """Register an index that was built elsewhere.
@@ -275,5 +275,5 @@ def register(endpoint: Endpoint, location: str, index_table: str | None) -> None
 
     with endpoint.server() as server:
         definition = run(server, location, index_table)
-    name = f"{definition.database}.{definition.index_table}"
+    name = definition.full_index_table
     messages().print(f"index {definition.name} on {definition.full_table} is registered as {name}", markup=False)

@@ -63,6 +63,15 @@ def multiset(rows: Any) -> list[str]:
     return sorted(map(repr, rows))
 
 
+def test_an_index_table_in_another_database(spark: SparkSession, trips: str, run: Run) -> None:
+    spark.sql("CREATE DATABASE of_indexes")
+    status, out, _ = run("create", trips, "city", "--index-table", "of_indexes.own", "--format", "json")
+    assert (status, json.loads(out)[0]["index_table"]) == (0, "of_indexes.own")
+    assert json.loads(run("show", trips, "--format", "json")[1])[0]["fresh"] == 3
+    assert run("drop", trips, "city")[0] == 0
+    spark.sql("DROP DATABASE of_indexes RESTRICT")
+
+
 def test_an_index_from_its_creation_to_its_end(spark: SparkSession, trips: str, run: Run) -> None:
     status, out, err = run("create", trips, "city", "n,id", "--encoding", "roaring", "--format", "json")
     assert (status, err) == (0, "")

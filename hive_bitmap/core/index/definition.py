@@ -1,8 +1,8 @@
 """The definition of an index, and its form as TBLPROPERTIES.
 
 They are properties of the index table. The definition has the columns, type, encoding and so on. The default name of an
-index table is `<db>__<table>_<index>__`, as in Hive. Planning relies on the properties, never on the name.
-docs/format.md lists the properties.
+index table is `<db>__<table>_<index>__`, as in Hive. By default it is in the database of the base table. Planning
+relies on the properties, never on the name. docs/format.md lists the properties.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ FORMER_VERSIONS = {
 }  # by source; such indexes are only found, replaced and deleted
 FEATURES: frozenset[str] = frozenset()  # the `hive_bitmap.features` that this version supports
 PREFIX = "hive_bitmap."
-POINTER = PREFIX + "index_tables"  # property of a base table: comma-separated index tables that IN TABLE named
+POINTER = PREFIX + "index_tables"  # property of a base table: comma-separated index tables that are not found by name
+INDEX_DATABASE = PREFIX + "index_database"  # a setting of sessions, and a property of index tables
 TYPES = ("BITMAP", "COMPACT")
 OWN_PROPERTIES = ("encoding", "compression", "comment", "enabled", "auto_refresh", "refresh_interval", "keep_removed")
 REFRESH_INTERVAL = "30 seconds"
@@ -56,16 +57,17 @@ class Definition:
     """The definition of an index.
 
     `id` is assigned at CREATE and never changes; indexes of early versions get theirs at the next rebuild. `table` is
-    the base table, `index_table` the index table in the same database, `root` the folder of its generations. `where` is
-    a condition on the partition columns: only partitions for which it is true are covered; empty means all. An index
-    that is not `enabled` is kept up to date but not used. `next_encoding`, if not empty, is the encoding that the next
-    rebuild changes to. An index with `auto_refresh` is refreshed after writes by the applications that see them, each
-    of them at most once in `refresh_interval`, a length of time. `properties` are user-defined names and values; they
-    are stored and shown, and have no effect. `source` is `delta` or `iceberg` if that log lists the files of the base
-    table; empty if its folders do. `partitioned_by` are the partition columns that the base table had when it was
-    indexed. `version` is that of the format. Index rows of files that were removed from a lake table are kept for the
-    length of time `keep_removed`, for queries of older versions of the table; empty: not at all. `catalog` is Spark's
-    name of the catalog that the base table is in, empty for the session's own, in which all index tables are.
+    the base table, `index_table` the index table, `root` the folder of its generations. `index_database` is the
+    database of the index table; empty if it is that of the base table. `where` is a condition on the partition columns:
+    only partitions for which it is true are covered; empty means all. An index that is not `enabled` is kept up to date
+    but not used. `next_encoding`, if not empty, is the encoding that the next rebuild changes to. An index with
+    `auto_refresh` is refreshed after writes by the applications that see them, each of them at most once in
+    `refresh_interval`, a length of time. `properties` are user-defined names and values; they are stored and shown, and
+    have no effect. `source` is `delta` or `iceberg` if that log lists the files of the base table; empty if its folders
+    do. `partitioned_by` are the partition columns that the base table had when it was indexed. `version` is that of the
+    format. Index rows of files that were removed from a lake table are kept for the length of time `keep_removed`, for
+    queries of older versions of the table; empty: not at all. `catalog` is Spark's name of the catalog that the base
+    table is in, empty for the session's own, in which all index tables are.
     """
 
     name: str
@@ -90,6 +92,7 @@ class Definition:
     catalog: str = ""
     partitioned_by: tuple[Column, ...] = ()
     version: str = VERSION
+    index_database: str = ""
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -114,14 +117,34 @@ class Definition:
         return ENCODINGS[self.encoding].FIELDS if self.has_bitmaps else ()
 
     @property
+    def index_table_database(self) -> str:
+        """The database of the index table."""
+        return self.index_database or self.database
+
+    @property
+    def full_index_table(self) -> str:
+        """`<db>.<name>` of the index table."""
+        return f"{self.index_table_database}.{self.index_table}"
+
+    @property
+    def pointer(self) -> str:
+        """The index table as the POINTER property of its base table names it."""
+        return self.full_index_table if self.index_database else self.index_table
+
+    @property
+    def needs_pointer(self) -> bool:
+        """Whether the index table is found only by the POINTER property of its base table."""
+        return bool(self.index_database) or not self.has_default_table
+
+    @property
     def sql_name(self) -> str:
         """The name of the index table in Hive's SQL."""
-        return f"{quote(self.database)}.{quote(self.index_table)}"
+        return f"{quote(self.index_table_database)}.{quote(self.index_table)}"
 
     @property
     def spark_name(self) -> str:
         """The name of the index table in Spark's SQL."""
-        return in_spark(self.database, self.index_table)
+        return in_spark(self.index_table_database, self.index_table)
 
     @property
     def has_default_table(self) -> bool:
@@ -180,6 +203,7 @@ def define(
     encoding: str = "gap",
     compression: str = "zstd",
     index_table: str | None = None,
+    index_database: str = "",
     comment: str = "",
     where: str = "",
     auto_refresh: bool = False,
@@ -189,10 +213,12 @@ def define(
 ) -> Definition:
     """Define an index on columns of a table.
 
-    The columns are put in the order of the base table, as in Hive. Raise NotFound for an unknown column, Unsupported
-    for a column that cannot be a key or a table that is itself an index table, and InvalidProperty for an unknown type,
-    encoding or compression, `auto_refresh` of a COMPACT index, an invalid interval, or a name in `properties` that has
-    an argument of its own.
+    The columns are put in the order of the base table, as in Hive. `index_table` is the name of the index table, with
+    or without a database. If it is None, the index table has its default name, in `index_database`; index tables of
+    Delta and Iceberg tables, which get no pointer, stay in the database of their base table. Raise NotFound for an
+    unknown column, Unsupported for a column that cannot be a key or a table that is itself an index table, and
+    InvalidProperty for an unknown type, encoding or compression, `auto_refresh` of a COMPACT index, an invalid
+    interval, or a name in `properties` that has an argument of its own.
     """
     if not columns:
         raise InvalidProperty("an index needs at least one column")
@@ -215,6 +241,7 @@ def define(
     chosen = [find(table.columns, column_name, table_text) for column_name in columns]
     ordered = tuple(column for column in table.columns if column in chosen)
     _require_of_lake(table, where=where, index_table=index_table)
+    own_database, own_name = _index_table(table, index_table or "", index_database)
     kind = one_of("type", type.upper(), TYPES)
     index = check_name(name or default_name([column.name for column in ordered]))
     source = table.lake.kind if table.lake else ""
@@ -227,7 +254,8 @@ def define(
         type=kind,
         encoding=one_of("encoding", encoding.lower(), tuple(ENCODINGS)),
         compression=one_of("compression", compression.lower(), COMPRESSIONS),
-        index_table=check_name(index_table or index_table_name(table.database, table.name, index)),
+        index_table=own_name or check_name(index_table_name(table.database, table.name, index)),
+        index_database=own_database,
         comment=comment,
         where=where,
         auto_refresh=auto_refresh,
@@ -238,6 +266,20 @@ def define(
         catalog=table.catalog,
         partitioned_by=table.partition_columns,
     )
+
+
+def _index_table(table: Table, index_table: str, index_database: str) -> tuple[str, str]:
+    """Return the database and the name of a new index table.
+
+    The database is "" for that of the base table, the name "" for the default name.
+    """
+    database, _, name = index_table.rpartition(".")
+    if index_table and not name:
+        raise InvalidProperty(f"{index_table!r} is not the name of a table: use table or database.table")
+    if not index_table and table.lake is None:
+        database = index_database
+    database = check_name(database.strip())
+    return "" if database == table.database else database, check_name(name)
 
 
 def _require_of_lake(table: Table, *, where: str, index_table: str | None) -> None:
@@ -333,7 +375,7 @@ def require_distinct(definitions: Sequence[Definition]) -> None:
 
     They are indexes of one build.
     """
-    tables = [definition.index_table for definition in definitions]
+    tables = [definition.pointer for definition in definitions]
     for table in tables:
         if tables.count(table) > 1:
             raise AlreadyExists(f"two of the indexes would have the table {table}: build them one by one, with names")
@@ -353,6 +395,8 @@ def to_properties(definition: Definition) -> dict[str, str]:
         optional[PREFIX + "keep_removed"] = definition.keep_removed
     if definition.source:
         optional[PREFIX + "source"] = definition.source
+    if definition.index_database:
+        optional[INDEX_DATABASE] = definition.index_database
     if definition.properties:
         optional[PREFIX + "properties"] = json.dumps(definition.properties, ensure_ascii=True)
     if definition.partitioned_by:
@@ -381,7 +425,7 @@ def from_table(table: Table) -> Definition | None:
     Return None if the table is not an index table, or if its definition contradicts its database or its columns.
     """
     definition = from_properties(table.properties)
-    if definition is None or definition.database != table.database:
+    if definition is None or definition.index_table_database != table.database:
         return None
     stored = _typed((*definition.columns, *stored_columns(definition)))
     if stored != _typed(table.columns)[: len(stored)]:
@@ -393,6 +437,15 @@ def from_table(table: Table) -> Definition | None:
 
 def _typed(columns: Sequence[Column]) -> list[tuple[str, str]]:
     return [(column.name.lower(), column.type) for column in columns]
+
+
+def pointers(table: Table) -> set[tuple[str, str]]:
+    """Return the index tables in the POINTER property of a base table.
+
+    Each has its database and its name.
+    """
+    entries = re.findall(r"(?:^|,)(?:([a-z0-9_]+)\.)?([a-z0-9_]+)(?=,|$)", table.properties.get(POINTER, ""))
+    return {(database or table.database, name) for database, name in entries}
 
 
 def has_properties(table: Table) -> bool:
@@ -435,6 +488,7 @@ def from_properties(properties: Mapping[str, str]) -> Definition | None:
             catalog=catalog[0] if catalog else "",
             partitioned_by=_columns(stored.get("partitioned_by", "[]"), source),
             version=version,
+            index_database=check_name(stored.get("index_database", "")),
         )
     except (KeyError, ValueError, TypeError, RecursionError, InvalidProperty):
         return None

@@ -15,6 +15,7 @@ that metastore write or delete in the root. In a copy, the next rebuild gives th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from uuid import uuid4
@@ -35,7 +36,8 @@ class Owner:
     """The index that owns a root, by the marker in it.
 
     `index` is its name when it was created. `metastore` identifies the metastore in which it was created
-    (`metastore/identity.metastore_id`); "" if that is unknown.
+    (`metastore/identity.metastore_id`); "" if that is unknown. `index_database` is the database of the index
+    table; "" if it is that of the base table.
     """
 
     id: str
@@ -44,6 +46,7 @@ class Owner:
     index: str
     metastore: str
     author: Author
+    index_database: str = ""
 
     @property
     def described(self) -> str:
@@ -81,8 +84,11 @@ def owner(root: str) -> Owner | None:
     if content is None:
         return None
     named = {name: content.get(name) for name in ("id", "database", "table", "index", "metastore")}
+    named["index_database"] = content.get("index_database", "")
     if not named["id"] or not all(isinstance(value, str) for value in named.values()):
         raise Unreadable(f"its marker {MARKER} names no index")
+    if not re.fullmatch("[a-z0-9_]*", str(named["index_database"])):
+        raise Unreadable(f"its marker {MARKER} has an invalid index_database")
     return Owner(**{name: str(value) for name, value in named.items()}, author=Author.of(content, MARKER))
 
 
@@ -129,7 +135,8 @@ def rename(definition: Definition, former: Definition, metastore: str) -> None:
 def _mark(definition: Definition, metastore: str) -> None:
     named = {"id": definition.id, "index": definition.name}
     home = {"database": definition.database, "table": definition.table, "metastore": metastore}
-    markers.write(definition.root, MARKER, {**named, **home, **asdict(Author.this_process())})
+    elsewhere = {"index_database": definition.index_database} if definition.index_database else {}
+    markers.write(definition.root, MARKER, {**named, **home, **elsewhere, **asdict(Author.this_process())})
 
 
 def identified(definition: Definition) -> Definition:
@@ -232,10 +239,10 @@ def rival(definition: Definition, indexes: Iterable[Definition]) -> str:
     A copy of its table does. Returns a sentence; "" if there is no such index.
     """
     for other in indexes:
-        same = other.index_table == definition.index_table
+        same = other.full_index_table == definition.full_index_table
         replaced = is_replacement(other, definition) or is_replacement(definition, other)
         if not same and not replaced and is_of(other, definition):
-            tables = f"tables {definition.index_table} and {other.index_table} of database {definition.database}"
+            tables = f"tables {definition.full_index_table} and {other.full_index_table}"
             return f"folder {definition.root} is left alone, as {tables} both claim it: drop the copy by DROP TABLE"
     return ""
 
@@ -244,7 +251,8 @@ def next_table(definition: Definition) -> str:
     """Return the temporary name of the table that replaces an index table.
 
     It fits the naming scheme of index tables of the same base table, so that the index can be found during the
-    replacement. No other index has it, because a part of this one's id is in it.
+    replacement; if a pointer leads to the index table, another leads to this table. No other index has it, because a
+    part of this one's id is in it.
     """
     return f"{definition.index_table}{definition.id[:8]}next__"
 
@@ -254,7 +262,8 @@ def is_replacement(new: Definition, definition: Definition) -> bool:
 
     A killed build can leave such a table.
     """
-    return new.index_table == next_table(definition) and new.root == definition.root and is_of(new, definition)
+    replacement = replace(definition, index_table=next_table(definition)).full_index_table
+    return new.full_index_table == replacement and new.root == definition.root and is_of(new, definition)
 
 
 def is_of(written: Definition, definition: Definition) -> bool:

@@ -77,6 +77,6 @@ def written_definition(table: Table) -> Definition | None:
     owner = roots.owner(table.location) if written else None
     if written is not None and owner is not None and owner.id == written.id:
         written = replace(written, database=owner.database, table=owner.table)
-    if written is None or written.database != table.database:
+    if written is None or written.index_table_database != table.database:
         return None
     return replace(written, index_table=table.name)

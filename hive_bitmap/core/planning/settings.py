@@ -29,6 +29,7 @@ NAMES = (
     "planning_seconds",
     "trusted_owners",
     "trusted_roots",
+    "index_database",
 )  # also in SettingEntries.java; settings below `stores.` have Hadoop's names, too
 NAMES_OF_SERVERS = ("advice_file", "advice_literals", "python")
 _UNITS = {"": 0, "b": 0, "k": 10, "kb": 10, "m": 20, "mb": 20, "g": 30, "gb": 30}

@@ -13,6 +13,7 @@ from dataclasses import replace
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index import checksums, generation, manifest
 from hive_bitmap.core.index.definition import (
+    POINTER,
     SEGMENT,
     Definition,
     from_properties,
@@ -33,17 +34,21 @@ def register(server: Server, root: str, index_table: str | None = None) -> Defin
     """Create or replace the index table of an index.
 
     `root` is the folder with the generations of the index. All complete segments that were not replaced are used.
-    `index_table` is the name of the index table, None for the default. Raises NotFound if the folder has no generation
-    or there is no base table, AlreadyExists if a table of that name does not belong to this index, Unsupported if the
-    index does not fit the base table, and ServerError.
+    `index_table` is the name of the index table, `table` or `database.table`; None for the default name, in the
+    database in which the index was built. Raises NotFound if the folder has no generation or there is no base table,
+    AlreadyExists if a table of that name does not belong to this index, Unsupported if the index does not fit the base
+    table, and ServerError.
     """
     if server.is_spark:
         raise Unsupported(
             "Spark's Thrift Server cannot list folders: CREATE TABLE as docs/format.md says, or use HiveServer2"
         )
     stored = definition_in(server, root.rstrip("/"))
-    name = index_table or index_table_name(stored.database, stored.table, stored.name)
-    definition = replace(stored, index_table=name.lower())
+    definition = replace(stored, index_table=index_table_name(stored.database, stored.table, stored.name))
+    if index_table:
+        database, _, name = index_table.lower().rpartition(".")
+        index_database = "" if database == stored.database else database
+        definition = replace(stored, index_table=name, index_database=index_database)
     base = tables.describe(server, definition.full_table)
     create_table(server, base, definition, segments_in(server, definition.root))
     return definition
@@ -57,6 +62,8 @@ def create_table(server: Server, base: Table, definition: Definition, segments: 
     if why_not := tables.why_unusable(base, replace(definition, enabled=True)):
         raise Unsupported(why_not)
     _drop_registered(server, definition)
+    if definition.needs_pointer:
+        _point_to(server, base, definition)
     server.all(create_statement(base, definition))
     specs = [
         f"PARTITION ({quote(SEGMENT.name)}={number}) LOCATION {literal(folder)}"
@@ -116,6 +123,14 @@ def _drop_registered(server: Server, definition: Definition) -> None:
             f"table {existing.full_name} exists and does not belong to this index: give another --index-table"
         )
     server.all(f"DROP TABLE {existing.sql_name}")
+
+
+def _point_to(server: Server, base: Table, definition: Definition) -> None:
+    """Add an index table to the POINTER property of its base table."""
+    before = {name for name in base.properties.get(POINTER, "").split(",") if name}
+    if definition.pointer not in before:
+        names = ",".join(sorted({*before, definition.pointer}))
+        server.all(f"ALTER TABLE {base.sql_name} SET TBLPROPERTIES ({literal(POINTER)}={literal(names)})")
 
 
 def create_statement(base: Table, definition: Definition) -> str:

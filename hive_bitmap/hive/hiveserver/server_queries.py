@@ -143,7 +143,7 @@ def _chosen(
         return choose_indexes(usable, tree) or choose_indexes(usable, TRUE)
     if not indexes and (unusable_names := tables.index_tables(server, base)):
         raise NotFound(
-            f"table {base.database}.{unusable_names[0]} is not an index table of hive_bitmap, or its properties "
+            f"table {'.'.join(unusable_names[0])} is not an index table of hive_bitmap, or its properties "
             "hive_bitmap.* were edited: create it again with hive-bitmap register"
         )
     why_not = "; ".join(why for _, _, why in indexes) or "create one, or register an index that was built elsewhere"

@@ -10,7 +10,7 @@ from functools import partial
 from urllib.parse import unquote
 
 from hive_bitmap.core.columns import Column
-from hive_bitmap.core.index.definition import POINTER, Definition, from_table
+from hive_bitmap.core.index.definition import Definition, from_table, pointers
 from hive_bitmap.core.index.schema_drift import problem
 from hive_bitmap.core.table_info import NULL_PARTITION, Partition, Table, constant, literal, name_parts, quote
 from hive_bitmap.errors import NotFound, ServerError
@@ -53,14 +53,15 @@ def describe(server: Server, name: str) -> Table:
     return _table(database, table, sections)
 
 
-def index_tables(server: Server, base: Table) -> list[str]:
-    """Return the names of possible index tables of a table.
+def index_tables(server: Server, base: Table) -> list[tuple[str, str]]:
+    """Return possible index tables of a table.
 
-    They have a name like its index tables, or are in its pointer property.
+    They have a name like its index tables, or are in its pointer property. Each has its database and its name.
     """
     prefix = f"{base.database}__{base.name}_"  # SHOW TABLES gets no pattern: Hive 2 and 4 have different ones
     names = [name for name in _names_in(server, base.database) if name.startswith(prefix) and name.endswith("__")]
-    return names + [name for name in base.properties.get(POINTER, "").split(",") if name and name not in names]
+    by_name = [(base.database, name) for name in names]
+    return by_name + sorted(pointers(base) - set(by_name))
 
 
 def indexes(server: Server, base: Table) -> list[tuple[Table, Definition, str]]:
@@ -70,8 +71,11 @@ def indexes(server: Server, base: Table) -> list[tuple[Table, Definition, str]]:
     Raises ServerError.
     """
     described = []
-    for name in index_tables(server, base):
-        table = describe(server, f"{quote(base.database)}.{quote(name)}")
+    for database, name in index_tables(server, base):
+        try:
+            table = describe(server, f"{quote(database)}.{quote(name)}")
+        except NotFound:  # the pointer stays if another program drops the table
+            continue
         definition = from_table(table)
         if definition is not None and definition.is_on(base):
             why = why_untrusted(base, table, definition, partial(_trust_settings, server))

@@ -21,7 +21,14 @@ import pyarrow.compute as pc
 from hive_bitmap.core.explaining.measures import seconds, size
 from hive_bitmap.core.explaining.reports import Report, Reports
 from hive_bitmap.core.index import deletion, markers, roots
-from hive_bitmap.core.index.definition import REFRESH_INTERVAL, Definition, define, flag, require_distinct
+from hive_bitmap.core.index.definition import (
+    INDEX_DATABASE,
+    REFRESH_INTERVAL,
+    Definition,
+    define,
+    flag,
+    require_distinct,
+)
 from hive_bitmap.core.index.key_columns import require_keys
 from hive_bitmap.core.index.manifest import Manifest
 from hive_bitmap.core.table_info import Table, Values
@@ -39,7 +46,7 @@ from hive_bitmap.spark.building.build_scope import (
 )
 from hive_bitmap.spark.building.publish import NotPublished, Publication, drop_remains, publish
 from hive_bitmap.spark.metastore import base_files as sources
-from hive_bitmap.spark.metastore import metastore, permission
+from hive_bitmap.spark.metastore import metastore, permission, session_settings
 from hive_bitmap.spark.metastore.base_files import Spec
 from hive_bitmap.spark.metastore.file_listing import format_of, require_no_stream, require_plain_options
 from hive_bitmap.spark.metastore.identity import metastore_id
@@ -130,15 +137,17 @@ def build(
     """Create indexes on a table and build them in one pass.
 
     There is one index for each item of `columns`. An item is a column name, or a sequence of column names for a
-    composite key. `name`, `index_table` and `location` can only be given for a single item. With `deferred`, the
-    indexes are registered but cover no files until they are rebuilt. `where`, a condition on the partition columns,
-    limits them to the partitions for which it is true. With `if_not_exists`, an item is skipped if an index of its name
-    exists. With `auto_refresh`, the indexes are refreshed after writes, at most once in `refresh_interval`; None means
-    true if `hive.optimize.index.autoupdate` of the session is true and the index supports it. `keep_removed`, such as
-    `7 days`, is how long the index keeps rows of files that a Delta or Iceberg table no longer has, for queries of
-    older versions. `properties` are user-defined names and values, which are stored and shown. Raise NotFound,
-    AlreadyExists, Unsupported, InvalidProperty or InvalidPredicate before anything is written, and BuildFailed if the
-    job or the publishing fails.
+    composite key. `name`, `index_table` and `location` can only be given for a single item. `index_table` is `table` or
+    `database.table`; without it, the index table has its default name, in the database that the setting
+    `hive_bitmap.index_database` names, or else in that of the table. With `deferred`, the indexes are registered but
+    cover no files until they are rebuilt. `where`, a condition on the partition columns, limits them to the partitions
+    for which it is true. With `if_not_exists`, an item is skipped if an index of its name exists. With `auto_refresh`,
+    the indexes are refreshed after writes, at most once in `refresh_interval`; None means true if
+    `hive.optimize.index.autoupdate` of the session is true and the index supports it. `keep_removed`, such as `7 days`,
+    is how long the index keeps rows of files that a Delta or Iceberg table no longer has, for queries of older
+    versions. `properties` are user-defined names and values, which are stored and shown. Raise NotFound, AlreadyExists,
+    Unsupported, InvalidProperty or InvalidPredicate before anything is written, and BuildFailed if the job or the
+    publishing fails.
     """
     started = time.monotonic()
     metastore.require_hive(spark)
@@ -151,6 +160,7 @@ def build(
     format_of(base)
     require_plain_options(base)
     require_no_stream(base)
+    index_database = session_settings.settings(spark).get(INDEX_DATABASE, "")
     follows = _follows_by_default(spark, type, deferred=deferred) if auto_refresh is None else auto_refresh
     items = [[item] if isinstance(item, str) else list(item) for item in columns]
     require_keys(base, [name for item in items for name in item])
@@ -164,6 +174,7 @@ def build(
             encoding=encoding,
             compression=compression,
             index_table=index_table,
+            index_database=index_database,
             comment=comment,
             where=where or "",
             auto_refresh=follows,
@@ -372,10 +383,11 @@ def _warn_of_untrusted(spark: SparkSession, planned: BuildPlan) -> None:
 
     The reason is that this user does not own the table.
     """
-    built = {scope.definition.index_table: scope.definition for scope in planned.scopes}
+    definitions = [scope.definition for scope in planned.scopes]
+    built = {(definition.index_table_database, definition.index_table): definition for definition in definitions}
     why_not = trust.by_base(spark, planned.base)
-    for table in metastore.describe_many(spark, planned.base.database, list(built)):
-        if why := why_not(table, built.get(table.name)):
+    for table in catalog.described(spark, built):
+        if why := why_not(table, built.get((table.database, table.name))):
             log.warning("built, but not used by queries: %s", why)
 
 

@@ -244,7 +244,7 @@ def plan_mending(spark: SparkSession, planned: BuildPlan) -> BuildPlan:
     indexes = []
     for scope in planned.scopes:
         definition = scope.definition
-        for table in metastore.describe_many(spark, definition.database, [definition.index_table]):
+        for table in metastore.describe_many(spark, definition.index_table_database, [definition.index_table]):
             stored = from_table(table)
             if stored is None or stored.encoding != definition.encoding:
                 continue  # another build has replaced the index table, and repairs its own work

@@ -89,7 +89,7 @@ def publish(spark: SparkSession, base: Table, publications: Sequence[Publication
             try:
                 is_alone = _publish(spark, base, publication) and is_alone
             except Exception as e:  # no narrower class: without py4j (Spark Connect) its errors cannot be imported
-                referenced = _discard(spark, publication)
+                referenced = _discard(spark, base, publication)
                 for later in publications[done + 1 :]:
                     _delete_new(spark, later, later.new)
                 raise NotPublished(_failure(publications, done, referenced, e)) from e
@@ -119,8 +119,10 @@ def drop(spark: SparkSession, base: Table | None, index: IndexToDrop) -> None:
         if _is_there(spark, definition):
             alter_table.drop_named(spark, definition.spark_name, if_exists=True)
             drop_remains(spark, definition, of_others=True)
-        if base is not None:
-            catalog.point_to(spark, base, set(), {definition.index_table})
+        if base is None and definition.index_database:  # the index table may have been dropped, not the base table
+            base = next(iter(metastore.describe_many(spark, definition.database, [definition.table])), None)
+        if base is not None and definition.needs_pointer:
+            catalog.point_to(spark, base, set(), {definition.pointer, _next(definition).pointer})
     this_metastore = metastore_id(spark)
     try:
         if refusal := index.refusal or roots.refusal(definition, this_metastore):
@@ -153,7 +155,7 @@ def index_table(definition: Definition) -> Table:
     columns = (*definition.columns, *stored_columns(definition))
     comment = {"comment": definition.comment} if definition.comment else {}
     return Table(
-        database=definition.database,
+        database=definition.index_table_database,
         name=definition.index_table,
         kind="EXTERNAL",
         provider="parquet" if any(column.type == "timestamp_ntz" for column in columns) else "hive",
@@ -170,6 +172,8 @@ def _publish(spark: SparkSession, base: Table, publication: Publication) -> bool
     table, is_new = _index_table(spark, base, publication)
     before = {} if is_new else catalog.slots_of(spark, table)
     after = _moved(spark, table, publication, empty, before)
+    if publication.created and definition.needs_pointer:  # again: another build may have overwritten the property
+        catalog.point_to(spark, base, {definition.pointer}, set())
     try:
         this_metastore = metastore_id(spark)
         if refusal := roots.refusal(definition, this_metastore):
@@ -232,12 +236,11 @@ def _index_table(spark: SparkSession, base: Table, publication: Publication) -> 
     definition = publication.definition
     if publication.created:
         new_table = index_table(definition)
-        is_new = alter_table.create(spark, new_table)
-        if not definition.has_default_table:
-            catalog.point_to(spark, base, {definition.index_table}, set())
-        if is_new:
+        if definition.needs_pointer:  # before the table exists, so that it can be found even if the build is killed
+            catalog.point_to(spark, base, {definition.pointer}, set())
+        if alter_table.create(spark, new_table):
             return new_table, True  # without asking the metastore for it
-    tables = metastore.describe_many(spark, definition.database, [definition.index_table])
+    tables = _named(spark, definition)
     if not tables:
         raise BuildFailed(f"index {definition.name} on {definition.full_table} was dropped while it was built")
     [table] = tables
@@ -253,7 +256,7 @@ def _index_table(spark: SparkSession, base: Table, publication: Publication) -> 
                 f"another build has changed the encoding of index {definition.name} on {definition.full_table} to "
                 f"{owner.encoding} since this one began: run it again"
             )
-        return _replace_table(spark, table, replace(publication, definition=_as_set(owner, definition))), False
+        return _replace_table(spark, base, table, replace(publication, definition=_as_set(owner, definition))), False
     if owner is None or publication.former is not None:
         as_built = definition if owner is None else replace(owner, id=definition.id, root=definition.root)
         alter_table.set_properties(spark, table, to_properties(as_built))
@@ -297,33 +300,49 @@ def _is_there(spark: SparkSession, definition: Definition) -> bool:
 
     It must be of this index, and external: dropping it then deletes no files.
     """
-    if not metastore.database_exists(spark, definition.database):
+    if not metastore.database_exists(spark, definition.index_table_database):
         return False
-    tables = metastore.describe_many(spark, definition.database, [definition.index_table])
-    return any(table.kind == "EXTERNAL" and _is_same(table, definition) for table in tables)
+    return any(table.kind == "EXTERNAL" and _is_same(table, definition) for table in _named(spark, definition))
 
 
-def _replace_table(spark: SparkSession, table: Table, publication: Publication) -> Table:
+def _named(spark: SparkSession, definition: Definition) -> list[Table]:
+    """Return the table with the name of an index table, or none.
+
+    It may be another table of that name.
+    """
+    return metastore.describe_many(spark, definition.index_table_database, [definition.index_table])
+
+
+def _next(definition: Definition) -> Definition:
+    """Return the definition of the replacement of an index table."""
+    return replace(definition, index_table=roots.next_table(definition))
+
+
+def _replace_table(spark: SparkSession, base: Table, table: Table, publication: Publication) -> Table:
     """Replace the index table; return the new table.
 
     It has other columns. The new table is created under another name before the old one is dropped, so that one of the
     two always exists.
     """
     definition = publication.definition
-    new = replace(definition, index_table=roots.next_table(definition))
-    for existing in metastore.describe_many(spark, new.database, [new.index_table]):
+    new = _next(definition)
+    for existing in _named(spark, new):
         if not _is_replacement(existing, definition):
             raise Unsupported(
                 f"table {existing.full_name} has the name that index {new.name} needs for its new table: rename it"
             )
         alter_table.drop(spark, existing)
+    if definition.needs_pointer:
+        catalog.point_to(spark, base, {new.pointer}, set())
     alter_table.create(spark, replace(index_table(new), owner=table.owner))  # else a refresh's user would own it
-    [created] = metastore.describe_many(spark, definition.database, [new.index_table])
+    [created] = _named(spark, new)
     empty = generation.make_empty_folder(definition.root, stores.permissions_of(definition.root))
     _moved(spark, created, replace(publication, definition=new), empty, catalog.slots_of(spark, created))
     before = catalog.places(spark, table)
     alter_table.drop(spark, table)
     alter_table.rename(spark, created, definition.index_table)
+    if definition.needs_pointer:
+        catalog.point_to(spark, base, set(), {new.pointer})
     _retire(spark, definition, (folder for folder in before if generation.belongs_to(folder, definition)))
     return replace(created, name=definition.index_table)
 
@@ -333,7 +352,7 @@ def drop_remains(spark: SparkSession, definition: Definition, *, of_others: bool
 
     With `of_others`, the table of a build that may still be running is dropped too; its work is lost.
     """
-    for table in metastore.describe_many(spark, definition.database, [roots.next_table(definition)]):
+    for table in _named(spark, _next(definition)):
         if _is_replacement(table, definition):
             folders = [] if of_others else filter(generation.is_generation, catalog.places(spark, table))
             if not any(_may_be_building(folder) for folder in folders):
@@ -377,7 +396,7 @@ def _delete_new(spark: SparkSession, publication: Publication, folders: Sequence
         deletion.remove_root(publication.definition, this_metastore)
 
 
-def _discard(spark: SparkSession, publication: Publication) -> int | None:
+def _discard(spark: SparkSession, base: Table, publication: Publication) -> int | None:
     """Delete the new segments that the metastore does not reference.
 
     Return how many new segments it references. Return None if the metastore does not answer; then `clean` has to delete
@@ -387,6 +406,8 @@ def _discard(spark: SparkSession, publication: Publication) -> int | None:
     try:
         live = _referenced(spark, definition)
         is_there = _is_there(spark, definition)
+        if publication.created and definition.needs_pointer and not _named(spark, definition):
+            catalog.point_to(spark, base, set(), {definition.pointer})
     except Exception as e:  # noqa: BLE001 - as above
         log.warning("run clean to delete new files of index %s: the metastore does not answer: %s", definition.name, e)
         _retire(spark, definition, new)  # harmless for one that was published after all
@@ -402,10 +423,10 @@ def _referenced(spark: SparkSession, definition: Definition) -> set[str]:
     The index table may have been renamed.
     """
     names = [definition.index_table, roots.next_table(definition)]
-    named = metastore.describe_many(spark, definition.database, names)
+    named = metastore.describe_many(spark, definition.index_table_database, names)
     tables = [table for table in named if table.name == definition.index_table or _is_replacement(table, definition)]
     if all(table.name != definition.index_table for table in tables):
-        indexes = catalog.indexes_of_database(spark, definition.database)
+        indexes = catalog.indexes_of_database(spark, definition.index_table_database)
         tables += [index.table for index in indexes if index.definition.root == definition.root]
     return {folder for table in tables for folder in catalog.places(spark, table)}
 

@@ -26,7 +26,7 @@ from hive_bitmap.spark.following.places import TableFolders
 from hive_bitmap.spark.following.refresh_queue import RefreshQueue
 from hive_bitmap.spark.following.refresh_state import Key, Outcome, Partition, RefreshRequest, few
 from hive_bitmap.spark.following.table_refresh import following, is_followed, refresh_followers
-from hive_bitmap.spark.metastore import jvm_settings, metastore
+from hive_bitmap.spark.metastore import jvm_settings
 from hive_bitmap.spark.registry import catalog
 from hive_bitmap.spark.registry.catalog import Index
 
@@ -140,8 +140,8 @@ class Refresher:
             if database in self._looked_at:
                 return
             self._looked_at[database] = True
-        names = {index.definition.table for index in following(catalog.indexes_of_database(spark, database))}
-        for base in metastore.describe_many(spark, database, sorted(names)):
+        followers = (index.definition for index in following(catalog.indexes_of_database(spark, database)))
+        for base in catalog.described(spark, {(follower.database, follower.table) for follower in followers}):
             self._places.add(base)
 
     def _written(self, spark: SparkSession, name: str, partitions: frozenset[Partition] | None) -> str:

@@ -45,7 +45,8 @@ def rename(spark: SparkSession, table: str, name: str, new_name: str) -> None:
     if index.definition.has_default_table:
         renamed = replace(renamed, index_table=index_table_name(base.database, base.name, renamed.name))
         catalog.require_free(spark, base, indexes, renamed)
-    catalog.alter(spark, index, renamed)
+    with catalog.renaming(spark, base, index.definition, renamed):
+        catalog.alter(spark, index, renamed)
 
 
 def set_properties(spark: SparkSession, table: str, name: str, properties: Mapping[str, str]) -> None:

@@ -87,7 +87,8 @@ def _at_home(base: Table, former: Definition) -> Definition:
 
     Raise Unsupported.
     """
-    home = replace(former, database=base.database, table=base.name)
+    index_database = "" if former.index_database == base.database else former.index_database
+    home = replace(former, database=base.database, table=base.name, index_database=index_database)
     home = home.renewed(base) if former.is_former else home
     if problem := schema_drift.problem(base, home):
         raise Unsupported(problem)
@@ -123,7 +124,8 @@ def _keep(spark: SparkSession, base: Table, index: Index, indexes: Sequence[Inde
         catalog.require_free(spark, base, [], named)
     publish.drop_remains(spark, former, of_others=True)
     roots.rename(named, former, metastore_id(spark))
-    catalog.move(spark, index, named)
+    with catalog.renaming(spark, base, former, named):
+        catalog.move(spark, index, named)
 
 
 def _moved(spark: SparkSession, base: Table, existing: Sequence[Index], index: Index, home: Definition) -> Definition:
@@ -142,5 +144,6 @@ def _rename_table(spark: SparkSession, table: str, definition: Definition, name:
     """Give an index table back the name that IN TABLE had given."""
     base, indexes = catalog.table_and_indexes(spark, table)
     index = catalog.named(base, indexes, definition.name)
-    catalog.alter(spark, index, replace(index.definition, index_table=name))
-    catalog.point_to(spark, base, {name}, set())
+    named = replace(index.definition, index_table=name)
+    with catalog.renaming(spark, base, index.definition, named):
+        catalog.alter(spark, index, named)

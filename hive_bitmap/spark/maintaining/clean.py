@@ -89,26 +89,32 @@ def clean(
 ) -> list[Leftover]:
     """Delete generations that builds left behind.
 
-    They are those of the indexes of a table or the current database. Return all leftovers. Those that are not `due` are
-    kept, since running queries may still read a generation for `grace_seconds` after it was replaced; if that time was
-    not recorded, the grace period begins now. With `dry_run` nothing is deleted or recorded. `location` is the folder
-    of an index whose table was dropped by other means than hive_bitmap, and which is not found otherwise, or not known
-    to belong to this metastore. With `take_over`, the folders of these indexes, and `location`, are marked as those of
-    this metastore: for a metastore whose address changed, never for a copy of one that is still used. Raise NotFound
-    for a folder that does not exist, and for a table that does not exist and left nothing behind.
+    They are those of the indexes of a table or the current database. The indexes of a database are in it, or on a table
+    of it. Return all leftovers. Those that are not `due` are kept, since running queries may still read a generation
+    for `grace_seconds` after it was replaced; if that time was not recorded, the grace period begins now. With
+    `dry_run` nothing is deleted or recorded. `location` is the folder of an index whose table was dropped by other
+    means than hive_bitmap, and which is not found otherwise, or not known to belong to this metastore. With
+    `take_over`, the folders of these indexes, and `location`, are marked as those of this metastore: for a metastore
+    whose address changed, never for a copy of one that is still used. Raise NotFound for a folder that does not exist,
+    and for a table that does not exist and left nothing behind.
     """
     this_metastore = metastore_id(spark)
     if take_over and not this_metastore:
         raise Unsupported("this session does not show its metastore's address, so nothing can be taken over")
     database, name = _home(spark, table) if table else (metastore.current_database(spark), None)
-    tables = catalog.tables_of_database(spark, database)
-    all_indexes = catalog.with_copies(spark, tables)
-    indexes = [index for index in all_indexes if name in (None, index.definition.table)]
-    trusted = [index.definition for index in all_indexes if index.trusted]
     given_folder = _given_folder(location)
-    unclaimed = _unclaimed(spark, database, tables, given_folder)
     taken_over = given_folder if take_over else ""
-    dropped, unproved = _dropped(unclaimed, trusted, _Search(database, name, given_folder, taken_over, this_metastore))
+    search = _Search(database, name, given_folder, taken_over, this_metastore)
+    tables = catalog.tables_around(spark, database)
+    unclaimed = _unclaimed(spark, database, tables, given_folder)
+    databases = [database, *_index_databases(unclaimed, search)]
+    if len(databases) > 1:  # an index is dropped only if none of them has its table
+        tables = catalog.tables_around(spark, *databases)
+        unclaimed = _unclaimed(spark, database, tables, given_folder)
+    all_indexes = catalog.with_copies(spark, tables)
+    indexes = [index for index in all_indexes if search.is_for(index.definition)]
+    trusted = [index.definition for index in all_indexes if index.trusted]
+    dropped, unproved = _dropped(unclaimed, trusted, search)
     if take_over and not dry_run:
         moved = [index.definition for index in indexes if index.trusted]
         _take_over([*moved, *(root.definition for root in dropped)], this_metastore)
@@ -119,7 +125,7 @@ def clean(
     refused += [report for report in listings if isinstance(report, Leftover)]
     if table is not None and not indexes and not any(candidate_lists) and not unproved:
         metastore.describe(spark, table)
-    tables = catalog.tables_of_database(spark, database)  # again: a build may have published since
+    tables = catalog.tables_around(spark, *databases)  # again: a build may have published since
     live = _live(spark, tables, [root.definition.root for root in (*existing, *dropped)])
     unused = [candidate for candidates in candidate_lists for candidate in candidates if candidate.path not in live]
     unused = [candidate for candidate in unused if candidate.reason_kept or candidate.usage.state is not State.BUILDING]
@@ -258,8 +264,9 @@ def _only_begun(folders: Sequence[str], given_folder: str, grace_seconds: float,
 class _Search:
     """Which dropped indexes to look for.
 
-    They are those of a database or one table, in this metastore. `given_folder` is a folder that the caller names,
-    `taken_over` the same if the caller takes it over; "" for none. `this_metastore` is the id of the metastore.
+    They are those of a database or one table, in this metastore. Those of a database were in it, or on a table of it.
+    `given_folder` is a folder that the caller names, `taken_over` the same if the caller takes it over; "" for none.
+    `this_metastore` is the id of the metastore.
     """
 
     database: str
@@ -267,6 +274,12 @@ class _Search:
     given_folder: str
     taken_over: str
     this_metastore: str
+
+    def is_for(self, definition: Definition) -> bool:
+        """Return whether the search is for an index."""
+        if self.table is not None:
+            return (definition.database, definition.table) == (self.database, self.table)
+        return self.database in (definition.database, definition.index_table_database)
 
 
 def _dropped(
@@ -279,15 +292,22 @@ def _dropped(
     dropped, unproved = [], []
     for folder in folders:
         definition, reason = _owner(folder, search)
-        if definition is None or (definition.database, definition.root) != (search.database, folder):
+        if definition is None or definition.root != folder or not search.is_for(definition):
             continue
-        if search.table not in (None, definition.table) or any(roots.is_of(definition, index) for index in trusted):
+        if any(roots.is_of(definition, index) for index in trusted):
             continue
         if reason:
             unproved.append(Leftover(path=folder, bytes=0, why=f"index {_named(definition)} is not here", kept=reason))
         else:
             dropped.append(_Root(definition, dropped=True))
     return dropped, unproved
+
+
+def _index_databases(folders: Sequence[str], search: _Search) -> list[str]:
+    """Return the other databases of the index tables of these folders."""
+    owners = filter(None, (_owner(folder, search)[0] for folder in folders))
+    databases = {definition.index_table_database for definition in owners if search.is_for(definition)}
+    return sorted(databases - {search.database})
 
 
 def _owner(folder: str, search: _Search) -> tuple[Definition | None, str]:
@@ -310,7 +330,13 @@ def _owner(folder: str, search: _Search) -> tuple[Definition | None, str]:
         )
         return definition, reason
     definition = Definition(
-        name=owner.index, database=owner.database, table=owner.table, columns=(), root=folder, id=owner.id
+        name=owner.index,
+        database=owner.database,
+        table=owner.table,
+        columns=(),
+        root=folder,
+        id=owner.id,
+        index_database=owner.index_database,
     )
     if not roots.may_be_same(owner.metastore, search.this_metastore):
         refusal = f"folder {folder} is left alone, as its marker says that it is of another metastore"

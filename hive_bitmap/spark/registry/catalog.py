@@ -22,6 +22,7 @@ from hive_bitmap.core.index.definition import (
     from_table,
     has_properties,
     knows,
+    pointers,
     to_properties,
 )
 from hive_bitmap.core.segments import slots
@@ -39,6 +40,7 @@ from hive_bitmap.errors import (
     DatabaseNotFound,
     InvalidProperty,
     NotFound,
+    ServerError,
     StoreError,
     Unsupported,
 )
@@ -55,9 +57,10 @@ _OPTIONAL = frozenset(PREFIX + name for name in ("next_encoding", "auto_refresh"
 LONGEST_NAME = 256  # of a table: package.jdo of Hive's metastore, since Hive 2.3
 TABLES_AT_ONCE = 500  # tables described in one metastore call
 INDEX_CACHE_SECONDS = 30.0  # seconds for which a query may miss changes that other sessions made to indexes
+MOST_POINTER_WRITES = 5  # attempts to write a base table's POINTER property, if other builds overwrite it
 Name = tuple[str, str]  # database and table
 
-_index_tables: TtlCache[Name, _IndexTables] = TtlCache(by_user=True)  # by base table
+_index_tables: TtlCache[tuple[str, str, str], _IndexTables] = TtlCache(by_user=True)  # by base table, with its catalog
 _slots: TtlCache[Name, dict[int, str]] = TtlCache(most=512, by_user=True)  # by index table
 _listeners: dict[Callable[[], None], None] = {}  # called when indexes change; a dict, as an ordered set
 
@@ -87,21 +90,20 @@ class Index:
 
 @dataclass(frozen=True)
 class _IndexTables:
-    """The tables named like index tables of a base table.
+    """The tables that may be index tables.
 
     `defined` are those with a definition, `damaged` those that have lost theirs. `_written` are the indexes found in
     the files of damaged tables, by table name, as far as these files have been read.
     """
 
-    names: frozenset[str]
     defined: tuple[Index, ...]
     damaged: tuple[Table, ...]
-    _written: dict[str, Index | None] = field(default_factory=dict)
+    _written: dict[Name, Index | None] = field(default_factory=dict)
 
     @classmethod
     def of(cls, tables: Sequence[Table]) -> _IndexTables:
         damaged = tuple(table for table in tables if _is_damaged(table))
-        return cls(frozenset(table.name for table in tables), tuple(among(tables)), damaged)
+        return cls(tuple(among(tables)), damaged)
 
     def judged(self, judge: trust.Judge) -> list[Index]:
         """Return the indexes, untrusted ones with the reason in `problem`.
@@ -110,9 +112,9 @@ class _IndexTables:
         """
         trusted_tables = [table for table in self.damaged if not judge(table, None)]
         for table in trusted_tables:
-            if table.name not in self._written:
-                self._written[table.name] = _from_files(table)
-        indexes = [*self.defined, *filter(None, (self._written[table.name] for table in trusted_tables))]
+            if _name(table) not in self._written:
+                self._written[_name(table)] = _from_files(table)
+        indexes = [*self.defined, *filter(None, (self._written[_name(table)] for table in trusted_tables))]
         reasons = [judge(index.table, index.definition) for index in indexes]
         return [
             replace(index, problem=reason, trusted=False) if reason else index
@@ -127,8 +129,7 @@ def table_and_indexes(spark: SparkSession, name: str, seconds: float = 0) -> tup
     safe: an older generation is as correct as the current one, because base files are compared with their fingerprints.
     The base table is never cached.
     """
-    _, *names = metastore.split_name(spark, name)
-    key, version = (names[0], names[1]), _index_tables.version
+    key, version = metastore.split_name(spark, name), _index_tables.version
     cached = _index_tables.get(spark, key, seconds)
     if cached is not None:
         base = metastore.describe(spark, name)
@@ -138,37 +139,50 @@ def table_and_indexes(spark: SparkSession, name: str, seconds: float = 0) -> tup
             name,
             lambda database, table: metastore.names_like(spark, database, index_table_name(database, table, "*")),
         )
-        cached = _IndexTables.of(tables)
+        cached = _IndexTables.of(with_pointed(spark, tables, [base]))
         _index_tables.put(spark, key, cached, version)
-    return base, _with_pointed(spark, base, cached)
+    return base, _judged(spark, base, cached)
 
 
 def indexes_on(spark: SparkSession, base: Table, seconds: float = 0) -> list[Index]:
     """Return the indexes of a table that was already described.
 
-    They may be cached for up to `seconds`.
+    They may be cached for up to `seconds`. The POINTER property is read again, because a session may keep the
+    description of a table for as long as it lives.
     """
     session_stores.use(spark)  # metastore calls do this too, but a cached answer makes none
-    key, version = (base.database, base.name), _index_tables.version
+    key, version = (base.catalog, base.database, base.name), _index_tables.version
     cached = _index_tables.get(spark, key, seconds)
     if cached is None:
         pattern = index_table_name(base.database, base.name, "*")
         exists = not base.catalog or metastore.database_exists(spark, base.database)
         names = metastore.names_like(spark, base.database, pattern) if exists else []
-        cached = _IndexTables.of(metastore.describe_many(spark, base.database, names))
+        base_name = [base.name] if base.lake is None else []  # lake tables have no pointer
+        tables = metastore.describe_many(spark, base.database, [*names, *base_name])
+        cached = _IndexTables.of(with_pointed(spark, tables, [table for table in tables if table.name == base.name]))
         _index_tables.put(spark, key, cached, version)
-    return _with_pointed(spark, base, cached)
+    return _judged(spark, base, cached)
 
 
-def _with_pointed(spark: SparkSession, base: Table, index_tables: _IndexTables) -> list[Index]:
-    """Return the indexes of index tables, and those that POINTER names.
+def with_pointed(spark: SparkSession, tables: Sequence[Table], bases: Sequence[Table]) -> list[Table]:
+    """Return these tables, and the index tables that POINTER names.
 
-    The base table's POINTER property names index tables with other names than the default ones.
+    The base tables' POINTER properties name index tables that are not found by name. They may be in any database.
     """
-    pointed = base.properties.get(POINTER, "").split(",")
-    more_names = [name for name in pointed if name and name not in index_tables.names]
-    more = [_IndexTables.of(metastore.describe_many(spark, base.database, more_names))] if more_names else []
-    judged = [index for tables in (index_tables, *more) for index in tables.judged(trust.by_base(spark, base))]
+    pointed = {name for base in bases for name in pointers(base)}
+    return [*tables, *described(spark, pointed - set(map(_name, tables)))]
+
+
+def _name(table: Table) -> Name:
+    return table.database, table.name
+
+
+def _judged(spark: SparkSession, base: Table, index_tables: _IndexTables) -> list[Index]:
+    """Return the indexes on a base table.
+
+    `problem` says why queries cannot use an index.
+    """
+    judged = index_tables.judged(trust.by_base(spark, base))
     return [
         replace(index, problem=index.problem or _former(index) or schema_drift.problem(base, index.definition))
         for index in _distinct(index for index in judged if index.definition.is_on(base))
@@ -196,8 +210,9 @@ def find_even_if_dropped(spark: SparkSession, name: str) -> tuple[Table | None, 
         return table_and_indexes(spark, name)
     except NotFound:
         full = full_name(*metastore.split_name(spark, name))
-        database = metastore.split_name(spark, name)[1]
-        orphans = [index for index in indexes_of_database(spark, database) if index.definition.full_table == full]
+        tables = tables_around(spark, metastore.split_name(spark, name)[1])
+        indexes = _distinct(with_copies(spark, [*tables, *_orphans_elsewhere(spark, name, tables)]))
+        orphans = [index for index in indexes if index.definition.full_table == full]
         if not orphans:
             raise
         problem = (
@@ -207,19 +222,57 @@ def find_even_if_dropped(spark: SparkSession, name: str) -> tuple[Table | None, 
         return None, [replace(index, problem=problem) if index.trusted else index for index in orphans]
 
 
+def _orphans_elsewhere(spark: SparkSession, name: str, known_tables: Sequence[Table]) -> list[Table]:
+    """Return tables of other databases named like a missing table's indexes.
+
+    They have the default name of an index table of that table.
+    """
+    catalog, database, table = metastore.split_name(spark, name)
+    pattern, known_names = index_table_name(database, table, "*"), set(map(_name, known_tables))
+    orphans: list[Table] = []
+    for other in metastore.database_names(spark) if not catalog else ():
+        if other == database:
+            continue
+        try:
+            names = {(other, index_table) for index_table in metastore.names_like(spark, other, pattern)}
+            orphans += described(spark, names - known_names)
+        except metastore_errors() as e:
+            log.warning("cannot check whether database %s has indexes of table %s.%s: %s", other, database, table, e)
+    return orphans
+
+
+def metastore_errors() -> tuple[type[Exception], ...]:
+    """Return the errors of a metastore that cannot list a database."""
+    from pyspark.errors import PySparkException
+
+    return (ServerError, PySparkException)
+
+
 def indexes_of_database(spark: SparkSession, database: str) -> list[Index]:
     """Return every index of a database, sorted by base table and index name.
 
-    Index tables may have any name. An unknown database has none.
+    An index is of a database if its index table or its base table is in it. Index tables may have any name. An unknown
+    database has none. A table that points at the index table of another table does not add that index.
     """
-    return _distinct(with_copies(spark, tables_of_database(spark, database)))
+    indexes = ((index, index.definition) for index in _distinct(with_copies(spark, tables_around(spark, database))))
+    return [
+        index for index, definition in indexes if database in (definition.database, definition.index_table_database)
+    ]
+
+
+def indexes_on_tables_of(spark: SparkSession, database: str) -> list[Index]:
+    """Return every index on the tables of a database.
+
+    They are sorted by base table and index name.
+    """
+    return [index for index in indexes_of_database(spark, database) if index.definition.database == database]
 
 
 def indexed_tables(spark: SparkSession, database: str | None, *, all_databases: bool = False) -> list[str]:
     """Return the names of the tables that have an index, sorted.
 
-    Names are as in Spark's SQL. The indexes lie in `database`, in the session's current database (None), or in any
-    database. Dropped tables are included as long as they have an index left.
+    Names are as in Spark's SQL. The indexes are in `database` or on its tables, in the session's current database
+    (None), or in any database. Dropped tables are included as long as they have an index left.
     """
     every_database = metastore.database_names(spark) if all_databases else []
     databases = every_database or [database or spark.catalog.currentDatabase()]
@@ -229,18 +282,45 @@ def indexed_tables(spark: SparkSession, database: str | None, *, all_databases: 
 
 
 def with_copies(spark: SparkSession, tables: Sequence[Table]) -> list[Index]:
-    """Return the index of each index table of a database.
+    """Return the index of each index table of some databases.
 
-    `tables` are all tables of the database. Several may claim to be the same index.
+    `tables` are all tables of these databases. Several may claim to be the same index. Base tables in other databases
+    are looked up by the definitions of their indexes.
     """
-    return _IndexTables.of(tables).judged(trust.by_database(spark, tables))
+    base_names = {name for table in tables if (name := trust.base_named(table))}
+    bases = described(spark, base_names - set(map(_name, tables)))
+    return _IndexTables.of(tables).judged(trust.by_database(spark, [*tables, *bases]))
+
+
+def tables_around(spark: SparkSession, *databases: str) -> list[Table]:
+    """Return the tables and views of databases.
+
+    The index tables to which these tables point are included.
+    """
+    tables = [table for database in databases for table in tables_of_database(spark, database)]
+    return with_pointed(spark, tables, tables)
 
 
 def tables_of_database(spark: SparkSession, database: str) -> list[Table]:
     """Return the tables and views of a database; an unknown database has none."""
     names = metastore.names_like(spark, database, "*") if metastore.database_exists(spark, database) else []
-    batches = [names[start : start + TABLES_AT_ONCE] for start in range(0, len(names), TABLES_AT_ONCE)]
-    return [table for batch in batches for table in metastore.describe_many(spark, database, batch)]
+    return described(spark, ((database, name) for name in names))
+
+
+def described(spark: SparkSession, names: Iterable[Name]) -> list[Table]:
+    """Return the tables of these names, sorted by name.
+
+    Tables and databases that do not exist are left out.
+    """
+    by_database: dict[str, list[str]] = {}
+    for database, name in sorted(names):
+        by_database.setdefault(database, []).append(name)
+    batches = [
+        (database, in_database[start : start + TABLES_AT_ONCE])
+        for database, in_database in by_database.items()
+        for start in range(0, len(in_database), TABLES_AT_ONCE)
+    ]
+    return [table for database, batch in batches for table in metastore.describe_many(spark, database, batch)]
 
 
 def named(base: Table, indexes: Sequence[Index], name: str) -> Index:
@@ -272,10 +352,15 @@ def require_free(spark: SparkSession, base: Table, indexes: Sequence[Index], def
             f"indexes of table {base.full_name} lie in database {base.database} of {SESSION_CATALOG}, which does not "
             f"exist: CREATE DATABASE {in_spark(base.database)}"
         )
-    for table in metastore.describe_many(spark, base.database, [definition.index_table]):
+    database = definition.index_table_database
+    if definition.index_database and not metastore.database_exists(spark, database):
+        raise NotFound.of("database", database, metastore.database_names(spark))
+    for table in metastore.describe_many(spark, database, [definition.index_table]):
         owner = from_table(table)
         owner_text = f"it is index {owner.name} on {owner.full_table}" if owner else "it is not an index table"
         remedy = "give the index another name" if base.lake is not None else "give another name with IN TABLE"
+        if owner is not None and owner.index_database and owner.is_on(base) and _name(table) not in pointers(base):
+            remedy = f"{remedy}, or DROP TABLE {table.full_name}, because table {base.full_name} no longer points at it"
         raise AlreadyExists(f"table {table.full_name} already exists and {owner_text}: {remedy}")
 
 
@@ -364,6 +449,23 @@ def places(spark: SparkSession, table: Table) -> list[str]:
     return [*filter(None, [table.location]), *(partition.location for partition in partitions)]
 
 
+@contextmanager
+def renaming(spark: SparkSession, base: Table, former: Definition, renamed: Definition) -> Iterator[None]:
+    """Keep the pointer to an index table right while it is renamed.
+
+    Inside the block, the base table points at both names, and afterwards at the new one. So the index table is found
+    even if the process is killed.
+    """
+    old, new = ({name.pointer} if name.needs_pointer else set() for name in (former, renamed))
+    point_to(spark, base, new, set())
+    try:
+        yield
+    except BaseException:
+        point_to(spark, base, set(), new - old)
+        raise
+    point_to(spark, base, set(), old - new)
+
+
 def alter(spark: SparkSession, index: Index, changed: Definition) -> None:
     """Write a new definition to an index table.
 
@@ -430,14 +532,23 @@ def clear_caches() -> None:
 def point_to(spark: SparkSession, base: Table, added: set[str], removed: set[str]) -> None:
     """Add and remove names in the base table's POINTER property.
 
-    Nothing else is ever written to a base table.
+    Nothing else is ever written to a base table. The property is read and written again until it is right, because
+    other builds write it too.
     """
-    before = {name for name in base.properties.get(POINTER, "").split(",") if name}
-    after = (before | added) - removed
-    if after and after != before:
-        alter_table.set_properties(spark, base, {POINTER: ",".join(sorted(after))})
-    elif before and not after:
-        alter_table.set_properties(spark, base, {}, [POINTER])
+    if not added and not removed:
+        return
+    for _ in range(MOST_POINTER_WRITES):
+        tables = metastore.describe_many(spark, base.database, [base.name])
+        before = {name for table in tables for name in table.properties.get(POINTER, "").split(",") if name}
+        after = (before | added) - removed
+        if not tables or after == before:
+            return
+        [current] = tables
+        if after:
+            alter_table.set_properties(spark, current, {POINTER: ",".join(sorted(after))})
+        else:
+            alter_table.set_properties(spark, current, {}, [POINTER])
+    log.warning("property %s of table %s could not be set: other builds change it", POINTER, base.full_name)
 
 
 def among(tables: Iterable[Table]) -> list[Index]:
@@ -467,8 +578,8 @@ def _distinct(indexes: Iterable[Index]) -> list[Index]:
     then the first by table name.
     """
 
-    def rank(index: Index) -> tuple[bool, bool, str]:
-        return not index.trusted, index.table.kind != "EXTERNAL", index.table.name
+    def rank(index: Index) -> tuple[bool, bool, str, str]:
+        return not index.trusted, index.table.kind != "EXTERNAL", *_name(index.table)
 
     by_name: dict[tuple[str, str], list[Index]] = {}
     for index in sorted(indexes, key=rank):

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hive_bitmap.core.index.definition import Definition
-from hive_bitmap.core.table_info import Table, raw_hadoop_path
+from hive_bitmap.core.table_info import Table, index_table_name, raw_hadoop_path
 from hive_bitmap.errors import NotFound, Unsupported
 from hive_bitmap.spark.metastore import metastore
 from hive_bitmap.spark.registry import catalog
@@ -30,7 +30,9 @@ def of_former_name(spark: SparkSession, table: str) -> str:
         base = metastore.describe(spark, table)
     except (NotFound, Unsupported):
         return ""
-    definitions = _definitions(spark, base.database)
+    pointed = catalog.among(catalog.with_pointed(spark, (), [base]))
+    candidates = [*_definitions(spark, base.database), *(index.definition for index in pointed)]
+    definitions = [definition for definition in candidates if definition.database == base.database]
     table_names = sorted({definition.table for definition in definitions})
     existing = {table_.name for table_ in metastore.describe_many(spark, base.database, table_names)}
     orphans = [
@@ -50,13 +52,10 @@ def of_former_name(spark: SparkSession, table: str) -> str:
 def of_folders(spark: SparkSession, folders: Sequence[str]) -> list[str]:
     """Name the indexed tables of folders that a query reads by path."""
     locations = {raw_hadoop_path(folder) for folder in folders}
-    hints = []
-    for database in metastore.database_names(spark) if locations else ():
-        tables = sorted({definition.table for definition in _definitions(spark, database)})
-        hints += [
-            _hint(table) for table in metastore.describe_many(spark, database, tables) if table.location in locations
-        ]
-    return hints
+    databases = metastore.database_names(spark) if locations else ()
+    definitions = [definition for database in databases for definition in _definitions(spark, database)]
+    names = {(definition.database, definition.table) for definition in definitions}
+    return [_hint(table) for table in catalog.described(spark, names) if table.location in locations]
 
 
 def _hint(table: Table) -> str:
@@ -68,5 +67,5 @@ def _hint(table: Table) -> str:
 
 def _definitions(spark: SparkSession, database: str) -> list[Definition]:
     """Return the definitions of a database's index tables that have default names."""
-    names = metastore.names_like(spark, database, f"{database}__*__")[:MOST_INDEXES]
+    names = metastore.names_like(spark, database, index_table_name("*", "*", "*"))[:MOST_INDEXES]
     return [index.definition for index in catalog.among(metastore.describe_many(spark, database, names))]

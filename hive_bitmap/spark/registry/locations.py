@@ -17,7 +17,7 @@ from hive_bitmap.core.index import generation, roots
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.index.markers import Unreadable
 from hive_bitmap.core.table_info import Partition, Table, raw_hadoop_path
-from hive_bitmap.errors import AlreadyExists, InvalidProperty, ServerError, StoreError, Unsupported
+from hive_bitmap.errors import AlreadyExists, InvalidProperty, StoreError, Unsupported
 from hive_bitmap.spark.metastore import metastore
 from hive_bitmap.spark.metastore.identity import metastore_id
 from hive_bitmap.spark.registry import catalog
@@ -39,12 +39,13 @@ def with_root(spark: SparkSession, definition: Definition, location: str | None)
 
 
 def with_roots(spark: SparkSession, definitions: Sequence[Definition], location: str | None) -> list[Definition]:
-    """Return definitions of a database, each with an id and its `root`.
+    """Return definitions, each with an id and its `root`.
 
-    The root is the folder of its generations: LOCATION, or a new folder under `catalog.default_folder`, whose name ends
-    with a part of the id. Raise AlreadyExists for a root that is, contains or lies in the root of another index, and
-    InvalidProperty for a root that lacks the host its scheme needs, or that is, contains or lies in the folder of a
-    table of any database. The partitions of the base table are checked by `require_apart_from`.
+    Their index tables are in one database. The root is the folder of its generations: LOCATION, or a new folder under
+    `catalog.default_folder`, whose name ends with a part of the id. Raise AlreadyExists for a root that is, contains or
+    lies in the root of another index, and InvalidProperty for a root that lacks the host its scheme needs, or that is,
+    contains or lies in the folder of a table of any database. The partitions of the base table are checked by
+    `require_apart_from`.
     """
     identified = [replace(definition, id=roots.new_id()) for definition in definitions]
     if location is None:
@@ -108,7 +109,7 @@ def require_own(spark: SparkSession, base: Table, definition: Definition) -> Non
 
 
 def _default_root(spark: SparkSession, definition: Definition) -> str:
-    home = catalog.default_folder(spark, definition.database)
+    home = catalog.default_folder(spark, definition.index_table_database)
     return raw_hadoop_path(f"{home}/{definition.index_table}-{definition.id[:ID_DIGITS]}")
 
 
@@ -165,14 +166,15 @@ def _require_free_home(spark: SparkSession, definition: Definition) -> None:
 
     It is InvalidProperty in the folder of a table, AlreadyExists in that of an index. It may also be that folder.
     """
-    home = catalog.default_folder(spark, definition.database)
+    home = catalog.default_folder(spark, definition.index_table_database)
     require_unmarked(home)
     here = stores.canonical(home)
+    own = (definition.database, definition.index_table_database)
     for database in metastore.database_names(spark):
         try:
-            places = _places_of(spark, database, fresh=database == definition.database)
-        except _metastore_errors() as e:
-            if database == definition.database:
+            places = _places_of(spark, database, fresh=database in own)
+        except catalog.metastore_errors() as e:
+            if database in own:
                 raise
             log.warning("cannot check whether tables of database %s contain folder %s: %s", database, home, e)
             continue
@@ -198,12 +200,6 @@ def _places_of(spark: SparkSession, database: str, *, fresh: bool) -> dict[str, 
     return places
 
 
-def _metastore_errors() -> tuple[type[Exception], ...]:
-    from pyspark.errors import PySparkException
-
-    return (ServerError, PySparkException)
-
-
 def _require_apart(spark: SparkSession, root: str, location: str, own_definition: Definition | None = None) -> None:
     """Raise AlreadyExists or InvalidProperty if the folder overlaps one in the metastore.
 
@@ -214,8 +210,7 @@ def _require_apart(spark: SparkSession, root: str, location: str, own_definition
         tables = [
             table
             for table in catalog.tables_of_database(spark, database)
-            if own_definition is None
-            or (table.database, table.name) != (own_definition.database, own_definition.index_table)
+            if own_definition is None or table.full_name != own_definition.full_index_table
         ]
         for definition in (index.definition for index in catalog.among(tables)):
             if (taken := canonical(definition.root)) and overlap(here, taken):

@@ -3,8 +3,9 @@
 An index table is found by name and properties, which anybody who may create tables can forge. It is trusted if it has
 the owner of its base table, an owner whom the administrator trusts, or lies in a folder that the administrator trusts.
 In a metastore without owners, both owners are empty and therefore equal. If the base table is gone, the user of the
-session takes the place of its owner. The decision uses only the metastore's own data, before any file is read at a
-place that properties name.
+session takes the place of its owner. An index table in another database than its base table is trusted only if the base
+table points at it. The decision uses only the metastore's own data, before any file is read at a place that properties
+name.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from hive_bitmap.core.index.definition import POINTER, PREFIX, Definition
-from hive_bitmap.core.table_info import Table, index_table_name, raw_hadoop_path
+from hive_bitmap.core.index.definition import PREFIX, Definition, has_properties, pointers
+from hive_bitmap.core.table_info import VARIABLE, Table, index_table_name, raw_hadoop_path
 from hive_bitmap.spark.metastore import metastore, session_settings
 from hive_bitmap.spark.metastore.security_settings import TRUSTED_OWNERS, TRUSTED_ROOTS, items
 
@@ -32,19 +33,46 @@ def by_base(spark: SparkSession, base: Table) -> Judge:
 def by_database(spark: SparkSession, tables: Sequence[Table]) -> Judge:
     """Return the judge of a database's index tables, given all its tables.
 
-    An index table without a definition is trusted if it is trusted for a table that it may index, by its name.
+    `tables` also include the base tables of these index tables in other databases. An index table without a definition
+    is trusted if it is trusted for a table that it may index, by its name.
     """
+    by_name = {(table.catalog, table.database, table.name): table for table in tables}
 
     def judge(table: Table, definition: Definition | None) -> str:
         if definition is not None:
-            bases = [base for base in tables if definition.is_on(base)]
+            base = by_name.get((definition.catalog, definition.database, definition.table))
+            bases = [] if base is None else [base]
         else:
             bases = [base for base in tables if _may_index(base, table)]
         bases = bases or [_of_user(spark, table, definition)]
-        reasons = [by_base(spark, base)(table, definition) for base in bases]
+        reasons = [_why_not_pointed(base, table) or by_base(spark, base)(table, definition) for base in bases]
         return "" if "" in reasons else reasons[0]
 
     return judge
+
+
+def base_named(table: Table) -> tuple[str, str] | None:
+    """Return the database and the name of an index table's base table.
+
+    Return None if its properties name no table, or one in another catalog: such a table's index tables lie in the
+    database of that name.
+    """
+    base_name = table.properties.get(f"{PREFIX}table", "") if has_properties(table) else ""
+    database, _, name = base_name.partition(".")
+    return (database, name) if database and name and "." not in name and VARIABLE not in base_name else None
+
+
+def _why_not_pointed(base: Table, table: Table) -> str:
+    """Say that a base table does not point at an index table.
+
+    Return "" if it does, or if both are in the same database, where it need not.
+    """
+    if table.database == base.database or (table.database, table.name) in pointers(base):
+        return ""
+    return (
+        f"table {base.full_name} does not point at index table {table.full_name}: DROP TABLE {table.full_name}, and "
+        "create the index again"
+    )
 
 
 def _may_index(base: Table, table: Table) -> bool:
@@ -52,10 +80,10 @@ def _may_index(base: Table, table: Table) -> bool:
 
     That is decided by their names, and by properties that name the other table.
     """
-    beginning = index_table_name(base.database, base.name, "*").partition("*")[0]
-    if table.name.startswith(beginning) or table.properties.get(f"{PREFIX}table") == base.full_name:
+    if base_named(table) == (base.database, base.name) or (table.database, table.name) in pointers(base):
         return True
-    return table.name in base.properties.get(POINTER, "").split(",")
+    beginning = index_table_name(base.database, base.name, "*").partition("*")[0]
+    return table.database == base.database and table.name.startswith(beginning)
 
 
 def _of_user(spark: SparkSession, table: Table, definition: Definition | None) -> Table:

@@ -248,10 +248,10 @@ def _table_of(
         missing = NotFound.of("index", name, names, f"table {statement.table}")
     else:
         database = spark.catalog.currentDatabase()
-        definitions = [index.definition for index in catalog.indexes_of_database(spark, database)]
+        definitions = [index.definition for index in catalog.indexes_on_tables_of(spark, database)]
         matching = [definition for definition in definitions if definition.name == name]
         if len(matching) == 1:
-            return in_spark(database, matching[0].table, catalog=matching[0].catalog)
+            return in_spark(matching[0].database, matching[0].table, catalog=matching[0].catalog)
         if matching:
             tables = ", ".join(definition.full_table.removeprefix(f"{database}.") for definition in matching)
             raise InvalidStatement(
@@ -266,7 +266,8 @@ def _table_of(
 def doomed_indexes(spark: SparkSession, statement: DropTable | DropDatabase) -> list[IndexToDrop]:
     """Return the indexes that a statement is about to drop.
 
-    They are the indexes of its table or database. Raises IsIndexTable if the table is an index table.
+    They are the indexes of its table, or those in its database and on the tables of it. Raises IsIndexTable if the
+    table is an index table.
     """
     match statement:
         case DropTable():
@@ -293,9 +294,21 @@ def _indexes_of_table(spark: SparkSession, statement: DropTable) -> list[Index]:
         base, indexes = catalog.find_even_if_dropped(spark, name)
     except NotFound:
         return []  # Spark's DROP TABLE reports the missing table
-    if base is not None and from_table(base) is not None:
-        raise IsIndexTable(f"table {base.full_name} is an index table: drop it with DROP INDEX")
+    if base is not None and (definition := from_table(base)) is not None:
+        if definition.full_index_table in _index_tables_of(spark, definition):
+            raise IsIndexTable(f"table {base.full_name} is an index table: drop it with DROP INDEX")
+        return []  # index statements cannot find it: clean deletes its files
     return [] if base is not None and base.kind == "TEMPORARY" else indexes  # a view of that name has no index
+
+
+def _index_tables_of(spark: SparkSession, definition: Definition) -> set[str]:
+    """Return all index tables of an index's base table.
+
+    The base table may have been dropped.
+    """
+    base = in_spark(definition.database, definition.table, catalog=definition.catalog)
+    definitions = [copy for index in _remaining_indexes(spark, base) for copy in (index.definition, *index.copies)]
+    return {definition.full_index_table for definition in definitions}
 
 
 def _drop_database(spark: SparkSession, statement: DropDatabase) -> None:

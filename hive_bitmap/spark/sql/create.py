@@ -6,11 +6,12 @@ In Hive the name of an index is unique in its table, in openLooKeng in the whole
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hive_bitmap.core.index.definition import OWN_PROPERTIES, REFRESH_INTERVAL, Definition, flag
 from hive_bitmap.core.index.key_columns import require_keys
-from hive_bitmap.core.table_info import Table
+from hive_bitmap.core.table_info import SESSION_CATALOG, Table
 from hive_bitmap.errors import AlreadyExists, InvalidProperty, Unsupported
 from hive_bitmap.spark.building import build
 from hive_bitmap.spark.building.build import BuildReport
@@ -41,15 +42,12 @@ def create(spark: SparkSession, statement: CreateIndex) -> list[BuildReport]:
     require_keys(base, statement.columns)
     require_partition_columns(base, statement.where)
     if statement.dialect is Dialect.OPENLOOKENG:
-        existing = catalog.indexes_of_database(spark, base.database)
+        existing = catalog.indexes_on_tables_of(spark, base.database)
         if not is_name_free(existing, base, statement):
             return _extend(spark, existing, base, statement)
     index_table = statement.index_table
-    if index_table is not None and (index_table.database or base.database).lower() != base.database:
-        raise Unsupported(
-            f"index table {index_table} must be in the database of table {base.full_name}: leave out "
-            f"{index_table.database}"
-        )
+    if index_table is not None and index_table.foreign:
+        raise Unsupported(f"index table {index_table} must be in {SESSION_CATALOG}: leave out {index_table.catalog}")
     properties = dict(statement.properties)
     enabled = flag("enabled", properties.get("enabled", "true"))
     _require_unreserved(statement)
@@ -61,7 +59,7 @@ def create(spark: SparkSession, statement: CreateIndex) -> list[BuildReport]:
         type=statement.type,
         encoding=properties.get("encoding", "gap"),
         compression=properties.get("compression", "zstd"),
-        index_table=None if index_table is None else index_table.name,
+        index_table=None if index_table is None else str(replace(index_table, catalog="")),
         location=statement.location,
         comment=statement.comment or properties.get("comment", ""),
         deferred=statement.deferred,
@@ -74,8 +72,9 @@ def create(spark: SparkSession, statement: CreateIndex) -> list[BuildReport]:
     )
     for report in reports:
         if statement.table_properties:
+            definition = report.definition
             created_table = Table(
-                database=report.definition.database, name=report.definition.index_table, kind="EXTERNAL"
+                database=definition.index_table_database, name=definition.index_table, kind="EXTERNAL"
             )
             alter_table.set_properties(spark, created_table, dict(statement.table_properties))
         if not enabled:

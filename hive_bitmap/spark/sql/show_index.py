@@ -42,7 +42,7 @@ def hive_listing(spark: SparkSession, table: str) -> DataFrame:
     """
     base, indexes = catalog.table_and_indexes(spark, table)
     rows = [
-        (d.name, base.name, ", ".join(d.column_names), d.index_table, d.type.lower(), d.comment)
+        (d.name, base.name, ", ".join(d.column_names), d.pointer, d.type.lower(), d.comment)
         for d in (index.definition for index in indexes)
     ]
     return spark.createDataFrame(rows, _string_schema(HIVE_COLUMNS))
@@ -51,15 +51,15 @@ def hive_listing(spark: SparkSession, table: str) -> DataFrame:
 def openlookeng_listing(spark: SparkSession, database: str, name: str | None) -> DataFrame:
     """Return the indexes of a database in openLooKeng's columns, with their current state.
 
-    With `name`, only the indexes of that name are returned.
+    They are in the database, or on tables of it. With `name`, only the indexes of that name are returned.
     """
-    indexes = catalog.indexes_of_database(spark, database)
-    selected = [index for index in indexes if name is None or index.definition.name == name]
-    tables = sorted({(index.definition.catalog, index.definition.table) for index in selected})
+    definitions = [index.definition for index in catalog.indexes_of_database(spark, database)]
+    selected = [definition for definition in definitions if name is None or definition.name == name]
+    tables = sorted({(definition.catalog, definition.database, definition.table) for definition in selected})
     rows = [
-        _row(spark, status, spark.catalog.tableExists(in_spark(database, table, catalog=catalog)))
-        for catalog, table in tables
-        for status in show(spark, in_spark(database, table, catalog=catalog))
+        _row(spark, status, spark.catalog.tableExists(table))
+        for table in (in_spark(*names, catalog=catalog) for catalog, *names in tables)
+        for status in show(spark, table)
         if name is None or status.definition.name == name
     ]
     return spark.createDataFrame(sorted(rows), _string_schema(OPENLOOKENG_COLUMNS))
@@ -114,7 +114,7 @@ def properties(definition: Definition) -> str:
 
 def _owner(spark: SparkSession, definition: Definition) -> str:
     """Return the owner of the index table, "" if the metastore has none."""
-    [table] = metastore.describe_many(spark, definition.database, [definition.index_table])
+    [table] = metastore.describe_many(spark, definition.index_table_database, [definition.index_table])
     return table.owner
 
 

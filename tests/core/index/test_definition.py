@@ -101,6 +101,30 @@ class TestDefine:
         assert made.properties == (("team", "a"),)
 
     @pytest.mark.parametrize(
+        ("given", "index_database", "named", "pointer"),
+        [
+            (None, "", ("db", "db__t_id__"), ""),
+            (None, "DB", ("db", "db__t_id__"), ""),
+            (None, " Idx ", ("idx", "db__t_id__"), "idx.db__t_id__"),
+            ("own", "idx", ("db", "own"), "own"),
+            ("Idx.own", "", ("idx", "own"), "idx.own"),
+            ("db.own", "idx", ("db", "own"), "own"),
+            ("db.db__t_id__", "idx", ("db", "db__t_id__"), ""),
+        ],
+    )
+    def test_the_place_of_the_index_table(
+        self, given: str | None, index_database: str, named: tuple[str, str], pointer: str
+    ) -> None:
+        made = define(TABLE, ["id"], index_table=given, index_database=index_database)
+        assert (made.index_table_database, made.index_table) == named and made.full_index_table == ".".join(named)
+        assert made.needs_pointer == bool(pointer) and made.pointer == (pointer or named[1])
+        base = replace(TABLE, properties={POINTER: f"x,{made.pointer},a.b.c,$"})
+        assert definitions.pointers(base) == {("db", "x"), named}
+        there = index_table(made, name=made.index_table, database=made.index_table_database)
+        assert definitions.from_table(there) == made
+        assert definitions.from_table(replace(there, database="other")) is None
+
+    @pytest.mark.parametrize(
         ("arguments", "kind", "message"),
         [
             (
@@ -131,9 +155,15 @@ class TestDefine:
                 "'a-b' cannot name an index or its table: names are letters, digits and _",
             ),
             (
-                {"index_table": "a.b"},
+                {"index_table": "a.b.c"},
                 InvalidProperty,
                 "'a.b' cannot name an index or its table: names are letters, digits and _",
+            ),
+            ({"index_table": "a."}, InvalidProperty, "'a.' is not the name of a table: use table or database.table"),
+            (
+                {"index_database": "a-b"},
+                InvalidProperty,
+                "'a-b' cannot name an index or its table: names are letters, digits and _",
             ),
             (
                 {"type": "compact", "auto_refresh": True, "name": "c"},
@@ -280,6 +310,7 @@ DEFINITIONS = st.builds(
     id=st.sampled_from(["", "1" * 32]),
     partitioned_by=st.lists(st.builds(Column, NAMES, st.sampled_from(KEY_TYPES)), max_size=2).map(tuple),
     version=st.sampled_from(["3", "1"]),
+    index_database=st.sampled_from(["", "idx"]),
 )
 
 
@@ -396,6 +427,8 @@ def test_names_in_sql_are_quoted() -> None:
     named = replace(SMALL, database="d`b", index_table="t x")
     assert named.sql_name == "`d``b`.`t x`" and named.spark_name == "spark_catalog.`d``b`.`t x`"
     assert named.full_table == "d`b.t"
+    apart = replace(named, index_database="i`x")
+    assert apart.sql_name == "`i``x`.`t x`" and apart.spark_name == "spark_catalog.`i``x`.`t x`"
 
 
 class TestSchemas:

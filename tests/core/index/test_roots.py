@@ -62,6 +62,17 @@ class TestClaim:
         assert roots.refusal(other, "m") == says_another(definition)
         assert not roots.is_marked(other, "m") and marker.read_bytes() == before
 
+    def test_the_marker_names_the_database_of_an_index_table_elsewhere(
+        self, definition: Definition, marker: Path
+    ) -> None:
+        roots.claim(definition, "m")
+        owner = roots.owner(definition.root)
+        assert owner is not None and owner.index_database == "" and "index_database" not in marker.read_text()
+        marker.unlink()
+        roots.claim(replace(definition, index_database="idx"), "m")
+        owner = roots.owner(definition.root)
+        assert owner is not None and owner.index_database == "idx"
+
     def test_an_index_of_an_early_version_marks_no_root(self, definition: Definition, marker: Path) -> None:
         early = replace(definition, id="")
         roots.claim(early, "m")
@@ -88,6 +99,7 @@ class TestClaim:
             ({"id": None}, "its marker _index.json names no index"),
             ({"table": 1}, "its marker _index.json names no index"),
             ({"metastore": None}, "its marker _index.json names no index"),
+            ({"index_database": "a${b}"}, "its marker _index.json has an invalid index_database"),
             ({"started": None}, "its marker _index.json does not say who wrote it"),
         ],
     )
@@ -210,6 +222,7 @@ DEFINITIONS = st.builds(
     table=st.sampled_from("tu"),
     root=st.sampled_from(["file:/r", "file:/s"]),
     index_table=st.sampled_from(["db__t_i__", "copy", f"db__t_i__{ID[:8]}next__", f"db__t_i__{OTHER_ID[:8]}next__"]),
+    index_database=st.sampled_from(["", "idx"]),
 )
 
 
@@ -224,7 +237,9 @@ def test_two_definitions_are_of_one_index_by_table_and_id_or_else_by_root(one: D
 @given(DEFINITIONS, DEFINITIONS)
 def test_a_replacement_has_the_next_table_the_root_and_the_index(new: Definition, old: Definition) -> None:
     expected = (
-        new.index_table == f"{old.index_table}{old.id[:8]}next__" and new.root == old.root and roots.is_of(new, old)
+        new.full_index_table == f"{old.full_index_table}{old.id[:8]}next__"
+        and new.root == old.root
+        and roots.is_of(new, old)
     )
     assert roots.is_replacement(new, old) == expected
     made = replace(old, index_table=roots.next_table(old))
@@ -241,11 +256,11 @@ def test_a_rival_is_another_table_that_claims_to_be_this_index_and_is_no_replace
     rivals = [
         other
         for other in others
-        if other.index_table != definition.index_table
+        if other.full_index_table != definition.full_index_table
         and roots.is_of(other, definition)
         and not roots.is_replacement(other, definition)
         and not roots.is_replacement(definition, other)
     ]
-    tables = f"tables {definition.index_table} and {rivals[0].index_table if rivals else ''} of database db"
+    tables = f"tables {definition.full_index_table} and {rivals[0].full_index_table if rivals else ''}"
     said = f"folder {definition.root} is left alone, as {tables} both claim it: drop the copy by DROP TABLE"
     assert roots.rival(definition, others) == (said if rivals else "")

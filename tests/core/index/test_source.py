@@ -30,6 +30,7 @@ def test_a_definition_is_kept_with_the_names_in_files() -> None:
     assert json.loads(properties["hive_bitmap.columns"]) == [["k", "int", "col-1"], ["n", "int", "col-2", 7]]
     found = from_properties(properties)
     assert found == replace(INDEX, index_table="") and found is not None and found.columns == COLUMNS[:2]
+    assert define(BASE, ["k", "n"], name="i", index_database="idx") == INDEX, "its table has no pointer"
 
 
 def test_a_definition_says_the_catalog_of_its_table() -> None:

@@ -97,13 +97,14 @@ def escaped(value: str) -> str:
 
 
 def lake(*tables: Table, partitions: Mapping[str, Mapping[Values, str]] | None = None) -> dict[str, list[Row]]:
-    """Return what Hive answers if it has one database; `partitions` are folders by values, by the names of tables."""
-    [database] = {table.database for table in tables}
+    """Return what Hive answers if it has these tables; `partitions` are folders by values, by the names of tables."""
+    databases = sorted({table.database for table in tables})
     answers: dict[str, list[Row]] = {
-        "SHOW DATABASES": [("default",), (database,)],
-        f"SHOW TABLES IN {quote(database)}": [(table.name,) for table in tables],
+        "SHOW DATABASES": [("default",), *((database,) for database in databases)],
         **{f"DESCRIBE FORMATTED {table.sql_name}": formatted(table) for table in tables},
     }
+    for database in databases:
+        answers[f"SHOW TABLES IN {quote(database)}"] = [(t.name,) for t in tables if t.database == database]
     for table in tables:
         names = [column.name for column in table.partition_columns]
         folders = (partitions or {}).get(table.name, {})

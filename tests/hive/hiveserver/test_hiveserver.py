@@ -19,6 +19,7 @@ import pytest
 import hive_bitmap
 from hive_bitmap import cli
 from hive_bitmap.cli.server import PASSWORD
+from hive_bitmap.core.index.definition import POINTER
 from hive_bitmap.core.table_info import index_table_name
 from hive_bitmap.errors import CorruptIndex, InvalidPredicate, NotFound, NotPermitted, ServerError, Unsupported
 from hive_bitmap.hive.hiveserver import files
@@ -128,6 +129,26 @@ def test_an_index_that_another_user_made_is_not_believed_unless_a_setting_names_
     finally:
         server.all(f"SET {TRUSTED_OWNERS}=")
         server.all(f"DROP TABLE {forged.sql_name}")
+
+
+def test_an_index_table_in_another_database(server: Server, made: Lake) -> None:
+    base, elsewhere = describe(server, f"{made.database}.t"), f"{made.database}_x"
+    [(table, definition)] = [(one, found) for one, found, _ in indexes(server, base) if found.name == "k"]
+    [segment] = Path(table.location.removeprefix("file:")).glob("generation-*")
+    apart = replace(definition, name="m", index_table="own", index_database=elsewhere)
+    server.all(f"CREATE DATABASE {elsewhere}")
+    try:
+        create_table(server, base, apart, [f"{table.location}/{segment.name}"])
+        pointed = describe(server, base.full_name)
+        found = [(one.full_name, of, why) for one, of, why in indexes(server, pointed) if of.name == "m"]
+        assert found == [(f"{elsewhere}.own", apart, "")] and len(indexes(server, base)) < len(indexes(server, pointed))
+        [of_m] = [one for one in show(server, base.full_name) if one.definition.name == "m"]
+        assert (of_m.problem, of_m.fresh) == ("", FILES)
+        server.all(f"DROP TABLE {elsewhere}.own")
+        assert len(indexes(server, pointed)) == len(indexes(server, base)), "the pointer leads to no table"
+    finally:
+        server.all(f"DROP DATABASE {elsewhere} CASCADE")
+        server.all(f"ALTER TABLE {base.sql_name} UNSET TBLPROPERTIES ('{POINTER}')")
 
 
 def test_errors_are_told(server: Server, running: HiveServer, made: Lake, tmp_path: Path) -> None:

@@ -11,11 +11,12 @@ import pytest
 from hive_bitmap.core import stores
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index import generation
-from hive_bitmap.core.index.definition import Definition
+from hive_bitmap.core.index.definition import POINTER, Definition
 from hive_bitmap.core.stores import local_path
 from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import CorruptIndex, NotFound, Unsupported
-from hive_bitmap.hive.hiveserver.register import create_statement, definition_in, segments_in
+from hive_bitmap.hive.hiveserver.register import create_statement, create_table, definition_in, segments_in
+from tests.hive.hiveserver.described import Row, hive
 from tests.hive.hiveserver.folders import server
 from tests.spark.building.generations import K, S, Workshop
 
@@ -132,3 +133,17 @@ def test_the_statement_that_makes_the_index_table(base: Table, definition: Defin
     statement = create_statement(base, replace(definition, root="file:/w/i/it's"))
     assert statement.startswith(begin)
     assert "'hive_bitmap.comment'='it\\'s'" in statement and statement.endswith("')")
+
+
+def test_a_table_of_another_name_or_database_gets_a_pointer() -> None:
+    index, base = replace(INDEX, index_database="idx"), replace(BASE, columns=(K,), properties={POINTER: "own"})
+    points = f"ALTER TABLE `db`.`t` SET TBLPROPERTIES ('{POINTER}'='idx.db__t_i__,own')"
+    made = create_statement(base, index)
+    assert made.startswith("CREATE EXTERNAL TABLE `idx`.`db__t_i__` ")
+    answers: dict[str, list[Row]] = {"SHOW DATABASES": [("db",), ("idx",)], "SHOW TABLES IN `idx`": []}
+    serving = hive({**answers, points: [], made: []})
+    create_table(serving, base, index, [])
+    assert serving.connection.statements[-2:] == [points, made]
+    again = hive({**answers, made: []})
+    create_table(again, replace(base, properties={POINTER: "idx.db__t_i__"}), index, [])
+    assert again.connection.statements[-1] == made

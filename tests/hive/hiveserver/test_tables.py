@@ -149,17 +149,18 @@ def test_a_table_that_is_there_and_cannot_be_described() -> None:
     ("names", "pointer", "found"),
     [
         ([], "", []),
-        (["t", "db__t_i__", "db__t_j__"], "", ["db__t_i__", "db__t_j__"]),
+        (["t", "db__t_i__", "db__t_j__"], "", ["db.db__t_i__", "db.db__t_j__"]),
         (["db__t_i", "xdb__t_i__", "db__tt_i__", "other__t_i__"], "", []),
-        (["db__t_i__", "mine"], "mine", ["db__t_i__", "mine"]),
-        (["db__t_i__"], "db__t_i__,b,a,", ["db__t_i__", "b", "a"]),
+        (["db__t_i__", "mine"], "mine", ["db.db__t_i__", "db.mine"]),
+        (["db__t_i__"], "db__t_i__,b,a,", ["db.db__t_i__", "db.a", "db.b"]),
+        (["db__t_i__"], "idx.a,db.db__t_i__,b", ["db.db__t_i__", "db.b", "idx.a"]),
     ],
 )
 @pytest.mark.parametrize("serving", [hive, spark])
 def test_names_of_index_tables(names: Sequence[str], pointer: str, found: Sequence[str], serving: Any) -> None:
     base = replace(BASE, properties={POINTER: pointer} if pointer else {})
     rows = [(name,) if serving is hive else ("db", name, False) for name in names]
-    assert index_tables(serving({"SHOW TABLES IN `db`": rows}), base) == found
+    assert [".".join(name) for name in index_tables(serving({"SHOW TABLES IN `db`": rows}), base)] == found
 
 
 def definition(name: str, **fields: Any) -> Definition:
@@ -169,7 +170,7 @@ def definition(name: str, **fields: Any) -> Definition:
 
 def index_table(of: Definition, **fields: Any) -> Table:
     made = Table(
-        database="db",
+        database=of.index_table_database,
         name=of.index_table,
         kind="EXTERNAL",
         provider="hive",
@@ -183,13 +184,18 @@ def index_table(of: Definition, **fields: Any) -> Table:
 
 
 def test_indexes_are_in_the_order_of_their_names() -> None:
-    wanted = [definition("a", index_table="mine"), definition("i", comment='it\'s "é"\n'), definition("z")]
+    wanted = [
+        definition("a", index_table="mine"),
+        definition("i", comment='it\'s "é"\n'),
+        definition("x", index_database="idx"),
+        definition("z"),
+    ]
     tables = [index_table(one) for one in wanted]
-    base = replace(BASE, properties={POINTER: "mine"})
+    base = replace(BASE, properties={POINTER: "idx.db__t_x__,idx.gone,mine"})
     edited = index_table(definition("e"), columns=(K,))  # lacks the columns that its definition has
     strange = index_table(definition("s", table="other"), name="db__t_s__")
-    serving = hive(lake(base, tables[2], edited, strange, tables[1], tables[0]))
-    assert indexes(serving, base) == list(zip(tables, wanted, [""] * 3, strict=True))
+    serving = hive(lake(base, tables[3], edited, strange, *tables[2::-1]))
+    assert indexes(serving, base) == list(zip(tables, wanted, [""] * 4, strict=True))
 
 
 @pytest.mark.parametrize(

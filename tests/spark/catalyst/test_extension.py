@@ -235,13 +235,16 @@ def test_a_helper_that_is_stopped_holds_up_no_drop(thrift: HiveServer, thrift_fo
 
 def test_a_database_is_dropped_with_its_indexes_by_any_name(thrift: HiveServer) -> None:
     with session(thrift) as connection:
-        for place in ("", " IN TABLE named"):
+        run(connection, "CREATE DATABASE apart")
+        for place in ("", " IN TABLE named", " IN TABLE apart.named"):
             run(connection, "CREATE DATABASE doomed")
             run(connection, "CREATE TABLE doomed.u STORED AS PARQUET AS SELECT id AS a FROM range(100)")
             run(connection, f"CREATE INDEX i ON TABLE doomed.u (a) AS 'BITMAP' WITH DEFERRED REBUILD{place}")
             run(connection, "DROP DATABASE doomed CASCADE")
-            assert run(connection, "SHOW DATABASES") == [("default",)]
-            assert not list((thrift.warehouse / "doomed.db").glob("*"))
+            assert run(connection, "SHOW DATABASES") == [("apart",), ("default",)]
+            assert run(connection, "SHOW TABLES IN apart") == []
+            assert not [*(thrift.warehouse / "doomed.db").glob("*"), *(thrift.warehouse / "apart.db").glob("*")]
+        run(connection, "DROP DATABASE apart")
 
 
 def test_a_server_without_a_python_says_so_and_goes_on(tmp_path: Path) -> None:

@@ -262,8 +262,8 @@ def test_names_in_a_database(spark: SparkSession, database: str, sales: str, by_
         ),
         (
             "CREATE INDEX i ON TABLE sales (k) AS 'BITMAP' IN TABLE nope.x",
-            Unsupported,
-            "index table nope.x must be in the database of table t_",
+            NotFound,
+            "no database 'nope'; known: ",
         ),
         ("CREATE INDEX i ON TABLE sales (k) AS 'BITMAP' IN TABLE sales", AlreadyExists, "table t_"),
         ("CREATE INDEX i ON TABLE sales (k) AS 'BITMAP' IDXPROPERTIES ('encoding'='rle')", HiveBitmapError, "'rle'"),

@@ -46,6 +46,7 @@ public final class SettingEntries {
         CHECKS.put(OURS + "strategy", SettingEntries::strategyProblem);
         CHECKS.put(OURS + "planning_seconds", value -> isNumber(value) ? null : "seconds, such as 1 or 0.5");
         for (String name : List.of("trusted_owners", "trusted_roots")) CHECKS.put(OURS + name, value -> null);
+        CHECKS.put(OURS + "index_database", value -> value.strip().matches("\\w*") ? null : "the name of a database");
     }
 
     private SettingEntries() {}
