@@ -1,2 +1,2 @@
-/** Few rows that Python reads in its own process when a plan is executed, without a job of Spark. */
+/** Small results that Python reads in its own process when a plan is executed, without a Spark job. */
 package hive_bitmap.catalyst.fetching;
