@@ -142,7 +142,7 @@ public final class UseIndexes extends Rule<LogicalPlan> {
 
     /** Whether a query depends on the positions of a scan's rows. If so, this is reported. */
     private static boolean dependsOnPositions(Scan scan) {
-        if (!NarrowedRelations.losesPlaces(scan)) return false;
+        if (!NarrowedRelations.losesPositions(scan)) return false;
         String why = "a sample, rand() or a function like it above the scan, or of what is cached, depends on which rows stand where";
         Reports.add(List.of(Reports.leftAlone(scan.table.identifier().unquotedString(), "positions", why)));
         return true;

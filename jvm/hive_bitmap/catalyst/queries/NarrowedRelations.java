@@ -38,10 +38,10 @@ public final class NarrowedRelations {
         return format == ParquetFileFormat.class || format == OrcFileFormat.class;
     }
 
-    /** Whether the query depends on positions of a scan's rows that a narrowed scan would change. */
-    public static boolean losesPlaces(Scan scan) {
+    /** Whether the query depends on positions of a scan's rows that a narrowed scan may change. */
+    public static boolean losesPositions(Scan scan) {
         boolean keepsPartitions = reads(scan) && scan.iceberg() == null && !scan.isOfDelta();
-        return scan.order == RowOrder.PLACES || scan.order == RowOrder.PARTITIONS && !keepsPartitions;
+        return scan.order == RowOrder.POSITIONS || scan.order == RowOrder.PARTITIONS && !keepsPartitions;
     }
 
     /** Returns the relation restricted to the {@link #choices} of files and blocks. The expression ids stay the same. */

@@ -8,7 +8,7 @@ import scala.Option;
 import scala.collection.immutable.Seq;
 
 /**
- * The distinct keys of a scan's rows and how often each occurs, held in the driver. Unlike a LocalRelation it is executed as
+ * The distinct keys of a scan's rows with the number of rows of each, held in the driver. Unlike a LocalRelation it is executed in
  * one partition.
  */
 public final class KeyCounts extends Leaf {
