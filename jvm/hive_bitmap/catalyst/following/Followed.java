@@ -6,8 +6,8 @@ import org.apache.spark.sql.catalyst.trees.TreeNodeTag;
 import org.apache.spark.sql.execution.SparkPlan;
 
 /**
- * Which commands the session let be followed when they were planned. Listeners hear of them later, perhaps after the session's
- * settings have changed.
+ * Marks the commands that are followed by the settings that the session had when they were planned. Listeners see the commands
+ * later, perhaps after the settings have changed.
  */
 final class Followed {
     private static final TreeNodeTag<Boolean> FOLLOWED = new TreeNodeTag<>("hive_bitmap.followed");

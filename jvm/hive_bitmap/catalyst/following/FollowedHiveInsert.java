@@ -9,7 +9,7 @@ import org.apache.spark.sql.execution.datasources.BasicWriteJobStatsTracker;
 import org.apache.spark.sql.hive.execution.InsertIntoHiveTable;
 import scala.collection.immutable.Seq;
 
-/** Spark's insert into a table of a Hive SerDe, which tells the partitions that it has written. */
+/** Spark's insert into a table of a Hive SerDe that also reports the written partitions. */
 final class FollowedHiveInsert extends InsertIntoHiveTable {
     private final transient PartitionsWritten written;
 
@@ -24,7 +24,7 @@ final class FollowedHiveInsert extends InsertIntoHiveTable {
         this.written = written;
     }
 
-    /** Plans are shown as Spark shows them. */
+    /** Returns the name of Spark's own node, so that plans look like Spark's. */
     @Override
     public String nodeName() {
         return "InsertIntoHiveTable";
@@ -40,7 +40,7 @@ final class FollowedHiveInsert extends InsertIntoHiveTable {
         return written.tracker(super.basicWriteJobStatsTracker(hadoop), hadoop, metrics(), partitionColumns());
     }
 
-    /** Hive overwrites only those partitions that get rows. */
+    /** Runs the insert and reports the written partitions. They are all: Hive overwrites only partitions that get rows. */
     @Override
     public Seq<Row> run(SparkSession session, SparkPlan child) {
         Seq<Row> rows = super.run(session, child);

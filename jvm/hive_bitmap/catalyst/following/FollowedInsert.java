@@ -15,7 +15,7 @@ import org.apache.spark.sql.execution.datasources.BasicWriteJobStatsTracker;
 import org.apache.spark.sql.execution.datasources.InsertIntoHadoopFsRelationCommand;
 import scala.collection.immutable.Seq;
 
-/** Spark's insert into a table of files, which tells the partitions that it has written. */
+/** Spark's insert into a table of files that also reports the written partitions. */
 final class FollowedInsert extends InsertIntoHadoopFsRelationCommand {
     private final transient PartitionsWritten written;
 
@@ -30,19 +30,19 @@ final class FollowedInsert extends InsertIntoHadoopFsRelationCommand {
         this.written = written;
     }
 
-    /** Whether an insert goes to a table of the metastore, and its statement leaves a partition to the rows. */
+    /** Whether an insert goes to a table of the metastore with a partition value that comes from the rows. */
     static boolean isDynamic(InsertIntoHadoopFsRelationCommand insert) {
         return !(insert instanceof FollowedInsert) && insert.catalogTable().isDefined()
                 && Scala.javaMap(insert.staticPartitions()).size() < Scala.list(insert.partitionColumns()).size();
     }
 
-    /** What an insert has written that is not followed: a partition that its statement gives, a table, or a folder. */
+    /** Returns what an insert that is not {@link #isDynamic} has written: the partition that its statement gives, a table, or a folder. */
     static Write write(InsertIntoHadoopFsRelationCommand insert) {
         if (insert.catalogTable().isEmpty()) return Write.toFolder(insert.outputPath().toString());
         return Write.bySpecs(insert.catalogTable().get().identifier(), List.of(Scala.javaMap(insert.staticPartitions())));
     }
 
-    /** Plans are shown as Spark shows them. */
+    /** Returns the name of Spark's own node, so that plans look like Spark's. */
     @Override
     public String nodeName() {
         return "InsertIntoHadoopFsRelationCommand";
@@ -65,7 +65,7 @@ final class FollowedInsert extends InsertIntoHadoopFsRelationCommand {
         return rows;
     }
 
-    /** All partitions of the statement were emptied first where their overwriting is static. */
+    /** Returns what this insert has written. A static overwrite has first emptied all partitions that the statement covers. */
     private Write written() {
         TableIdentifier table = catalogTable().get().identifier();
         boolean emptied = mode() == SaveMode.Overwrite && !dynamicPartitionOverwrite();
