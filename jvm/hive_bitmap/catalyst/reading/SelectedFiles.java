@@ -102,7 +102,7 @@ public final class SelectedFiles extends FilesOf {
     @Override
     public boolean equals(Object other) {
         return other instanceof SelectedFiles files && all.equals(files.all) && choices.equals(files.choices)
-                && Objects.equals(defaultChoice, files.others) && Objects.equals(only, files.only) && listing.fingerprint().equals(files.listing.fingerprint());
+                && Objects.equals(defaultChoice, files.defaultChoice) && Objects.equals(only, files.only) && listing.fingerprint().equals(files.listing.fingerprint());
     }
 
     @Override
