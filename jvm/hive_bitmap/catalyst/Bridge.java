@@ -50,7 +50,10 @@ public final class Bridge {
         PythonCalls.registerForChosen(python);
     }
 
-    /** Whether the driver's own Python answers the rule, for all queries or for DataFrames of {@link #rows} only. */
+    /**
+     * Returns whether the driver's own Python answers the rule. It may do so for all queries or for DataFrames of {@link #rows}
+     * only.
+     */
     public boolean isAnsweredByDriver() {
         return PythonCalls.isAnsweredByDriver();
     }
@@ -93,7 +96,9 @@ public final class Bridge {
         return clone;
     }
 
-    /** Returns the record of the queries since the application began, as lines of JSON. Python fetches a StringBuilder in pieces. */
+    /**
+     * Returns the record of the queries since the application began, as lines of JSON. Python fetches a StringBuilder in pieces.
+     */
     public StringBuilder queries(SparkSession session) {
         return new StringBuilder(Application.of(session.sparkContext()).text());
     }
@@ -151,17 +156,25 @@ public final class Bridge {
         return Dataset.ofRows(session, new Filter(whole, rows.queryExecution().analyzed()));
     }
 
-    /** Plans a DataFrame and returns the decisions on its scans. They are a JSON array, as py4j needs a call for each item of a list. */
+    /**
+     * Plans a DataFrame and returns the decisions on its scans. They are a JSON array, as py4j needs a call for each item of a
+     * list.
+     */
     public String reports(Dataset<?> frame) {
         return "[" + String.join(",", Reports.of(frame)) + "]";
     }
 
-    /** Plans a DataFrame and returns, as JSON, the decisions on its scans and Spark's EXPLAIN of the same plan. */
+    /**
+     * Plans a DataFrame and explains the plan. Returns, as JSON, the decisions on its scans and Spark's EXPLAIN of the same plan.
+     */
     public String explained(Dataset<?> frame, String mode) {
         return Reports.explained(frame, mode);
     }
 
-    /** Plans a DataFrame for the first time and returns the decisions on its scans, a JSON array. The DataFrame is later executed by this plan. */
+    /**
+     * Plans a DataFrame for the first time and returns the decisions on its scans. They are a JSON array. The DataFrame is later
+     * executed by this plan.
+     */
     public String reportsOfFirstPlan(Dataset<?> frame) {
         return "[" + String.join(",", Reports.ofFirstPlan(frame)) + "]";
     }

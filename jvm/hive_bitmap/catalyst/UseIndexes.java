@@ -140,7 +140,7 @@ public final class UseIndexes extends Rule<LogicalPlan> {
         }
     }
 
-    /** Whether a query depends on the positions of a scan's rows. If so, this is reported. */
+    /** Returns whether a query depends on the positions of a scan's rows. If so, this is reported. */
     private static boolean dependsOnPositions(Scan scan) {
         if (!NarrowedRelations.losesPositions(scan)) return false;
         String why = "a sample, rand() or a function like it above the scan, or of what is cached, depends on which rows stand where";
@@ -148,15 +148,15 @@ public final class UseIndexes extends Rule<LogicalPlan> {
         return true;
     }
 
-    /** Whether a query depends on how Spark splits files, as with {@code input_file_name()}. */
+    /** Returns whether a query depends on how Spark splits files, as with {@code input_file_name()}. */
     private static boolean asksForFiles(LogicalPlan plan) {
         return plan.exists(Scala.predicate(node -> Scala.list(node.expressions()).stream().anyMatch(expression ->
                 expression.exists(Scala.predicate(Conditions::isInputFile)))));
     }
 
     /**
-     * Whether a plan belongs to a correlated subquery. Spark optimizes such a plan by itself and then makes it a join. How it does
-     * that depends on the aggregation in the plan: COUNT of no rows is 0 where a join has NULL.
+     * Returns whether a plan belongs to a correlated subquery. Spark optimizes such a plan by itself and then makes it a join. How
+     * it does that depends on the aggregation in the plan: COUNT of no rows is 0 where a join has NULL.
      */
     private static boolean isCorrelated(LogicalPlan plan) {
         return plan instanceof Subquery subquery && subquery.correlated();

@@ -28,7 +28,7 @@ public final class Comparing extends PythonRequest {
         return JsonNodeFactory.instance.objectNode().put("files", files).toString();
     }
 
-    /** Whether the files are known to be unchanged. */
+    /** Returns whether the files are known to be unchanged. */
     public boolean areCurrent() {
         try {
             double seconds = Settings.of(SQLConf.get()).executionSeconds(false);

@@ -26,7 +26,10 @@ public final class DriverScan extends Leaf {
         this.fetch = fetch;
     }
 
-    /** {@code original} has the columns of the scan and at least its rows. {@code fetch} is the id under which Python keeps what it has to read. */
+    /**
+     * {@code original} has the columns of the scan and at least its rows. {@code fetch} is the id under which Python keeps what it
+     * has to read.
+     */
     public static DriverScan of(LogicalPlan original, String fetch) {
         List<Attribute> output = new ArrayList<>();
         for (Attribute column : Scala.list(original.output())) output.add((Attribute) column.newInstance().withNullability(true));

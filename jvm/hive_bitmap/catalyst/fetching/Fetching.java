@@ -28,7 +28,7 @@ final class Fetching extends PythonRequest {
         return "fetch";
     }
 
-    /** Returns the id of the fetch, the session and the version of its settings, as JSON. */
+    /** Returns the request as JSON: the id of the fetch, the session and the version of its settings. */
     @Override
     public String text() {
         return JsonNodeFactory.instance.objectNode()

@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.trees.TreeNodeTag;
 import org.apache.spark.sql.execution.SparkPlan;
 
 /**
- * Marks the commands that are followed by the settings that the session had when they were planned. Listeners see the commands
+ * Marks commands that are followed. The session's settings when a command is planned determine that: listeners see the command
  * later, perhaps after the settings have changed.
  */
 final class Followed {

@@ -18,7 +18,7 @@ final class HiveInserts {
         return plan.getClass().getName().equals(INSERT);
     }
 
-    /** Whether a plan is such an insert with a partition value that comes from the rows. */
+    /** Returns whether a plan is such an insert with dynamic partitions. Then some partition value comes from the rows. */
     static boolean isDynamic(LogicalPlan plan) {
         return is(plan) && isDynamic((InsertIntoHiveTable) plan);
     }

@@ -39,7 +39,7 @@ final class LogWrites {
         return new TableIdentifier(name.name(), Option.apply(name.namespace()[0]), Option.apply(catalog.get().name()));
     }
 
-    /** Returns the name of the table in a field of a Delta command; null if the field is not a table. */
+    /** Returns the table in a field of a Delta command. Null if the field is not a table. */
     private static TableIdentifier ofDelta(Object field) {
         if (field instanceof Option<?> option) return option.isDefined() ? ofDelta(option.get()) : null;
         if (field instanceof CatalogTable table) return table.identifier();

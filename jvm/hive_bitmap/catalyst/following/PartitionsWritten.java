@@ -25,7 +25,9 @@ import org.slf4j.LoggerFactory;
 import scala.Option;
 import scala.collection.immutable.Seq;
 
-/** Collects the partitions that the tasks of an insert have written, up to {@link Write#MOST_PARTITIONS} and one more. */
+/**
+ * Collects the partitions that the tasks of an insert have written. There are at most {@link Write#MOST_PARTITIONS} and one more.
+ */
 final class PartitionsWritten {
     private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
     private final Set<Map<String, String>> partitions = new LinkedHashSet<>();
@@ -56,15 +58,15 @@ final class PartitionsWritten {
     private static final class Tracker extends BasicWriteJobStatsTracker {
         private final transient BasicWriteJobStatsTracker sparks;
         private final transient Seq<Attribute> columns;
-        private final transient PartitionsWritten written;
+        private final transient PartitionsWritten partitionsWritten;
 
         Tracker(
                 BasicWriteJobStatsTracker sparks, SerializableConfiguration hadoop,
-                scala.collection.immutable.Map<String, SQLMetric> metrics, Seq<Attribute> columns, PartitionsWritten written) {
+                scala.collection.immutable.Map<String, SQLMetric> metrics, Seq<Attribute> columns, PartitionsWritten partitionsWritten) {
             super(hadoop, metrics);
             this.sparks = sparks;
             this.columns = columns;
-            this.written = written;
+            this.partitionsWritten = partitionsWritten;
         }
 
         @Override
@@ -73,7 +75,7 @@ final class PartitionsWritten {
                 note(stats);
             } catch (RuntimeException | LinkageError e) { // the write is committed, so our failure must not fail the statement
                 LOG.debug("partitions of a write are not told one by one", e);
-                written.add(Map.of());
+                partitionsWritten.add(Map.of());
             }
             super.processStats(stats, commitMillis);
         }
@@ -81,7 +83,7 @@ final class PartitionsWritten {
         private void note(Seq<WriteTaskStats> stats) {
             for (WriteTaskStats taskStats : Scala.list(stats)) {
                 if (!(taskStats instanceof BasicWriteTaskStats task)) continue;
-                for (InternalRow row : Scala.list(task.partitions())) written.add(values(row));
+                for (InternalRow row : Scala.list(task.partitions())) partitionsWritten.add(values(row));
             }
         }
 

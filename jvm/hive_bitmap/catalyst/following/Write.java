@@ -10,7 +10,7 @@ import org.apache.spark.sql.catalyst.TableIdentifier;
 import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils;
 
 /**
- * What a write has changed, in the form that is sent to Python: partitions of a table, or the files in a folder.
+ * A write to send to Python. It has changed partitions of a table, or the files in a folder.
  *
  * @param table a table with its catalog and database; null for a folder
  * @param path the folder that was written to, perhaps that of a table; null for a table
@@ -25,7 +25,9 @@ record Write(TableIdentifier table, String path, Collection<Map<String, String>>
         return new Write(table, null, null);
     }
 
-    /** Returns a write to exactly these partitions, perhaps none. If one of them has no values, it is a write to the whole table. */
+    /**
+     * Returns a write to exactly these partitions, perhaps none. If one of them has no values, it is a write to the whole table.
+     */
     static Write toPartitions(TableIdentifier table, Collection<Map<String, String>> partitions) {
         boolean isAny = partitions.size() > MOST_PARTITIONS || partitions.contains(Map.<String, String>of());
         return new Write(table, null, isAny ? null : partitions);
@@ -40,7 +42,7 @@ record Write(TableIdentifier table, String path, Collection<Map<String, String>>
         return new Write(null, path, null);
     }
 
-    /** Whether a value stands for NULL or an empty text in the name of a partition's folder. */
+    /** Returns whether a value in a folder's name stands for NULL or an empty text. */
     private static boolean isNull(String value) {
         return value == null || value.isEmpty() || value.equals(ExternalCatalogUtils.DEFAULT_PARTITION_NAME());
     }

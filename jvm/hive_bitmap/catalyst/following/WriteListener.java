@@ -21,11 +21,14 @@ import org.slf4j.LoggerFactory;
 import scala.Option;
 import scala.Tuple2;
 
-/** Listens to the successful commands of a session, and passes those that change a table's files to {@link Writes}. */
+/** Listens to the successful commands of a session. Those that change a table's files are passed to {@link Writes}. */
 public final class WriteListener implements QueryExecutionListener {
     private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
 
-    /** Commands by their class names, each with the name of the field with the table and, if there is one, of that with the partitions. */
+    /**
+     * Commands by their class names. The values are the names of the field with the table and, if there is one, of that with the
+     * partitions.
+     */
     private static final Map<String, List<String>> COMMANDS = Map.ofEntries(
             Map.entry("LoadDataCommand", List.of("table", "partition")),
             Map.entry("AlterTableAddPartitionCommand", List.of("tableName", "partitionSpecsAndLocs")),
@@ -107,7 +110,7 @@ public final class WriteListener implements QueryExecutionListener {
         return Write.bySpecs(qualified, partitions);
     }
 
-    /** Whether a table is in a catalog other than the session's own. */
+    /** Returns whether a table is in a catalog other than the session's own. */
     private static boolean isOfAnother(TableIdentifier table) {
         return table.catalog().isDefined() && !table.catalog().get().equals(Names.SESSION_CATALOG);
     }
@@ -119,7 +122,10 @@ public final class WriteListener implements QueryExecutionListener {
         throw new IllegalStateException(command.getClass().getName() + " has no field " + name);
     }
 
-    /** Returns the partition specs in a field. The field is an option of a spec, or a sequence of specs, each perhaps with a location. */
+    /**
+     * Returns the partition specs in a field. The field is an option of a spec, or a sequence of specs, each perhaps with a
+     * location.
+     */
     @SuppressWarnings("unchecked")
     private static List<Map<String, String>> partitions(Object field) {
         List<Map<String, String>> specs = new ArrayList<>();

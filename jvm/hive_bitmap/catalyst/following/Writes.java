@@ -71,8 +71,8 @@ public final class Writes {
     private static Void tell(SparkSession session, Write write) {
         try {
             if (PythonCalls.isAbsent() && !isReady(session, write)) return null;
-            Written written = new Written(write);
-            written.answered(PythonCalls.callStatement(session, written).get());
+            Written message = new Written(write);
+            message.answered(PythonCalls.callStatement(session, message).get());
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
         } catch (ExecutionException | JsonProcessingException | RuntimeException e) {

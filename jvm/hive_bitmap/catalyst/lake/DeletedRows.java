@@ -37,7 +37,7 @@ final class DeletedRows {
         long[] read();
     }
 
-    /** Returns a version of the deletes of a file: a digest of texts that name all of them. */
+    /** Returns a version of a file's deletes. It is a digest of texts that name all of them. */
     static String id(List<String> deletes) {
         try {
             byte[] text = String.join("\n", deletes).getBytes(StandardCharsets.UTF_8);

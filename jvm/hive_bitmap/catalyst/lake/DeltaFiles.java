@@ -43,17 +43,20 @@ public final class DeltaFiles {
 
     private DeltaFiles() {}
 
-    /** Whether files are prepared by Delta and read by its own format, and this thread is not in a Delta statement that writes. */
+    /**
+     * Returns whether files are prepared by Delta for a query. They must be read by its own format, and not in a statement that
+     * writes.
+     */
     public static boolean arePrepared(HadoopFsRelation files) {
         return isPrepared(files.location()) && isOfDelta(files) && !isInTransaction(files.location());
     }
 
-    /** Whether files are those of a log, from which Delta will prepare some when the query is optimized. */
+    /** Returns whether files are those of a Delta log. Delta will prepare some of them when the query is optimized. */
     public static boolean willBePrepared(HadoopFsRelation files) {
         return files.location().getClass().getName().equals(OF_LOG) && isOfDelta(files);
     }
 
-    /** Whether an index has files that Delta has prepared. */
+    /** Returns whether an index has files that Delta has prepared. */
     public static boolean isPrepared(FileIndex location) {
         return location.getClass().getName().equals(PREPARED);
     }
@@ -62,7 +65,7 @@ public final class DeltaFiles {
         return files.fileFormat().getClass().getName().equals(FORMAT);
     }
 
-    /** Whether this thread is in a statement that writes. Its reads are left to Delta, which records what is read. */
+    /** Returns whether this thread is in a statement that writes. Its reads are left to Delta, which records what is read. */
     private static boolean isInTransaction(FileIndex location) {
         try {
             return Reflected.<Option<?>>get(Reflected.module(TRANSACTION, location), "getActive").isDefined();
@@ -73,8 +76,8 @@ public final class DeltaFiles {
     }
 
     /**
-     * Returns the listing of the prepared files, with the versions of their deletion vectors. If {@code values}, and if there are not
-     * too many partitions, the files are in their partitions, with values; otherwise in one partition without values.
+     * Returns the listing of the prepared files, with the versions of their deletion vectors. If {@code values}, and if there are
+     * not too many partitions, the files are in their partitions, with values; otherwise in one partition without values.
      */
     public static Listing listing(FileIndex location, boolean values) {
         List<List<FileStatus>> partitions = new ArrayList<>();
@@ -154,7 +157,7 @@ public final class DeltaFiles {
         return partitions;
     }
 
-    /** Whether the files were prepared by this condition over partition columns. If so, Spark does not test it again. */
+    /** Returns whether the files were prepared by this condition over partition columns. If so, Spark does not test it again. */
     public static boolean arePreparedBy(FileIndex location, Expression condition) {
         try {
             scala.collection.Iterable<Expression> filters = Reflected.get(prepared(location), "partitionFilters");
@@ -164,7 +167,7 @@ public final class DeltaFiles {
         }
     }
 
-    /** Returns Delta's own index of a list of files, for the prepared files with these numbers. */
+    /** Returns Delta's own index over the prepared files with these numbers. */
     public static FileIndex only(FileIndex location, Set<Integer> numbers) {
         List<Object> all = added(location);
         List<Object> chosen = numbers.stream().sorted().map(all::get).toList();
@@ -174,14 +177,14 @@ public final class DeltaFiles {
                 Reflected.get(location, "deltaLog"), Reflected.get(location, "path"), snapshot, false);
     }
 
-    /** Returns the description of a table with the facts in the version of the log that is read. */
+    /** Returns the description of a table with facts. They come from the version of the log that is read. */
     public static CatalogTable described(CatalogTable table, FileIndex location) {
         Map<String, String> properties = new HashMap<>(Scala.javaMap(table.properties()));
         properties.put(LakeFacts.PROPERTY, facts(location));
         return FileRelations.copied(table, "properties", Scala.map(properties));
     }
 
-    /** Whether the files belong to an older version of the table; false if this version of Delta does not expose it. */
+    /** Returns whether the files belong to an older version of the table. False if this version of Delta does not expose it. */
     private static boolean isOfPast(FileIndex location) {
         try {
             Object read = Reflected.get(prepared(location), "scannedSnapshot");

@@ -38,9 +38,9 @@ import org.apache.spark.sql.types.StructType;
 import scala.Option;
 
 /**
- * The files that Iceberg plans for a scan. They are the files of the relation's snapshot, without those that Iceberg's own statistics
- * and partitions exclude. A narrowed scan reads some of the same tasks, whole or in part, with their deletes, by Iceberg's own
- * readers.
+ * The files that Iceberg plans for a scan. They are the files of the relation's snapshot, without those that Iceberg's own
+ * statistics and partitions exclude. A narrowed scan reads some of the same tasks, whole or in part, with their deletes, by
+ * Iceberg's own readers.
  */
 public final class IcebergFiles {
     private static final String SCAN = "org.apache.iceberg.spark.source.SparkBatchQueryScan";
@@ -52,7 +52,10 @@ public final class IcebergFiles {
     private List<Object> tasks;
     private Listing listing;
 
-    /** Has Iceberg begin a scan of a relation under conditions over its columns. Throws RuntimeException if this version is not supported. */
+    /**
+     * Has Iceberg begin a scan of a relation under conditions over its columns. Throws RuntimeException if this version is not
+     * supported.
+     */
     public IcebergFiles(DataSourceV2Relation relation, List<Expression> filters) {
         this.relation = relation;
         this.filters = filters;
@@ -86,7 +89,10 @@ public final class IcebergFiles {
         return IcebergTables.withFacts(table, relation, schema);
     }
 
-    /** Returns the columns with values that Iceberg takes from the partition of a file, by any partition spec of the table. */
+    /**
+     * Returns the columns of identity partitions, by any partition spec of the table. Iceberg takes their values from a file's
+     * partition.
+     */
     public List<String> identityColumns() {
         return IdentityPartitions.columns(relation, schema);
     }
@@ -133,8 +139,8 @@ public final class IcebergFiles {
     }
 
     /**
-     * Returns the relation restricted to some columns and to the choices of files. {@code choices} are by the numbers of files in the
-     * listing. A file without a choice is read whole, and so is a file with deletes by values.
+     * Returns the relation restricted to some columns and to the choices of files. {@code choices} are by the numbers of files in
+     * the listing. A file without a choice is read whole, and so is a file with deletes by values.
      */
     public LogicalPlan narrowed(List<Attribute> columns, Map<Integer, FileChoice> choices, Narrowing narrowing) {
         List<Object> chosen = new ArrayList<>();

@@ -17,15 +17,18 @@ import org.apache.spark.sql.connector.read.partitioning.Partitioning;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * An Iceberg scan with some of the tasks. Spark reads once for scans that are equal, so two of these are equal only if they read the
- * same parts of the same files. Iceberg's own scans are equal if their filters are.
+ * An Iceberg scan with some of the tasks. Spark reads once for scans that are equal, so two of these are equal only if they read
+ * the same parts of the same files. Iceberg's own scans are equal if their filters are.
  */
 public final class IcebergScan implements Scan, SupportsReportPartitioning, SupportsReportStatistics, SupportsRuntimeV2Filtering {
     private final Scan inner;
     private final Object choice;
     private final Narrowing narrowing;
 
-    /** {@code choice} distinguishes the scan from scans of other parts of the same files. {@code narrowing} is null if no index narrows the scan. */
+    /**
+     * {@code choice} distinguishes the scan from scans of other parts of the same files. {@code narrowing} is null if no index
+     * narrows the scan.
+     */
     IcebergScan(Scan inner, Object choice, Narrowing narrowing) {
         this.inner = inner;
         this.choice = choice;

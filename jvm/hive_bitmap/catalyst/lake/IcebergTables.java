@@ -29,7 +29,8 @@ import scala.Option;
 
 /**
  * Recognises Iceberg tables in plans and describes them. Spark itself has no description of them. A branch, a tag or a version of a
- * table counts as the table. Metadata tables do not count, nor do tables with a name that may mean another table in another catalog.
+ * table counts as the table. Metadata tables do not count, nor do tables with a name that may mean another table in another
+ * catalog.
  */
 public final class IcebergTables {
     private static final String TABLE = "org.apache.iceberg.spark.source.SparkTable";
@@ -39,7 +40,7 @@ public final class IcebergTables {
     private static final String PROVIDER = "iceberg";
     private static final String MAIN = "main"; // the branch that is the table
     private static final String OWNER = "owner"; // the property of a table, and the field of its description
-    /** What follows the name of a table in Iceberg's catalogs to choose a version of it. */
+    /** The suffix of a table's name that chooses a version in Iceberg's catalogs. */
     private static final Pattern VERSION = Pattern.compile("(branch|tag)_.*|(snapshot_id|at_timestamp)_\\d+");
     /** Names that mean the same in catalogs with and without case sensitivity. */
     private static final Pattern NAME = Pattern.compile("[a-z0-9_]+");
@@ -47,7 +48,7 @@ public final class IcebergTables {
 
     private IcebergTables() {}
 
-    /** Whether a plan reads the rows of an Iceberg table, or of a version of it, by name. */
+    /** Returns whether a plan reads the rows of an Iceberg table by name, perhaps of a version of it. */
     public static boolean isTable(LogicalPlan plan) {
         if (!(plan instanceof DataSourceV2Relation relation) || !relation.table().getClass().getName().equals(TABLE)) return false;
         try {
@@ -62,7 +63,7 @@ public final class IcebergTables {
         }
     }
 
-    /** Returns the name of the table with catalog and database; null if a table with this name cannot have indexes. */
+    /** Returns the name of the table with catalog and database. Null if a table with this name cannot have indexes. */
     private static TableIdentifier name(DataSourceV2Relation relation) {
         if (relation.catalog().isEmpty() || relation.identifier().isEmpty()) return null;
         String[] namespace = relation.identifier().get().namespace();
@@ -86,13 +87,13 @@ public final class IcebergTables {
         Map<String, String> properties = relation.table().properties();
         URI location = path(Reflected.get(table, "location")).toUri();
         CatalogStorageFormat storage = FileRelations.copied(CatalogStorageFormat.empty(), "locationUri", Option.apply(location));
-        CatalogTable plain = made(name(relation), storage, relation);
+        CatalogTable plain = catalogTable(name(relation), storage, relation);
         CatalogTable owned = FileRelations.copied(plain, "owner", properties.getOrDefault(OWNER, ""));
         return FileRelations.copied(owned, "provider", Option.apply(PROVIDER));
     }
 
     /** Constructs a CatalogTable with default values for the other fields. */
-    private static CatalogTable made(TableIdentifier name, CatalogStorageFormat storage, DataSourceV2Relation relation) {
+    private static CatalogTable catalogTable(TableIdentifier name, CatalogStorageFormat storage, DataSourceV2Relation relation) {
         List<Object> arguments = new ArrayList<>(List.of(name, CatalogTableType.EXTERNAL(), storage, relation.table().schema()));
         try { // by reflection, since each version of Spark has added parameters to the constructor
             int parameters = CatalogTable.class.getConstructors()[0].getParameterCount();

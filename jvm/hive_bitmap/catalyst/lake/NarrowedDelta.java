@@ -17,9 +17,9 @@ import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import scala.Option;
 
 /**
- * The parts of a Delta table to read, kept under a mark in the options of its relation. The relation keeps Delta's own files and
- * format, because Delta looks for them when it plans the scan, and only then adds the filter over deleted rows. A plan that loses
- * the mark reads more, but never other rows.
+ * The parts of a Delta table to read. They are kept under a mark in the options of its relation. The relation keeps Delta's own
+ * files and format, because Delta looks for them when it plans the scan, and only then adds the filter over deleted rows. A plan
+ * that loses the mark reads more, but never other rows.
  *
  * @param choices the ranges of files to read, by path; a file without a choice is read whole
  */

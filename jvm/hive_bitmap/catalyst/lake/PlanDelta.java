@@ -39,8 +39,8 @@ public final class PlanDelta extends SparkStrategy {
     }
 
     /**
-     * Returns a relation restricted to choices of files. {@code choices} are by the numbers of files in the listing; files without a
-     * choice are read whole.
+     * Returns a relation restricted to choices of files. {@code choices} are by the numbers of files in the listing; files without
+     * a choice are read whole.
      */
     public static LogicalRelation narrowed(
             LogicalRelation relation, Listing listing, Map<Integer, FileChoice> choices, Narrowing narrowing) {
@@ -48,7 +48,10 @@ public final class PlanDelta extends SparkStrategy {
         return NarrowedDelta.marked(relation, listing, choices, narrowing);
     }
 
-    /** Puts this strategy before all others of a session. Delta's own strategy plans any scan of files, and comes before those of other extensions. */
+    /**
+     * Puts this strategy before all others of a session. Delta's own strategy plans any scan of files, and comes before those of
+     * other extensions.
+     */
     private static void install(SparkSession session) {
         ExperimentalMethods methods = ((org.apache.spark.sql.classic.SparkSession) session).sessionState().experimentalMethods();
         synchronized (PlanDelta.class) {

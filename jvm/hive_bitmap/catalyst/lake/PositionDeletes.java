@@ -12,7 +12,7 @@ record PositionDeletes(Object task, Object io) implements DeletedRows.OfFile {
     private static final String LOADER = "org.apache.iceberg.data.BaseDeleteLoader";
     private static final String BY_VALUES = "EQUALITY_DELETES";
 
-    /** Whether a task has deletes by values. Only a reader of the rows can find the rows that these delete. */
+    /** Returns whether a task has deletes by values. Only a reader of the rows can find the rows that these delete. */
     static boolean hasOthers(Object task) {
         return all(task).stream().anyMatch(deleteFile -> String.valueOf(Reflected.<Object>get(deleteFile, "content")).equals(BY_VALUES));
     }
@@ -32,7 +32,7 @@ record PositionDeletes(Object task, Object io) implements DeletedRows.OfFile {
         return hasOthers(task) ? "" : DeletedRows.id(texts.stream().sorted().toList());
     }
 
-    /** Returns the number of rows in the files of deletes, including rows of other data files. */
+    /** Returns the number of rows in the files of deletes. It includes rows of other data files. */
     @Override
     public long most() {
         return all(task).stream().mapToLong(deleteFile -> Reflected.<Long>get(deleteFile, "recordCount")).sum();

@@ -116,7 +116,7 @@ final class Reflected {
         }
     }
 
-    /** Returns a class by its name, from the library that also has the class of {@code neighbour}. */
+    /** Returns a class by its name. It comes from the library that also has the class of {@code neighbour}. */
     static Class<?> type(String name, Object neighbour) {
         try {
             return Class.forName(name, true, neighbour.getClass().getClassLoader());

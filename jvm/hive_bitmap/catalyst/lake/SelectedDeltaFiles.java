@@ -14,7 +14,7 @@ import org.apache.spark.sql.execution.datasources.PartitionDirectory;
 import scala.collection.immutable.Seq;
 
 /**
- * The files that Delta lists for a scan, each with the ranges to read beside Delta's own metadata (its deletion vector). A file stays
+ * The files of a Delta scan with the ranges to read. The ranges are beside Delta's own metadata (a deletion vector). A file stays
  * in the list even if nothing of it is read, since the order of the rows depends on the sizes of all files. Files are identified by
  * their paths, which are never reused. This index occurs in physical plans only.
  */
@@ -22,7 +22,7 @@ final class SelectedDeltaFiles extends FilesOf {
     private final Map<Path, FileChoice> choices;
     private final boolean splits;
 
-    /** If {@code splits}, parts of a file may be read; otherwise a file is read whole or not at all. */
+    /** {@code splits} says whether parts of a file may be read. Otherwise a file is read whole or not at all. */
     SelectedDeltaFiles(FileIndex all, Map<Path, FileChoice> choices, boolean splits) {
         super(all);
         this.choices = choices;

@@ -19,8 +19,8 @@ import java.util.concurrent.locks.LockSupport;
 
 /**
  * A local file that lines are appended to, accessible only to its owner. A full file is renamed to {@code .1}, which replaces an
- * older file of this name. Links are not followed. Several processes may append to the same file; a lock file beside it ensures that
- * one does at a time.
+ * older file of this name. Links are not followed. Several processes may append to the same file; a lock file beside it ensures
+ * that one does at a time.
  */
 final class AdviceFile {
     private static final Set<OpenOption> OPTIONS = Set.of(
@@ -51,8 +51,8 @@ final class AdviceFile {
     }
 
     /**
-     * Locks a file; retries for a short while. Throws IOException if it is still locked. A process can hold a lock only once, and the
-     * same class may be loaded again for a later SparkContext, so the lock may also be held in this process.
+     * Locks a file; retries for a short while. Throws IOException if it is still locked. A process can hold a lock only once, and
+     * the same class may be loaded again for a later SparkContext, so the lock may also be held in this process.
      */
     private static FileLock locked(FileChannel file) throws IOException {
         for (int tries = 0; tries < MAX_TRIES; tries++) {

@@ -21,7 +21,7 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import scala.Option;
 
-/** The observations of all sessions of a SparkContext: the record of their queries, and the metrics. */
+/** The observations of a SparkContext's sessions: the record of their queries, and the metrics. */
 public final class Application {
     private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
     private static final String FILE = "spark.hive_bitmap.advice_file";
@@ -37,7 +37,7 @@ public final class Application {
     private final IndexMetrics metrics = new IndexMetrics();
     private final SparkContext context;
 
-    /** The query that a thread plans, with its scans seen so far, by the id of their first column. */
+    /** The query that a thread plans. {@code seen} has its scans so far, by the id of their first column. */
     private record Planning(WeakReference<QueryPlanningTracker> query, Map<ExprId, Observation> seen) {}
 
     private Application(SparkContext context) {
@@ -101,7 +101,9 @@ public final class Application {
         return planning.seen;
     }
 
-    /** Records the bytes of a scan's files after Spark has pruned its partitions. {@code bytes} is called only if they were unknown. */
+    /**
+     * Records the bytes of a scan's files after Spark has pruned its partitions. {@code bytes} is called only if they were unknown.
+     */
     public static void sized(Attribute first, LongSupplier bytes) {
         Planning planning = PLANNING.get();
         Observation scan = planning == null ? null : planning.seen.get(first.exprId());
@@ -122,7 +124,7 @@ public final class Application {
         metrics.lag(seconds);
     }
 
-    /** Returns the record as lines: a line with the time that it covers, then those of {@link QueryRecord}. */
+    /** Returns the record as lines. The first line has the time that it covers; those of {@link QueryRecord} follow. */
     public String text() {
         return String.join("\n", headed(queries.lines()));
     }

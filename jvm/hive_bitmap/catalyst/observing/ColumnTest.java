@@ -29,7 +29,7 @@ record ColumnTest(String column, Kind kind, int values) {
         return new ColumnTest(column, kind, 0);
     }
 
-    /** Whether this test usually matches fewer keys than another test of the same column. */
+    /** Returns whether this test usually matches fewer keys than another test of the same column. */
     boolean isStricterThan(ColumnTest other) {
         int order = kind.compareTo(other.kind);
         return order < 0 || order == 0 && values < other.values;

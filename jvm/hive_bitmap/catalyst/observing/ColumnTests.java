@@ -99,7 +99,7 @@ final class ColumnTests {
         return ColumnTest.in(name(column), Scala.size(in.hset()));
     }
 
-    /** Returns a disjunction of equalities and INs on the same column as a test; null for any other disjunction. */
+    /** Returns a disjunction as a test of a single column. Null unless it has only equalities and INs on the same column. */
     private ColumnTest alternatives(Or or) {
         List<Expression> waiting = new ArrayList<>(List.of(or));
         String column = null;

@@ -27,7 +27,10 @@ public final class Observation {
         this.bytes = bytes;
     }
 
-    /** Records that the scan is left alone, with the code of the reason. It is counted once, even if Spark optimizes the scan more often. */
+    /**
+     * Records that the scan is left alone, with the code of the reason. It is counted once, even if Spark optimizes the scan more
+     * often.
+     */
     public void leftAlone(String reason) {
         if (metrics == null || isLeftAlone) return;
         isLeftAlone = true;
@@ -46,7 +49,10 @@ public final class Observation {
         narrowed(List.of(), Math.max(bytes, 0));
     }
 
-    /** Records that the named indexes answer the aggregation over the scan. {@code saved} is the number of bytes of its files that need not be read. */
+    /**
+     * Records that the named indexes answer the aggregation over the scan. {@code saved} is the number of bytes of its files that
+     * need not be read.
+     */
     public void answered(List<String> indexes, long saved) {
         if (metrics == null) return;
         metrics.answered(saved);
@@ -60,7 +66,7 @@ public final class Observation {
         for (String index : indexes) queries.addUse(shape.database(), shape.table(), index);
     }
 
-    /** Whether the bytes of the files are missing in the record. */
+    /** Returns whether the bytes of the files are missing in the record. */
     boolean isUnsized() {
         return shape != null && bytes < 0 && !isServed;
     }

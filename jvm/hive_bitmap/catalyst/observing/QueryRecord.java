@@ -14,8 +14,9 @@ import java.util.Set;
 import java.util.TreeMap;
 
 /**
- * A record of queries: how often those of each shape were planned, what Spark would have read for them, and how often each index was
- * used. It is bounded in bytes; the shapes and indexes that were seen least recently are evicted.
+ * A record of queries by shape, and of uses of indexes. It has how often queries of each shape were planned, what Spark would have
+ * read for them, and how often each index was used. It is bounded in bytes; the shapes and indexes that were seen least recently
+ * are evicted.
  *
  * <p>As text it is lines of JSON, of two kinds, which hive_bitmap/spark/advising/observed.py reads:
  *
@@ -49,7 +50,7 @@ final class QueryRecord {
         }
     }
 
-    /** Figures of a shape, since the application began or since they were last written to a file. */
+    /** The figures of a shape. They count from the beginning of the application or from the last write to a file. */
     private static final class Tally {
         long queries;
         long bytes;
@@ -96,7 +97,7 @@ final class QueryRecord {
         }
     }
 
-    /** How often an index was used, in all and since that was last written to a file. */
+    /** How often an index was used: in all, and since the last write to a file. */
     private static final class Uses {
         long all;
         long unwritten;

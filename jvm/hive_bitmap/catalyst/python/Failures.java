@@ -28,7 +28,7 @@ public final class Failures {
         return false;
     }
 
-    /** Throws a checked exception from a method that does not declare it, as Spark's Scala methods do. */
+    /** Throws a checked exception without declaring it, as Spark's Scala methods do. */
     @SuppressWarnings("unchecked")
     public static <E extends Throwable> E unchecked(Throwable error) throws E {
         throw (E) error;

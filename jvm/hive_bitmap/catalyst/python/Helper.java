@@ -86,12 +86,12 @@ public final class Helper {
         INSTANCE.end();
     }
 
-    /** Whether no Python answers, including a process that has just ended. */
+    /** Returns whether no Python answers, including a process that has just ended. */
     public static boolean isPythonGone() {
         return PythonCalls.isAbsent() || PythonCalls.isServedByHelper() && hasDied();
     }
 
-    /** Whether the process has ended. It waits a moment, since a process that lost its connections may be about to end. */
+    /** Returns whether the process has ended. It waits a moment, since a process that lost its connections may be about to end. */
     private static boolean hasDied() {
         Process current;
         synchronized (INSTANCE) {
@@ -181,7 +181,10 @@ public final class Helper {
         }
     }
 
-    /** Runs the process as a caller. Errors are only recorded, so that the supervisor goes on: nothing else would restart the process. */
+    /**
+     * Runs the process as a caller. Errors are only recorded, so that the supervisor goes on: nothing else would restart the
+     * process.
+     */
     private void runAs(Caller caller, SparkContext served, int number) {
         try {
             caller.run(() -> run(served, number));

@@ -17,8 +17,8 @@ public final class IndexTables {
     private IndexTables() {}
 
     /**
-     * Whether a table exists and may have an index, or is an index table. It has one if there is an index table with the usual name,
-     * or if the table names one. Calls the metastore.
+     * Returns whether a table exists and may have an index, or is an index table. It has one if there is an index table with the
+     * usual name, or if the table names one. Calls the metastore.
      */
     public static boolean mayExist(SparkSession session, String database, String table) {
         ExternalCatalog catalog = session.sharedState().externalCatalog();
@@ -27,13 +27,16 @@ public final class IndexTables {
                 || isOurs(catalog, database, table);
     }
 
-    /** Whether a table of another catalog may have an index: there is an index table with the usual name. Calls the metastore. */
+    /**
+     * Returns whether a table of another catalog may have an index. Then there is an index table with the usual name. Calls the
+     * metastore.
+     */
     public static boolean mayExistOfAnother(SparkSession session, String database, String table) {
         ExternalCatalog catalog = session.sharedState().externalCatalog();
         return catalog.databaseExists(database) && !Scala.list(catalog.listTables(database, database + "__" + table + "_*__")).isEmpty();
     }
 
-    /** Whether a database exists and some table in it is an index table or names one. Calls the metastore. */
+    /** Returns whether a database exists and may have indexes: some table is an index table or names one. Calls the metastore. */
     public static boolean mayExist(SparkSession session, String database) {
         ExternalCatalog catalog = session.sharedState().externalCatalog();
         if (!catalog.databaseExists(database)) return false;
@@ -46,7 +49,10 @@ public final class IndexTables {
         return false;
     }
 
-    /** Whether any of these tables is ours. They are fetched in one call; if that fails for a table that Spark cannot read, one by one. */
+    /**
+     * Returns whether any of these tables is ours. They are fetched in one call; if that fails for a table that Spark cannot read,
+     * one by one.
+     */
     private static boolean isAnyOurs(ExternalCatalog catalog, String database, List<String> tables) {
         try {
             return Scala.list(catalog.getTablesByName(database, Scala.seq(tables))).stream().anyMatch(IndexTables::isOurs);
@@ -56,7 +62,10 @@ public final class IndexTables {
         }
     }
 
-    /** Whether a table exists and is ours. A table that Spark cannot read, as with a type that only Hive knows, has no index. */
+    /**
+     * Returns whether a table exists and is ours. A table that Spark cannot read, as with a type that only Hive knows, has no
+     * index.
+     */
     private static boolean isOurs(ExternalCatalog catalog, String database, String table) {
         try {
             return isOurs(catalog.getTable(database, table));
@@ -66,12 +75,12 @@ public final class IndexTables {
         }
     }
 
-    /** Whether the metastore has failed or lacks an object. Any other error is about the description of a table. */
+    /** Returns whether the metastore has failed or lacks an object. Any other error is about the description of a table. */
     private static boolean isOfMetastore(Exception error) {
         return error instanceof AnalysisException;
     }
 
-    /** Whether a table has properties of hive_bitmap. */
+    /** Returns whether a table has properties of hive_bitmap. */
     private static boolean isOurs(CatalogTable table) {
         return CollectionConverters.asJava(table.properties()).keySet().stream().anyMatch(name -> name.startsWith(OURS));
     }

@@ -32,17 +32,17 @@ public final class IndexedColumns {
         return entry != null && System.nanoTime() - entry.since < TTL_NANOSECONDS ? entry : null;
     }
 
-    /** Whether the cache has the columns of a table. */
+    /** Returns whether the cache has the columns of a table. */
     public static boolean areKnown(CatalogTable table) {
         return entry(table.identifier()) != null;
     }
 
-    /** Whether a table is known to have no index. */
+    /** Returns whether a table is known to have no index. */
     public static boolean areNone(CatalogTable table) {
         return areNone(table.identifier());
     }
 
-    /** Whether a table is known to have no index. The name includes catalog and database. */
+    /** Returns whether a table is known to have no index. The name includes catalog and database. */
     public static boolean areNone(TableIdentifier table) {
         Entry entry = entry(table);
         return entry != null && entry.columns.isEmpty();
@@ -65,7 +65,7 @@ public final class IndexedColumns {
         TABLES.put(table.unquotedString(), new Entry(names, System.nanoTime()));
     }
 
-    /** Whether any of these columns of a table may be indexed. If the table is not in the cache, it may. */
+    /** Returns whether any of these columns of a table may be indexed. If the table is not in the cache, it may. */
     public static boolean mayInclude(CatalogTable table, Stream<Attribute> columns) {
         Entry entry = entry(table.identifier());
         return entry == null || columns.anyMatch(column -> entry.columns.contains(column.name().toLowerCase(Locale.ROOT)));

@@ -27,7 +27,7 @@ public final class LatePlans {
     /** How often planning was late, and the {@code System.nanoTime()} before which it is not retried. */
     private record Late(int times, long until) {}
 
-    /** Returns for how many seconds a shape must not be planned; 0 if it may be planned now. */
+    /** Returns the seconds until a shape may be planned; 0 if it may be now. */
     public static double wait(List<?> shape) {
         synchronized (KNOWN) {
             Late late = KNOWN.get(shape);

@@ -8,8 +8,8 @@ import org.apache.spark.SparkContext;
 
 /**
  * A timeout for planning that stretches while Spark is busy. While other jobs run, time counts less, because Spark's own scan
- * would also have to wait for them: with one job per core, a second counts as half a second. If Python hangs, the other jobs come to
- * an end and time counts in full.
+ * would also have to wait for them: with one job per core, a second counts as half a second. If Python hangs, the other jobs come
+ * to an end and time counts in full.
  */
 public final class Patience {
     private static final double STEP = 0.05; // seconds between two checks of the jobs
@@ -32,7 +32,7 @@ public final class Patience {
         }
     }
 
-    /** Returns how many times longer a job takes if it shares the cores with the jobs that now run. */
+    /** Estimates the slowdown of a job by the running jobs: how many times longer it takes if it shares the cores with them. */
     static double slowness(SparkContext context) {
         double jobsPerCore = context.dagScheduler().activeJobs().size() / (double) Math.max(context.defaultParallelism(), 1);
         return Math.min(1 + jobsPerCore, MOST_SLOWNESS);

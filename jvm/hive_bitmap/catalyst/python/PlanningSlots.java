@@ -31,7 +31,7 @@ public final class PlanningSlots {
         FREE.release();
     }
 
-    /** Whether many plans are being made, so that a plan may be late for that reason alone. */
+    /** Returns whether many plans are being made. A plan may then be late for that reason alone. */
     public static boolean areCrowded() {
         return FREE.availablePermits() <= SLOTS / 2;
     }

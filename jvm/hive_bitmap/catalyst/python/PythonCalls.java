@@ -36,7 +36,10 @@ public final class PythonCalls {
         CurrentContext.atEnd(PythonCalls::forget);
     }
 
-    /** The threads of one application. They end with it: Hive keeps an embedded metastore for each thread, even if Spark opens another. */
+    /**
+     * The threads of one application. They end with it: Hive keeps an embedded metastore for each thread, even if Spark opens
+     * another.
+     */
     private record Threads(ExecutorService planning, ExecutorService unlimited) {
         Threads() {
             this(new ThreadPoolExecutor(0, MAX_CALLS, 60, TimeUnit.SECONDS, new SynchronousQueue<>(), PythonCalls::thread),
@@ -51,7 +54,10 @@ public final class PythonCalls {
 
     private PythonCalls() {}
 
-    /** Lets the driver's own Python answer. {@code answers} is a function of a session and a request, such as a {@link PythonRequest}. */
+    /**
+     * Lets the driver's own Python answer. {@code answers} is a function of a session and a request, such as a
+     * {@link PythonRequest}.
+     */
     public static synchronized void register(BiFunction<Object, Object, Object> answers) {
         off = false;
         chosenOnly = false;
@@ -72,7 +78,7 @@ public final class PythonCalls {
         LatePlans.clear();
     }
 
-    /** Whether Python answers for the DataFrames of {@link #registerForChosen} only. */
+    /** Returns whether Python answers for the DataFrames of {@link #registerForChosen} only. */
     public static boolean isForChosen() {
         return chosenOnly;
     }
@@ -99,7 +105,7 @@ public final class PythonCalls {
         threads = new Threads();
     }
 
-    /** Whether no Python answers for all queries. */
+    /** Returns whether no Python answers for all queries. */
     public static boolean isAbsent() {
         return chosenOnly || answers() == null;
     }
@@ -112,7 +118,7 @@ public final class PythonCalls {
         return python == null && helper != null;
     }
 
-    /** Whether indexes are switched off by {@link #unregister}. */
+    /** Returns whether indexes are switched off by {@link #unregister}. */
     public static boolean isOff() {
         return off;
     }
@@ -149,7 +155,9 @@ public final class PythonCalls {
         return new Planning(call(session, request, threads.planning, properties), session.sparkContext(), group);
     }
 
-    /** Calls Python to count, in a thread with this active session. Throws RejectedExecutionException if too many calls are running. */
+    /**
+     * Calls Python to count, in a thread with this active session. Throws RejectedExecutionException if too many calls are running.
+     */
     public static Future<Object> call(SparkSession session, Object request) {
         return call(session, request, threads.planning, properties(session));
     }
@@ -195,7 +203,7 @@ public final class PythonCalls {
         return threads.submit(() -> caller.run(() -> answered(session, request, answers, properties)));
     }
 
-    /** Has Python answer a request in this thread, with the session active and its properties set. */
+    /** Has Python answer a request in this thread. The session is active and the properties are set. */
     private static Object answered(
             SparkSession session, Object request, BiFunction<Object, Object, Object> answers, Properties properties) {
         SparkContext context = session.sparkContext();

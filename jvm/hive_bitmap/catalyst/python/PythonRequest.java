@@ -23,7 +23,7 @@ import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.BooleanType;
 import scala.Option;
 
-/** A request to Python about a query, with the methods that Python calls to answer it. */
+/** A request to Python about a query. It has the methods that Python calls to answer it. */
 public abstract class PythonRequest {
     /**
      * The version of the protocol between this jar and Python. It is the same as in hive_bitmap/spark/catalyst/extension_jar.py.
@@ -32,7 +32,10 @@ public abstract class PythonRequest {
      */
     public static final int PROTOCOL = 11;
 
-    /** Hadoop's settings that determine what readers see. A program or a site file may set them outside the session. The same are in jvm_settings.py. */
+    /**
+     * Hadoop's settings that determine what readers see. A program or a site file may set them outside the session. The same are in
+     * jvm_settings.py.
+     */
     private static final List<String> OF_READERS = List.of(
             "orc.force.positional.evolution", "mapreduce.input.pathFilter.class", "mapred.input.pathFilter.class",
             "textinputformat.record.delimiter", "mapreduce.input.linerecordreader.line.maxlength",
@@ -53,7 +56,7 @@ public abstract class PythonRequest {
     /** Returns the content of the request as JSON. */
     public abstract String text();
 
-    /** Whether the answer is no longer waited for. */
+    /** Returns whether the answer is no longer waited for. */
     public boolean isLate() {
         return false;
     }
@@ -71,7 +74,10 @@ public abstract class PythonRequest {
         throw new IllegalStateException("this request has no listing");
     }
 
-    /** Returns the deleted rows of some files; {@code numbers} is a JSON array. The result is a StringBuilder, so that Python can fetch it in pieces. */
+    /**
+     * Returns the deleted rows of some files; {@code numbers} is a JSON array. The result is a StringBuilder, so that Python can
+     * fetch it in pieces.
+     */
     public StringBuilder deleted(int scan, String numbers) throws JsonProcessingException {
         return deleted(scan, JSON.readValue(numbers, new TypeReference<List<Integer>>() {}));
     }
@@ -110,7 +116,7 @@ public abstract class PythonRequest {
     }
 
     /**
-     * Returns the rows of an Arrow batch for which an expression of a scan is TRUE.
+     * Returns the rows of an Arrow batch that satisfy an expression of a scan.
      *
      * @param number the number of the expression
      * @param schema Spark's schema of the batch as JSON; one column has the name and type of the tested column

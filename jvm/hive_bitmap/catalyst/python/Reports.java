@@ -24,12 +24,12 @@ public final class Reports {
 
     private Reports() {}
 
-    /** Whether this thread collects reports. */
+    /** Returns whether this thread collects reports. */
     public static boolean areWanted() {
         return WANTED.get() != null;
     }
 
-    /** Whether this thread plans a DataFrame again, only to explain it. */
+    /** Returns whether this thread plans a DataFrame again, only to explain it. */
     public static boolean areOfRepeatedPlan() {
         return REPEATED.get();
     }

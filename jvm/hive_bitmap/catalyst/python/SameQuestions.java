@@ -35,7 +35,7 @@ public final class SameQuestions {
         }
     }
 
-    /** Whether this query is the first to ask; if not, {@code reply} is the reply to the first query. */
+    /** The result of asking: whether this query is the first to ask. If not, {@code reply} is the reply to the first query. */
     public record Asked(boolean isFirst, String reply) {}
 
     /** Hands a reply to the queries that wait for it. It is null if there is none. */

@@ -74,13 +74,16 @@ public final class SettingEntries {
         })).createOptional();
     }
 
-    /** Returns why a name is not one of our settings, with the name that may be meant. Null if it is one, or if it is not ours. */
+    /**
+     * Returns why a name is not one of our settings. The text suggests the name that may be meant. Null if it is one, or if it is
+     * not ours.
+     */
     public static String problemOfName(String name) {
-        String ours = name.startsWith(SPARKS + OURS) ? name.substring(SPARKS.length()) : name;
-        if (!ours.startsWith(OURS) || ours.startsWith(STORES) || CHECKS.containsKey(ours) || OF_SERVERS.contains(name)) return null;
-        String meant = nearest(ours, CHECKS.keySet());
-        return "hive_bitmap has no setting " + name + (meant == null ? ": they are " + String.join(", ", CHECKS.keySet())
-                : "; did you mean '" + (ours.equals(name) ? "" : SPARKS) + meant + "'?");
+        String setting = name.startsWith(SPARKS + OURS) ? name.substring(SPARKS.length()) : name;
+        if (!setting.startsWith(OURS) || setting.startsWith(STORES) || CHECKS.containsKey(setting) || OF_SERVERS.contains(name)) return null;
+        String suggestion = nearest(setting, CHECKS.keySet());
+        return "hive_bitmap has no setting " + name + (suggestion == null ? ": they are " + String.join(", ", CHECKS.keySet())
+                : "; did you mean '" + (setting.equals(name) ? "" : SPARKS) + suggestion + "'?");
     }
 
     private static String problem(String name, String value) {
@@ -91,8 +94,8 @@ public final class SettingEntries {
     private static String strategyProblem(String value) {
         String strategy = value.strip().toLowerCase(Locale.ROOT).replace('_', ' ');
         if (strategy.isEmpty() || STRATEGIES.contains(strategy)) return null;
-        String meant = nearest(strategy, STRATEGIES);
-        return String.join(", ", STRATEGIES) + (meant == null ? "" : "; did you mean '" + meant + "'?");
+        String suggestion = nearest(strategy, STRATEGIES);
+        return String.join(", ", STRATEGIES) + (suggestion == null ? "" : "; did you mean '" + suggestion + "'?");
     }
 
     private static boolean isAmong(String value, List<String> allowed) {
@@ -107,7 +110,7 @@ public final class SettingEntries {
         }
     }
 
-    /** Returns the candidate closest to a word; null if none differs by at most {@link #NEAR} letters. */
+    /** Returns the candidate closest to a word. Null if none differs by at most {@link #NEAR} letters. */
     private static String nearest(String word, Iterable<String> candidates) {
         LevenshteinDistance distance = new LevenshteinDistance(NEAR);
         String nearest = null;

@@ -25,15 +25,15 @@ public record Settings(boolean enabled, boolean strict, double planningSeconds, 
                 answerBytes(conf));
     }
 
-    /** Whether indexes are refreshed after writes of a session. */
+    /** Returns whether indexes are refreshed after writes of a session. */
     public static boolean autoRefresh(SparkSession session) {
         SQLConf conf = ((org.apache.spark.sql.classic.SparkSession) session).sessionState().conf();
         return flag(conf, ENABLED, true) && flag(conf, AUTO_REFRESH, true);
     }
 
     /**
-     * Returns the timeout in seconds for Python's work when a query is executed. It is many times that of planning, and only keeps a
-     * hanging process from blocking the query for ever. It is infinite if the session is strict or the caller {@code waits}.
+     * Returns the timeout in seconds for Python's work when a query is executed. It is many times that of planning, and only keeps
+     * a hanging process from blocking the query for ever. It is infinite if the session is strict or the caller {@code waits}.
      */
     public double executionSeconds(boolean waits) {
         return strict || waits ? Double.POSITIVE_INFINITY : TIMES_PLANNING * planningSeconds;
@@ -44,7 +44,10 @@ public record Settings(boolean enabled, boolean strict, double planningSeconds, 
         return RESULT_SHARE * answerBytes;
     }
 
-    /** Returns the limit in bytes of an answer's keys. As in hive_bitmap/core/planning/settings.py, keys and result fit into one message of Spark to a task. */
+    /**
+     * Returns the limit in bytes of an answer's keys. As in hive_bitmap/core/planning/settings.py, keys and result fit into one
+     * message of Spark to a task.
+     */
     private static long answerBytes(SQLConf conf) {
         long message = JavaUtils.byteStringAsMb(conf.getConfString(MESSAGE_MEGABYTES, "128") + "m") << 20;
         try {

@@ -75,8 +75,8 @@ public final class Aggregates {
     }
 
     /**
-     * Whether Iceberg answers the aggregation over a scan from the statistics of files. It does so, if no row is deleted, for COUNT,
-     * MIN and MAX over all rows in one group.
+     * Returns whether Iceberg answers the aggregation over a scan from the statistics of files. It does so, if no row is deleted,
+     * for COUNT, MIN and MAX over all rows in one group.
      */
     public static boolean isIcebergs(Scan scan) {
         if (!IcebergTables.isTable(scan.relation) || scan.aggregate == null || scan.existence != null) return false;
@@ -108,7 +108,9 @@ public final class Aggregates {
 
     /** Aggregates computed from the same keys, with the columns of these keys. */
     private record Part(List<Attribute> keys, List<AggregateExpression> aggregates) {
-        /** Whether the smallest key, the largest key and the number of rows are enough, if there is no grouping. */
+        /**
+         * Returns whether extremes are enough: the smallest key, the largest key and the number of rows. There must be no grouping.
+         */
         boolean needsExtremes() {
             return keys.size() == 1 && aggregates.stream().allMatch(aggregate -> KeyAggregates.needsExtremes(aggregate, keys.get(0)));
         }
@@ -142,7 +144,7 @@ public final class Aggregates {
             return new Weighted(scan, grouping, results);
         }
 
-        /** Groups the aggregates into parts: a part for each key set that no larger set contains. */
+        /** Groups the aggregates into parts. There is a part for each key set that no larger set contains. */
         private List<Part> parts(List<Attribute> columns) {
             Set<String> grouped = new LinkedHashSet<>();
             for (Expression expression : grouping) {
@@ -206,7 +208,10 @@ public final class Aggregates {
             return projected(merged(rowsOfParts), output);
         }
 
-        /** Returns the counts of a part as a plan leaf with the expression ids of the keys. Spark counts the {@code unknown} files. */
+        /**
+         * Returns the counts of a part as a plan leaf. It has the expression ids of the keys. Spark counts the {@code unknown}
+         * files.
+         */
         private KeyCounts keyed(SparkSession session, Part part, ArrowRows counts, List<Integer> unknown) {
             List<Attribute> output = new ArrayList<>();
             List<DataType> types = counts.types();
@@ -225,7 +230,7 @@ public final class Aggregates {
             return new KeyCounts(Scala.seq(output), rows);
         }
 
-        /** Returns a plan that counts the keys of a part in a relation, under the scan's condition. */
+        /** Returns a plan that counts the keys of a part in a relation. It applies the scan's condition. */
         private LogicalPlan countedBySpark(Part part, LogicalPlan relation) {
             LogicalPlan rows = relation;
             for (Expression conjunct : scan.conjuncts) rows = new Filter(conjunct, rows);
@@ -320,7 +325,10 @@ public final class Aggregates {
         }
     }
 
-    /** Returns the aliases of the projections between an aggregation and its scan, over the scan's own columns. */
+    /**
+     * Returns the aliases of projections, over the scan's own columns. The projections are those between an aggregation and its
+     * scan.
+     */
     private static Map<ExprId, Expression> aliases(List<Project> projections) {
         Map<ExprId, Expression> aliases = new HashMap<>();
         for (int at = projections.size() - 1; at >= 0; at--) { // the lowest first

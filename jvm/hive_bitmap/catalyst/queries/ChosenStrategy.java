@@ -23,8 +23,8 @@ public record ChosenStrategy(String strategy, boolean mustPay) {
     private static final TreeNodeTag<ChosenStrategy> TAG = new TreeNodeTag<>("hive_bitmap.strategy");
 
     /**
-     * Returns the DataFrame of a table with this choice. {@code table} comes from {@code spark.table}; it is returned unchanged if it
-     * is a view, or a table that cannot have indexes. The result has a copy of the relation, since Spark caches the original for
+     * Returns the DataFrame of a table with this choice. {@code table} comes from {@code spark.table}; it is returned unchanged if
+     * it is a view, or a table that cannot have indexes. The result has a copy of the relation, since Spark caches the original for
      * other queries. The columns are the same.
      */
     public Dataset<Row> in(Dataset<Row> table) throws AnalysisException {
@@ -56,7 +56,7 @@ public record ChosenStrategy(String strategy, boolean mustPay) {
         return chosen.isDefined() ? chosen.get() : null;
     }
 
-    /** Whether a scan is left alone if its table is small, so that Spark reads it in no time. */
+    /** Returns whether a scan is left alone if its table is small. Spark then reads it in no time. */
     public static boolean mustPay(Scan scan) {
         ChosenStrategy chosen = of(scan);
         return chosen == null || chosen.mustPay;

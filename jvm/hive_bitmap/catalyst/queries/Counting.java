@@ -35,7 +35,7 @@ public final class Counting extends PythonRequest {
         return "count";
     }
 
-    /** Returns the id of the answer, the session and the version of its settings, as JSON. */
+    /** Returns the request as JSON: the id of the answer, the session and the version of its settings. */
     @Override
     public String text() {
         return JsonNodeFactory.instance.objectNode()
@@ -54,8 +54,8 @@ public final class Counting extends PythonRequest {
 
     /**
      * Has Python count the keys. Returns the files that Spark has to count itself, as numbers of the scan's listing; null if Spark
-     * has to count all. Throws IllegalStateException if Python fails or takes too long; there is no timeout if the session is strict
-     * or the caller chose to wait.
+     * has to count all. Throws IllegalStateException if Python fails or takes too long; there is no timeout if the session is
+     * strict or the caller chose to wait.
      */
     List<Integer> ask() {
         double seconds = Settings.of(SQLConf.get()).executionSeconds(!ChosenStrategy.mustPay(scan));

@@ -42,8 +42,8 @@ final class DriverAggregation {
     }
 
     /**
-     * Whether rows can be aggregated here. Spark must give the functions as expressions that can be evaluated row by row, and groups
-     * and DISTINCT values must be equal exactly if their bytes are.
+     * Returns whether rows can be aggregated here. Spark must give the functions as expressions that can be evaluated row by row,
+     * and groups and DISTINCT values must be equal exactly if their bytes are.
      */
     static boolean computes(List<Expression> grouping, List<Expression> results) {
         List<AggregateExpression> aggregates = new ArrayList<>();

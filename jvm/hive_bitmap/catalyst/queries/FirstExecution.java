@@ -15,7 +15,7 @@ final class FirstExecution {
     private List<InternalRow> rows;
     private SparkPlan plan;
 
-    /** Returns the rows of the first {@code compute} that did not throw; null if it returned null. */
+    /** Returns the rows of the first {@code compute} that did not throw. Null if it returned null. */
     synchronized List<InternalRow> rows(Supplier<List<InternalRow>> compute) {
         if (!executed) rows = compute.get();
         executed = true;

@@ -24,7 +24,7 @@ public final class IndexAnswer extends Leaf implements FileRelation {
     private final LogicalPlan original;
     private final String id;
     private final String label;
-    /** Distinguishes answers to equal aggregations: the id if the keys of a small side restrict the answer, else "". */
+    /** Distinguishes answers to equal aggregations. It is the id if the keys of a small side restrict the answer, else "". */
     private final String restriction;
     private final transient FirstExecution first;
 

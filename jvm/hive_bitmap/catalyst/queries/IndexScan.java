@@ -65,7 +65,7 @@ public final class IndexScan extends Leaf implements FileRelation {
                 isOutdated);
     }
 
-    /** Whether an outcome can only be used by the session that asked, because tasks read its rows by a DataFrame. */
+    /** Returns whether only the session that asked can use an outcome. That is so if tasks read its rows, by a DataFrame. */
     static boolean areOfSession(Outcome outcome) {
         return outcome.kind().equals("read rows") && outcome.parts().stream().anyMatch(part -> reader(part).equals("tasks"));
     }
@@ -93,7 +93,7 @@ public final class IndexScan extends Leaf implements FileRelation {
         return part.required("read by").asText();
     }
 
-    /** Returns Spark's own plan for a scan: its columns, and the rows that satisfy its conditions. */
+    /** Returns Spark's own plan for a scan. It has the scan's columns and the rows that satisfy its conditions. */
     static LogicalPlan original(Scan scan) {
         return original(scan, scan.isListed() ? NarrowedRelations.listed(scan) : scan.relation);
     }
@@ -105,8 +105,8 @@ public final class IndexScan extends Leaf implements FileRelation {
     }
 
     /**
-     * Returns Spark's own physical plan if it would read other files by now, as after a write in this session; else null. Spark, too,
-     * decides which files it reads when it first executes a plan.
+     * Returns Spark's own physical plan if the scan is outdated; else null. It is if Spark would now read other files, as after a
+     * write in this session: Spark, too, decides which files it reads when it first executes a plan.
      */
     public SparkPlan instead(SparkSession session) {
         return isOutdated.getAsBoolean() ? SideQuery.plan(session, original) : null;

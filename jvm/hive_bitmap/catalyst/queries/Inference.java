@@ -20,7 +20,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 public final class Inference {
     private Inference() {}
 
-    /** Adds the conditions on the left side of such joins to the scans on the right side. */
+    /** Adds conditions of the left sides to scans on the right sides. */
     public static void add(LogicalPlan plan, List<Scan> scans) {
         if (plan instanceof Join join && join.condition().isDefined()
                 && (join.joinType() == LeftSemi$.MODULE$ || join.joinType() == LeftAnti$.MODULE$)) {

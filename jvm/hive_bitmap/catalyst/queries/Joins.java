@@ -72,7 +72,7 @@ public final class Joins {
         for (LogicalPlan child : Scala.list(plan.children())) addRuntimeFilters(child, scans);
     }
 
-    /** Adds the runtime filters of an IN or EXISTS subquery, which Spark has not yet rewritten to a join. */
+    /** Adds the runtime filters of an IN or EXISTS subquery. Spark has not yet rewritten it to a join. */
     private static void subquery(LogicalPlan child, Expression condition, List<Scan> scans) {
         if (condition instanceof InSubquery in && Scala.list(in.values()).size() == 1 && in.query() instanceof ListQuery query) {
             if (Scala.list(in.values()).get(0) instanceof Attribute tested && Scala.list(query.outerAttrs()).isEmpty()
@@ -92,12 +92,12 @@ public final class Joins {
         }
     }
 
-    /** Whether left rows without a match on the right side do not change the result of a join. */
+    /** Returns whether left rows without a match are irrelevant for the result of a join. */
     private static boolean reducesLeft(JoinType type) {
         return type == Inner$.MODULE$ || type == Cross$.MODULE$ || type == LeftSemi$.MODULE$ || type == RightOuter$.MODULE$;
     }
 
-    /** Whether right rows without a match on the left side do not change the result of a join. */
+    /** Returns whether right rows without a match are irrelevant for the result of a join. */
     private static boolean reducesRight(JoinType type) {
         return type == Inner$.MODULE$ || type == Cross$.MODULE$ || type == LeftSemi$.MODULE$ || type == LeftAnti$.MODULE$
                 || type == LeftOuter$.MODULE$;
@@ -122,7 +122,10 @@ public final class Joins {
         return IcebergTables.isTable(scan.relation) ? scan.bytes() : 0;
     }
 
-    /** Whether a new runtime filter conflicts with an existing one. Then one of them would execute a plan that the other replaces or narrows. */
+    /**
+     * Returns whether a new runtime filter conflicts with an existing one. Then one of them would execute a plan that the other
+     * replaces or narrows.
+     */
     private static boolean overlaps(LogicalPlan small, LogicalPlan large, List<Scan> scans) {
         for (Scan scan : scans) {
             for (RuntimeFilter other : scan.runtimeFilters) {
@@ -137,7 +140,7 @@ public final class Joins {
         return plan.exists(Scala.predicate(node -> node == part));
     }
 
-    /** Whether values of a type that are equal in Spark are always the same key of an index. */
+    /** Returns whether equal values of a type in Spark are always the same key of an index. */
     private static boolean isKey(DataType type) {
         return !(type instanceof FloatType || type instanceof DoubleType || type instanceof BinaryType);
     }
@@ -147,23 +150,23 @@ public final class Joins {
                 node instanceof Filter filter && Conditions.conjuncts(filter.condition()).stream().anyMatch(Joins::selects)));
     }
 
-    /** Whether a conjunct is more than IS NOT NULL, which Spark infers for join keys. */
+    /** Returns whether a conjunct is more than IS NOT NULL, which Spark infers for join keys. */
     static boolean selects(Expression conjunct) {
         return !(conjunct instanceof org.apache.spark.sql.catalyst.expressions.IsNotNull);
     }
 
-    /** Whether a plan can be executed outside of its query with the same result. */
+    /** Returns whether a plan can be executed outside of its query with the same result. */
     private static boolean canBeExecutedAlone(LogicalPlan plan) {
         return !plan.isStreaming() && plan.resolved() && !plan.exists(Scala.predicate(Joins::dependsOnQuery)) && !isObserved(plan);
     }
 
-    /** Whether {@code Dataset.observe} collects metrics in a plan, or in a subquery of it, when the query is executed. */
+    /** Returns whether {@code Dataset.observe} collects metrics in a plan or in a subquery of it. */
     private static boolean isObserved(LogicalPlan plan) {
         return !Scala.list(plan.collectWithSubqueries(
                 Scala.<LogicalPlan>replacing(node -> node instanceof CollectMetrics ? node : null))).isEmpty();
     }
 
-    /** Whether a node refers to an outer query or a CTE, or is not deterministic. */
+    /** Returns whether a node refers to an outer query or a CTE, or is not deterministic. */
     private static boolean dependsOnQuery(LogicalPlan plan) {
         for (Expression expression : Scala.list(plan.expressions())) {
             if (expression.exists(Scala.predicate(node ->
@@ -174,7 +177,7 @@ public final class Joins {
         return plan instanceof org.apache.spark.sql.catalyst.plans.logical.CTERelationRef;
     }
 
-    /** Returns the bytes of a plan's leaves by Spark's statistics, capped so that their sum does not overflow. */
+    /** Returns the bytes of a plan's leaves by Spark's statistics. They are capped, so that their sum does not overflow. */
     private static long size(LogicalPlan plan) {
         long sum = 0;
         for (LogicalPlan leaf : Scala.list(plan.collectLeaves())) {
@@ -218,7 +221,7 @@ public final class Joins {
         return null;
     }
 
-    /** Returns the attribute that a projection passes on as {@code column}; null if the column is computed. */
+    /** Returns the attribute that a projection passes on as {@code column}. Null if the column is computed. */
     private static Attribute below(List<NamedExpression> list, Attribute column) {
         for (NamedExpression expression : list) {
             if (!expression.exprId().equals(column.exprId())) continue;
@@ -238,7 +241,7 @@ public final class Joins {
         return rows.size() > MAX_ROWS || bytes > MAX_BYTES ? null : rows;
     }
 
-    /** Returns the condition of a filter: the column has one of the keys in these rows. NULL is not a key. */
+    /** Returns the condition of a filter. It is that the column has one of the keys in these rows; NULL is not a key. */
     static Expression condition(RuntimeFilter filter, List<InternalRow> rows) {
         int position = 0;
         for (Attribute column : Scala.list(filter.small().output())) {

@@ -61,14 +61,14 @@ final class KeyAggregates {
         return refusals.stream().filter(Objects::nonNull).findFirst().orElse(null);
     }
 
-    /** Whether the function of an aggregate is supported for the type of its argument. */
+    /** Returns whether the function of an aggregate is supported for the type of its argument. */
     private static boolean isSupported(AggregateExpression aggregate) {
         Class<?> function = aggregate.aggregateFunction().getClass();
         if (function == Min.class || function == Max.class) return Allowlist.isExact(argument(aggregate).dataType());
         return function == Count.class || isSum(aggregate.aggregateFunction()) && hasExactProduct(argument(aggregate));
     }
 
-    /** Whether an aggregate is MIN or MAX of this key column, or the number of all rows. */
+    /** Returns whether an aggregate is MIN or MAX of this key column, or the number of all rows. */
     static boolean needsExtremes(AggregateExpression aggregate, Attribute key) {
         AggregateFunction function = aggregate.aggregateFunction();
         if (aggregate.filter().isDefined() || aggregate.isDistinct()) return false;
@@ -92,7 +92,9 @@ final class KeyAggregates {
         return Scala.list(aggregate.aggregateFunction().children()).get(0);
     }
 
-    /** Whether the product of an argument and a weight has all digits of both. Spark cuts the digits of decimals beyond 38. */
+    /**
+     * Returns whether the product of an argument and a weight has all digits of both. Spark cuts the digits of decimals beyond 38.
+     */
     private static boolean hasExactProduct(Expression argument) {
         if (!(argument.dataType() instanceof DecimalType type)) return INTEGER_BITS.containsKey(argument.dataType());
         DataType product = product(argument, new Literal(1L, DataTypes.LongType)).dataType();
@@ -144,7 +146,7 @@ final class KeyAggregates {
     }
 
     /**
-     * Whether an aggregate over the rows of these keys is the same in any order of the rows. Then no partial sum has more digits
+     * Returns whether an aggregate over these keys does not depend on the order of the rows. Then no partial sum has more digits
      * than Spark keeps. {@code input} are the columns of {@code keys}; {@code weight} is the position of the weight among them.
      */
     static boolean isExact(AggregateExpression aggregate, List<Attribute> input, int weight, List<InternalRow> keys) {

@@ -28,7 +28,10 @@ public final class LeftAlone {
 
     private LeftAlone() {}
 
-    /** What the decision depends on, by name or as a hash. If two scans have the same hash, both are left alone, which is never wrong. */
+    /**
+     * What the decision depends on, by name or as a hash. If two scans have the same hash, both are left alone, which is never
+     * wrong.
+     */
     private record Key(List<String> columns, int aggregate, int condition, Integer limit, List<String> filtered, String settings) {
         static Key underAnyCondition(Scan scan) {
             return new Key(
@@ -62,8 +65,8 @@ public final class LeftAlone {
     }
 
     /**
-     * Returns the code of the reason why a scan is left alone; null if Python has to be asked. The files of the scan are listed only
-     * if there is an entry for it.
+     * Returns the code of the reason for leaving a scan alone. Null if Python has to be asked. The files of the scan are listed
+     * only if there is an entry for it.
      */
     public static String reason(Scan scan) {
         Map<Key, Entry> cachedScans = TABLES.get(scan.table.qualifiedName());

@@ -25,11 +25,13 @@ import org.apache.spark.sql.execution.datasources.orc.OrcFileFormat;
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
 import scala.Option;
 
-/** Makes relations that replace a scan: the same table, restricted to some files or blocks, for Spark's own readers. */
+/**
+ * Makes the relations that replace a scan. They are the same table, restricted to some files or blocks, for Spark's own readers.
+ */
 public final class NarrowedRelations {
     private NarrowedRelations() {}
 
-    /** Whether Spark reads a scan by its own Parquet or ORC reader. Such a reader can be restricted to byte ranges. */
+    /** Returns whether Spark reads a scan by its own Parquet or ORC reader. Such a reader can be restricted to byte ranges. */
     static boolean reads(Scan scan) {
         if (scan.iceberg() != null) return true;
         if (scan.files() == null) return false;
@@ -38,7 +40,7 @@ public final class NarrowedRelations {
         return format == ParquetFileFormat.class || format == OrcFileFormat.class;
     }
 
-    /** Whether the query depends on positions of a scan's rows that a narrowed scan may change. */
+    /** Returns whether the query depends on positions of a scan's rows that a narrowed scan may change. */
     public static boolean losesPositions(Scan scan) {
         boolean keepsPartitions = reads(scan) && scan.iceberg() == null && !scan.isOfDelta();
         return scan.order == RowOrder.POSITIONS || scan.order == RowOrder.PARTITIONS && !keepsPartitions;
@@ -87,7 +89,7 @@ public final class NarrowedRelations {
         return withFiles(scan, FileRelations.over(scan.files(), scan.listing().index));
     }
 
-    /** Returns a plan in which a scan's relation is over the files that are already listed. */
+    /** Replaces a scan's relation in a plan by one over the files that are already listed. */
     static LogicalPlan overListed(Scan scan, LogicalPlan plan) {
         LogicalRelation listed = listed(scan);
         return (LogicalPlan) plan.transformDown(Scala.replacing(node -> node == scan.relation ? listed : null));

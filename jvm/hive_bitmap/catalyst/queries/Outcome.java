@@ -43,7 +43,10 @@ record Outcome(JsonNode fields) {
         return names;
     }
 
-    /** Returns how long the scan stays left alone: "table" (under any condition), "condition" (under the same condition) or "" (not at all). */
+    /**
+     * Returns how long the scan stays left alone. It is "table" (under any condition), "condition" (under the same condition) or ""
+     * (not at all).
+     */
     String lasting() {
         return fields.path("lasting").asText();
     }
@@ -53,7 +56,7 @@ record Outcome(JsonNode fields) {
         return fields.required("report").path("reason").asText();
     }
 
-    /** Returns the names of the indexes that narrow the scan, or answer the aggregation over it. */
+    /** Returns the names of the indexes that narrow the scan or answer its aggregation. */
     List<String> indexes() {
         List<String> names = new ArrayList<>();
         for (JsonNode name : fields.path("indexes")) names.add(name.asText());

@@ -105,7 +105,7 @@ public final class Question extends PythonRequest {
         }
     }
 
-    /** Asks for all queries that ask the same question at this time, and hands them the reply. */
+    /** Asks on behalf of all queries that now ask the same question. They get the reply. */
     private void askForAll(Settings settings, String question) throws InterruptedException {
         try {
             askInSlot(settings);
@@ -134,13 +134,15 @@ public final class Question extends PythonRequest {
      */
     private String textForAll() {
         if (scans.stream().anyMatch(scan -> !scan.isListedBySpark() || !scan.runtimeFilters.isEmpty())) return null;
-        ObjectNode question = keep(written()).deepCopy();
+        ObjectNode question = keep(asJson()).deepCopy();
         if (scans.stream().anyMatch(scan -> !scan.leaves.isEmpty())) return null;
         question.remove("session");
         return question.toString();
     }
 
-    /** Applies another query's reply to the same question. Returns false if the reply has rows that only the other session can read. */
+    /**
+     * Applies another query's reply to the same question. Returns false if the reply has rows that only the other session can read.
+     */
     private boolean takes(String replyToOther) {
         if (Outcome.all(replyToOther).stream().anyMatch(IndexScan::areOfSession)) return false;
         answered(replyToOther);
@@ -193,7 +195,10 @@ public final class Question extends PythonRequest {
         closed = true;
     }
 
-    /** Whether the answer is no longer waited for. Python calls it when Spark fails, as happens when the jobs of a late call are cancelled. */
+    /**
+     * Returns whether the answer is no longer waited for. Python calls it when Spark fails, as happens when the jobs of a late call
+     * are cancelled.
+     */
     @Override
     public boolean isLate() {
         cut |= closed;
@@ -239,17 +244,17 @@ public final class Question extends PythonRequest {
         return fields().toString();
     }
 
-    /** Keeps the question while it is asked, so that it is not written again for Python. Null drops it. */
+    /** Keeps the question while it is asked. So it is not written again for Python. Null drops it. */
     private synchronized ObjectNode keep(ObjectNode question) {
         json = question;
         return question;
     }
 
     private synchronized ObjectNode fields() {
-        return json == null ? written() : json;
+        return json == null ? asJson() : json;
     }
 
-    private ObjectNode written() {
+    private ObjectNode asJson() {
         ObjectNode question = JsonNodeFactory.instance.objectNode();
         question.put("protocol", PROTOCOL).put("session", sessionName()).put("user", Caller.current().who());
         question.put("settings", settingsVersion()).put("cores", cores());
@@ -302,7 +307,10 @@ public final class Question extends PythonRequest {
         return scans.get(scan).described();
     }
 
-    /** Returns bytes, number, fingerprint and {@link Scan#splitBytes} of a scan's files, separated by blanks. Null if Spark does not list them. */
+    /**
+     * Returns bytes, number, fingerprint and {@link Scan#splitBytes} of a scan's files, separated by blanks. Null if Spark does not
+     * list them.
+     */
     public String listingSummary(int scan) {
         Listing listing = listed(scans.get(scan));
         if (listing == null) return null;
@@ -372,8 +380,9 @@ public final class Question extends PythonRequest {
     }
 
     /**
-     * Returns a function that says, when it is called, whether Spark would now read other files of a scan. If Python listed the files
-     * instead of Spark, Python lists them again. Python also checks files that its tasks open, which Spark may have listed long ago.
+     * Returns a function that checks whether a scan is outdated. It is if Spark would read other files at the time of the call. If
+     * Python listed the files instead of Spark, Python lists them again. Python also checks files that its tasks open, which Spark
+     * may have listed long ago.
      */
     private BooleanSupplier isOutdated(Scan scan, Outcome outcome) {
         Listing listing = scan.listing();
@@ -395,7 +404,10 @@ public final class Question extends PythonRequest {
         replace(scan, scan.relation, narrowed);
     }
 
-    /** Replaces a plan that depends on a scan. The small sides of the scan's runtime filters are replaced by the rows read from them. */
+    /**
+     * Replaces a plan that depends on a scan. The small sides of the scan's runtime filters are replaced by the rows read from
+     * them.
+     */
     private void replace(Scan scan, LogicalPlan plan, LogicalPlan by) {
         replacements.put(plan, by);
         RowOrder.keep(plan, by);

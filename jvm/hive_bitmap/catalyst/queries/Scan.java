@@ -95,7 +95,10 @@ public final class Scan {
         return relation instanceof HiveTableRelation hive ? hive.tableMeta() : ((LogicalRelation) relation).catalogTable().get();
     }
 
-    /** Returns the scan of a relation, or of a filter right above a relation; else null. {@code required} are the columns that the query needs (null: all). */
+    /**
+     * Returns the scan of a relation or of a filter right above it. Null for any other plan. {@code required} are the columns that
+     * the query needs (null: all).
+     */
     public static Scan of(LogicalPlan plan, AttributeSet required) {
         return of(plan, required, null, List.of());
     }
@@ -123,7 +126,10 @@ public final class Scan {
         return new Scan(filter.child(), Conditions.conjuncts(filter.condition()), all, aggregate, required, projections);
     }
 
-    /** Whether a plan is a relation that may be narrowed: files in a table of the session's catalog, or an Iceberg table. Not if it is already narrowed. */
+    /**
+     * Returns whether a plan is a relation that may be narrowed. That is a table of files in the session's catalog, or an Iceberg
+     * table, unless it is already narrowed.
+     */
     public static boolean isIndexable(LogicalPlan plan) {
         return plan instanceof HiveTableRelation hive && isOfSessionCatalog(hive.tableMeta())
                 || plan instanceof LogicalRelation relation
@@ -135,7 +141,7 @@ public final class Scan {
                 || IcebergTables.isTable(plan);
     }
 
-    /** Whether a plan that is not optimized yet {@link #isIndexable}, or will be, as a Delta table. */
+    /** Returns whether a plan that is not optimized yet {@link #isIndexable}, or will be, as a Delta table. */
     static boolean mayBeIndexable(LogicalPlan plan) {
         return isIndexable(plan)
                 || plan instanceof LogicalRelation relation
@@ -145,28 +151,37 @@ public final class Scan {
                 && DeltaFiles.willBePrepared(files);
     }
 
-    /** Whether Spark lists the files in folders. The files of a stream's output are those that its log names, even if there are others. */
+    /**
+     * Returns whether Spark lists the files in folders. The files of a stream's output are those that its log names, even if there
+     * are others.
+     */
     private static boolean isListing(FileIndex location) {
         return location instanceof CatalogFileIndex || Listing.isListed(location);
     }
 
-    /** Whether a table belongs to the session's catalog, the only one with indexes. Other catalogs may describe their tables like Spark's. */
+    /**
+     * Returns whether a table belongs to the session's catalog, the only one with indexes. Other catalogs may describe their tables
+     * like Spark's.
+     */
     private static boolean isOfSessionCatalog(CatalogTable table) {
         scala.Option<String> catalog = table.identifier().catalog();
         return catalog.isEmpty() || catalog.get().equalsIgnoreCase(Names.SESSION_CATALOG);
     }
 
-    /** Whether the query needs a hidden column such as {@code _metadata}. It has the file of a row and the position of the row in it. */
+    /**
+     * Returns whether the query needs a hidden column such as {@code _metadata}. It has the file of a row and the position of the
+     * row in it.
+     */
     public boolean asksForFiles() {
         return columns.stream().anyMatch(column -> column.metadata().contains("__metadata_col"));
     }
 
-    /** Whether no index could help, because nothing is tested and nothing is aggregated. */
+    /** Returns whether no index could help, because nothing is tested and nothing is aggregated. */
     public boolean asksNothing() {
         return conjuncts.isEmpty() && aggregate == null && runtimeFilters.isEmpty();
     }
 
-    /** Whether an index may help. A condition must test a column that may be indexed, or the scan must be aggregated. */
+    /** Returns whether an index may help. A condition must test a column that may be indexed, or the scan must be aggregated. */
     public boolean mayUseIndexes() {
         Stream<Attribute> tested = conjuncts.stream().flatMap(conjunct -> Scala.list(conjunct.references().toSeq()).stream());
         Stream<Attribute> filtered = runtimeFilters.stream().map(RuntimeFilter::column);
@@ -200,7 +215,7 @@ public final class Scan {
                 .noneMatch(column -> partitionColumns.contains(column.name()))).toList();
     }
 
-    /** Returns the bytes of the files that Spark would read; -1 if it does not know them without a listing. */
+    /** Returns the bytes of the files that Spark would read. It is -1 if Spark does not know them without a listing. */
     long bytes() {
         if (isListedBySpark()) return files().location().sizeInBytes();
         scala.math.BigInt size = relation.stats().sizeInBytes();
@@ -217,7 +232,7 @@ public final class Scan {
         return relation instanceof LogicalRelation files ? (HadoopFsRelation) files.relation() : null;
     }
 
-    /** Returns the names of the options that the query gives to the reader, beyond those of the table. */
+    /** Returns the names of the query's options for the reader, beyond those of the table. */
     List<String> optionsOfQuery() {
         if (relation instanceof DataSourceV2Relation iceberg) return new ArrayList<>(iceberg.options().keySet());
         List<String> names = new ArrayList<>();
@@ -241,18 +256,24 @@ public final class Scan {
         return listing;
     }
 
-    /** Returns the deleted rows of some files of a Delta or Iceberg table, as JSON for Python. {@code numbers} are those of the {@link #listing}. */
+    /**
+     * Returns the deleted rows of some files, as JSON for Python. The table is a Delta or Iceberg table; {@code numbers} are those
+     * of the {@link #listing}.
+     */
     StringBuilder deleted(List<Integer> numbers) {
         return iceberg != null ? iceberg.deleted(numbers) : DeltaFiles.deleted(files().location(), numbers);
     }
 
-    /** Returns a version of the files that Spark would read. It differs if they differ under the same conditions. Null if Spark does not list them. */
+    /**
+     * Returns a version of the files that Spark would read. It differs if they differ under the same conditions. Null if Spark does
+     * not list them.
+     */
     String versionOfFiles() {
         if (iceberg != null) return iceberg.version();
         return listing() == null ? null : listing().fingerprint();
     }
 
-    /** Whether the table is a Delta table, with the files that Delta has prepared for the query. */
+    /** Returns whether the table is a Delta table with prepared files. */
     boolean isOfDelta() {
         return files() != null && DeltaFiles.isPrepared(files().location());
     }
@@ -269,7 +290,10 @@ public final class Scan {
         return iceberg;
     }
 
-    /** Whether the table is of an unsupported version of Delta or Iceberg, which is reported. Otherwise the facts of its log are read. */
+    /**
+     * Returns whether the table is of an unsupported version of Delta or Iceberg, which is reported. Otherwise the facts of its log
+     * are read.
+     */
     public boolean isOfUnknownLake() {
         try {
             if (isOfDelta()) return listing() == null || described() == null;
@@ -285,12 +309,12 @@ public final class Scan {
         }
     }
 
-    /** Whether Spark has already listed the files, so that {@link #listing} costs nothing. */
+    /** Returns whether Spark has already listed the files, so that {@link #listing} costs nothing. */
     boolean isListedBySpark() {
         return files() != null && (Listing.isListed(files().location()) || isOfDelta());
     }
 
-    /** Whether {@link #listing} has listed partitions that Spark had not listed. */
+    /** Returns whether {@link #listing} has listed partitions that Spark had not listed. */
     boolean isListed() {
         return listing != null && files() != null && listing.index != files().location();
     }
@@ -304,7 +328,10 @@ public final class Scan {
         return filters;
     }
 
-    /** Whether Spark also lists the files when it plans the query, because the query's conditions restrict the partitions. */
+    /**
+     * Returns whether Spark also lists the files when it plans the query. It does if the query's conditions restrict the
+     * partitions.
+     */
     private boolean isPrunedBySpark() {
         return !partitionFiltersOfSpark().isEmpty();
     }
@@ -318,7 +345,7 @@ public final class Scan {
     }
 
     /**
-     * Returns the size of the largest splits of Spark's own scan, which determine the order of its rows. Returns 0 if the order
+     * Returns the size of the largest splits of Spark's own scan. It determines the order of the rows. Returns 0 if the order
      * depends on something else, if Spark reads files of other partitions than those of the listing, or if the query depends on the
      * partitions of the scan, which only Spark's reader has.
      */
@@ -333,7 +360,10 @@ public final class Scan {
         return conditions.stream().map(condition -> (Expression) condition.canonicalized()).collect(Collectors.toSet());
     }
 
-    /** Whether the files must be listed by partition. That is so if an aggregation, or a condition on rows, uses partition columns. */
+    /**
+     * Returns whether the files must be listed by partition. That is so if an aggregation, or a condition on rows, uses partition
+     * columns.
+     */
     private boolean needsPartitions() {
         if (aggregate == null) return false;
         Set<String> names = iceberg != null

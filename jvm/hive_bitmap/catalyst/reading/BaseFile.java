@@ -45,7 +45,7 @@ final class BaseFile {
         return scheme == null || "file".equals(scheme);
     }
 
-    /** Returns the tag of a file ({@link FileChoice#tag}) without the quotes that some stores add; "" if it has none. */
+    /** Returns the tag of a file ({@link FileChoice#tag}); "" if it has none. Quotes that some stores add are removed. */
     private static String tag(FileStatus file) throws IOException {
         if (file instanceof EtagSource source) return source.getEtag() == null ? "" : source.getEtag().replace("\"", "");
         Path path = file.getPath();

@@ -23,8 +23,8 @@ public final class CurrentFiles {
     private CurrentFiles() {}
 
     /**
-     * Returns the DataFrame of a table with its current definition. If others have altered or re-created the table since the session
-     * first read it, the cached relation is invalidated, as by REFRESH TABLE, and the DataFrame is a new one.
+     * Returns the DataFrame of a table with its current definition. If others have altered or re-created the table since the
+     * session first read it, the cached relation is invalidated, as by REFRESH TABLE, and the DataFrame is a new one.
      */
     public static Dataset<Row> of(Dataset<Row> table) throws AnalysisException {
         LogicalPlan leaf = Scala.list(table.queryExecution().analyzed().collectLeaves()).get(0);

@@ -18,7 +18,7 @@ public record FileChoice(long size, long modified, String tag, long tailCrc32, l
     /** The key of a choice in the constant metadata of a file. */
     public static final String KEY = "hive_bitmap.choice";
 
-    /** The tag of a file that is never replaced under its path, so that there is nothing to check. */
+    /** The tag of a file that is never replaced under its path. There is nothing to check. */
     private static final String IMMUTABLE = "immutable";
 
     /** The choice for a file that is neither read nor checked. */
@@ -46,14 +46,14 @@ public record FileChoice(long size, long modified, String tag, long tailCrc32, l
     }
 
     /**
-     * Whether a split has to be read or checked. If no range of the file is read, its first split checks the whole file, and reads
-     * all of it if it has changed.
+     * Returns whether a split has to be read or checked. If no range of the file is read, its first split checks the whole file,
+     * and reads all of it if it has changed.
      */
     boolean isRead(long start, long length) {
         return isImmutable() ? bytes(start, length) > 0 : !readsNothing() || start == 0;
     }
 
-    /** Returns the choice for the file of a split; null if the whole file is read. */
+    /** Returns the choice for the file of a split. Null if the whole file is read. */
     static FileChoice of(PartitionedFile split) {
         Option<Object> choice = ((scala.collection.Map<String, Object>) split.otherConstantMetadataColumnValues()).get(KEY);
         return choice.isEmpty() ? null : (FileChoice) choice.get();

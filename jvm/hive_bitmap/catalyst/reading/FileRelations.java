@@ -16,7 +16,7 @@ import scala.Option;
 public final class FileRelations {
     private FileRelations() {}
 
-    /** Copies the description of a table, or a part of it, with another value of a field. */
+    /** Copies a table's description, or a part of it, with another value of a field. */
     @SuppressWarnings("unchecked")
     public static <T extends scala.Product> T copied(T description, String field, Object value) {
         List<Object> arguments = new ArrayList<>();

@@ -71,7 +71,7 @@ public final class Listing {
         return new Listing(index, partitionFilters, null, null);
     }
 
-    /** Whether a file index has already listed its files. */
+    /** Returns whether a file index has already listed its files. */
     public static boolean isListed(FileIndex index) {
         return index instanceof InMemoryFileIndex || index instanceof PlannedFiles;
     }
@@ -103,8 +103,8 @@ public final class Listing {
     }
 
     /**
-     * Whether Spark would now read other files, as after a write to the table in this session. Files are only listed again if the
-     * session may have written a partitioned table.
+     * Returns whether Spark would now read other files. That is so after a write to the table in this session. Files are only
+     * listed again if the session may have written a partitioned table.
      */
     public boolean isOutdated() {
         if (deletes != null) return false; // a plan reads the files of one version of the log
@@ -132,7 +132,7 @@ public final class Listing {
         return SplitSize.most(context, bytes() + files.size() * SQLConf.get().filesOpenCostInBytes());
     }
 
-    /** Returns the position of a partition with these values, searched from {@code from}; -1 if there is none. */
+    /** Returns the position of a partition with these values, {@code from} or later; -1 if there is none. */
     int partition(InternalRow values, int from) {
         for (int at = from; at < partitions.size(); at++) {
             if (partitions.get(at).values().equals(values)) return at;
@@ -165,8 +165,8 @@ public final class Listing {
      * Returns the listing as text with tab-separated fields. Each partition is a line {@code P} with a field for each value
      * ({@code =text}, or nothing for NULL), followed by a line for each of its files: {@code F}, size in bytes, milliseconds
      * since 1970, path. For a file from a log another field follows: {@code log}, or {@code deletes} if it has deleted rows, with
-     * one more field, the version of its deletes (empty if only the format's reader knows which rows are deleted). Tabs, line feeds,
-     * carriage returns and backslashes are escaped by a backslash.
+     * one more field, the version of its deletes (empty if only the format's reader knows which rows are deleted). Tabs, line
+     * feeds, carriage returns and backslashes are escaped by a backslash.
      */
     public String text() {
         StringBuilder text = new StringBuilder();

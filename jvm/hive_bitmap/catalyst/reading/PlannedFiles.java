@@ -21,7 +21,10 @@ import scala.collection.immutable.Seq;
  * are listed again when they are read. Spark itself lists the files of such a table only then.
  */
 public final class PlannedFiles extends FilesOf {
-    /** What plans have listed, by the session's index of a table. Such an index keeps its files even if something is written to their path. */
+    /**
+     * What plans have listed, by the session's index of a table. Such an index keeps its files even if something is written to
+     * their path.
+     */
     private static final Map<CatalogFileIndex, Listed> LISTED = new MapMaker().weakKeys().makeMap(); // by identity
 
     private final SparkSession session;
@@ -61,7 +64,7 @@ public final class PlannedFiles extends FilesOf {
      */
     private record Listed(CatalogFileIndex index, long lastWrite) {}
 
-    /** Returns the folder of the table and those of the listed partitions, which may be elsewhere. */
+    /** Returns the folders of the table and of the listed partitions. The latter may be elsewhere. */
     private List<Path> folders() {
         List<Path> folders = new ArrayList<>(Scala.list(location.rootPaths()));
         folders.addAll(Scala.list(all.rootPaths()));
@@ -73,13 +76,13 @@ public final class PlannedFiles extends FilesOf {
         return new CatalogFileIndex(session, location.table(), location.sizeInBytes());
     }
 
-    /** Returns the relation that a session has cached for a table; null if there is none. */
+    /** Returns a session's cached relation of a table; null if there is none. */
     private static LogicalPlan cached(SparkSession session, CatalogTable table) {
         QualifiedTableName name = new QualifiedTableName(table.database(), table.identifier().table());
         return ((org.apache.spark.sql.classic.SparkSession) session).sessionState().catalog().getCachedTable(name);
     }
 
-    /** Whether the table may have been written since its files were listed. It does not call the metastore. */
+    /** Returns whether the table may have been written since its files were listed. It does not call the metastore. */
     boolean mayBeOutdated() {
         return cachedRelation == null || cachedRelation != cached(session, location.table()) || WrittenFolders.areWritten(this::folders, lastWrite, false);
     }

@@ -15,8 +15,8 @@ import scala.collection.immutable.Seq;
 
 /**
  * The files of a listing, each with the byte ranges to read. A file stays in the list even if nothing of it has to be read, for two
- * reasons. A task checks that the file is unchanged since it was indexed, and otherwise reads all of it. And the {@link Splits} of a
- * scan, which determine the order of its rows, depend on the sizes of all files. Files are identified by their numbers, since the
+ * reasons. A task checks that the file is unchanged since it was indexed, and otherwise reads all of it. And the {@link Splits} of
+ * a scan, which determine the order of its rows, depend on the sizes of all files. Files are identified by their numbers, since the
  * same file may belong to two partitions.
  */
 public final class SelectedFiles extends FilesOf {

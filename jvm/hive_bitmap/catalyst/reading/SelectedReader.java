@@ -77,7 +77,7 @@ public final class SelectedReader extends AbstractFunction1<PartitionedFile, Ite
                 split.otherConstantMetadataColumnValues());
     }
 
-    /** Iterates over the rows, or batches of rows, of the ranges in a split, in order. */
+    /** Iterates over the rows, or batches of rows, of the ranges in a split. The ranges are in order. */
     private final class Ranges extends AbstractIterator<Object> {
         private final PartitionedFile split;
         private final FileChoice choice;
@@ -120,7 +120,7 @@ public final class SelectedReader extends AbstractFunction1<PartitionedFile, Ite
             return null;
         }
 
-        /** Fails the query if the file changed while it was read, since the rows may come from both versions. */
+        /** Fails the query if the file changed while it was read. Its rows may come from both versions. */
         private void requireUnchanged() {
             if (!opened || choice.isImmutable()) return;
             opened = false;

@@ -16,7 +16,7 @@ public final class SplitSize {
         return Math.min(conf.filesMaxPartitionBytes(), Math.max(conf.filesOpenCostInBytes(), total / Math.max(partitions, 1)));
     }
 
-    /** Returns the number of tasks that run at once, as Spark assumes it when it plans a scan. */
+    /** Returns the number of tasks that run at once. Spark assumes this number when it plans a scan. */
     public static int parallelism(SparkContext context) {
         String parallelism = Integer.toString(context.defaultParallelism());
         return Integer.parseInt(SQLConf.get().getConfString("spark.sql.leafNodeDefaultParallelism", parallelism));

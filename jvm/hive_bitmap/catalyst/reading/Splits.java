@@ -93,7 +93,9 @@ final class Splits<T> extends RDD<T> {
         return Scala.seq(List.of(((FilePartition) split).preferredLocations()));
     }
 
-    /** A dependency on the scan without a relation between partitions. The scan reads the files of any partition that it is given. */
+    /**
+     * A dependency on the scan without a relation between partitions. The scan reads the files of any partition that it is given.
+     */
     private static final class Unaligned<T> extends NarrowDependency<T> {
         private static final long serialVersionUID = 1;
 

@@ -39,7 +39,10 @@ public final class WrittenFolders {
         }
     }
 
-    /** Records the commands of a plan that may write, before they are executed. An INSERT into several tables is a union of commands. */
+    /**
+     * Records the commands of a plan that may write, before they are executed. An INSERT into several tables is a union of
+     * commands.
+     */
     public static void note(LogicalPlan plan) {
         plan.exists(Scala.predicate(node -> {
             if (node instanceof Command) noteCommand(node);
@@ -70,8 +73,8 @@ public final class WrittenFolders {
     }
 
     /**
-     * Whether files in these folders may have been written after the write with the number {@code since} began. If {@code byPath},
-     * only writes to paths, without a table, count.
+     * Returns whether files in these folders may have been written lately. Writes count if they began after the write with the
+     * number {@code since}. If {@code byPath}, only writes to paths, without a table, count.
      */
     static synchronized boolean areWritten(Supplier<List<Path>> folders, long since, boolean byPath) {
         if (since < forgotten) return true;

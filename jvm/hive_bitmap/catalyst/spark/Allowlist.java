@@ -20,8 +20,8 @@ import org.apache.spark.sql.types.StringType;
 import org.apache.spark.sql.types.StringType$;
 
 /**
- * The expressions and types that may be computed from the distinct keys of an index instead of the rows. The result is proved to be
- * the same; tests/spark/catalyst/test_allowlist.py tests each entry. Everything else is left to Spark.
+ * The expressions and types that may be computed from keys instead of rows. The keys are the distinct keys of an index. The result
+ * is proved to be the same; tests/spark/catalyst/test_allowlist.py tests each entry. Everything else is left to Spark.
  *
  * <p>An expression is listed if equal arguments always give equal values: it is deterministic, has no state, and runs neither a
  * query nor a user's function. It carries its modes (ANSI, time zone, collation) itself. Classes are listed by name, since some
@@ -80,25 +80,28 @@ public final class Allowlist {
 
     private Allowlist() {}
 
-    /** Whether a regular expression is simple: a constant without backreferences and repeated groups, with few repetitions. */
+    /**
+     * Returns whether a regular expression is simple. It must be a constant without backreferences and repeated groups, with few
+     * repetitions.
+     */
     private static boolean isSimple(Expression pattern) {
         if (!(pattern instanceof Literal literal) || literal.value() == null) return false;
         String text = literal.value().toString();
         return !BACKTRACKING.matcher(text).find() && REPETITION.matcher(text).results().count() <= MAX_REPETITIONS;
     }
 
-    /** Whether no expression can distinguish equal values of a type, unlike 0.0 and -0.0. */
+    /** Returns whether no expression can distinguish equal values of a type, unlike 0.0 and -0.0. */
     public static boolean isExact(DataType type) {
         return EXACT.contains(type) || type instanceof DecimalType;
     }
 
-    /** Returns why an expression must not be evaluated over keys instead of rows; null if it may be. */
+    /** Returns why an expression must not be evaluated over keys. Null if it may be. */
     public static String refusal(Expression expression) {
         if (isTestOfFloat(expression)) return null;
         return expression instanceof AttributeReference column ? refusal(column) : refusal(expression, Allowlist::refusal);
     }
 
-    /** Returns why an expression must not be evaluated over keys; null if it may be. {@code refusalOfChild} checks its children. */
+    /** Returns why an expression must not be evaluated over keys. Null if it may be. {@code refusalOfChild} checks its children. */
     public static String refusal(Expression expression, Function<Expression, String> refusalOfChild) {
         if (!expression.deterministic()) return Expressions.sql(expression) + " is not deterministic";
         String name = listed(expression);
@@ -112,12 +115,12 @@ public final class Allowlist {
         return children.stream().map(refusalOfChild).filter(Objects::nonNull).findFirst().orElse(null);
     }
 
-    /** Returns why an expression must not be an argument of an aggregate over keys; null if it may be. Bare float columns may be. */
+    /** Returns why an expression must not be an argument of an aggregate over keys. Null if it may be, like a bare float column. */
     public static String refusalAsArgument(Expression expression) {
         return isFloat(expression) ? null : refusal(expression);
     }
 
-    /** Returns why rows must not be grouped by an expression over keys; null if they may be. */
+    /** Returns why an expression over keys must not be grouped by. Null if it may be. */
     public static String refusalAsKey(Expression expression) {
         String why = refusalAsArgument(expression);
         if (why != null || isFloat(expression) || isExact(expression.dataType())) return why;
@@ -147,7 +150,7 @@ public final class Allowlist {
         return names.contains(simple) ? simple : null;
     }
 
-    /** Whether an expression compares a bare float column with literals, or tests it for NULL. */
+    /** Returns whether an expression compares a bare float column with literals, or tests it for NULL. */
     private static boolean isTestOfFloat(Expression expression) {
         if (nameOf(expression, FLOAT_TESTS) == null) return false;
         List<Expression> children = Scala.list(expression.children());
@@ -167,7 +170,7 @@ public final class Allowlist {
         return type instanceof StringType && !type.equals(StringType$.MODULE$);
     }
 
-    /** Whether a column is a CHAR. An index pads its keys as Spark does. */
+    /** Returns whether a column is a CHAR. An index pads its keys as Spark does. */
     static boolean isChar(Attribute column) {
         return column.metadata().contains(CHAR_TYPE) && column.metadata().getString(CHAR_TYPE).startsWith("char(");
     }

@@ -101,7 +101,7 @@ public final class Conditions {
         return condition == null ? rows : new Filter(condition, rows);
     }
 
-    /** Whether an expression is deterministic and refers to at least one of these columns and to nothing else. */
+    /** Returns whether an expression is over some of these columns. It must be deterministic and refer to nothing else. */
     public static boolean isOver(Expression expression, List<Attribute> columns) {
         if (!expression.deterministic() || expression.references().isEmpty() || isOpaque(expression)) return false;
         for (Attribute used : Scala.list(expression.references().toSeq())) {
@@ -138,7 +138,7 @@ public final class Conditions {
         return expression(negated ? new Not(condition) : condition);
     }
 
-    /** Returns a condition as a leaf that is evaluated without Spark; null if it is not one. */
+    /** Returns a condition as a leaf that is evaluated without Spark. Null if it is not such a leaf. */
     private ArrayNode leaf(Expression condition) {
         if (condition instanceof Literal literal && literal.dataType() instanceof BooleanType) {
             return node("constant").add((Boolean) literal.value());
@@ -235,13 +235,15 @@ public final class Conditions {
         return node("expression").add(name).add(leaves.size() - 1).add(Expressions.sql(condition));
     }
 
-    /** Whether an expression contains a subquery, a Python function, or a function such as InputFileName. */
+    /** Returns whether an expression contains a subquery, a Python function, or a function such as InputFileName. */
     public static boolean isOpaque(Expression expression) {
         return expression.exists(Scala.predicate(node ->
                 node instanceof PlanExpression || node instanceof PythonUDF || isInputFile(node)));
     }
 
-    /** Whether an expression is InputFileName, InputFileBlockStart or InputFileBlockLength. These depend on Spark's splits. */
+    /**
+     * Returns whether an expression is InputFileName, InputFileBlockStart or InputFileBlockLength. These depend on Spark's splits.
+     */
     public static boolean isInputFile(Expression expression) {
         return expression.getClass().getSimpleName().startsWith("InputFile");
     }
@@ -253,7 +255,10 @@ public final class Conditions {
         return null;
     }
 
-    /** Returns the name of a column of the relation; null for any other expression, and for a CHAR column, since its keys are padded. */
+    /**
+     * Returns the name of a column of the relation. Null for any other expression, and for a CHAR column, since its keys are
+     * padded.
+     */
     private String column(Expression expression) {
         if (expression instanceof Attribute attribute && !Allowlist.isChar(attribute)) {
             return name(attribute);

@@ -100,7 +100,7 @@ public abstract class DriverRowsExec extends SparkPlan implements LeafExecNode {
         }
     }
 
-    /** Whether each execution of a plan computes the rows again. Otherwise the rows of the first execution are used. */
+    /** Returns whether each execution of a plan computes the rows again. Otherwise the rows of the first execution are used. */
     protected boolean isComputedAnew() {
         return false;
     }
@@ -155,7 +155,10 @@ public abstract class DriverRowsExec extends SparkPlan implements LeafExecNode {
         return this;
     }
 
-    /** Returns the fields of this node in a plan as JSON. Spark would take them from the parameters of a case class, which this is not. */
+    /**
+     * Returns the fields of this node in a plan as JSON. Spark would take them from the parameters of a case class, which this is
+     * not.
+     */
     @Override
     public scala.collection.immutable.List<scala.Tuple2<String, org.json4s.JValue>> jsonFields() {
         return Leaf.jsonFieldsOf(output);

@@ -29,7 +29,7 @@ public enum RowOrder {
     UNSEEN,
     /** The order of the rows, but not their partitions. */
     SEEN,
-    /** The order of the rows and the partition of each: the rows are to be cached, and other plans may sample them. */
+    /** The order of the rows and the partition of each. The rows are to be cached, and other plans may sample them. */
     PARTITIONS,
     /** The position of each row in its partition. */
     POSITIONS;
@@ -43,21 +43,28 @@ public enum RowOrder {
         return isToBeCached() ? PARTITIONS : SEEN;
     }
 
-    /** Whether the active session plans a relation to be cached. Spark's CacheManager clones a session with this setting for that. */
+    /**
+     * Returns whether the active session plans a relation to be cached. Spark's CacheManager clones a session with this setting for
+     * that.
+     */
     public static boolean isToBeCached() {
         return !SQLConf.get().autoBucketedScanEnabled();
     }
 
     /**
-     * Undoes the replacements of scans in subqueries if the query depends on positions or is to be cached. Spark optimizes subqueries
-     * first. How it then joins them depends on their sizes, and determines the positions of rows.
+     * Undoes the replacements of scans in the subqueries of a query. That is needed if the query depends on positions or is to be
+     * cached: Spark optimizes subqueries first, and how it then joins them depends on their sizes and determines the positions of
+     * rows. Any other query is returned unchanged.
      */
     public static LogicalPlan restored(LogicalPlan query) {
         if (!isToBeCached() && !query.exists(Scala.predicate(RowOrder::dependsOnPositions))) return query;
         return (LogicalPlan) query.transformDownWithSubqueries(Scala.replacing(RowOrder::replaced));
     }
 
-    /** Whether an answer may replace an aggregation. Cached groups must stay in the partitions of the tasks, unless there is a single row. */
+    /**
+     * Returns whether an answer may replace an aggregation. Cached groups must stay in the partitions of the tasks, unless there is
+     * a single row.
+     */
     public boolean allowsAnswer(Aggregate aggregate) {
         return this != PARTITIONS || Scala.list(aggregate.groupingExpressions()).isEmpty();
     }
@@ -67,7 +74,7 @@ public enum RowOrder {
         by.setTagValue(REPLACED, replaced);
     }
 
-    /** Returns the plan that {@code by} has replaced, with the columns of {@code by}; null if it has replaced none. */
+    /** Returns the plan that {@code by} has replaced; null if there is none. It has the columns of {@code by}. */
     private static LogicalPlan replaced(LogicalPlan by) {
         Option<LogicalPlan> replaced = by.getTagValue(REPLACED);
         if (replaced.isEmpty()) return null;
@@ -92,7 +99,9 @@ public enum RowOrder {
         return operator instanceof Filter || operator instanceof Project || operator instanceof Union ? this : SEEN;
     }
 
-    /** Returns what is seen below an operator of a plan to be cached. Joins are not listed, since how Spark joins depends on sizes. */
+    /**
+     * Returns what is seen below an operator of a plan to be cached. Joins are not listed, since how Spark joins depends on sizes.
+     */
     private static RowOrder belowCached(LogicalPlan operator) {
         boolean keepsPartitions = operator instanceof Filter || operator instanceof Project || operator instanceof Sort
                 || operator instanceof Aggregate || operator instanceof Distinct || operator instanceof RepartitionOperation;
@@ -111,7 +120,10 @@ public enum RowOrder {
                 .anyMatch(expression -> expression.exists(Scala.predicate(RowOrder::dependsOnPositions)));
     }
 
-    /** Whether an expression has a state in each partition. Functions of input files are excluded; they have a separate reason. */
+    /**
+     * Returns whether an expression has a state in each partition. Functions of input files are excluded; they have a separate
+     * reason.
+     */
     private static boolean dependsOnPositions(Expression expression) {
         if (Conditions.isInputFile(expression)) return false;
         return expression instanceof Nondeterministic || expression instanceof UserDefinedExpression && !expression.deterministic();

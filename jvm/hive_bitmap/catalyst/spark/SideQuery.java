@@ -19,7 +19,7 @@ public final class SideQuery {
 
     private SideQuery() {}
 
-    /** Whether this thread runs such a query, or other work in {@link #within}. */
+    /** Returns whether this thread runs such a query, or other work in {@link #within}. */
     public static boolean isRunning() {
         return RUNNING.get();
     }
@@ -30,8 +30,8 @@ public final class SideQuery {
     }
 
     /**
-     * Executes a plan and returns its rows. Throws {@link AnswerSize.TooLarge} if they take more than {@code limit} bytes. Only about
-     * that many bytes are fetched: the first rows show how many rows fit.
+     * Executes a plan and returns its rows. Throws {@link AnswerSize.TooLarge} if they take more than {@code limit} bytes. Only
+     * about that many bytes are fetched: the first rows show how many rows fit.
      */
     public static List<InternalRow> rows(SparkSession session, LogicalPlan plan, long limit) {
         return within(() -> {

@@ -17,7 +17,9 @@ import org.apache.spark.sql.execution.command.DropDatabaseCommand;
 import org.apache.spark.sql.execution.command.DropTableCommand;
 import scala.collection.immutable.Seq;
 
-/** DROP TABLE or DROP DATABASE .. CASCADE. Python drops the indexes after Spark, which may refuse the statement, has executed it. */
+/**
+ * DROP TABLE or DROP DATABASE .. CASCADE. Python drops the indexes after Spark, which may refuse the statement, has executed it.
+ */
 final class DropCommand extends SparksCommand {
     private final NamedTable table; // null: all tables of the database
     private final String database;
@@ -28,7 +30,7 @@ final class DropCommand extends SparksCommand {
         this.database = database;
     }
 
-    /** Returns the command for a command of Spark's; null if that cannot drop an index. Temporary views have none. */
+    /** Returns the command for a command of Spark's. Null if that cannot drop an index, such as for a temporary view. */
     static DropCommand of(LogicalPlan plan) {
         if (plan instanceof DropTable drop && drop.child() instanceof ResolvedIdentifier name) {
             return ofTable(plan, NamedTable.of(name.catalog(), name.identifier()));
@@ -60,7 +62,7 @@ final class DropCommand extends SparksCommand {
         return Scala.seq(List.of());
     }
 
-    /** Whether there may be indexes. A failure of the metastore is only logged: it must not fail Spark's statement. */
+    /** Returns whether there may be indexes. A failure of the metastore is only logged: it must not fail Spark's statement. */
     private boolean mayBeIndexed(org.apache.spark.sql.classic.SparkSession session) {
         try {
             if (table != null) return table.mayHaveIndexes(session);

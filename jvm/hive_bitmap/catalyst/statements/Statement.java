@@ -22,9 +22,9 @@ public final class Statement {
     private static final long SECONDS_TO_START = 60;
 
     /**
-     * The kinds of requests: return the columns of a statement's result (PARSE), execute it (RUN), return the indexes of what a
-     * statement drops (DOOMED), drop them (DROP), attach the indexes of a table to its new name (RENAMED). Python dispatches on the
-     * lower-case names.
+     * The kinds of requests. Python dispatches on the lower-case names: return the columns of a statement's result (PARSE), execute
+     * it (RUN), return the indexes of what a statement drops (DOOMED), drop them (DROP), attach the indexes of a table to its new
+     * name (RENAMED).
      */
     private enum Kind { PARSE, RUN, DOOMED, DROP, RENAMED }
 
@@ -44,7 +44,10 @@ public final class Statement {
         return text;
     }
 
-    /** Returns the {@code columns} of an index statement's result and their {@code types}. It has none if the text is a different statement. */
+    /**
+     * Returns the {@code columns} of an index statement's result and their {@code types}. It has none if the text is a different
+     * statement.
+     */
     static JsonNode parsed(SparkSession session, String text) {
         return new Statement(Kind.PARSE, text).answer(session);
     }
@@ -59,9 +62,9 @@ public final class Statement {
     }
 
     /**
-     * Returns the indexes that a statement drops with its tables, for {@link #dropIndexes}; null if there are none. If Python cannot
-     * be started, fails, or does not answer within a minute, the indexes stay, which is logged. Throws IndexStatementException if
-     * the statement is refused: an index table must not be dropped as a table.
+     * Returns the indexes that a statement drops with its tables. Null if there are none. Pass them to {@link #dropIndexes}. If
+     * Python cannot be started, fails, or does not answer within a minute, the indexes stay, which is logged. Throws
+     * IndexStatementException if the statement is refused: an index table must not be dropped as a table.
      */
     static String indexesToDrop(SparkSession session, String text) {
         JsonNode answer;
@@ -106,7 +109,7 @@ public final class Statement {
         }
     }
 
-    /** Logs that the indexes of a renamed table, if it has any, still belong to the old name. */
+    /** Logs that the indexes of a renamed table still belong to the old name. It may have none. */
     static void logNotAttached(String text, String why) {
         LOG.warn("{}: its indexes, if it has any, have not come along, hive-bitmap attach NEW --from OLD attaches them; {}", text, why);
     }

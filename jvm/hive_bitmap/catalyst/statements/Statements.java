@@ -87,7 +87,7 @@ public final class Statements implements ParserInterface {
         return plan;
     }
 
-    /** Throws if the statement sets a name that looks like one of our settings but is not. */
+    /** Throws if the statement sets an unknown name that looks like one of our settings. */
     private static void requireKnown(SetCommand set) {
         if (set.kv().isEmpty() || set.kv().get()._2().isEmpty()) return;
         String problem = SettingEntries.problemOfName(set.kv().get()._1());
@@ -144,7 +144,7 @@ public final class Statements implements ParserInterface {
         return spark.parseTableSchema(text);
     }
 
-    /** Whether Python answers, or a process that answers can be started. */
+    /** Returns whether Python answers, or a process that answers can be started. */
     static boolean isEnabled() {
         return !PythonCalls.isAbsent() || Helper.isInstalled() && !PythonCalls.isOff();
     }
@@ -155,7 +155,7 @@ public final class Statements implements ParserInterface {
         return result.has("columns") ? IndexCommand.of(text, result.get("columns"), result.path("types")) : null;
     }
 
-    /** Whether a text may be an index statement, by its first words. */
+    /** Returns whether a text may be an index statement, by its first words. */
     static boolean isIndexStatement(List<String> words) {
         String first = word(words, 0);
         String second = word(words, 1);
