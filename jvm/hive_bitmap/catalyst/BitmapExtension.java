@@ -24,8 +24,9 @@ import scala.runtime.AbstractFunction2;
 import scala.runtime.BoxedUnit;
 
 /**
- * Spark's entry point, {@code spark.sql.extensions=hive_bitmap.catalyst.BitmapExtension}: queries use indexes, and index
- * statements are executed. Python answers both; a process is started for it unless the driver's own Python has registered.
+ * Spark's entry point for the setting {@code spark.sql.extensions=hive_bitmap.catalyst.BitmapExtension}. With it, queries use
+ * indexes and index statements are executed. Python decides and executes; a helper process is started for that unless the
+ * driver's own Python has registered.
  */
 public final class BitmapExtension extends AbstractFunction1<SparkSessionExtensions, BoxedUnit> {
     private static final Set<SparkSessionExtensions> INJECTED = Collections.newSetFromMap(new WeakHashMap<>());
@@ -39,7 +40,7 @@ public final class BitmapExtension extends AbstractFunction1<SparkSessionExtensi
         return BoxedUnit.UNIT;
     }
 
-    /** Adds the rule, the strategies and the parser to the sessions of these extensions, once for each of them. */
+    /** Adds the rule, the strategies and the parser to the sessions of these extensions. Further calls do nothing. */
     static void inject(SparkSessionExtensions extensions) {
         synchronized (INJECTED) {
             if (!INJECTED.add(extensions)) return;

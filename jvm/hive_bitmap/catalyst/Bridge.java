@@ -25,9 +25,9 @@ import org.apache.spark.sql.classic.SparkSession;
 import py4j.GatewayServer;
 import scala.runtime.AbstractFunction0;
 
-/** The methods that Python calls. Not static, since py4j looks for static methods in the class loader of its threads only. */
+/** The methods that Python calls. They are not static: py4j looks for static methods in the class loader of its threads only. */
 public final class Bridge {
-    /** Lets this session, and sessions that are made from it, use indexes, with {@code python} to answer the rule. */
+    /** Lets this session and all sessions made from it use indexes. {@code python} answers the rule. */
     public void enable(SparkSession session, BiFunction<Object, Object, Object> python) {
         CurrentContext.is(session.sparkContext());
         BitmapExtension.inject(session.extensions());
@@ -37,8 +37,8 @@ public final class Bridge {
     }
 
     /**
-     * Lets DataFrames that {@link #rows} has made use indexes, with {@code python} to answer the rule. In a session whose
-     * configuration has the extension, all queries do already: they are answered by this Python from now on, not by the helper.
+     * Lets DataFrames made by {@link #rows} use indexes. {@code python} answers the rule. In a session with the extension in its
+     * configuration, all queries use indexes already; from now on this Python answers for them, not the helper.
      */
     public void enableChosen(SparkSession session, BiFunction<Object, Object, Object> python) {
         CurrentContext.is(session.sparkContext());
@@ -50,12 +50,15 @@ public final class Bridge {
         PythonCalls.registerForChosen(python);
     }
 
-    /** Whether the driver's own Python answers the rule, for all queries or for those of {@link #rows}. */
+    /**
+     * Returns whether the driver's own Python answers the rule. It may do so for all queries or for DataFrames of {@link #rows}
+     * only.
+     */
     public boolean isAnsweredByDriver() {
         return PythonCalls.isAnsweredByDriver();
     }
 
-    /** Lets this JVM show the token when it calls Python through the server of py4j. */
+    /** Has this JVM show the token when it calls Python through py4j's server. */
     public void authenticate(GatewayServer server, String token) {
         CallbackPort.authenticate(server, token);
     }
@@ -75,7 +78,7 @@ public final class Bridge {
         IndexedColumns.clear();
     }
 
-    /** Waits until Python has been told of all writes so far, {@code seconds} at most. Returns whether it has. */
+    /** Waits until all writes so far are sent to Python, for at most {@code seconds}. Returns whether they are. */
     public boolean areWritesTold(SparkSession session, long seconds) throws InterruptedException {
         try {
             session.sparkContext().listenerBus().waitUntilEmpty(TimeUnit.SECONDS.toMillis(seconds));
@@ -85,7 +88,7 @@ public final class Bridge {
         return Writes.areTold(seconds);
     }
 
-    /** Returns a session with the state of another, in which our rule does nothing and writes are not followed. */
+    /** Clones a session, with the rule and the following of writes switched off. */
     public SparkSession quietClone(SparkSession session) {
         SparkSession clone = session.cloneSession();
         clone.conf().set(Settings.ENABLED, "false");
@@ -93,12 +96,14 @@ public final class Bridge {
         return clone;
     }
 
-    /** Returns the record of the queries since the application began, lines of JSON; in pieces, as Python fetches long texts. */
+    /**
+     * Returns the record of the queries since the application began, as lines of JSON. Python fetches a StringBuilder in pieces.
+     */
     public StringBuilder queries(SparkSession session) {
         return new StringBuilder(Application.of(session.sparkContext()).text());
     }
 
-    /** Appends what is new in the record to the file of {@code spark.hive_bitmap.advice_file}, if there is one. */
+    /** Appends new entries of the record to the file of {@code spark.hive_bitmap.advice_file}, if it is set. */
     public void flushQueries(SparkSession session) {
         Application.of(session.sparkContext()).flush();
     }
@@ -108,15 +113,22 @@ public final class Bridge {
         Application.of(SparkContext.getOrCreate()).refreshed(failed);
     }
 
-    /** Says in Spark's metrics by how many seconds indexes are behind their tables. */
+    /** Sets the metric for the seconds by which indexes lag behind their tables. */
     public void lag(double seconds) {
         Application.of(SparkContext.getOrCreate()).lag(seconds);
     }
 
-    /** Returns the rows of a table that satisfy a condition (null: all), to be read as was chosen. Throws what Spark refuses. */
+    /**
+     * Returns the rows of a table that satisfy a condition, as a DataFrame.
+     *
+     * @param condition SQL text (null: all rows)
+     * @param strategy the name of the strategy to read with, "" to leave it to the planner
+     * @param mustPay whether a small table is read without indexes
+     * @throws AnalysisException if Spark refuses the table or the condition
+     */
     public Dataset<Row> rows(SparkSession session, String table, String condition, String strategy, boolean mustPay)
             throws AnalysisException {
-        return session.withActive(new AbstractFunction0<Dataset<Row>>() { // whose settings say what a literal means
+        return session.withActive(new AbstractFunction0<Dataset<Row>>() { // the settings of the active session determine what a literal means
             @Override
             public Dataset<Row> apply() {
                 try {
@@ -128,7 +140,7 @@ public final class Bridge {
         });
     }
 
-    /** Throws what a Scala function need not declare. */
+    /** Throws a checked exception from a Scala function, which need not declare it. */
     @SuppressWarnings("unchecked")
     private static <E extends Throwable> E unchecked(Throwable error) throws E {
         throw (E) error;
@@ -139,22 +151,30 @@ public final class Bridge {
         Dataset<Row> rows = chosen.in(session.table(table));
         if (condition == null) return rows;
         ParserInterface parser = session.sessionState().sqlParser();
-        parser.parseExpression(condition); // `a) OR (b` would be one in parentheses
+        parser.parseExpression(condition); // `a) OR (b` would be valid in parentheses
         Expression whole = parser.parseExpression("(" + condition + "\n)"); // the last word of `k = 1 AND` would be a name
         return Dataset.ofRows(session, new Filter(whole, rows.queryExecution().analyzed()));
     }
 
-    /** Plans a DataFrame and returns the decisions on its scans, a JSON array: py4j takes a call for each item of a list. */
+    /**
+     * Plans a DataFrame and returns the decisions on its scans. They are a JSON array, as py4j needs a call for each item of a
+     * list.
+     */
     public String reports(Dataset<?> frame) {
         return "[" + String.join(",", Reports.of(frame)) + "]";
     }
 
-    /** Plans a DataFrame and returns, as JSON, the decisions on its scans and Spark's own EXPLAIN of the same plan. */
+    /**
+     * Plans a DataFrame and explains the plan. Returns, as JSON, the decisions on its scans and Spark's EXPLAIN of the same plan.
+     */
     public String explained(Dataset<?> frame, String mode) {
         return Reports.explained(frame, mode);
     }
 
-    /** Returns the same for a DataFrame that was not planned yet, and is executed by the plan that is made of it now. */
+    /**
+     * Plans a DataFrame for the first time and returns the decisions on its scans. They are a JSON array. The DataFrame is later
+     * executed by this plan.
+     */
     public String reportsOfFirstPlan(Dataset<?> frame) {
         return "[" + String.join(",", Reports.ofFirstPlan(frame)) + "]";
     }

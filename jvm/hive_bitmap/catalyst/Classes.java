@@ -9,8 +9,8 @@ import java.util.jar.JarEntry;
 import java.util.jar.JarFile;
 
 /**
- * Loads all classes of the jar at once. The Thrift server opens a session of Hive for each client, and when one ends it
- * closes the class loader of {@code --jars}; a class that is not loaded by then can no longer be loaded.
+ * Loads all classes of the jar at once. The Thrift server opens a Hive session for each client, and closes the class loader of
+ * {@code --jars} when a session ends. A class that is not loaded by then can no longer be loaded.
  */
 final class Classes {
     private static final String SUFFIX = ".class";

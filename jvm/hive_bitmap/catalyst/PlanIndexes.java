@@ -31,7 +31,7 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Strategy;
 import scala.collection.immutable.Seq;
 
-/** The planner strategy: physical plans for the leaves that {@link UseIndexes} puts into logical plans. */
+/** The planner strategy for the leaves that {@link UseIndexes} puts into logical plans. */
 public final class PlanIndexes extends SparkStrategy {
     private final SparkSession session;
 
@@ -39,25 +39,26 @@ public final class PlanIndexes extends SparkStrategy {
         this.session = session;
     }
 
-    /** Returns what is below filters and projections. */
+    /** Returns the node below all filters and projections. */
     private static LogicalPlan below(LogicalPlan plan) {
         LogicalPlan below = plan;
         while (below instanceof Filter || below instanceof Project) below = Scala.list(below.children()).get(0);
         return below;
     }
 
-    /** Wraps the scans in Spark's own physical plans, to show what they read. */
+    /** Wraps the narrowed scans in Spark's physical plans. The wrappers show what the scans read. */
     private static Seq<SparkPlan> wrapped(Seq<SparkPlan> plans) {
-        List<SparkPlan> found = new ArrayList<>();
+        List<SparkPlan> wrapped = new ArrayList<>();
         for (SparkPlan plan : Scala.list(plans)) {
-            found.add((SparkPlan) plan.transformUp(Scala.replacing(one -> {
-                Narrowing narrowing = narrowing(one);
-                return narrowing == null ? null : new NarrowedScanExec(one, narrowing);
+            wrapped.add((SparkPlan) plan.transformUp(Scala.replacing(node -> {
+                Narrowing narrowing = narrowing(node);
+                return narrowing == null ? null : new NarrowedScanExec(node, narrowing);
             })));
         }
-        return Scala.seq(found);
+        return Scala.seq(wrapped);
     }
 
+    /** Returns the figures of a narrowed physical scan; null for any other plan. */
     private static Narrowing narrowing(SparkPlan plan) {
         if (plan instanceof FileSourceScanExec scan) return NarrowedRelations.narrowing(scan.relation());
         return plan instanceof BatchScanExec batch && batch.scan() instanceof IcebergScan scan ? scan.narrowing() : null;

@@ -41,9 +41,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The optimizer rule: it replaces scans of indexed tables, and aggregations over them, as Python decides. It runs before
- * cost-based optimization, when filters are pushed down to the relations and columns are pruned. It leaves all filters over
- * narrowed scans in the plan.
+ * The optimizer rule, which replaces scans of indexed tables. It also replaces aggregations over such scans. Python decides on
+ * each scan. The rule runs before cost-based optimization, when filters have been pushed down to the relations and columns have
+ * been pruned. It leaves all filters over narrowed scans in the plan.
  */
 public final class UseIndexes extends Rule<LogicalPlan> {
     private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
@@ -74,7 +74,7 @@ public final class UseIndexes extends Rule<LogicalPlan> {
             if (!Reports.areOfRepeatedPlan()) observe(scans);
             leaveAlone(scans, "no_index", scan -> !Reports.areWanted() && IndexedColumns.areNone(scan.table));
             Repeated.remove(scans, plan);
-            leaveAlone(scans, "positions", UseIndexes::areRowsPlaced);
+            leaveAlone(scans, "positions", UseIndexes::dependsOnPositions);
             if (scans.isEmpty()) return plan;
             Inference.add(plan, scans);
             Joins.addRuntimeFilters(plan, scans);
@@ -102,7 +102,7 @@ public final class UseIndexes extends Rule<LogicalPlan> {
         }
     }
 
-    /** Has the application observe the scans. That never fails a query. */
+    /** Has the application observe the scans. A failure is only logged, so that no query fails for it. */
     private void observe(List<Scan> scans) {
         try {
             for (Scan scan : scans) scan.observeFor(application, Aggregates.keySets(scan));
@@ -111,16 +111,16 @@ public final class UseIndexes extends Rule<LogicalPlan> {
         }
     }
 
-    /** Removes the scans that are left to Spark, for the reason with this code. */
-    private static void leaveAlone(List<Scan> scans, String reason, Predicate<Scan> isLeft) {
+    /** Leaves matching scans alone and removes them from the list. {@code reason} is the code of the reason. */
+    private static void leaveAlone(List<Scan> scans, String reason, Predicate<Scan> isLeftAlone) {
         scans.removeIf(scan -> {
-            if (!isLeft.test(scan)) return false;
+            if (!isLeftAlone.test(scan)) return false;
             scan.leaveAlone(reason);
             return true;
         });
     }
 
-    /** Removes the scans that Python has left to Spark before, for a reason that still holds. */
+    /** Leaves scans alone that Python left alone before. They are removed from the list if the reason still holds. */
     private static void leaveAloneAgain(List<Scan> scans, Question question) {
         scans.removeIf(scan -> {
             String reason = ChosenStrategy.mustPay(scan) ? LeftAlone.reason(scan) : null;
@@ -131,7 +131,7 @@ public final class UseIndexes extends Rule<LogicalPlan> {
         });
     }
 
-    /** Reports each relation that the session has cached as left alone. */
+    /** Reports each cached relation of the session as left alone. */
     private static void reportCached(LogicalPlan plan) {
         for (LogicalPlan leaf : Scala.list(plan.collectLeaves())) {
             if (!(leaf instanceof InMemoryRelation cached)) continue;
@@ -140,32 +140,35 @@ public final class UseIndexes extends Rule<LogicalPlan> {
         }
     }
 
-    /** Whether a query depends on which rows of a scan stand where; reports it. */
-    private static boolean areRowsPlaced(Scan scan) {
-        if (!NarrowedRelations.losesPlaces(scan)) return false;
+    /** Returns whether a query depends on the positions of a scan's rows. If so, this is reported. */
+    private static boolean dependsOnPositions(Scan scan) {
+        if (!NarrowedRelations.losesPositions(scan)) return false;
         String why = "a sample, rand() or a function like it above the scan, or of what is cached, depends on which rows stand where";
         Reports.add(List.of(Reports.leftAlone(scan.table.identifier().unquotedString(), "positions", why)));
         return true;
     }
 
-    /** Whether a query depends on how Spark itself splits files. */
+    /** Returns whether a query depends on how Spark splits files, as with {@code input_file_name()}. */
     private static boolean asksForFiles(LogicalPlan plan) {
         return plan.exists(Scala.predicate(node -> Scala.list(node.expressions()).stream().anyMatch(expression ->
                 expression.exists(Scala.predicate(Conditions::isInputFile)))));
     }
 
     /**
-     * Whether a plan is that of a correlated subquery, which is optimized by itself and then made a join. How Spark does that
-     * depends on the aggregation in it: COUNT of no rows is 0, where a join has NULL.
+     * Returns whether a plan belongs to a correlated subquery. Spark optimizes such a plan by itself and then makes it a join. How
+     * it does that depends on the aggregation in the plan: COUNT of no rows is 0 where a join has NULL.
      */
     private static boolean isCorrelated(LogicalPlan plan) {
         return plan instanceof Subquery subquery && subquery.correlated();
     }
 
     /**
-     * Adds the scans below {@code plan}. {@code required} are the columns that are needed of it (null: all). Aggregations are
-     * looked at if they may be replaced by their {@code answers}. {@code seen} is what is seen of the order of the plan's rows,
-     * {@code limit} after how many of its rows Spark stops reading (null: it does not).
+     * Adds the scans below a plan to {@code scans}.
+     *
+     * @param required the columns of {@code plan} that the query needs (null: all)
+     * @param answers whether an aggregation may be replaced by its answer from an index
+     * @param seen what the query sees of the order of the plan's rows
+     * @param limit the number of rows of {@code plan} after which Spark stops reading (null: it reads all)
      */
     private static void collect(
             LogicalPlan plan, AttributeSet required, boolean answers, RowOrder seen, Integer limit, List<Scan> scans) {
@@ -180,11 +183,11 @@ public final class UseIndexes extends Rule<LogicalPlan> {
         } else if (plan instanceof Filter filter) {
             collect(filter.child(), required == null ? null : required.$plus$plus(filter.references()), answers, seen.below(plan), null, scans);
         } else if (plan instanceof Project || plan instanceof Aggregate) {
-            Integer wanted = plan instanceof Project ? limit : null;
-            collect(Scala.list(plan.children()).get(0), plan.references(), answers, seen.below(plan), wanted, scans);
+            Integer childLimit = plan instanceof Project ? limit : null;
+            collect(Scala.list(plan.children()).get(0), plan.references(), answers, seen.below(plan), childLimit, scans);
         } else {
-            Integer wanted = plan instanceof LocalLimit local ? Expressions.integer(local.limitExpr()) : null;
-            for (LogicalPlan child : Scala.list(plan.children())) collect(child, null, answers, seen.below(plan), wanted, scans);
+            Integer childLimit = plan instanceof LocalLimit local ? Expressions.integer(local.limitExpr()) : null;
+            for (LogicalPlan child : Scala.list(plan.children())) collect(child, null, answers, seen.below(plan), childLimit, scans);
         }
     }
 }

@@ -8,11 +8,11 @@ import hive_bitmap.catalyst.python.Settings;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.internal.SQLConf;
 
-/** The request to Python, when a plan is executed, to compare the files that it listed itself with those of now. */
+/** The request to Python to compare the files that it listed with the current files. It is sent when a plan is executed. */
 public final class Comparing extends PythonRequest {
     private final String files;
 
-    /** {@code files} is the id under which Python keeps what it has listed. */
+    /** {@code files} is the id under which Python keeps its listing. */
     public Comparing(SparkSession session, String files) {
         super(session);
         this.files = files;
@@ -28,7 +28,7 @@ public final class Comparing extends PythonRequest {
         return JsonNodeFactory.instance.objectNode().put("files", files).toString();
     }
 
-    /** Whether the files are known to be as they were. */
+    /** Returns whether the files are known to be unchanged. */
     public boolean areCurrent() {
         try {
             double seconds = Settings.of(SQLConf.get()).executionSeconds(false);

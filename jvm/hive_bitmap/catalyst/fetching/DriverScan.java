@@ -15,7 +15,7 @@ import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.types.DataType;
 import scala.collection.immutable.Seq;
 
-/** The few rows of a scan that an index selects: Python reads them when the plan is executed, or else Spark does. */
+/** A scan with few selected rows. Python reads them when the plan is executed; if it cannot, Spark reads them. */
 public final class DriverScan extends Leaf {
     private final LogicalPlan original;
     private final String fetch;
@@ -26,7 +26,10 @@ public final class DriverScan extends Leaf {
         this.fetch = fetch;
     }
 
-    /** {@code original} has the columns of the scan, and at least its rows; under {@code fetch} Python keeps what it reads. */
+    /**
+     * {@code original} has the columns of the scan and at least its rows. {@code fetch} is the id under which Python keeps what it
+     * has to read.
+     */
     public static DriverScan of(LogicalPlan original, String fetch) {
         List<Attribute> output = new ArrayList<>();
         for (Attribute column : Scala.list(original.output())) output.add((Attribute) column.newInstance().withNullability(true));
@@ -44,7 +47,7 @@ public final class DriverScan extends Leaf {
         }
     }
 
-    /** Returns the physical plan by which Spark reads the rows. */
+    /** Returns Spark's own physical plan for the rows. */
     SparkPlan original(SparkSession session) {
         return SideQuery.plan(session, original);
     }

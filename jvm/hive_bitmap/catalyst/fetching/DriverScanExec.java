@@ -30,7 +30,7 @@ public final class DriverScanExec extends DriverRowsExec {
         return scan.original(session());
     }
 
-    /** The partitions of Spark's own scan, if that has to read the rows, stay apart: its rows may be many. */
+    /** Executes Spark's own scan. Its partitions are not joined, since its rows may be many. */
     @Override
     protected RDD<InternalRow> executeInstead() {
         return SideQuery.within(() -> instead(false).execute());

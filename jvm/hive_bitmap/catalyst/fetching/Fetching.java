@@ -12,7 +12,7 @@ import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.DataType;
 
-/** The request to Python for the rows of a scan, when a {@link DriverScan} is executed. */
+/** The request to Python for the rows of a {@link DriverScan}. It is sent when the scan is executed. */
 final class Fetching extends PythonRequest {
     private final String fetch;
     private ArrowRows rows;
@@ -28,22 +28,22 @@ final class Fetching extends PythonRequest {
         return "fetch";
     }
 
-    /** Returns the id of the fetch, the session and the version of its settings, as JSON. */
+    /** Returns the request as JSON: the id of the fetch, the session and the version of its settings. */
     @Override
     public String text() {
         return JsonNodeFactory.instance.objectNode()
                 .put("fetch", fetch).put("session", sessionName()).put("settings", settingsVersion()).toString();
     }
 
-    /** Takes a batch of rows; there is at least one batch. */
+    /** Takes a batch of rows. Python calls it at least once. */
     public void add(String schema, byte[] batch) {
         if (rows == null) rows = new ArrowRows(schema);
         rows.add(batch);
     }
 
     /**
-     * Returns the rows, in columns of these types; null if Python does not read them, as they are too many now, or a file is gone.
-     * Throws IllegalStateException if it fails, or has not read them in time.
+     * Returns the rows, in columns of these types. Null if Python does not read them, because they are too many by now or a file is
+     * missing. Throws IllegalStateException if Python fails or takes too long.
      */
     List<InternalRow> ask(List<DataType> types) {
         double seconds = Settings.of(SQLConf.get()).executionSeconds(false);

@@ -1,2 +1,2 @@
-/** Few rows that Python reads in its own process when a plan is executed, without a job of Spark. */
+/** Requests to Python while a plan is executed. Python reads few rows without a Spark job, or compares files. */
 package hive_bitmap.catalyst.fetching;

@@ -6,8 +6,8 @@ import org.apache.spark.sql.catalyst.trees.TreeNodeTag;
 import org.apache.spark.sql.execution.SparkPlan;
 
 /**
- * Which commands the session let be followed when they were planned. Listeners hear of them later, perhaps after the session's
- * settings have changed.
+ * Marks commands that are followed. The session's settings when a command is planned determine that: listeners see the command
+ * later, perhaps after the settings have changed.
  */
 final class Followed {
     private static final TreeNodeTag<Boolean> FOLLOWED = new TreeNodeTag<>("hive_bitmap.followed");

@@ -9,22 +9,22 @@ import org.apache.spark.sql.execution.datasources.BasicWriteJobStatsTracker;
 import org.apache.spark.sql.hive.execution.InsertIntoHiveTable;
 import scala.collection.immutable.Seq;
 
-/** Spark's insert into a table of a Hive SerDe, which tells the partitions that it has written. */
+/** Spark's insert into a table of a Hive SerDe that also reports the written partitions. */
 final class FollowedHiveInsert extends InsertIntoHiveTable {
-    private final transient PartitionsWritten written;
+    private final transient PartitionsWritten partitionsWritten;
 
     FollowedHiveInsert(InsertIntoHiveTable insert) {
         this(insert, new PartitionsWritten());
     }
 
-    private FollowedHiveInsert(InsertIntoHiveTable insert, PartitionsWritten written) {
+    private FollowedHiveInsert(InsertIntoHiveTable insert, PartitionsWritten partitionsWritten) {
         super(insert.table(), insert.partition(), insert.query(), insert.overwrite(), insert.ifPartitionNotExists(),
                 insert.outputColumnNames(), insert.partitionColumns(), insert.bucketSpec(), insert.options(),
                 insert.fileFormat(), insert.hiveTmpPath());
-        this.written = written;
+        this.partitionsWritten = partitionsWritten;
     }
 
-    /** Plans are shown as Spark shows them. */
+    /** Returns the name of Spark's own node, so that plans look like Spark's. */
     @Override
     public String nodeName() {
         return "InsertIntoHiveTable";
@@ -37,19 +37,19 @@ final class FollowedHiveInsert extends InsertIntoHiveTable {
 
     @Override
     public BasicWriteJobStatsTracker basicWriteJobStatsTracker(Configuration hadoop) {
-        return written.tracker(super.basicWriteJobStatsTracker(hadoop), hadoop, metrics(), partitionColumns());
+        return partitionsWritten.tracker(super.basicWriteJobStatsTracker(hadoop), hadoop, metrics(), partitionColumns());
     }
 
-    /** Hive overwrites only those partitions that get rows. */
+    /** Runs the insert and reports the written partitions. They are all: Hive overwrites only partitions that get rows. */
     @Override
     public Seq<Row> run(SparkSession session, SparkPlan child) {
         Seq<Row> rows = super.run(session, child);
-        Writes.committed(session, () -> Write.toPartitions(table().identifier(), written.all()));
+        Writes.committed(session, () -> Write.toPartitions(table().identifier(), partitionsWritten.all()));
         return rows;
     }
 
     @Override
     public InsertIntoHiveTable withNewChildInternal(LogicalPlan child) {
-        return new FollowedHiveInsert(super.withNewChildInternal(child), written);
+        return new FollowedHiveInsert(super.withNewChildInternal(child), partitionsWritten);
     }
 }

@@ -15,34 +15,40 @@ import org.apache.spark.sql.execution.datasources.BasicWriteJobStatsTracker;
 import org.apache.spark.sql.execution.datasources.InsertIntoHadoopFsRelationCommand;
 import scala.collection.immutable.Seq;
 
-/** Spark's insert into a table of files, which tells the partitions that it has written. */
+/** Spark's insert into a table of files that also reports the written partitions. */
 final class FollowedInsert extends InsertIntoHadoopFsRelationCommand {
-    private final transient PartitionsWritten written;
+    private final transient PartitionsWritten partitionsWritten;
 
     FollowedInsert(InsertIntoHadoopFsRelationCommand insert) {
         this(insert, new PartitionsWritten());
     }
 
-    private FollowedInsert(InsertIntoHadoopFsRelationCommand insert, PartitionsWritten written) {
+    private FollowedInsert(InsertIntoHadoopFsRelationCommand insert, PartitionsWritten partitionsWritten) {
         super(insert.outputPath(), insert.staticPartitions(), insert.ifPartitionNotExists(), insert.partitionColumns(),
                 insert.bucketSpec(), insert.fileFormat(), insert.options(), insert.query(), insert.mode(),
                 insert.catalogTable(), insert.fileIndex(), insert.outputColumnNames());
-        this.written = written;
+        this.partitionsWritten = partitionsWritten;
     }
 
-    /** Whether an insert goes to a table of the metastore, and its statement leaves a partition to the rows. */
+    /**
+     * Returns whether an insert has dynamic partitions: it goes to a table of the metastore, and some partition value comes from
+     * the rows.
+     */
     static boolean isDynamic(InsertIntoHadoopFsRelationCommand insert) {
         return !(insert instanceof FollowedInsert) && insert.catalogTable().isDefined()
                 && Scala.javaMap(insert.staticPartitions()).size() < Scala.list(insert.partitionColumns()).size();
     }
 
-    /** What an insert has written that is not followed: a partition that its statement gives, a table, or a folder. */
+    /**
+     * Returns the write of an insert that is not {@link #isDynamic}. It goes to the partition in the statement, to a table, or to a
+     * folder.
+     */
     static Write write(InsertIntoHadoopFsRelationCommand insert) {
         if (insert.catalogTable().isEmpty()) return Write.toFolder(insert.outputPath().toString());
         return Write.bySpecs(insert.catalogTable().get().identifier(), List.of(Scala.javaMap(insert.staticPartitions())));
     }
 
-    /** Plans are shown as Spark shows them. */
+    /** Returns the name of Spark's own node, so that plans look like Spark's. */
     @Override
     public String nodeName() {
         return "InsertIntoHadoopFsRelationCommand";
@@ -55,28 +61,28 @@ final class FollowedInsert extends InsertIntoHadoopFsRelationCommand {
 
     @Override
     public BasicWriteJobStatsTracker basicWriteJobStatsTracker(Configuration hadoop) {
-        return written.tracker(super.basicWriteJobStatsTracker(hadoop), hadoop, metrics(), partitionColumns());
+        return partitionsWritten.tracker(super.basicWriteJobStatsTracker(hadoop), hadoop, metrics(), partitionColumns());
     }
 
     @Override
     public Seq<Row> run(SparkSession session, SparkPlan child) {
         Seq<Row> rows = super.run(session, child);
-        Writes.committed(session, this::written);
+        Writes.committed(session, this::committedWrite);
         return rows;
     }
 
-    /** All partitions of the statement were emptied first where their overwriting is static. */
-    private Write written() {
+    /** Returns what this insert has written. A static overwrite has first emptied all partitions that the statement covers. */
+    private Write committedWrite() {
         TableIdentifier table = catalogTable().get().identifier();
         boolean emptied = mode() == SaveMode.Overwrite && !dynamicPartitionOverwrite();
-        if (!emptied) return Write.toPartitions(table, written.all());
-        List<Map<String, String>> changed = new ArrayList<>(written.all());
+        if (!emptied) return Write.toPartitions(table, partitionsWritten.all());
+        List<Map<String, String>> changed = new ArrayList<>(partitionsWritten.all());
         changed.add(Scala.javaMap(staticPartitions()));
         return Write.bySpecs(table, changed);
     }
 
     @Override
     public InsertIntoHadoopFsRelationCommand withNewChildInternal(LogicalPlan child) {
-        return new FollowedInsert(super.withNewChildInternal(child), written);
+        return new FollowedInsert(super.withNewChildInternal(child), partitionsWritten);
     }
 }

@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.hive.execution.InsertIntoHiveTable;
 import scala.Option;
 
-/** Inserts into tables of Hive SerDes. Spark may run without the module of their class, which is named as a text first. */
+/** Recognises inserts into tables of Hive SerDes. Spark may run without their class, so it is first compared by name. */
 final class HiveInserts {
     private static final String INSERT = "org.apache.spark.sql.hive.execution.InsertIntoHiveTable";
 
@@ -18,7 +18,7 @@ final class HiveInserts {
         return plan.getClass().getName().equals(INSERT);
     }
 
-    /** Whether a plan is such an insert, whose statement leaves a partition to the rows. */
+    /** Returns whether a plan is such an insert with dynamic partitions. Then some partition value comes from the rows. */
     static boolean isDynamic(LogicalPlan plan) {
         return is(plan) && isDynamic((InsertIntoHiveTable) plan);
     }
@@ -31,16 +31,16 @@ final class HiveInserts {
         return new FollowedHiveInsert((InsertIntoHiveTable) plan);
     }
 
-    /** The values that the statement gives, by partition column; a column that it leaves to the rows is not in it. */
+    /** Returns the partition values that the statement gives, by column. Columns with values from the rows are left out. */
     private static Map<String, String> staticPartition(InsertIntoHiveTable insert) {
         Map<String, String> values = new HashMap<>();
-        for (Map.Entry<String, Option<String>> one : Scala.javaMap(insert.partition()).entrySet()) {
-            if (one.getValue().isDefined()) values.put(one.getKey(), one.getValue().get());
+        for (Map.Entry<String, Option<String>> entry : Scala.javaMap(insert.partition()).entrySet()) {
+            if (entry.getValue().isDefined()) values.put(entry.getKey(), entry.getValue().get());
         }
         return values;
     }
 
-    /** What an insert has written whose statement gives all partition values. */
+    /** Returns what an insert has written. Its statement must give all partition values. */
     static Write write(LogicalPlan plan) {
         InsertIntoHiveTable insert = (InsertIntoHiveTable) plan;
         return Write.bySpecs(insert.table().identifier(), List.of(staticPartition(insert)));

@@ -11,8 +11,8 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import scala.Option;
 
 /**
- * Which table a command writes whose files a log lists: by Spark's own commands for tables of other sources (INSERT, and what Iceberg
- * makes of DELETE, UPDATE and MERGE), and by the commands of Delta.
+ * Names the table that a command writes if a log lists the table's files. The commands are Spark's own for tables of other sources
+ * (INSERT, and Iceberg's DELETE, UPDATE and MERGE) and those of Delta.
  */
 final class LogWrites {
     private static final String OF_DELTA = "org.apache.spark.sql.delta.commands.";
@@ -20,7 +20,7 @@ final class LogWrites {
 
     private LogWrites() {}
 
-    /** Returns the name of the table, perhaps without catalog and database; null if a command writes none of this kind. */
+    /** Returns the name of the table, perhaps without catalog and database. Null if a command does not write such a table. */
     static TableIdentifier table(LogicalPlan command) {
         if (command instanceof V2WriteCommand write) {
             return write.table() instanceof DataSourceV2Relation relation && relation.identifier().isDefined()
@@ -28,8 +28,8 @@ final class LogWrites {
         }
         if (!command.getClass().getName().startsWith(OF_DELTA)) return null;
         for (int position = 0; position < command.productArity(); position++) {
-            TableIdentifier found = ofDelta(command.productElement(position));
-            if (found != null) return found;
+            TableIdentifier table = ofDelta(command.productElement(position));
+            if (table != null) return table;
         }
         return null;
     }
@@ -39,7 +39,7 @@ final class LogWrites {
         return new TableIdentifier(name.name(), Option.apply(name.namespace()[0]), Option.apply(catalog.get().name()));
     }
 
-    /** Returns the name of the table that a field of a command of Delta's is; null if it is none. */
+    /** Returns the table in a field of a Delta command. Null if the field is not a table. */
     private static TableIdentifier ofDelta(Object field) {
         if (field instanceof Option<?> option) return option.isDefined() ? ofDelta(option.get()) : null;
         if (field instanceof CatalogTable table) return table.identifier();

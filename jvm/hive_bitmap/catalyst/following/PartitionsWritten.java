@@ -25,14 +25,16 @@ import org.slf4j.LoggerFactory;
 import scala.Option;
 import scala.collection.immutable.Seq;
 
-/** The partitions that the tasks of one insert report to have written, at most so many that it is worth to tell them. */
+/**
+ * Collects the partitions that the tasks of an insert have written. There are at most {@link Write#MOST_PARTITIONS} and one more.
+ */
 final class PartitionsWritten {
     private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
     private final Set<Map<String, String>> partitions = new LinkedHashSet<>();
 
     /**
-     * Returns the values of each partition by column, as Spark writes them; of too many, one more than is told. One without
-     * values stands for those that could not be told.
+     * Returns the values of each partition by column, as Spark writes them. If there are too many, it returns one more than the
+     * limit. A map without values stands for partitions that could not be determined.
      */
     synchronized Collection<Map<String, String>> all() {
         return List.copyOf(partitions);
@@ -43,9 +45,9 @@ final class PartitionsWritten {
     }
 
     /**
-     * Returns the statistics of a write, which are reported here too.
+     * Returns a tracker of a write's statistics that also collects the partitions.
      *
-     * @param sparks Spark's own statistics of the same write, which its tasks get
+     * @param sparks Spark's own tracker of the same write, which is sent to the tasks
      */
     BasicWriteJobStatsTracker tracker(
             BasicWriteJobStatsTracker sparks, Configuration hadoop,
@@ -56,32 +58,32 @@ final class PartitionsWritten {
     private static final class Tracker extends BasicWriteJobStatsTracker {
         private final transient BasicWriteJobStatsTracker sparks;
         private final transient Seq<Attribute> columns;
-        private final transient PartitionsWritten written;
+        private final transient PartitionsWritten partitionsWritten;
 
         Tracker(
                 BasicWriteJobStatsTracker sparks, SerializableConfiguration hadoop,
-                scala.collection.immutable.Map<String, SQLMetric> metrics, Seq<Attribute> columns, PartitionsWritten written) {
+                scala.collection.immutable.Map<String, SQLMetric> metrics, Seq<Attribute> columns, PartitionsWritten partitionsWritten) {
             super(hadoop, metrics);
             this.sparks = sparks;
             this.columns = columns;
-            this.written = written;
+            this.partitionsWritten = partitionsWritten;
         }
 
         @Override
         public void processStats(Seq<WriteTaskStats> stats, long commitMillis) {
             try {
                 note(stats);
-            } catch (RuntimeException | LinkageError e) { // the write is committed: no failure of ours is the statement's
+            } catch (RuntimeException | LinkageError e) { // the write is committed, so our failure must not fail the statement
                 LOG.debug("partitions of a write are not told one by one", e);
-                written.add(Map.of());
+                partitionsWritten.add(Map.of());
             }
             super.processStats(stats, commitMillis);
         }
 
         private void note(Seq<WriteTaskStats> stats) {
-            for (WriteTaskStats one : Scala.list(stats)) {
-                if (!(one instanceof BasicWriteTaskStats task)) continue;
-                for (InternalRow row : Scala.list(task.partitions())) written.add(values(row));
+            for (WriteTaskStats taskStats : Scala.list(stats)) {
+                if (!(taskStats instanceof BasicWriteTaskStats task)) continue;
+                for (InternalRow row : Scala.list(task.partitions())) partitionsWritten.add(values(row));
             }
         }
 
@@ -102,7 +104,7 @@ final class PartitionsWritten {
             return text == null ? null : text.toString();
         }
 
-        /** What tasks get, which have no class of ours. */
+        /** Returns the tracker to send to tasks, which may lack our classes. */
         private Object writeReplace() {
             return sparks;
         }

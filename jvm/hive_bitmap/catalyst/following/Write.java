@@ -10,28 +10,30 @@ import org.apache.spark.sql.catalyst.TableIdentifier;
 import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils;
 
 /**
- * What a write has changed, as Python is told of it: partitions of a table, or the files in a folder.
+ * A write to send to Python. It has changed partitions of a table, or the files in a folder.
  *
  * @param table a table with its catalog and database; null for a folder
- * @param path the folder that was written into, by a path that may be that of a table; null for a table
- * @param partitions values of some or all partition columns, by column; a partition that has those of one of them may have
- *     changed; null if all may have
+ * @param path the folder that was written to, perhaps that of a table; null for a table
+ * @param partitions partition specs: values of some or all partition columns, by column. A partition that matches one of them may
+ *     have changed; null if all may have
  */
 record Write(TableIdentifier table, String path, Collection<Map<String, String>> partitions) {
-    /** More partitions are not told one by one: all of the table may have changed then. */
+    /** The maximum number of partitions to list. With more, the write counts as one to the whole table. */
     static final int MOST_PARTITIONS = 1_000;
 
     static Write toTable(TableIdentifier table) {
         return new Write(table, null, null);
     }
 
-    /** A write to these partitions and no others; to none if there are none, and to the whole table if one has no values. */
+    /**
+     * Returns a write to exactly these partitions, perhaps none. If one of them has no values, it is a write to the whole table.
+     */
     static Write toPartitions(TableIdentifier table, Collection<Map<String, String>> partitions) {
         boolean isAny = partitions.size() > MOST_PARTITIONS || partitions.contains(Map.<String, String>of());
         return new Write(table, null, isAny ? null : partitions);
     }
 
-    /** A write to what a statement names by partition specs: to the whole table if it has none. */
+    /** Returns a write to the partition specs of a statement. Without specs it is a write to the whole table. */
     static Write bySpecs(TableIdentifier table, Collection<Map<String, String>> specs) {
         return specs.isEmpty() ? toTable(table) : toPartitions(table, specs);
     }
@@ -40,7 +42,7 @@ record Write(TableIdentifier table, String path, Collection<Map<String, String>>
         return new Write(null, path, null);
     }
 
-    /** Whether a value is how NULL, or an empty text, is written in the name of a partition's folder. */
+    /** Returns whether a value in a folder's name stands for NULL or an empty text. */
     private static boolean isNull(String value) {
         return value == null || value.isEmpty() || value.equals(ExternalCatalogUtils.DEFAULT_PARTITION_NAME());
     }

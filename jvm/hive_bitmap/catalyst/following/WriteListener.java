@@ -21,11 +21,14 @@ import org.slf4j.LoggerFactory;
 import scala.Option;
 import scala.Tuple2;
 
-/** Sees the commands of a session that have succeeded, and tells {@link Writes} of those that change a table's files. */
+/** Listens to the successful commands of a session. Those that change a table's files are passed to {@link Writes}. */
 public final class WriteListener implements QueryExecutionListener {
     private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
 
-    /** Commands by the names of their classes; the names of the fields with the table, and with the partitions if any. */
+    /**
+     * Commands by their class names. The values are the names of the field with the table and, if there is one, of that with the
+     * partitions.
+     */
     private static final Map<String, List<String>> COMMANDS = Map.ofEntries(
             Map.entry("LoadDataCommand", List.of("table", "partition")),
             Map.entry("AlterTableAddPartitionCommand", List.of("tableName", "partitionSpecsAndLocs")),
@@ -40,12 +43,12 @@ public final class WriteListener implements QueryExecutionListener {
 
     private WriteListener() {}
 
-    /** Registers a listener with a session that has none. A clone of a session has that of the session. */
+    /** Registers a listener with a session that has none. A clone of a session has the session's listener. */
     static void register(SparkSession session) {
         ExecutionListenerManager manager = ((org.apache.spark.sql.classic.SparkSession) session).sessionState().listenerManager();
         synchronized (WriteListener.class) {
-            for (QueryExecutionListener one : manager.listListeners()) {
-                if (one instanceof WriteListener) return;
+            for (QueryExecutionListener listener : manager.listListeners()) {
+                if (listener instanceof WriteListener) return;
             }
             manager.register(new WriteListener());
         }
@@ -56,7 +59,7 @@ public final class WriteListener implements QueryExecutionListener {
         follow(execution);
     }
 
-    /** Of several commands, those before the one that failed have written: then all of them are told. */
+    /** Reports all commands of a union if one failed, since commands before it have written. */
     @Override
     public void onFailure(String function, QueryExecution execution, Exception error) {
         if (execution.logical() instanceof Union) follow(execution);
@@ -79,17 +82,17 @@ public final class WriteListener implements QueryExecutionListener {
         if (write != null) Writes.committed(session, write);
     }
 
-    /** The commands of an execution: INSERT into several tables is a union of them. */
+    /** Returns the commands of an execution. An INSERT into several tables is a union of commands. */
     private static List<LogicalPlan> commands(LogicalPlan plan) {
-        return plan instanceof Union several ? Scala.list(several.children()) : List.of(plan);
+        return plan instanceof Union union ? Scala.list(union.children()) : List.of(plan);
     }
 
-    /** What {@link #commands} were planned to be, in their order. */
+    /** Returns the physical plans of the {@link #commands}, in the same order. */
     private static List<SparkPlan> planned(SparkPlan plan) {
-        return plan instanceof UnionExec several ? Scala.list(several.children()) : List.of(plan);
+        return plan instanceof UnionExec union ? Scala.list(union.children()) : List.of(plan);
     }
 
-    /** What a command has written; null if that is nothing, or if it tells itself. */
+    /** Returns what a command has written. Null if that is nothing, or if the command reports it itself. */
     private static Write write(org.apache.spark.sql.classic.SparkSession session, LogicalPlan command) {
         if (command instanceof InsertIntoHadoopFsRelationCommand insert) {
             return FollowedInsert.isDynamic(insert) ? null : FollowedInsert.write(insert);
@@ -99,15 +102,15 @@ public final class WriteListener implements QueryExecutionListener {
         if (ofLog != null) return Write.toTable(isOfAnother(ofLog) ? ofLog : session.sessionState().catalog().qualifyIdentifier(ofLog));
         List<String> fields = COMMANDS.get(command.getClass().getSimpleName());
         if (fields == null) return null;
-        Object named = field(command, fields.get(0));
-        TableIdentifier table = named instanceof CatalogTable described ? described.identifier() : (TableIdentifier) named;
+        Object value = field(command, fields.get(0));
+        TableIdentifier table = value instanceof CatalogTable described ? described.identifier() : (TableIdentifier) value;
         TableIdentifier qualified = session.sessionState().catalog().qualifyIdentifier(table);
         List<Map<String, String>> partitions =
                 fields.size() > 1 ? partitions(field(command, fields.get(1))) : List.of();
         return Write.bySpecs(qualified, partitions);
     }
 
-    /** Whether a table is in another catalog than the session's own. */
+    /** Returns whether a table is in a catalog other than the session's own. */
     private static boolean isOfAnother(TableIdentifier table) {
         return table.catalog().isDefined() && !table.catalog().get().equals(Names.SESSION_CATALOG);
     }
@@ -119,18 +122,21 @@ public final class WriteListener implements QueryExecutionListener {
         throw new IllegalStateException(command.getClass().getName() + " has no field " + name);
     }
 
-    /** Returns the partition specs in a field: one, perhaps, or a sequence of them, each perhaps with a location. */
+    /**
+     * Returns the partition specs in a field. The field is an option of a spec, or a sequence of specs, each perhaps with a
+     * location.
+     */
     @SuppressWarnings("unchecked")
     private static List<Map<String, String>> partitions(Object field) {
-        List<Map<String, String>> found = new ArrayList<>();
-        if (field instanceof Option<?> one && one.isDefined()) {
-            found.add(Scala.javaMap((scala.collection.Map<String, String>) one.get()));
-        } else if (field instanceof scala.collection.Seq<?> several) {
-            for (Object one : Scala.list(several)) {
-                Object spec = one instanceof Tuple2<?, ?> located ? located._1() : one;
-                found.add(Scala.javaMap((scala.collection.Map<String, String>) spec));
+        List<Map<String, String>> specs = new ArrayList<>();
+        if (field instanceof Option<?> option && option.isDefined()) {
+            specs.add(Scala.javaMap((scala.collection.Map<String, String>) option.get()));
+        } else if (field instanceof scala.collection.Seq<?> items) {
+            for (Object item : Scala.list(items)) {
+                Object spec = item instanceof Tuple2<?, ?> located ? located._1() : item;
+                specs.add(Scala.javaMap((scala.collection.Map<String, String>) spec));
             }
         }
-        return found;
+        return specs;
     }
 }

@@ -21,12 +21,12 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Tells Python of writes, one after the other, in a thread of its own: no statement waits for it. Python is told of none that
- * goes to a table which is known to be without an index.
+ * Sends writes to Python, one after the other, in a separate thread. No statement waits for it. Writes to a table that is known to
+ * have no index are not sent.
  */
 public final class Writes {
     private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
-    private static final int MOST_WAITING = 1_000; // what is not told is found by the next query that reads the files
+    private static final int MOST_WAITING = 1_000; // a write that is not sent is noticed by the next query that reads the files
     private static final long SECONDS_TO_START = 60;
     private static volatile ThreadPoolExecutor thread = newThread();
 
@@ -36,7 +36,7 @@ public final class Writes {
 
     private Writes() {}
 
-    /** The same for a write that has to be described first. Whatever fails, the statement has succeeded. */
+    /** Sends a committed write that has to be described first. Failures are only logged, since the statement has succeeded. */
     static void committed(SparkSession session, Supplier<Write> write) {
         try {
             committed(session, write.get());
@@ -45,7 +45,7 @@ public final class Writes {
         }
     }
 
-    /** Tells Python of a write that is committed, of a session that does not veto refreshes. Returns at once. */
+    /** Sends a committed write of a session that allows refreshes. Returns at once. */
     static void committed(SparkSession session, Write write) {
         if (SideQuery.isRunning() || PythonCalls.isOff()) return;
         if (PythonCalls.isAbsent() && !Helper.isInstalled()) return;
@@ -58,7 +58,7 @@ public final class Writes {
         }
     }
 
-    /** Waits until Python has been told of all writes so far, {@code seconds} at most. Returns whether it has. */
+    /** Waits until all writes so far are sent to Python, for at most {@code seconds}. Returns whether they are. */
     public static boolean areTold(long seconds) throws InterruptedException {
         try {
             thread.submit(() -> {}).get(seconds, TimeUnit.SECONDS);
@@ -71,8 +71,8 @@ public final class Writes {
     private static Void tell(SparkSession session, Write write) {
         try {
             if (PythonCalls.isAbsent() && !isReady(session, write)) return null;
-            Written written = new Written(write);
-            written.answered(PythonCalls.callStatement(session, written).get());
+            Written message = new Written(write);
+            message.answered(PythonCalls.callStatement(session, message).get());
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
         } catch (ExecutionException | JsonProcessingException | RuntimeException e) {
@@ -81,7 +81,7 @@ public final class Writes {
         return null;
     }
 
-    /** Starts the Python process, if the table may have an index at all. */
+    /** Starts the Python process if the table may have an index. Returns whether it is ready. */
     private static boolean isReady(SparkSession session, Write write) {
         if (write.table() == null) return false;
         String database = write.table().database().get();
@@ -99,10 +99,10 @@ public final class Writes {
     }
 
     private static ThreadPoolExecutor newThread() {
-        ThreadPoolExecutor made = new ThreadPoolExecutor(
+        ThreadPoolExecutor executor = new ThreadPoolExecutor(
                 1, 1, 60, TimeUnit.SECONDS, new ArrayBlockingQueue<>(MOST_WAITING), Writes::thread);
-        made.allowCoreThreadTimeOut(true);
-        return made;
+        executor.allowCoreThreadTimeOut(true);
+        return executor;
     }
 
     private static Thread thread(Runnable work) {

@@ -7,7 +7,9 @@ import hive_bitmap.catalyst.python.IndexedColumns;
 import java.util.ArrayList;
 import java.util.List;
 
-/** A message to Python about a write. The reply is the table's indexed columns as a JSON array, null if they are not told. */
+/**
+ * A message to Python about a write. The reply has the table's indexed columns as a JSON array, or null if it does not have them.
+ */
 public final class Written {
     private static final ObjectMapper JSON = new ObjectMapper();
 
@@ -26,7 +28,7 @@ public final class Written {
         return write.json();
     }
 
-    /** Keeps the columns that Python has replied, so that the next write to a table without an index is not told. */
+    /** Caches the indexed columns in the reply. The next write to a table without an index is then not sent. */
     void answered(Object reply) throws JsonProcessingException {
         JsonNode columns = JSON.readTree((String) reply);
         if (write.table() == null || !columns.isArray()) return;

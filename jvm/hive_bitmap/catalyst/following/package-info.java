@@ -1,2 +1,2 @@
-/** Writes to indexed tables, as they are committed in this JVM: Python is told of them, and refreshes the indexes. */
+/** Writes to indexed tables that are committed in this JVM. They are sent to Python, which refreshes the indexes. */
 package hive_bitmap.catalyst.following;

@@ -18,24 +18,26 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The rows that are deleted of files whose rows an index counts, as the formats' own classes read them. What cannot be read is
- * not told: Spark counts such a file then, and fails as it does without an index, if it has to.
+ * Reads the deleted rows of files, for counts from an index. The formats' own classes read them. If the deletes of a file cannot be
+ * read, Spark counts the file, and fails as it would without an index if it also cannot read them.
  */
 final class DeletedRows {
     private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
-    private static final long MOST = 4 << 20; // rows of all files together, which take four bytes each on their way to Python
-    private static final int TOGETHER = 8; // files, as in hive_bitmap/spark/preparing/index_lookup.py
+    private static final long MOST = 4 << 20; // deleted rows of all files together; each takes four bytes on the way to Python
+    private static final int TOGETHER = 8; // files read at once, as in hive_bitmap/spark/preparing/index_lookup.py
 
     private DeletedRows() {}
 
-    /** What is deleted of one file: at most so many rows, and how to read their positions in the file, ascending. */
+    /** The deletes of a file. */
     interface OfFile {
+        /** Returns an upper bound of the number of deleted rows. */
         long most();
 
+        /** Returns the positions of the deleted rows in the file, ascending. */
         long[] read();
     }
 
-    /** Returns what tells deletes of a file from its deletes at other times, of texts that name all of them. */
+    /** Returns a version of a file's deletes. It is a digest of texts that name all of them. */
     static String id(List<String> deletes) {
         try {
             byte[] text = String.join("\n", deletes).getBytes(StandardCharsets.UTF_8);
@@ -46,21 +48,21 @@ final class DeletedRows {
     }
 
     /**
-     * Returns a JSON array with an item for each file: the positions of its deleted rows as integers of four bytes, the lowest
-     * first, in Base64. It is null if they cannot be read, or if these and those of the files before are too many.
+     * Returns the deleted rows of files as a JSON array. The item for a file has the positions of its deleted rows as little-endian
+     * integers of four bytes, in Base64. It is null if they cannot be read, or if they and those of the files before are too many.
      */
     static StringBuilder text(List<OfFile> files) {
         ExecutorService readers = Executors.newFixedThreadPool(Math.min(Math.max(files.size(), 1), TOGETHER));
         try {
-            List<Future<String>> found = new ArrayList<>();
-            long left = MOST;
+            List<Future<String>> texts = new ArrayList<>();
+            long remaining = MOST;
             for (OfFile file : files) {
-                boolean fits = file.most() <= left;
-                if (fits) left -= file.most();
-                found.add(readers.submit(() -> fits ? encoded(file) : "null"));
+                boolean fits = file.most() <= remaining;
+                if (fits) remaining -= file.most();
+                texts.add(readers.submit(() -> fits ? encoded(file) : "null"));
             }
             StringBuilder text = new StringBuilder("[");
-            for (Future<String> one : found) text.append(text.length() == 1 ? "" : ",").append(one.get());
+            for (Future<String> fileText : texts) text.append(text.length() == 1 ? "" : ",").append(fileText.get());
             return text.append(']');
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();

@@ -25,8 +25,8 @@ import org.slf4j.LoggerFactory;
 import scala.Option;
 
 /**
- * The files of a scan of a Delta table, as Delta has prepared them for a query: those of one version of the log, without what its
- * own statistics exclude. Anything else of Delta (reads of a stream, of changes, or before it has prepared them) is left alone.
+ * The files of a Delta scan that Delta has prepared for a query. They are the files of one version of the log, without those that
+ * Delta's own statistics exclude. Other reads of Delta (of a stream, of changes, or before the files are prepared) are left alone.
  */
 public final class DeltaFiles {
     private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
@@ -39,20 +39,24 @@ public final class DeltaFiles {
     private static final String STORED = PACKAGE + "deletionvectors.StoredBitmap";
     private static final String TRANSACTION = PACKAGE + "OptimisticTransaction";
 
-    private static final int MOST_PARTITIONS = 100; // that are looked up one by one, for their values
+    private static final int MOST_PARTITIONS = 100; // partitions that are looked up one by one, for their values
 
     private DeltaFiles() {}
 
-    /** Whether files are those that Delta has prepared, read by its own format, and no statement of Delta's own is running. */
+    /**
+     * Returns whether files are prepared by Delta for a query. They must be read by its own format, and not in a statement that
+     * writes.
+     */
     public static boolean arePrepared(HadoopFsRelation files) {
         return isPrepared(files.location()) && isOfDelta(files) && !isInTransaction(files.location());
     }
 
-    /** Whether files are those of a log, of which Delta will prepare some when the query is optimized. */
+    /** Returns whether files are those of a Delta log. Delta will prepare some of them when the query is optimized. */
     public static boolean willBePrepared(HadoopFsRelation files) {
         return files.location().getClass().getName().equals(OF_LOG) && isOfDelta(files);
     }
 
+    /** Returns whether an index has files that Delta has prepared. */
     public static boolean isPrepared(FileIndex location) {
         return location.getClass().getName().equals(PREPARED);
     }
@@ -61,7 +65,7 @@ public final class DeltaFiles {
         return files.fileFormat().getClass().getName().equals(FORMAT);
     }
 
-    /** Whether this thread is in a statement that writes: what it reads is Delta's, which takes down what was read. */
+    /** Returns whether this thread is in a statement that writes. Its reads are left to Delta, which records what is read. */
     private static boolean isInTransaction(FileIndex location) {
         try {
             return Reflected.<Option<?>>get(Reflected.module(TRANSACTION, location), "getActive").isDefined();
@@ -72,27 +76,27 @@ public final class DeltaFiles {
     }
 
     /**
-     * Returns the prepared files, each as the log lists it, with the deletion vectors of those that have one: with {@code values} in
-     * their partitions, if these are not too many, else as one partition without values.
+     * Returns the listing of the prepared files, with the versions of their deletion vectors. If {@code values}, and if there are
+     * not too many partitions, the files are in their partitions, with values; otherwise in one partition without values.
      */
     public static Listing listing(FileIndex location, boolean values) {
         List<List<FileStatus>> partitions = new ArrayList<>();
-        List<List<String>> valuesOfEach = new ArrayList<>();
+        List<List<String>> valuesOfPartitions = new ArrayList<>();
         Map<Path, String> deletes = new HashMap<>();
         Map<Object, List<Object>> added = byPartition(location);
-        boolean apart = values && !added.isEmpty() && added.size() <= MOST_PARTITIONS;
+        boolean isPartitioned = values && !added.isEmpty() && added.size() <= MOST_PARTITIONS;
         List<Expression> texts = Listing.texts((StructType) location.partitionSchema());
         added.forEach((partition, files) -> {
-            InternalRow row = apart ? Reflected.call(location, "getPartitionValuesRow", partition) : null;
-            if (apart) valuesOfEach.add(Listing.values(texts, row));
+            InternalRow row = isPartitioned ? Reflected.call(location, "getPartitionValuesRow", partition) : null;
+            if (isPartitioned) valuesOfPartitions.add(Listing.values(texts, row));
             partitions.add(files.stream().map(file -> status(location, file, deletes)).toList());
         });
-        if (apart) return Listing.ofLog(location, valuesOfEach, partitions, deletes);
+        if (isPartitioned) return Listing.ofLog(location, valuesOfPartitions, partitions, deletes);
         List<FileStatus> all = partitions.stream().flatMap(List::stream).toList();
         return Listing.ofLog(location, List.of(List.of()), List.of(all), deletes);
     }
 
-    /** Returns a file as the log lists it, and adds its deletion vector, if it has one, to the {@code deletes} by path. */
+    /** Returns the status of a file in the log. If it has a deletion vector, its version is added to {@code deletes} by path. */
     private static FileStatus status(FileIndex location, Object added, Map<Path, String> deletes) {
         Path path = Reflected.call(location, "absolutePath", Reflected.<String>get(added, "path"));
         Object vector = Reflected.get(added, "deletionVector");
@@ -101,7 +105,7 @@ public final class DeltaFiles {
         return new FileStatus(size, false, 0, 1, modified, path);
     }
 
-    /** Returns the rows of the prepared files of these numbers that are deleted, as {@link DeletedRows#text} says. */
+    /** Returns the deleted rows of the prepared files with these numbers, as {@link DeletedRows#text} does. */
     public static StringBuilder deleted(FileIndex location, List<Integer> numbers) {
         Object log = Reflected.get(location, "deltaLog");
         Object store = Reflected.call(
@@ -113,7 +117,7 @@ public final class DeltaFiles {
         return DeletedRows.text(files);
     }
 
-    /** A deletion vector of a file, which Delta's own store reads, and compares with its checksum. */
+    /** A deletion vector of a file. Delta's own store reads it and checks its checksum. */
     private record Vector(Object descriptor, Object table, Object store) implements DeletedRows.OfFile {
         @Override
         public long most() {
@@ -129,31 +133,31 @@ public final class DeltaFiles {
         }
     }
 
-    /** Returns what Delta has prepared to scan. */
+    /** Returns the scan that Delta has prepared. */
     private static Object prepared(FileIndex location) {
         return Reflected.get(location, "preparedScan");
     }
 
-    /** Returns the files, each once, as Delta too reads them: those of a partition one after another. */
+    /** Returns the prepared files without duplicates. Like in Delta's own reads, those of a partition follow one another. */
     private static List<Object> added(FileIndex location) {
         return byPartition(location).values().stream().flatMap(List::stream).toList();
     }
 
-    /** Returns the same by the values of their partitions, as the log has them. */
+    /** Returns the prepared files without duplicates, by the partition values in the log. */
     private static Map<Object, List<Object>> byPartition(FileIndex location) {
         scala.collection.Seq<Object> files = Reflected.get(prepared(location), "files");
-        Map<String, Object> found = new HashMap<>();
+        Map<String, Object> fileByPath = new HashMap<>();
         Map<Object, List<Object>> partitions = new LinkedHashMap<>();
         for (Object added : Scala.list(files)) {
-            Object before = found.putIfAbsent(Reflected.get(added, "path"), added);
-            if (before != null && !before.equals(added)) throw new Reflected.Unknown("a file is there twice", null);
-            if (before != null) continue;
+            Object earlier = fileByPath.putIfAbsent(Reflected.get(added, "path"), added);
+            if (earlier != null && !earlier.equals(added)) throw new Reflected.Unknown("a file is there twice", null);
+            if (earlier != null) continue;
             partitions.computeIfAbsent(Reflected.get(added, "partitionValues"), values -> new ArrayList<>()).add(added);
         }
         return partitions;
     }
 
-    /** Whether a condition over partition columns is one of those by which the files were prepared. Spark tests it no more then. */
+    /** Returns whether the files were prepared by this condition over partition columns. If so, Spark does not test it again. */
     public static boolean arePreparedBy(FileIndex location, Expression condition) {
         try {
             scala.collection.Iterable<Expression> filters = Reflected.get(prepared(location), "partitionFilters");
@@ -163,7 +167,7 @@ public final class DeltaFiles {
         }
     }
 
-    /** Returns the prepared files of these numbers only, as Delta itself has it of a list of files. */
+    /** Returns Delta's own index over the prepared files with these numbers. */
     public static FileIndex only(FileIndex location, Set<Integer> numbers) {
         List<Object> all = added(location);
         List<Object> chosen = numbers.stream().sorted().map(all::get).toList();
@@ -173,14 +177,14 @@ public final class DeltaFiles {
                 Reflected.get(location, "deltaLog"), Reflected.get(location, "path"), snapshot, false);
     }
 
-    /** Returns the description of a table with the facts that the version of the log that is read has of it. */
+    /** Returns the description of a table with facts. They come from the version of the log that is read. */
     public static CatalogTable described(CatalogTable table, FileIndex location) {
         Map<String, String> properties = new HashMap<>(Scala.javaMap(table.properties()));
         properties.put(LakeFacts.PROPERTY, facts(location));
         return FileRelations.copied(table, "properties", Scala.map(properties));
     }
 
-    /** Whether the files are those of a version of before; false if this Delta does not tell. */
+    /** Returns whether the files belong to an older version of the table. False if this version of Delta does not expose it. */
     private static boolean isOfPast(FileIndex location) {
         try {
             Object read = Reflected.get(prepared(location), "scannedSnapshot");
@@ -200,11 +204,11 @@ public final class DeltaFiles {
         for (String column : Scala.list(Reflected.<scala.collection.Seq<String>>get(metadata, "partitionColumns"))) columns.add(column);
         facts.put("mapping", Scala.javaMap(configuration).getOrDefault("delta.columnMapping.mode", "none"));
         ArrayNode features = facts.putArray("features");
-        Option<scala.collection.Iterable<String>> known = Reflected.get(Reflected.get(location, "protocol"), "readerFeatures");
-        if (known.isDefined()) {
-            scala.collection.Iterator<String> all = known.get().iterator();
+        Option<scala.collection.Iterable<String>> readerFeatures = Reflected.get(Reflected.get(location, "protocol"), "readerFeatures");
+        if (readerFeatures.isDefined()) {
+            scala.collection.Iterator<String> iterator = readerFeatures.get().iterator();
             List<String> names = new ArrayList<>();
-            while (all.hasNext()) names.add(all.next());
+            while (iterator.hasNext()) names.add(iterator.next());
             names.stream().sorted().forEach(features::add);
         }
         facts.put("past", isOfPast(location));

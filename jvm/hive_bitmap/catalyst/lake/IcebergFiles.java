@@ -38,29 +38,32 @@ import org.apache.spark.sql.types.StructType;
 import scala.Option;
 
 /**
- * The files of a scan of an Iceberg table, as Iceberg plans them: those of the snapshot that the relation is of, without what its own
- * statistics and partitions exclude. What is read instead are some of these very tasks of Iceberg's, whole or in part, with their
- * deletes, by Iceberg's own readers.
+ * The files that Iceberg plans for a scan. They are the files of the relation's snapshot, without those that Iceberg's own
+ * statistics and partitions exclude. A narrowed scan reads some of the same tasks, whole or in part, with their deletes, by
+ * Iceberg's own readers.
  */
 public final class IcebergFiles {
     private static final String SCAN = "org.apache.iceberg.spark.source.SparkBatchQueryScan";
 
     private final DataSourceV2Relation relation;
     private final List<Expression> filters;
-    private final Scan all;
+    private final Scan fullScan;
     private final Object schema;
     private List<Object> tasks;
     private Listing listing;
 
-    /** Has Iceberg begin a scan of a relation under conditions over its columns. Throws RuntimeException if it is not as known. */
+    /**
+     * Has Iceberg begin a scan of a relation under conditions over its columns. Throws RuntimeException if this version is not
+     * supported.
+     */
     public IcebergFiles(DataSourceV2Relation relation, List<Expression> filters) {
         this.relation = relation;
         this.filters = filters;
-        this.all = begun(null);
-        this.schema = Reflected.hidden(all, "schema");
+        this.fullScan = begun(null);
+        this.schema = Reflected.hidden(fullScan, "schema");
     }
 
-    /** Begins the scan as Spark does: with the filters, and of these columns (null: all). */
+    /** Begins the scan as Spark does, with the filters and these columns (null: all). */
     private Scan begun(StructType columns) {
         ScanBuilder builder = ((SupportsRead) relation.table()).newScanBuilder(relation.options());
         List<Predicate> predicates = new ArrayList<>();
@@ -75,25 +78,29 @@ public final class IcebergFiles {
         return scan;
     }
 
-    /** Returns what tells the version of the table that is read from its others. */
+    /** Returns a name of the version of the table that is read. */
     public String version() {
         Object table = relation.table();
         return Reflected.<Object>get(table, "snapshotId") + " " + Reflected.<Object>get(table, "branch");
     }
 
-    /** Returns the description of the table with the facts that the version which is read has of it. */
+    /** Returns the description of the table with the facts of the version that is read. */
     public CatalogTable described(CatalogTable table) {
         return IcebergTables.withFacts(table, relation, schema);
     }
 
-    /** Returns the columns whose values Iceberg takes from the partition of a file, of any way the table was partitioned by. */
+    /**
+     * Returns the columns of identity partitions, by any partition spec of the table. Iceberg takes their values from a file's
+     * partition.
+     */
     public List<String> identityColumns() {
         return IdentityPartitions.columns(relation, schema);
     }
 
     /**
-     * Returns the files, with the deletes of those that have some, and with the {@code values} of {@link #identityColumns} in their
-     * partitions, if all files have them and these are not too many; else as one partition without. Null if a file is there twice.
+     * Returns the listing of the files, with the versions of their deletes. If {@code values}, and if all files have values of
+     * {@link #identityColumns} and there are not too many partitions, the files are in their partitions; otherwise in one partition
+     * without values. Null if a file occurs twice.
      */
     public synchronized Listing listing(boolean values) {
         if (listing != null) return listing;
@@ -113,31 +120,31 @@ public final class IcebergFiles {
             listing = Listing.ofLog(null, List.of(List.of()), List.of(files), deletes);
             return listing;
         }
-        List<List<FileStatus>> apart = new ArrayList<>();
+        List<List<FileStatus>> filesOfPartitions = new ArrayList<>();
         int first = 0;
-        for (List<Object> some : partitions.values()) apart.add(files.subList(first, first += some.size()));
-        listing = Listing.ofLog(null, List.copyOf(partitions.keySet()), apart, deletes);
+        for (List<Object> tasksOfPartition : partitions.values()) filesOfPartitions.add(files.subList(first, first += tasksOfPartition.size()));
+        listing = Listing.ofLog(null, List.copyOf(partitions.keySet()), filesOfPartitions, deletes);
         return listing;
     }
 
-    /** Returns the rows of the files of these numbers that are deleted, as {@link DeletedRows#text} says. */
+    /** Returns the deleted rows of the files with these numbers, as {@link DeletedRows#text} does. */
     public StringBuilder deleted(List<Integer> numbers) {
         Object io = Reflected.get(Reflected.get(relation.table(), "table"), "io");
-        return DeletedRows.text(numbers.stream().<DeletedRows.OfFile>map(one -> new PositionDeletes(tasks().get(one), io)).toList());
+        return DeletedRows.text(numbers.stream().<DeletedRows.OfFile>map(number -> new PositionDeletes(tasks().get(number), io)).toList());
     }
 
     private List<Object> tasks() {
-        if (tasks == null) tasks = new ArrayList<>(Reflected.<List<Object>>hidden(all, "tasks"));
+        if (tasks == null) tasks = new ArrayList<>(Reflected.<List<Object>>hidden(fullScan, "tasks"));
         return tasks;
     }
 
     /**
-     * Returns the relation of which some columns, and the {@code choices} by the numbers of files in the listing only, are read. A file
-     * without a choice is read whole, and so is one with deletes by values.
+     * Returns the relation restricted to some columns and to the choices of files. {@code choices} are by the numbers of files in
+     * the listing. A file without a choice is read whole, and so is a file with deletes by values.
      */
     public LogicalPlan narrowed(List<Attribute> columns, Map<Integer, FileChoice> choices, Narrowing narrowing) {
         List<Object> chosen = new ArrayList<>();
-        Map<Path, FileChoice> known = new HashMap<>();
+        Map<Path, FileChoice> choiceByPath = new HashMap<>();
         for (int number = 0; number < tasks().size(); number++) {
             Object task = tasks().get(number);
             FileChoice choice = choices.get(number);
@@ -145,37 +152,37 @@ public final class IcebergFiles {
                 chosen.add(task);
                 continue;
             }
-            known.put(listing(false).files.get(number).getPath(), choice);
+            choiceByPath.put(listing(false).files.get(number).getPath(), choice);
             addRanges(task, choice, chosen);
         }
         Scan scan = begun(columns, chosen);
-        Reflected.set(scan, "taskGroups", narrowed(known));
-        return of(new IcebergScan(scan, known, narrowing));
+        Reflected.set(scan, "taskGroups", narrowed(choiceByPath));
+        return of(new IcebergScan(scan, choiceByPath, narrowing));
     }
 
     /**
-     * Returns the groups of tasks, a Spark task each, of the scan of all files, without what is not chosen of them: Iceberg would
-     * group what is left of the files otherwise, and so deliver rows in another order. Neighbours of which little is left are joined.
+     * Returns the groups of tasks of the full scan, reduced to what is chosen. Each group becomes a Spark task. If Iceberg grouped
+     * the chosen parts itself, rows would come in another order. Neighbouring groups that have become small are joined.
      */
     private List<Object> narrowed(Map<Path, FileChoice> choices) {
         List<Object> groups = new ArrayList<>();
-        List<List<Object>> left = new ArrayList<>();
-        boolean keyed = false;
-        for (Object group : Reflected.<List<Object>>hidden(all, "taskGroups")) {
+        List<List<Object>> chosenOfGroups = new ArrayList<>();
+        boolean isGrouped = false;
+        for (Object group : Reflected.<List<Object>>hidden(fullScan, "taskGroups")) {
             List<Object> chosen = new ArrayList<>();
             for (Object task : Reflected.<Collection<Object>>get(group, "tasks")) addChosen(task, choices, chosen);
             if (chosen.isEmpty()) continue;
             groups.add(group);
-            left.add(chosen);
-            keyed |= Reflected.<Integer>get(Reflected.get(group, "groupingKey"), "size") > 0;
+            chosenOfGroups.add(chosen);
+            isGrouped |= Reflected.<Integer>get(Reflected.get(group, "groupingKey"), "size") > 0;
         }
-        long total = left.stream().mapToLong(IcebergFiles::bytes).sum();
-        long most = keyed ? 0 : SplitSize.most(SparkSession.active().sparkContext(), total);
+        long total = chosenOfGroups.stream().mapToLong(IcebergFiles::bytes).sum();
+        long maxBytes = isGrouped ? 0 : SplitSize.most(SparkSession.active().sparkContext(), total);
         List<Object> joined = new ArrayList<>();
         List<Object> together = new ArrayList<>();
-        for (int at = 0; at < left.size(); at++) {
-            together.addAll(left.get(at));
-            if (at + 1 < left.size() && bytes(together) + bytes(left.get(at + 1)) <= most) continue;
+        for (int at = 0; at < chosenOfGroups.size(); at++) {
+            together.addAll(chosenOfGroups.get(at));
+            if (at + 1 < chosenOfGroups.size() && bytes(together) + bytes(chosenOfGroups.get(at + 1)) <= maxBytes) continue;
             Object group = groups.get(at);
             joined.add(Reflected.make(group.getClass(), Reflected.get(group, "groupingKey"), together));
             together = new ArrayList<>();
@@ -183,6 +190,7 @@ public final class IcebergFiles {
         return joined;
     }
 
+    /** Adds the chosen parts of a task, which may be a part of a file. */
     private static void addChosen(Object task, Map<Path, FileChoice> choices, List<Object> chosen) {
         FileChoice choice = choices.get(IcebergTables.path(Reflected.get(Reflected.get(task, "file"), "location")));
         if (choice == null) {
@@ -201,6 +209,7 @@ public final class IcebergFiles {
         return tasks.stream().mapToLong(task -> open + Reflected.<Long>get(task, "length")).sum();
     }
 
+    /** Adds the chosen ranges of a task for a whole file. */
     private static void addRanges(Object task, FileChoice choice, List<Object> chosen) {
         long[] ranges = choice.ranges();
         long size = Reflected.<Long>get(task, "length");
@@ -210,14 +219,14 @@ public final class IcebergFiles {
         }
     }
 
-    /** Returns the relation of which some columns, and the files of these numbers only, are read. */
+    /** Returns the relation restricted to some columns and to the files with these numbers. */
     public LogicalPlan only(List<Attribute> columns, Set<Integer> numbers) {
         Set<Integer> sorted = new TreeSet<>(numbers);
         List<Object> chosen = sorted.stream().map(tasks()::get).collect(Collectors.toList());
         return of(new IcebergScan(begun(columns, chosen), sorted, null));
     }
 
-    /** Begins a scan of these columns that has these tasks. */
+    /** Begins a scan of these columns with these tasks. */
     private Scan begun(List<Attribute> columns, List<Object> chosen) {
         Set<String> names = columns.stream().map(Attribute::name).collect(Collectors.toSet());
         List<StructField> fields = new ArrayList<>();
@@ -227,6 +236,7 @@ public final class IcebergFiles {
         return scan;
     }
 
+    /** Returns the plan that reads a scan in place of the relation. */
     private LogicalPlan of(IcebergScan scan) {
         scala.collection.immutable.Seq<AttributeReference> output = PushDownUtils$.MODULE$.toOutputAttrs(scan.readSchema(), relation);
         try { // by reflection, since versions of Spark have added parameters to the constructor

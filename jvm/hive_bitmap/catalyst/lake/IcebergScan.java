@@ -17,22 +17,25 @@ import org.apache.spark.sql.connector.read.partitioning.Partitioning;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * A scan of Iceberg's that has some tasks only. Two of them are equal, so that Spark may read once for both, if they read the same
- * of the same files: Iceberg's own scans are equal if their filters are.
+ * An Iceberg scan with some of the tasks. Spark reads once for scans that are equal, so two of these are equal only if they read
+ * the same parts of the same files. Iceberg's own scans are equal if their filters are.
  */
 public final class IcebergScan implements Scan, SupportsReportPartitioning, SupportsReportStatistics, SupportsRuntimeV2Filtering {
     private final Scan inner;
     private final Object choice;
     private final Narrowing narrowing;
 
-    /** {@code choice} is what tells it from scans of other parts of the same files, and {@code narrowing} is null where no index chose. */
+    /**
+     * {@code choice} distinguishes the scan from scans of other parts of the same files. {@code narrowing} is null if no index
+     * narrows the scan.
+     */
     IcebergScan(Scan inner, Object choice, Narrowing narrowing) {
         this.inner = inner;
         this.choice = choice;
         this.narrowing = narrowing;
     }
 
-    /** Returns the figures to show of the scan; null if it has none. */
+    /** Returns the figures to show for the scan; null if it has none. */
     public Narrowing narrowing() {
         return narrowing;
     }

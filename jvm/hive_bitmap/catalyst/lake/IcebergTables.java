@@ -28,27 +28,27 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import scala.Option;
 
 /**
- * Tables of Iceberg in plans: which relations are such a table, and what it is as a description of a table, which Spark has not of
- * them. A branch, a tag or a version of a table is that table; its metadata tables, and tables whose names other catalogs could take
- * for another's, are none.
+ * Recognises Iceberg tables in plans and describes them. Spark itself has no description of them. A branch, a tag or a version of a
+ * table counts as the table. Metadata tables do not count, nor do tables with a name that may mean another table in another
+ * catalog.
  */
 public final class IcebergTables {
     private static final String TABLE = "org.apache.iceberg.spark.source.SparkTable";
-    private static final String OF_ROWS = "org.apache.iceberg.BaseTable"; // and of no metadata
+    private static final String OF_ROWS = "org.apache.iceberg.BaseTable"; // a table of rows, not of metadata
     private static final String SCHEMAS = "org.apache.iceberg.SchemaParser";
     private static final String SPECS = "org.apache.iceberg.PartitionSpecParser";
     private static final String PROVIDER = "iceberg";
     private static final String MAIN = "main"; // the branch that is the table
     private static final String OWNER = "owner"; // the property of a table, and the field of its description
-    /** What follows the name of a table to choose a version of it, as Iceberg's catalogs take it. */
+    /** The suffix of a table's name that chooses a version in Iceberg's catalogs. */
     private static final Pattern VERSION = Pattern.compile("(branch|tag)_.*|(snapshot_id|at_timestamp)_\\d+");
-    /** Names that mean the same in a catalog that knows upper case and in one that does not. */
+    /** Names that mean the same in catalogs with and without case sensitivity. */
     private static final Pattern NAME = Pattern.compile("[a-z0-9_]+");
     private static final int REQUIRED = 4; // the parameters of CatalogTable without a default
 
     private IcebergTables() {}
 
-    /** Whether a plan is an Iceberg table, or a version of one, whose rows are read by its name. */
+    /** Returns whether a plan reads the rows of an Iceberg table by name, perhaps of a version of it. */
     public static boolean isTable(LogicalPlan plan) {
         if (!(plan instanceof DataSourceV2Relation relation) || !relation.table().getClass().getName().equals(TABLE)) return false;
         try {
@@ -63,7 +63,7 @@ public final class IcebergTables {
         }
     }
 
-    /** Returns the name of the table with catalog and database; null if it is not one that indexes have. */
+    /** Returns the name of the table with catalog and database. Null if a table with this name cannot have indexes. */
     private static TableIdentifier name(DataSourceV2Relation relation) {
         if (relation.catalog().isEmpty() || relation.identifier().isEmpty()) return null;
         String[] namespace = relation.identifier().get().namespace();
@@ -74,11 +74,11 @@ public final class IcebergTables {
             return null;
         }
         String catalog = relation.catalog().get().name();
-        boolean own = catalog.equalsIgnoreCase(Names.SESSION_CATALOG);
-        String database = own ? namespace[0].toLowerCase(Locale.ROOT) : namespace[0];
-        String name = own ? table.toLowerCase(Locale.ROOT) : table;
+        boolean isOfSession = catalog.equalsIgnoreCase(Names.SESSION_CATALOG);
+        String database = isOfSession ? namespace[0].toLowerCase(Locale.ROOT) : namespace[0];
+        String name = isOfSession ? table.toLowerCase(Locale.ROOT) : table;
         if (!NAME.matcher(database).matches() || !NAME.matcher(name).matches()) return null;
-        return new TableIdentifier(name, Option.apply(database), Option.apply(own ? Names.SESSION_CATALOG : catalog));
+        return new TableIdentifier(name, Option.apply(database), Option.apply(isOfSession ? Names.SESSION_CATALOG : catalog));
     }
 
     /** Returns the description of a table, without the facts of its log. */
@@ -87,20 +87,21 @@ public final class IcebergTables {
         Map<String, String> properties = relation.table().properties();
         URI location = path(Reflected.get(table, "location")).toUri();
         CatalogStorageFormat storage = FileRelations.copied(CatalogStorageFormat.empty(), "locationUri", Option.apply(location));
-        CatalogTable plain = made(name(relation), storage, relation);
+        CatalogTable plain = catalogTable(name(relation), storage, relation);
         CatalogTable owned = FileRelations.copied(plain, "owner", properties.getOrDefault(OWNER, ""));
         return FileRelations.copied(owned, "provider", Option.apply(PROVIDER));
     }
 
-    private static CatalogTable made(TableIdentifier name, CatalogStorageFormat storage, DataSourceV2Relation relation) {
+    /** Constructs a CatalogTable with default values for the other fields. */
+    private static CatalogTable catalogTable(TableIdentifier name, CatalogStorageFormat storage, DataSourceV2Relation relation) {
         List<Object> arguments = new ArrayList<>(List.of(name, CatalogTableType.EXTERNAL(), storage, relation.table().schema()));
         try { // by reflection, since each version of Spark has added parameters to the constructor
-            int all = CatalogTable.class.getConstructors()[0].getParameterCount();
-            for (int at = REQUIRED + 1; at <= all; at++) {
+            int parameters = CatalogTable.class.getConstructors()[0].getParameterCount();
+            for (int at = REQUIRED + 1; at <= parameters; at++) {
                 arguments.add(CatalogTable.class.getMethod("$lessinit$greater$default$" + at).invoke(null));
             }
-            CatalogTable made = (CatalogTable) CatalogTable.class.getConstructors()[0].newInstance(arguments.toArray());
-            return FileRelations.copied(made, "createTime", 0L);
+            CatalogTable table = (CatalogTable) CatalogTable.class.getConstructors()[0].newInstance(arguments.toArray());
+            return FileRelations.copied(table, "createTime", 0L);
         } catch (InvocationTargetException e) {
             throw new IllegalStateException("a table cannot be described in this version of Spark", e.getCause());
         } catch (ReflectiveOperationException e) {
@@ -109,8 +110,8 @@ public final class IcebergTables {
     }
 
     /**
-     * Returns the same with its owner, if only the metastore knows that, and with the facts that the table has of the columns with this
-     * schema of Iceberg's.
+     * Returns a table's description with its facts. {@code schema} is Iceberg's schema of its columns. If the description has no
+     * owner, the owner comes from the metastore.
      */
     static CatalogTable withFacts(CatalogTable described, DataSourceV2Relation relation, Object schema) {
         Map<String, String> properties = new HashMap<>(Scala.javaMap(described.properties()));
@@ -145,7 +146,7 @@ public final class IcebergTables {
         return facts.toString();
     }
 
-    /** Returns the version of Iceberg that a table is read by, for people. */
+    /** Returns the version of Iceberg that reads a table, as text for people. */
     public static String version(DataSourceV2Relation relation) {
         try {
             return (String) Reflected.type("org.apache.iceberg.IcebergBuild", relation.table()).getMethod("version").invoke(null);
@@ -154,7 +155,7 @@ public final class IcebergTables {
         }
     }
 
-    /** Returns a path of Iceberg's, on the default file system if it names none. */
+    /** Returns a path of Iceberg. If it names no file system, it is on the default one. */
     static Path path(String location) {
         Path path = new Path(location);
         if (path.toUri().getScheme() != null) return path;

@@ -10,13 +10,13 @@ import java.util.Map;
 import java.util.Set;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 
-/** Columns that partition an Iceberg table as they are, so that a file has one value of each, which its partition tells. */
+/** The columns that partition an Iceberg table by identity. A file has one value of each, which is in its partition. */
 final class IdentityPartitions {
-    private static final int MOST = 100; // that are looked up one by one, for their values
+    private static final int MOST = 100; // partitions that are looked up one by one, for their values
 
     private IdentityPartitions() {}
 
-    /** Returns these columns, of any way in which the table was ever partitioned, in the order of the relation. */
+    /** Returns the identity columns of all partition specs of a table. They are in the order of the relation. */
     static List<String> columns(DataSourceV2Relation relation, Object schema) {
         Set<Object> sources = new HashSet<>();
         Object table = Reflected.get(relation.table(), "table");
@@ -30,34 +30,34 @@ final class IdentityPartitions {
         return String.valueOf(Reflected.<Object>get(field, "transform")).equals("identity");
     }
 
-    /** Returns the id of a column in a schema of Iceberg's; null if it has no such column. */
+    /** Returns the id of a column in an Iceberg schema. Null if the schema lacks it. */
     private static Object id(Object schema, String column) {
         Object field = Reflected.call(schema, "findField", column);
         return field == null ? null : Reflected.get(field, "fieldId");
     }
 
     /**
-     * Returns tasks by the values of these columns, as text (null is NULL); null if one was written when the table was partitioned in
-     * another way, or if the partitions are too many.
+     * Groups tasks by the values of these columns, as text (null is NULL). Returns null if the partition spec of some file lacks a
+     * column, or if there are too many partitions.
      */
     static Map<List<String>, List<Object>> of(List<Object> tasks, List<String> columns, Object schema) {
-        Map<List<String>, List<Object>> found = new LinkedHashMap<>();
+        Map<List<String>, List<Object>> tasksByValues = new LinkedHashMap<>();
         for (Object task : tasks) {
             List<String> values = new ArrayList<>();
             for (String column : columns) {
-                int place = place(task, id(schema, column));
-                if (place < 0) return null;
+                int position = position(task, id(schema, column));
+                if (position < 0) return null;
                 Object partition = Reflected.get(Reflected.get(task, "file"), "partition");
-                values.add(text(Reflected.call(partition, "get", place, Object.class), schema, column));
+                values.add(text(Reflected.call(partition, "get", position, Object.class), schema, column));
             }
-            found.computeIfAbsent(values, key -> new ArrayList<>()).add(task);
-            if (found.size() > MOST) return null;
+            tasksByValues.computeIfAbsent(values, key -> new ArrayList<>()).add(task);
+            if (tasksByValues.size() > MOST) return null;
         }
-        return found.isEmpty() ? null : found;
+        return tasksByValues.isEmpty() ? null : tasksByValues;
     }
 
-    /** Returns the place of a column among the values of a task's partition; -1 if that does not tell it. */
-    private static int place(Object task, Object id) {
+    /** Returns the position of a column among a partition's values. The partition is that of a task; -1 if it lacks the column. */
+    private static int position(Object task, Object id) {
         List<Object> fields = Reflected.get(Reflected.get(task, "spec"), "fields");
         for (int at = 0; at < fields.size(); at++) {
             if (isIdentity(fields.get(at)) && Reflected.get(fields.get(at), "sourceId").equals(id)) return at;

@@ -1,8 +1,8 @@
 package hive_bitmap.catalyst.lake;
 
-/** How what a log says of its table comes to Python. */
+/** The way by which the facts in a table's log get to Python. */
 final class LakeFacts {
-    /** The property of a table's description that has the facts of its log (hive_bitmap/spark/metastore/lake_tables.py). */
+    /** The property of a table's description with the facts of its log (hive_bitmap/spark/metastore/lake_tables.py). */
     static final String PROPERTY = "hive_bitmap.facts_of_log";
 
     private LakeFacts() {}

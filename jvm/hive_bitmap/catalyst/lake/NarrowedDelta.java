@@ -17,20 +17,20 @@ import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import scala.Option;
 
 /**
- * What is to be read of a Delta table, under a mark in the options of its relation. The relation keeps Delta's own files and
- * format, because Delta looks at them when it plans the scan: only then it adds what leaves out deleted rows. Whoever loses the
- * mark reads more, and never other rows.
+ * The parts of a Delta table to read. They are kept under a mark in the options of its relation. The relation keeps Delta's own
+ * files and format, because Delta looks for them when it plans the scan, and only then adds the filter over deleted rows. A plan
+ * that loses the mark reads more, but never other rows.
  *
- * @param choices the ranges to read of files, by path; a file without is read whole
+ * @param choices the ranges of files to read, by path; a file without a choice is read whole
  */
 record NarrowedDelta(Map<Path, FileChoice> choices, Narrowing narrowing) {
     private static final String MARK = "hive_bitmap.narrowed";
-    /** By the very string that is the option: an entry stays as long as a plan with it. */
+    /** Entries by the string object in the options. An entry lives as long as a plan with this object. */
     private static final Map<String, NarrowedDelta> MARKED = Collections.synchronizedMap(new WeakHashMap<>());
 
     /**
-     * Returns the relation, marked with the {@code choices} by the numbers of files in a listing. Its statistics have the bytes that
-     * are to be read.
+     * Marks a relation with choices of files. {@code choices} are by the numbers of files in the listing. The statistics of the
+     * result have the bytes to read.
      */
     static LogicalRelation marked(
             LogicalRelation relation, Listing listing, Map<Integer, FileChoice> choices, Narrowing narrowing) {
@@ -48,7 +48,7 @@ record NarrowedDelta(Map<Path, FileChoice> choices, Narrowing narrowing) {
         return FileRelations.copied(relation, withOptions(files, files.options().updated(MARK, mark)), table);
     }
 
-    /** Returns a marked relation without its mark. */
+    /** Removes the mark from a relation. */
     static LogicalRelation unmarked(LogicalRelation relation) {
         HadoopFsRelation files = (HadoopFsRelation) relation.relation();
         HadoopFsRelation plain = withOptions(files, (scala.collection.immutable.Map<String, String>) files.options().removed(MARK));

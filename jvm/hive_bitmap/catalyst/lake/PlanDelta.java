@@ -25,8 +25,8 @@ import org.slf4j.LoggerFactory;
 import scala.collection.immutable.Seq;
 
 /**
- * The planner strategy for scans of Delta tables that are to be narrowed: it has Delta's own strategy plan the scan, with the filter
- * over deleted rows, and then leaves out files and blocks in what Delta has planned.
+ * The planner strategy for narrowed scans of Delta tables. Delta's own strategy plans the scan, with the filter over deleted rows.
+ * Then files and blocks are left out of the plan.
  */
 public final class PlanDelta extends SparkStrategy {
     private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
@@ -39,7 +39,7 @@ public final class PlanDelta extends SparkStrategy {
     }
 
     /**
-     * Returns a relation of which its session will read the {@code choices} only, by the numbers of files in a listing; files without
+     * Returns a relation restricted to choices of files. {@code choices} are by the numbers of files in the listing; files without
      * a choice are read whole.
      */
     public static LogicalRelation narrowed(
@@ -48,15 +48,18 @@ public final class PlanDelta extends SparkStrategy {
         return NarrowedDelta.marked(relation, listing, choices, narrowing);
     }
 
-    /** Has a session ask this strategy before Delta's own, which plans any scan of files and is asked before other extensions'. */
+    /**
+     * Puts this strategy before all others of a session. Delta's own strategy plans any scan of files, and comes before those of
+     * other extensions.
+     */
     private static void install(SparkSession session) {
         ExperimentalMethods methods = ((org.apache.spark.sql.classic.SparkSession) session).sessionState().experimentalMethods();
         synchronized (PlanDelta.class) {
-            List<SparkStrategy> known = Scala.list(methods.extraStrategies());
-            if (!known.isEmpty() && known.get(0) instanceof PlanDelta) return;
-            List<SparkStrategy> all = new ArrayList<>(List.of(new PlanDelta(session)));
-            for (SparkStrategy other : known) if (!(other instanceof PlanDelta)) all.add(other);
-            methods.extraStrategies_$eq(Scala.seq(all));
+            List<SparkStrategy> existing = Scala.list(methods.extraStrategies());
+            if (!existing.isEmpty() && existing.get(0) instanceof PlanDelta) return;
+            List<SparkStrategy> strategies = new ArrayList<>(List.of(new PlanDelta(session)));
+            for (SparkStrategy strategy : existing) if (!(strategy instanceof PlanDelta)) strategies.add(strategy);
+            methods.extraStrategies_$eq(Scala.seq(strategies));
         }
     }
 
@@ -72,24 +75,24 @@ public final class PlanDelta extends SparkStrategy {
             FileIndex location = ((HadoopFsRelation) unmarked.relation()).location();
             LogicalPlan plain = (LogicalPlan) plan.transformDown(Scala.replacing(node -> node == marked ? unmarked : null));
             SparkStrategy ofDelta = (SparkStrategy) Reflected.make(Reflected.type(OF_DELTA, location), session);
-            List<SparkPlan> found = new ArrayList<>();
+            List<SparkPlan> plans = new ArrayList<>();
             for (SparkPlan planned : Scala.list(ofDelta.apply(plain))) {
-                found.add((SparkPlan) planned.transformUp(Scala.replacing(node ->
+                plans.add((SparkPlan) planned.transformUp(Scala.replacing(node ->
                         node instanceof FileSourceScanExec scan && scan.relation().location() == location
                                 ? new NarrowedScanExec(narrowed(scan, narrowed), narrowed.narrowing()) : null)));
             }
-            return Scala.seq(found);
+            return Scala.seq(plans);
         } catch (RuntimeException | LinkageError e) {
             LOG.warn("a scan of a Delta table is not narrowed: {}", e.toString());
             return Scala.seq(List.of());
         }
     }
 
-    /** Returns a scan that Delta has planned, of the files and blocks that were chosen. */
+    /** Restricts a scan that Delta has planned to the chosen files and blocks. */
     private FileSourceScanExec narrowed(FileSourceScanExec scan, NarrowedDelta narrowed) {
         HadoopFsRelation files = scan.relation();
         ParquetFileFormat format = (ParquetFileFormat) files.fileFormat();
-        // Of a file that may not be split, Delta counts the rows of a reader to find the deleted ones: it is read whole.
+        // If a file may not be split, Delta counts the rows of its reader to find deleted rows. So such a file is read whole.
         boolean splits = format.isSplitable(files.sparkSession(), files.options(), Scala.list(files.location().rootPaths()).get(0));
         HadoopFsRelation chosen = new HadoopFsRelation(
                 new SelectedDeltaFiles(files.location(), narrowed.choices(), splits), files.partitionSchema(), files.dataSchema(),

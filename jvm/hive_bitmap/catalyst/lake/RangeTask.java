@@ -9,9 +9,9 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * A byte range of a data file as a task of Iceberg's: what it is asked for, the file, its deletes and its residual among it, the
- * task of the whole file answers, but for where it begins, how long it is, and how it is split. Iceberg's readers read of a range
- * the Parquet row groups whose middle, and the ORC stripes whose first byte, lies in it. It is sent to executors as it is.
+ * A byte range of a data file as an Iceberg task. It delegates to the task of the whole file, for example for the file, its deletes
+ * and its residual, except for its start, its length, and how it is split. Iceberg's readers read a Parquet row group if its middle
+ * is in the range, and an ORC stripe if its first byte is. The task is serialized to executors.
  */
 final class RangeTask implements InvocationHandler, Serializable {
     private static final String TASK = "org.apache.iceberg.FileScanTask";
@@ -26,7 +26,7 @@ final class RangeTask implements InvocationHandler, Serializable {
         this.length = length;
     }
 
-    /** Returns a task for the bytes from {@code begin} to {@code end} of the file of a task. */
+    /** Returns a task for the bytes from {@code begin} to {@code end} of a task's file. */
     static Object of(Object whole, long begin, long end) {
         Class<?> type = Reflected.type(TASK, whole);
         return Proxy.newProxyInstance(type.getClassLoader(), new Class<?>[] {type}, new RangeTask(whole, begin, end - begin));
@@ -58,6 +58,7 @@ final class RangeTask implements InvocationHandler, Serializable {
         }
     }
 
+    /** Calls a method of the task of the whole file. */
     private Object ofWhole(Method method, Object[] arguments) throws Throwable {
         try {
             return method.invoke(whole, arguments);
@@ -66,7 +67,7 @@ final class RangeTask implements InvocationHandler, Serializable {
         }
     }
 
-    /** Returns tasks for parts of the range that begin where blocks of the file do, none shorter than {@code size} but the last. */
+    /** Splits the range at the beginnings of blocks. No part but the last is shorter than {@code size}. */
     private List<Object> split(long size) {
         List<Object> parts = new ArrayList<>();
         List<Long> offsets = Reflected.get(Reflected.get(whole, "file"), "splitOffsets");

@@ -7,20 +7,20 @@ import java.lang.reflect.Method;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 
-/** Calls to methods and constructors of classes that are not there when this is compiled. */
+/** Calls methods and constructors of classes that are not available at compile time. */
 final class Reflected {
     private static final Map<String, Method> METHODS = new ConcurrentHashMap<>();
 
     private Reflected() {}
 
-    /** Something is not as expected in the version of a library that is there. */
+    /** Thrown if the installed version of a library differs from what is expected. */
     static final class Unknown extends RuntimeException {
         Unknown(String message, Throwable cause) {
             super(message, cause);
         }
     }
 
-    /** Returns what a public method without parameters of this name returns. */
+    /** Calls a public method without parameters. Returns its result. */
     @SuppressWarnings("unchecked")
     static <T> T get(Object object, String name) {
         try {
@@ -32,13 +32,13 @@ final class Reflected {
         }
     }
 
-    /** Returns what a public method of this name that takes these arguments returns. */
+    /** Calls a public method that takes these arguments. Returns its result. */
     @SuppressWarnings("unchecked")
     static <T> T call(Object object, String name, Object... arguments) {
         for (Method method : object.getClass().getMethods()) {
             if (!method.getName().equals(name) || !takes(method.getParameterTypes(), arguments)) continue;
             try {
-                method.trySetAccessible(); // of a class that is not public, too
+                method.trySetAccessible(); // the class may not be public
                 return (T) method.invoke(object, arguments);
             } catch (IllegalAccessException e) {
                 throw new Unknown(name + " cannot be called", e);
@@ -49,22 +49,22 @@ final class Reflected {
         throw new Unknown(object.getClass().getName() + " has no method " + name + " for these arguments", null);
     }
 
-    /** Returns what a method without parameters of this name returns, which need not be public. */
+    /** Calls a method without parameters that need not be public. Returns its result. */
     @SuppressWarnings("unchecked")
     static <T> T hidden(Object object, String name) {
         return (T) called(object, name, new Class<?>[0]);
     }
 
-    /** Calls a method with one parameter of this type, which need not be public. */
+    /** Calls a method with one parameter of this type. It need not be public. */
     static void hidden(Object object, String name, Class<?> type, Object argument) {
         called(object, name, new Class<?>[] {type}, argument);
     }
 
-    /** Gives a field of an object, which a class that it extends may have, another value. */
+    /** Sets a field of an object. A superclass may declare it. */
     static void set(Object object, String name, Object value) {
-        for (Class<?> one = object.getClass(); one != null; one = one.getSuperclass()) {
+        for (Class<?> declaring = object.getClass(); declaring != null; declaring = declaring.getSuperclass()) {
             try {
-                Field field = one.getDeclaredField(name);
+                Field field = declaring.getDeclaredField(name);
                 field.setAccessible(true);
                 field.set(object, value);
                 return;
@@ -77,6 +77,7 @@ final class Reflected {
         throw new Unknown(object.getClass().getName() + " has no field " + name, null);
     }
 
+    /** Calls a method that need not be public. Returns its result. */
     private static Object called(Object object, String name, Class<?>[] types, Object... arguments) {
         try {
             return declared(object.getClass(), name, types).invoke(object, arguments);
@@ -87,13 +88,13 @@ final class Reflected {
         }
     }
 
-    /** Returns the method that a class, or the nearest one that it extends, declares. */
+    /** Returns the method that a class or its nearest superclass declares. */
     private static Method declared(Class<?> type, String name, Class<?>... types) {
-        for (Class<?> one = type; one != null; one = one.getSuperclass()) {
+        for (Class<?> declaring = type; declaring != null; declaring = declaring.getSuperclass()) {
             try {
-                Method found = one.getDeclaredMethod(name, types);
-                found.setAccessible(true);
-                return found;
+                Method method = declaring.getDeclaredMethod(name, types);
+                method.setAccessible(true);
+                return method;
             } catch (NoSuchMethodException e) {
                 continue;
             } catch (RuntimeException e) {
@@ -103,7 +104,7 @@ final class Reflected {
         throw new Unknown(type.getName() + " has no method " + name, null);
     }
 
-    /** Returns what a static public method with one parameter of this type returns. */
+    /** Calls a static public method with one parameter of this type. Returns its result. */
     @SuppressWarnings("unchecked")
     static <T> T ofType(Class<?> type, String name, Class<?> parameter, Object argument) {
         try {
@@ -115,7 +116,7 @@ final class Reflected {
         }
     }
 
-    /** Returns the class of this name, of the library that has {@code neighbour} as well. */
+    /** Returns a class by its name. It comes from the library that also has the class of {@code neighbour}. */
     static Class<?> type(String name, Object neighbour) {
         try {
             return Class.forName(name, true, neighbour.getClass().getClassLoader());
@@ -124,7 +125,7 @@ final class Reflected {
         }
     }
 
-    /** Returns the only instance of a Scala object. */
+    /** Returns the instance of a Scala object. */
     static Object module(String name, Object neighbour) {
         try {
             return type(name + "$", neighbour).getField("MODULE$").get(null);
@@ -133,7 +134,7 @@ final class Reflected {
         }
     }
 
-    /** Makes an object by the only public constructor that takes these arguments. */
+    /** Constructs an object by the public constructor that takes these arguments. */
     static Object make(Class<?> type, Object... arguments) {
         for (Constructor<?> constructor : type.getConstructors()) {
             if (!takes(constructor.getParameterTypes(), arguments)) continue;
@@ -158,6 +159,7 @@ final class Reflected {
         return true;
     }
 
+    /** Returns the exception to throw for a call that failed. */
     private static RuntimeException failed(String name, InvocationTargetException e) {
         return e.getCause() instanceof RuntimeException cause ? cause : new Unknown(name + " failed", e.getCause());
     }
@@ -168,9 +170,9 @@ final class Reflected {
 
     private static Method method(Class<?> type, String name) {
         try {
-            Method found = type.getMethod(name);
-            found.trySetAccessible(); // of a class that is not public, too
-            return found;
+            Method method = type.getMethod(name);
+            method.trySetAccessible(); // the class may not be public
+            return method;
         } catch (NoSuchMethodException e) {
             throw new Unknown(type.getName() + " has no method " + name, e);
         }

@@ -14,15 +14,15 @@ import org.apache.spark.sql.execution.datasources.PartitionDirectory;
 import scala.collection.immutable.Seq;
 
 /**
- * The files that Delta lists for a scan, each with the ranges to read beside what Delta says of it (its deletion vector). Files of
- * which nothing is read stay, since the order of the rows depends on the sizes of all. A file is told by its path, which no other
- * file ever has. It stands in physical plans only.
+ * The files of a Delta scan with the ranges to read. The ranges are beside Delta's own metadata (a deletion vector). A file stays
+ * in the list even if nothing of it is read, since the order of the rows depends on the sizes of all files. Files are identified by
+ * their paths, which are never reused. This index occurs in physical plans only.
  */
 final class SelectedDeltaFiles extends FilesOf {
     private final Map<Path, FileChoice> choices;
     private final boolean splits;
 
-    /** With {@code splits} parts of a file may be read; otherwise it is read whole or not at all. */
+    /** {@code splits} says whether parts of a file may be read. Otherwise a file is read whole or not at all. */
     SelectedDeltaFiles(FileIndex all, Map<Path, FileChoice> choices, boolean splits) {
         super(all);
         this.choices = choices;
@@ -31,18 +31,18 @@ final class SelectedDeltaFiles extends FilesOf {
 
     @Override
     public Seq<PartitionDirectory> listFiles(Seq<Expression> partitionFilters, Seq<Expression> dataFilters) {
-        List<PartitionDirectory> found = new ArrayList<>();
+        List<PartitionDirectory> partitions = new ArrayList<>();
         for (PartitionDirectory partition : Scala.list(all.listFiles(partitionFilters, dataFilters))) {
             List<FileStatusWithMetadata> files = new ArrayList<>();
             for (FileStatusWithMetadata file : Scala.list(partition.files())) {
                 FileChoice choice = choices.get(file.getPath());
-                boolean whole = choice == null || !splits && !choice.readsNothing();
-                files.add(whole ? file
+                boolean isReadWhole = choice == null || !splits && !choice.readsNothing();
+                files.add(isReadWhole ? file
                         : new FileStatusWithMetadata(file.fileStatus(), file.metadata().updated(FileChoice.KEY, choice)));
             }
-            if (!files.isEmpty()) found.add(new PartitionDirectory(partition.values(), Scala.seq(files)));
+            if (!files.isEmpty()) partitions.add(new PartitionDirectory(partition.values(), Scala.seq(files)));
         }
-        return Scala.seq(found);
+        return Scala.seq(partitions);
     }
 
     @Override
@@ -50,7 +50,7 @@ final class SelectedDeltaFiles extends FilesOf {
         return all.sizeInBytes();
     }
 
-    /** Two scans that read the same ranges of the same files are equal, so that Spark can reuse their exchanges. */
+    /** Compares what is read. Scans of the same ranges of the same files are equal, so that Spark can reuse their exchanges. */
     @Override
     public boolean equals(Object other) {
         return other instanceof SelectedDeltaFiles files

@@ -1,5 +1,6 @@
 /**
- * Tables of Delta and of Iceberg: what their logs say, and scans that these plan and that are narrowed then. No class of theirs is
- * named in the code, so that it runs without; what is not as expected in the version that is there leaves a scan to Spark.
+ * Delta and Iceberg tables: the facts in their logs, and their narrowed scans. The code names no
+ * class of Delta or Iceberg, so that it runs without them. If the installed version differs from what is expected, the scan is left
+ * alone.
  */
 package hive_bitmap.catalyst.lake;

@@ -18,9 +18,9 @@ import java.util.Set;
 import java.util.concurrent.locks.LockSupport;
 
 /**
- * A local file to which lines are appended, for its owner alone. A file that is full becomes the one before ({@code .1}), in place of
- * an older one. No link is followed in place of a file. Several processes may append to one file: one at a time does, under the lock
- * of a file beside it.
+ * A local file that lines are appended to, accessible only to its owner. A full file is renamed to {@code .1}, which replaces an
+ * older file of this name. Links are not followed. Several processes may append to the same file; a lock file beside it ensures
+ * that one does at a time.
  */
 final class AdviceFile {
     private static final Set<OpenOption> OPTIONS = Set.of(
@@ -40,7 +40,7 @@ final class AdviceFile {
     /** Appends lines. Throws IOException if the file cannot be written, or is a link. */
     synchronized void append(List<String> lines) throws IOException {
         ByteBuffer text = StandardCharsets.UTF_8.encode(String.join("\n", lines) + "\n");
-        try (FileChannel beside = open(besides(".lock")); FileLock lock = locked(beside)) {
+        try (FileChannel lockFile = open(besides(".lock")); FileLock lock = locked(lockFile)) {
             if (Files.exists(path) && Files.size(path) + text.remaining() > maxBytes) {
                 Files.move(path, besides(".1"), StandardCopyOption.REPLACE_EXISTING);
             }
@@ -51,8 +51,8 @@ final class AdviceFile {
     }
 
     /**
-     * Locks a file, if that is possible within a short while. A process holds a lock but once, and classes that a later SparkContext
-     * has loaded know nothing of these ones.
+     * Locks a file; retries for a short while. Throws IOException if it is still locked. A process can hold a lock only once, and
+     * the same class may be loaded again for a later SparkContext, so the lock may also be held in this process.
      */
     private static FileLock locked(FileChannel file) throws IOException {
         for (int tries = 0; tries < MAX_TRIES; tries++) {
@@ -60,7 +60,7 @@ final class AdviceFile {
                 FileLock lock = file.tryLock();
                 if (lock != null) return lock;
             } catch (OverlappingFileLockException e) {
-                // by this process, like a lock of another one
+                // held in this process; retried like a lock of another process
             }
             LockSupport.parkNanos(TRY_NANOSECONDS);
         }

@@ -21,7 +21,7 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import scala.Option;
 
-/** What is observed of all sessions of a SparkContext: the record of their queries, and the metrics. */
+/** The observations of a SparkContext's sessions: the record of their queries, and the metrics. */
 public final class Application {
     private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
     private static final String FILE = "spark.hive_bitmap.advice_file";
@@ -37,40 +37,41 @@ public final class Application {
     private final IndexMetrics metrics = new IndexMetrics();
     private final SparkContext context;
 
-    /** The query that a thread plans, and the scans of it that were seen, by the first id of their columns. */
+    /** The query that a thread plans. {@code seen} has its scans so far, by the id of their first column. */
     private record Planning(WeakReference<QueryPlanningTracker> query, Map<ExprId, Observation> seen) {}
 
     private Application(SparkContext context) {
         this.context = context;
     }
 
-    /** Returns what is observed of a context; the first call registers the metrics, and begins to write the file if there is one. */
+    /** Returns the observations of a context. The first call registers the metrics and begins to write the file, if one is set. */
     public static Application of(SparkContext context) {
-        Application known = current;
-        return known != null && known.context == context ? known : begun(context);
+        Application application = current;
+        return application != null && application.context == context ? application : begun(context);
     }
 
     private static synchronized Application begun(SparkContext context) {
         if (current != null && current.context == context) return current;
-        Application begun = new Application(context);
+        Application application = new Application(context);
         flushCurrent();
-        current = begun;
+        current = application;
         try {
-            context.env().metricsSystem().registerSource(begun.metrics);
-            if (begun.file() != null) begun.flushRegularly();
+            context.env().metricsSystem().registerSource(application.metrics);
+            if (application.file() != null) application.flushRegularly();
         } catch (RuntimeException | LinkageError e) {
             LOG.debug("queries are not observed: {}", e.toString());
         }
-        return begun;
+        return application;
     }
 
     /**
-     * Observes a scan of the query that this thread plans: once, however often Spark optimizes it, as it does a subquery by itself
-     * and again with its query.
+     * Observes a scan of the query that this thread plans. A scan is observed only once, even if Spark optimizes it more often: it
+     * optimizes a subquery by itself and again with its query.
      *
+     * @param first the first column of the scan's relation
      * @param keySets as in {@link QueryShape}
-     * @param bytes the bytes of the files that Spark would read, -1 if they are not known
-     * @param columns the columns that are read, null if all are
+     * @param bytes the bytes of the files that Spark would read, -1 if unknown
+     * @param columns the columns that are read, {@code "*"} for all
      */
     public Observation observe(
             CatalogTable table, Attribute first, List<Expression> conjuncts, List<List<String>> keySets, long bytes,
@@ -89,7 +90,7 @@ public final class Application {
         return new Observation(metrics, queries, shape, bytes);
     }
 
-    /** Returns the scans that were seen of the query that this thread plans. */
+    /** Returns the scans seen so far of the query that this thread plans. */
     private static Map<ExprId, Observation> seen() {
         Option<QueryPlanningTracker> query = QueryPlanningTracker.get();
         Planning planning = PLANNING.get();
@@ -100,7 +101,9 @@ public final class Application {
         return planning.seen;
     }
 
-    /** Notes how many bytes the files of a scan have, whose partitions Spark has pruned by now; {@code bytes} is called if that is new. */
+    /**
+     * Records the bytes of a scan's files after Spark has pruned its partitions. {@code bytes} is called only if they were unknown.
+     */
     public static void sized(Attribute first, LongSupplier bytes) {
         Planning planning = PLANNING.get();
         Observation scan = planning == null ? null : planning.seen.get(first.exprId());
@@ -111,17 +114,17 @@ public final class Application {
         return "true".equalsIgnoreCase(context.conf().get(LITERALS, "false").trim());
     }
 
-    /** Counts a refresh of an index, for the metrics. */
+    /** Counts a refresh of an index in the metrics. */
     public void refreshed(boolean failed) {
         metrics.refreshed(failed);
     }
 
-    /** Says by how many seconds indexes are behind their tables, for the metrics. */
+    /** Sets the metric for the seconds by which indexes lag behind their tables. */
     public void lag(double seconds) {
         metrics.lag(seconds);
     }
 
-    /** Returns the record: a line that says of what time it is, then those of {@link QueryRecord}. */
+    /** Returns the record as lines. The first line has the time that it covers; those of {@link QueryRecord} follow. */
     public String text() {
         return String.join("\n", headed(queries.lines()));
     }
@@ -140,7 +143,7 @@ public final class Application {
         return name.isEmpty() ? null : name;
     }
 
-    /** Appends what is new to the file, if there is one. An error is logged, and the same is tried again the next time. */
+    /** Appends new entries of the record to the file, if one is set. After an error, which is logged, the next call retries. */
     public synchronized void flush() {
         String name = file();
         if (name == null) return;
@@ -163,8 +166,8 @@ public final class Application {
     }
 
     private static void flushCurrent() {
-        Application last = current;
-        if (last != null) last.flush();
+        Application application = current;
+        if (application != null) application.flush();
     }
 
     private void flushUntilEnd() {

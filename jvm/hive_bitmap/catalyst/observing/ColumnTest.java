@@ -3,15 +3,15 @@ package hive_bitmap.catalyst.observing;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 
 /**
- * How a query tests a column, without the values that it compares with.
+ * A query's test of a column, without the values that it compares with.
  *
- * @param column its name in lower case
- * @param kind the more keys usually satisfy a test, the later its kind stands
- * @param values about how many values the column is compared with: a power of two, so that there are few different tests; 0 if
- *     they are not counted
+ * @param column the name of the column in lower case
+ * @param kind the kind of the test; kinds that usually match more keys come later in the enum
+ * @param values roughly the number of values that the column is compared with, rounded to a power of two to keep the number of
+ *     different tests small; 0 if they are not counted
  */
 record ColumnTest(String column, Kind kind, int values) {
-    /** The words are those of hive_bitmap/spark/advising/observed.py. */
+    /** The kinds of tests. Their words are those of hive_bitmap/spark/advising/observed.py. */
     enum Kind {
         EQUALITY, IN, NULL, RANGE, OTHER;
 
@@ -29,7 +29,7 @@ record ColumnTest(String column, Kind kind, int values) {
         return new ColumnTest(column, kind, 0);
     }
 
-    /** Whether fewer keys usually satisfy this test than another one of the same column. */
+    /** Returns whether this test usually matches fewer keys than another test of the same column. */
     boolean isStricterThan(ColumnTest other) {
         int order = kind.compareTo(other.kind);
         return order < 0 || order == 0 && values < other.values;

@@ -25,7 +25,7 @@ import org.apache.spark.sql.catalyst.expressions.StartsWith;
 import org.apache.spark.sql.types.BooleanType;
 import org.apache.spark.sql.types.DateType;
 
-/** The tests of columns that the conjuncts of a condition make: one of each column, the strictest. */
+/** The tests of columns in the conjuncts of a condition. For each column it has the strictest test. */
 final class ColumnTests {
     private static final int MAX_COLUMNS = 16;
     private static final int MAX_SAMPLES = 4;
@@ -35,26 +35,26 @@ final class ColumnTests {
     private final Map<String, Set<String>> samples = new TreeMap<>();
     private final boolean keepsValues;
 
-    /** {@code keepsValues} is whether to keep some of the values that columns are compared with. */
+    /** {@code keepsValues} says whether to keep some values that columns are compared with. */
     ColumnTests(List<Expression> conjuncts, boolean keepsValues) {
         this.keepsValues = keepsValues;
-        for (Expression one : conjuncts) add(one);
+        for (Expression conjunct : conjuncts) add(conjunct);
     }
 
     List<ColumnTest> tests() {
         return byColumn.values().stream().limit(MAX_COLUMNS).toList();
     }
 
-    /** Returns some of the values that each column is compared with, as text; none unless they are kept. */
+    /** Returns some values that each column is compared with, as text. Empty unless values are kept. */
     Map<String, Set<String>> samples() {
         return samples;
     }
 
     private void add(Expression conjunct) {
-        if (conjunct instanceof IsNotNull) return; // Spark infers it from most other tests, and most rows satisfy it
+        if (conjunct instanceof IsNotNull) return; // Spark infers IS NOT NULL from most other tests, and most rows satisfy it
         ColumnTest plain = plain(conjunct);
         if (plain != null) {
-            byColumn.merge(plain.column(), plain, (one, other) -> one.isStricterThan(other) ? one : other);
+            byColumn.merge(plain.column(), plain, (test, other) -> test.isStricterThan(other) ? test : other);
             return;
         }
         for (Attribute used : Scala.list(conjunct.references().toSeq())) {
@@ -62,7 +62,7 @@ final class ColumnTests {
         }
     }
 
-    /** Returns the test of a single column that a conjunct is; null if it is another condition. */
+    /** Returns a conjunct as a test of a single column; null for any other condition. */
     private ColumnTest plain(Expression conjunct) {
         if (conjunct instanceof Or or) return alternatives(or);
         if (conjunct instanceof BinaryComparison comparison) return comparison(comparison);
@@ -99,18 +99,18 @@ final class ColumnTests {
         return ColumnTest.in(name(column), Scala.size(in.hset()));
     }
 
-    /** Returns the test that a disjunction of equalities and INs of the same column is; null for any other one. */
+    /** Returns a disjunction as a test of a single column. Null unless it has only equalities and INs on the same column. */
     private ColumnTest alternatives(Or or) {
         List<Expression> waiting = new ArrayList<>(List.of(or));
         String column = null;
         int values = 0;
         while (!waiting.isEmpty()) {
-            Expression one = waiting.remove(waiting.size() - 1);
-            if (one instanceof Or inner) {
+            Expression alternative = waiting.remove(waiting.size() - 1);
+            if (alternative instanceof Or inner) {
                 waiting.addAll(List.of(inner.left(), inner.right()));
                 continue;
             }
-            ColumnTest test = plain(one);
+            ColumnTest test = plain(alternative);
             if (test == null || test.values() == 0 || column != null && !column.equals(test.column())) return null;
             column = test.column();
             values += test.values();
@@ -123,8 +123,8 @@ final class ColumnTests {
         String text = literal.dataType() instanceof DateType
                 ? java.time.LocalDate.ofEpochDay((Integer) literal.value()).toString() : literal.value().toString();
         if (text.length() > MAX_SAMPLE_CHARACTERS) return;
-        Set<String> known = samples.computeIfAbsent(name(column), missing -> new LinkedHashSet<>());
-        if (known.size() < MAX_SAMPLES) known.add(text);
+        Set<String> texts = samples.computeIfAbsent(name(column), missing -> new LinkedHashSet<>());
+        if (texts.size() < MAX_SAMPLES) texts.add(text);
     }
 
     private static ColumnTest of(Attribute column, ColumnTest.Kind kind) {

@@ -6,8 +6,7 @@ import com.codahale.metrics.MetricRegistry;
 import org.apache.spark.metrics.source.Source;
 
 /**
- * The counters of an application in Spark's own metrics system, under the name of the source. The guide's page on advice and
- * metrics has the names and units.
+ * The counters of an application in Spark's metrics system. The guide's page on advice and metrics has their names and units.
  */
 final class IndexMetrics implements Source {
     private static final String NAME = "hive_bitmap";
@@ -44,7 +43,7 @@ final class IndexMetrics implements Source {
         bytesSaved.inc(bytes);
     }
 
-    /** Counts a scan that was left alone; the reason is a code of hive_bitmap/core/planning/reasons.py. */
+    /** Counts a scan that was left alone. The reason is a code of hive_bitmap/core/planning/reasons.py. */
     void leftAlone(String reason) {
         registry.counter("scans.leftAlone." + reason).inc();
     }

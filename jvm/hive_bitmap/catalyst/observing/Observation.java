@@ -2,9 +2,9 @@ package hive_bitmap.catalyst.observing;
 
 import java.util.List;
 
-/** A scan of a query, which takes down what is decided on it. Of {@link #NONE} nothing is noted. */
+/** Records the decision on a scan of a query. {@link #NONE} records nothing. */
 public final class Observation {
-    /** The observation of a plan that is made only to be explained. */
+    /** The observation for plans that are only made to explain a query. */
     public static final Observation NONE = new Observation(null, null, null, -1);
 
     private final IndexMetrics metrics;
@@ -17,8 +17,8 @@ public final class Observation {
     /**
      * Adds the scan to the record.
      *
-     * @param shape null if the scan tests and counts nothing, so that it is not recorded
-     * @param bytes the bytes of the files that Spark would read, -1 if they are not known
+     * @param shape the shape of the query; null if the scan tests and counts nothing, so that it is not in the record
+     * @param bytes the bytes of the files that Spark would read, -1 if unknown
      */
     Observation(IndexMetrics metrics, QueryRecord queries, QueryShape shape, long bytes) {
         this.metrics = metrics;
@@ -27,26 +27,32 @@ public final class Observation {
         this.bytes = bytes;
     }
 
-    /** Notes that the scan is Spark's own, for the reason with this code; once, if Spark optimizes it more than once. */
+    /**
+     * Records that the scan is left alone, with the code of the reason. It is counted once, even if Spark optimizes the scan more
+     * often.
+     */
     public void leftAlone(String reason) {
         if (metrics == null || isLeftAlone) return;
         isLeftAlone = true;
         metrics.leftAlone(reason);
     }
 
-    /** Notes that indexes, by their names, narrow the scan: {@code saved} bytes of its files need not be read. */
+    /** Records that the named indexes narrow the scan. {@code saved} is the number of bytes of its files that need not be read. */
     public void narrowed(List<String> indexes, long saved) {
         if (metrics == null) return;
         metrics.narrowed(saved);
         served(indexes);
     }
 
-    /** Notes that no row satisfies the condition, so that nothing is read. */
+    /** Records that no row satisfies the condition, so that nothing is read. */
     public void emptied() {
         narrowed(List.of(), Math.max(bytes, 0));
     }
 
-    /** Notes that indexes, by their names, answer the aggregation over the scan: {@code saved} bytes of its files need not be read. */
+    /**
+     * Records that the named indexes answer the aggregation over the scan. {@code saved} is the number of bytes of its files that
+     * need not be read.
+     */
     public void answered(List<String> indexes, long saved) {
         if (metrics == null) return;
         metrics.answered(saved);
@@ -60,14 +66,14 @@ public final class Observation {
         for (String index : indexes) queries.addUse(shape.database(), shape.table(), index);
     }
 
-    /** Whether the bytes of the files are not known, of a scan of which they should be. */
+    /** Returns whether the bytes of the files are missing in the record. */
     boolean isUnsized() {
         return shape != null && bytes < 0 && !isServed;
     }
 
-    /** Notes the bytes of the files, which are known only now. */
-    void sized(long found) {
-        bytes = found;
-        queries.sized(shape, found);
+    /** Records the bytes of the files, which were unknown before. */
+    void sized(long size) {
+        bytes = size;
+        queries.sized(shape, size);
     }
 }

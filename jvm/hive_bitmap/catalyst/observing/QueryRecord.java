@@ -14,10 +14,11 @@ import java.util.Set;
 import java.util.TreeMap;
 
 /**
- * How often queries of each shape were planned, what Spark would have read for them, and how often each index was used; bounded in
- * bytes, for which the shapes and indexes that were seen least recently are forgotten.
+ * A record of queries by shape, and of uses of indexes. It has how often queries of each shape were planned, what Spark would have
+ * read for them, and how often each index was used. It is bounded in bytes; the shapes and indexes that were seen least recently
+ * are evicted.
  *
- * <p>Its form as text is lines of JSON, of two kinds, which hive_bitmap/spark/advising/observed.py reads:
+ * <p>As text it is lines of JSON, of two kinds, which hive_bitmap/spark/advising/observed.py reads:
  *
  * <pre>
  * {"database", "table", "tests": [[column, kind, values]..], "key_sets": [[column..]..],
@@ -25,8 +26,8 @@ import java.util.TreeMap;
  * {"database", "table", "index", "uses"}
  * </pre>
  *
- * {@code queries} are those that no index served, {@code bytes} what Spark read for them, but for those that are {@code unsized}. A
- * figure in a file may be negative: it corrects an earlier line.
+ * {@code queries} counts the queries that no index served. {@code bytes} is what Spark read for them, except for {@code unsized} of
+ * them. A figure in a file may be negative: it corrects an earlier line.
  */
 final class QueryRecord {
     private static final int MAX_COLUMNS = 64;
@@ -49,7 +50,7 @@ final class QueryRecord {
         }
     }
 
-    /** Figures since the application began, or since they were last written to a file. */
+    /** The figures of a shape. They count from the beginning of the application or from the last write to a file. */
     private static final class Tally {
         long queries;
         long bytes;
@@ -70,6 +71,7 @@ final class QueryRecord {
         }
     }
 
+    /** The figures of a shape, with their weight in bytes. */
     private static final class Entry {
         final int shapeBytes;
         final Tally all = new Tally();
@@ -86,15 +88,16 @@ final class QueryRecord {
         }
 
         int weight() {
-            int found = shapeBytes + ENTRY_BYTES;
-            for (String column : all.columns.keySet()) found += 2 * (2 * column.length() + ENTRY_BYTES);
+            int weight = shapeBytes + ENTRY_BYTES;
+            for (String column : all.columns.keySet()) weight += 2 * (2 * column.length() + ENTRY_BYTES);
             for (Set<String> values : samples.values()) {
-                for (String value : values) found += 2 * value.length() + ENTRY_BYTES;
+                for (String value : values) weight += 2 * value.length() + ENTRY_BYTES;
             }
-            return found;
+            return weight;
         }
     }
 
+    /** How often an index was used: in all, and since the last write to a file. */
     private static final class Uses {
         long all;
         long unwritten;
@@ -103,9 +106,9 @@ final class QueryRecord {
     /**
      * Adds a query.
      *
-     * @param read the bytes of the files that Spark would read, -1 if they are not known
-     * @param columns the columns that it reads
-     * @param samples some values that it compares columns with
+     * @param read the bytes of the files that Spark would read, -1 if unknown
+     * @param columns the columns that the query reads
+     * @param samples some values that the query compares columns with
      */
     synchronized void add(QueryShape shape, long read, Collection<String> columns, Map<String, Set<String>> samples) {
         Entry entry = shapes.computeIfAbsent(shape, missing -> new Entry(shape.bytes()));
@@ -118,9 +121,9 @@ final class QueryRecord {
             }
         }
         samples.forEach((column, values) -> {
-            Set<String> known = entry.samples.computeIfAbsent(column, missing -> new LinkedHashSet<>());
+            Set<String> keptValues = entry.samples.computeIfAbsent(column, missing -> new LinkedHashSet<>());
             for (String value : values) {
-                if (known.size() < MAX_SAMPLES) known.add(value);
+                if (keptValues.size() < MAX_SAMPLES) keptValues.add(value);
             }
         });
         int weight = entry.weight();
@@ -129,7 +132,7 @@ final class QueryRecord {
         forget();
     }
 
-    /** Says that indexes serve a query that was added before with these bytes. */
+    /** Records that indexes serve a query. It was added before with the same bytes. */
     synchronized void served(QueryShape shape, long read) {
         Entry entry = shapes.get(shape);
         if (entry == null) return;
@@ -141,7 +144,7 @@ final class QueryRecord {
         }
     }
 
-    /** Says the bytes of a query that was added before without them. */
+    /** Records the bytes of a query. It was added before without them. */
     synchronized void sized(QueryShape shape, long read) {
         Entry entry = shapes.get(shape);
         if (entry == null) return;
@@ -151,7 +154,7 @@ final class QueryRecord {
         }
     }
 
-    /** Adds that a query used an index of a table. */
+    /** Records that a query used an index of a table. */
     synchronized void addUse(String database, String table, String index) {
         IndexName name = new IndexName(database, table, index);
         Uses uses = indexes.get(name);
@@ -165,6 +168,7 @@ final class QueryRecord {
         forget();
     }
 
+    /** Evicts the entries seen least recently until the record is within its bound. */
     private void forget() {
         Iterator<Entry> shape = shapes.values().iterator();
         while (bytes > maxBytes && shapes.size() > 1) {
@@ -180,12 +184,12 @@ final class QueryRecord {
         }
     }
 
-    /** Returns how many shapes and indexes were forgotten. */
+    /** Returns how many shapes and indexes were evicted. */
     synchronized long forgotten() {
         return forgotten;
     }
 
-    /** Returns a line for each shape and each index that was used. */
+    /** Returns a line for each shape and each used index. */
     synchronized List<String> lines() {
         List<String> lines = new ArrayList<>();
         shapes.forEach((shape, entry) -> lines.add(line(shape, entry, entry.all)));
@@ -193,10 +197,10 @@ final class QueryRecord {
         return lines;
     }
 
-    /** What was taken in order to be written: lines, and the figures in them. */
+    /** Lines that were taken in order to be written, with the figures in them. */
     record Taken(List<String> lines, Map<QueryShape, Tally> shapes, Map<IndexName, Long> indexes) {}
 
-    /** Returns the same with the figures that were not taken yet, without lines where there are none. */
+    /** Takes the figures that were not taken before. There is no line where there are none. */
     synchronized Taken take() {
         Taken taken = new Taken(new ArrayList<>(), new LinkedHashMap<>(), new LinkedHashMap<>());
         shapes.forEach((shape, entry) -> {
@@ -214,7 +218,7 @@ final class QueryRecord {
         return taken;
     }
 
-    /** Takes back what could not be written, as far as it is not forgotten since. */
+    /** Puts back figures that could not be written, unless their entry was evicted. */
     synchronized void putBack(Taken taken) {
         shapes.forEach((shape, entry) -> {
             Tally tally = taken.shapes.get(shape);

@@ -5,16 +5,18 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.List;
 
 /**
- * What queries ask of a table, apart from values.
+ * The shape of queries of a table: what they test and count, without values.
  *
- * @param table the database and the name of the table
- * @param keySets the sets of columns whose keys, counted, answer the aggregation over the scan; null if there is none, or keys do
- *     not answer it
+ * @param database the database of the table
+ * @param table the name of the table
+ * @param tests the tests of columns
+ * @param keySets the sets of columns to count keys of, which answers the aggregation over the scan; null if there is no aggregation,
+ *     or counts do not answer it
  */
 record QueryShape(String database, String table, List<ColumnTest> tests, List<List<String>> keySets) {
     private static final int OBJECT_BYTES = 100;
 
-    /** About the bytes that it takes in memory. */
+    /** Returns roughly the bytes that the shape takes in memory. */
     int bytes() {
         int characters = database.length() + table.length();
         for (ColumnTest test : tests) characters += test.column().length() + OBJECT_BYTES;

@@ -1,5 +1,5 @@
 /**
- * What an application's queries ask of tables, and what the indexes do for them: counters for Spark's metrics, and a bounded record
- * for {@code hive_bitmap.advise}, in memory and in a file. Queries wait for none of it.
+ * Statistics of an application's queries and their use of indexes. There are counters for Spark's metrics, and a bounded record for
+ * {@code hive_bitmap.advise}, in memory and in a file. Queries never wait for them.
  */
 package hive_bitmap.catalyst.observing;

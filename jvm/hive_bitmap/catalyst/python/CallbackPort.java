@@ -11,15 +11,15 @@ import py4j.Py4JJavaServer;
 import py4j.Py4JPythonClient;
 import py4j.PythonClient;
 
-/** py4j's port of the Python process: any local program can connect to it, so this JVM shows a token there. */
+/** Authenticates this JVM at py4j's port of the Python process. Any local program can connect to it, so this JVM shows a token. */
 public final class CallbackPort {
     private CallbackPort() {}
 
-    /** Lets this JVM show the token on each connection that it opens to the Python process from now on. */
+    /** Has this JVM show the token on each new connection to the Python process. */
     public static void authenticate(GatewayServer server, String token) {
-        Py4JPythonClient known = server.getCallbackClient();
-        if (!(known instanceof PythonClient)) return; // py4j's other client keeps the token that it was made with
-        Client client = new Client(server.getGateway(), known.getPort(), known.getAddress(), (Py4JJavaServer) server, token);
+        Py4JPythonClient pythonClient = server.getCallbackClient();
+        if (!(pythonClient instanceof PythonClient)) return; // py4j's other client keeps the token that it was made with
+        Client client = new Client(server.getGateway(), pythonClient.getPort(), pythonClient.getAddress(), (Py4JJavaServer) server, token);
         try {
             Field field = Gateway.class.getDeclaredField("cbClient"); // py4j has no setter
             field.setAccessible(true);
@@ -29,7 +29,7 @@ public final class CallbackPort {
         }
     }
 
-    /** py4j's own client forgets its token when it is told the port, as PySpark does. */
+    /** A client that keeps its token when PySpark sets the port. py4j's own client loses it. */
     private static final class Client extends PythonClient {
         private final String token;
 

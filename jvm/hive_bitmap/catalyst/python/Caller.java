@@ -7,16 +7,16 @@ import org.apache.hadoop.security.UserGroupInformation;
 import org.apache.spark.sql.catalyst.CurrentUserContext;
 
 /**
- * For whom a thread works. A thread of a pool has what it inherited from the thread that happened to start it, which may have
- * worked for another client of a server, so each task is told.
+ * The identity that a thread works under. A pool thread inherits the identity of the thread that happened to start it, which may
+ * have worked for another client of a server. So each task sets its caller explicitly.
  *
- * @param user Hadoop's user, for whom metastores and stores do what they are asked
- * @param name the user whom the Thrift Server has authenticated: {@code current_user()}, and the owner of tables that are
- *     created; null elsewhere
+ * @param user Hadoop's user, by which metastores and stores check permissions
+ * @param name the user whom the Thrift Server has authenticated: {@code current_user()}, and the owner of created tables; null
+ *     elsewhere
  * @param classes the class loader, with the classes of ADD JAR
  */
 public record Caller(UserGroupInformation user, String name, ClassLoader classes) {
-    /** The one for whom this thread works now. */
+    /** Returns the caller that this thread currently works for. */
     public static Caller current() {
         try {
             ClassLoader classes = Thread.currentThread().getContextClassLoader();
@@ -26,18 +26,18 @@ public record Caller(UserGroupInformation user, String name, ClassLoader classes
         }
     }
 
-    /** Returns what a task returns that this thread does for the caller. */
+    /** Runs a task in this thread on behalf of the caller. Returns the task's result. */
     public <T> T run(PrivilegedAction<T> task) {
-        Caller before = current();
+        Caller previous = current();
         become(this);
         try {
             return user.doAs(task);
         } finally {
-            become(before);
+            become(previous);
         }
     }
 
-    /** Names the caller, so that what is told to one is told to no other. */
+    /** Returns the name under which Python caches what this caller may see. */
     public String who() {
         return user + "/" + (name == null ? "" : name);
     }

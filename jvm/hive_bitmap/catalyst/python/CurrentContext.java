@@ -7,8 +7,8 @@ import org.apache.spark.scheduler.SparkListener;
 import org.apache.spark.scheduler.SparkListenerApplicationEnd;
 
 /**
- * The SparkContext for which this JVM knows what it knows. A program may stop Spark and start it again in one JVM, with
- * another metastore and other settings; what the classes of this jar keep must not be taken for true there.
+ * The SparkContext that the caches of this jar belong to. A program may stop Spark and start it again in one JVM, with another
+ * metastore and other settings. The caches must not be used there.
  */
 public final class CurrentContext {
     private static final List<Runnable> AT_END = new CopyOnWriteArrayList<>();
@@ -16,12 +16,12 @@ public final class CurrentContext {
 
     private CurrentContext() {}
 
-    /** Has something forgotten whenever a SparkContext ends. Called once by each class that keeps what one depends on. */
-    public static void atEnd(Runnable forget) {
-        AT_END.add(forget);
+    /** Adds an action to run whenever a SparkContext ends. Each class with a cache that depends on the context adds one. */
+    public static void atEnd(Runnable action) {
+        AT_END.add(action);
     }
 
-    /** Has all forgotten that was known in another SparkContext, and in this one when it ends. */
+    /** Sets the current SparkContext. The caches of another context are cleared now, those of this context when it ends. */
     public static synchronized void is(SparkContext context) {
         if (context == current) return;
         forget();

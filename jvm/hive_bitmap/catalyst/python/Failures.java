@@ -3,15 +3,15 @@ package hive_bitmap.catalyst.python;
 import java.nio.channels.ClosedByInterruptException;
 import org.apache.spark.sql.internal.SQLConf;
 
-/** Errors in the use of an index. They never reach the user, for Spark can execute the plan as it was without an index. */
+/** Handles errors in the use of an index. They do not reach the user, since Spark can execute the plan without an index. */
 public final class Failures {
     private static final String JOB_CANCELLED = "SPARK_JOB_CANCELLED";
 
     private Failures() {}
 
     /**
-     * Logs an error, so that the caller goes on with Spark's own plan. Throws it if the session is strict, or if it says that
-     * the query itself was cancelled.
+     * Logs an error and lets the caller fall back to Spark's own plan. Throws the error if the session is strict, or if the query
+     * itself was cancelled.
      */
     public static void goOn(Throwable error) {
         if (Settings.of(SQLConf.get()).strict() || isCancellation(error)) throw Failures.<RuntimeException>unchecked(error);
@@ -23,12 +23,12 @@ public final class Failures {
         if (Thread.currentThread().isInterrupted()) return true;
         for (Throwable cause = error; cause != null; cause = cause.getCause()) {
             if (cause instanceof InterruptedException || cause instanceof ClosedByInterruptException) return true;
-            if (String.valueOf(cause.getMessage()).contains(JOB_CANCELLED)) return true; // Python tells it as text
+            if (String.valueOf(cause.getMessage()).contains(JOB_CANCELLED)) return true; // errors from Python have it in their text
         }
         return false;
     }
 
-    /** Spark's Scala throws checked exceptions from methods that declare none. */
+    /** Throws a checked exception without declaring it, as Spark's Scala methods do. */
     @SuppressWarnings("unchecked")
     public static <E extends Throwable> E unchecked(Throwable error) throws E {
         throw (E) error;

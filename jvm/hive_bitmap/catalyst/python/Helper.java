@@ -22,10 +22,10 @@ import org.slf4j.LoggerFactory;
 import py4j.ClientServer;
 
 /**
- * The Python process of a server, {@code python -m hive_bitmap.spark.catalyst.helper}, for a JVM in which no Python has called
- * {@link PythonCalls#register}. It is started by the first query that could use an index, or the first index statement,
- * connects by py4j over the loopback interface, and is started again if it dies. While it does not run, plans are Spark's
- * own. It ends with the JVM, whose end closes its standard input.
+ * The Python process of a server, {@code python -m hive_bitmap.spark.catalyst.helper}. It serves a JVM in which no Python has
+ * called {@link PythonCalls#register}. The first query that could use an index, or the first index statement, starts it. It
+ * connects by py4j over the loopback interface, and is restarted if it dies. While it does not run, plans are Spark's own. It ends
+ * with the JVM, which then closes its standard input.
  */
 public final class Helper {
     private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
@@ -40,7 +40,7 @@ public final class Helper {
     private Thread supervisor;
     private SparkContext context;
     private ClassLoader loader;
-    private boolean wanted;
+    private boolean isWanted;
     private Process process;
     private boolean ready;
     private int starts;
@@ -55,8 +55,8 @@ public final class Helper {
     private Helper() {}
 
     /**
-     * Lets the process be started when it is needed. Called when a session is made, if Spark is configured with the extension: the
-     * first is the application's own, and what the process does by itself it does for the user of that.
+     * Allows the process to be started on demand. It is called when a session is made, if Spark is configured with the extension.
+     * The first session is the application's own; the process works as its user when it works for no caller.
      */
     public static void install() {
         synchronized (INSTANCE) {
@@ -71,27 +71,27 @@ public final class Helper {
         }
     }
 
-    /** Starts the process in the background if it does not run. */
+    /** Starts the process in the background unless it runs. */
     public static void want(SparkSession session) {
         INSTANCE.wantFor(session);
     }
 
-    /** Waits for the process to answer, {@code seconds} at most. Returns null if it does, else the reason why not. */
+    /** Waits until the process can answer, for at most {@code seconds}. Returns null if it can, else the reason. */
     public static String awaited(SparkSession session, long seconds) {
         return INSTANCE.await(session, seconds);
     }
 
-    /** Ends the process, since another Python answers, or indexes are switched off. */
+    /** Ends the process. Call it when another Python answers or indexes are switched off. */
     public static void stop() {
         INSTANCE.end();
     }
 
-    /** Whether no Python answers, also if the process that answered has just ended. */
+    /** Returns whether no Python answers, including a process that has just ended. */
     public static boolean isPythonGone() {
         return PythonCalls.isAbsent() || PythonCalls.isServedByHelper() && hasDied();
     }
 
-    /** Whether the process has ended. Waits a moment, since a process that lost its connections may be about to end. */
+    /** Returns whether the process has ended. It waits a moment, since a process that lost its connections may be about to end. */
     private static boolean hasDied() {
         Process current;
         synchronized (INSTANCE) {
@@ -109,13 +109,13 @@ public final class Helper {
 
     private synchronized void wantFor(SparkSession session) {
         if (!installed) return;
-        SparkContext asking = session.sparkContext();
-        if (context != asking) {
+        SparkContext contextOfSession = session.sparkContext();
+        if (context != contextOfSession) {
             end();
-            context = asking;
+            context = contextOfSession;
             loader = ((org.apache.spark.sql.classic.SparkSession) session).sharedState().jarClassLoader();
         }
-        wanted = true;
+        isWanted = true;
         if (supervisor == null || !supervisor.isAlive()) {
             supervisor = new Thread(this::supervise, "hive_bitmap-helper");
             supervisor.setDaemon(true);
@@ -126,15 +126,15 @@ public final class Helper {
 
     private synchronized String await(SparkSession session, long seconds) {
         long end = System.nanoTime() + seconds * SECOND;
-        int before = starts;
+        int startsBefore = starts;
         wantFor(session);
         while (!ready) {
-            boolean failed = process == null && problem != null && (starts > before || notBefore - System.nanoTime() > 0);
+            boolean failed = process == null && problem != null && (starts > startsBefore || notBefore - System.nanoTime() > 0);
             if (failed) return problem;
-            long left = end - System.nanoTime();
-            if (left <= 0) return "the Python process of hive_bitmap is still starting: try again in a moment";
+            long remaining = end - System.nanoTime();
+            if (remaining <= 0) return "the Python process of hive_bitmap is still starting: try again in a moment";
             try {
-                wait(Math.max(1, left / 1_000_000));
+                wait(Math.max(1, remaining / 1_000_000));
             } catch (InterruptedException e) {
                 Thread.currentThread().interrupt();
                 return "interrupted while the Python process of hive_bitmap was starting";
@@ -153,7 +153,7 @@ public final class Helper {
     }
 
     private synchronized void end() {
-        wanted = false;
+        isWanted = false;
         ready = false;
         PythonCalls.attach(null);
         if (process != null) process.destroy();
@@ -163,13 +163,13 @@ public final class Helper {
         try {
             while (true) {
                 SparkContext served = waitUntilWanted();
-                Caller itself;
+                Caller caller;
                 int number;
                 synchronized (this) {
                     number = ++starts;
-                    itself = new Caller(user, null, loader);
+                    caller = new Caller(user, null, loader);
                 }
-                runAs(itself, served, number);
+                runAs(caller, served, number);
                 synchronized (this) {
                     notBefore = System.nanoTime() + pause;
                     pause = Math.min(2 * pause, LONGEST_PAUSE);
@@ -181,27 +181,30 @@ public final class Helper {
         }
     }
 
-    /** Runs the process. Whatever fails, the supervisor goes on: nobody else would ever start it again. */
-    private void runAs(Caller itself, SparkContext served, int number) {
+    /**
+     * Runs the process as a caller. Errors are only recorded, so that the supervisor goes on: nothing else would restart the
+     * process.
+     */
+    private void runAs(Caller caller, SparkContext served, int number) {
         try {
-            itself.run(() -> run(served, number));
-        } catch (RuntimeException | LinkageError e) { // py4j's server cannot listen, for one
+            caller.run(() -> run(served, number));
+        } catch (RuntimeException | LinkageError e) { // for example, py4j's server cannot listen
             failed(served, "it cannot be started (" + e + ")");
         }
     }
 
     private synchronized SparkContext waitUntilWanted() throws InterruptedException {
         while (true) {
-            long left = notBefore - System.nanoTime();
-            if (!wanted || context == null) wait();
-            else if (left > 0) wait(Math.max(1, left / 1_000_000));
+            long remaining = notBefore - System.nanoTime();
+            if (!isWanted || context == null) wait();
+            else if (remaining > 0) wait(Math.max(1, remaining / 1_000_000));
             else return context;
         }
     }
 
     /**
-     * Starts the process and logs its output until it ends. The threads that answer the process inherit what this one has, so it
-     * keeps nothing of the client that happened to need the process first.
+     * Starts the process and logs its output until it ends. The threads that serve the process inherit properties and session from
+     * this thread. So they are cleared: they belong to the client that happened to need the process first.
      */
     private Void run(SparkContext served, int number) {
         served.setLocalProperties(new Properties());
@@ -209,7 +212,7 @@ public final class Helper {
         String program = program(served.conf());
         ClientServer server = null;
         Process started = null;
-        long since = System.nanoTime();
+        long startedAt = System.nanoTime();
         try {
             String secret = secret();
             server = new ClientServer.ClientServerBuilder(new Attachment(served, number))
@@ -217,15 +220,15 @@ public final class Helper {
             server.startServer(true);
             int port = server.getJavaServer().getListeningPort();
             started = builder(program, served, port, secret).start();
-            boolean stillWanted;
+            boolean isStillWanted;
             synchronized (this) {
                 process = started;
-                stillWanted = wanted && context == served;
+                isStillWanted = isWanted && context == served;
             }
-            if (!stillWanted) started.destroy();
-            String last = listen(started);
+            if (!isStillWanted) started.destroy();
+            String lastLine = listen(started);
             int status = started.waitFor();
-            ended(served, program, status, last, System.nanoTime() - since);
+            ended(served, program, status, lastLine, System.nanoTime() - startedAt);
         } catch (IOException e) {
             failed(served, started != null ? "what it says cannot be read (" + e.getMessage() + ")"
                     : program + " cannot be started (" + e.getMessage() + "): set spark.hive_bitmap.python to a Python that has"
@@ -244,28 +247,28 @@ public final class Helper {
         return null;
     }
 
-    private synchronized void ended(SparkContext served, String program, int status, String last, long lived) {
-        if (lived > LONGEST_PAUSE) pause = SECOND;
-        if (!wanted || context != served) return;
+    private synchronized void ended(SparkContext served, String program, int status, String lastLine, long lifetime) {
+        if (lifetime > LONGEST_PAUSE) pause = SECOND;
+        if (!isWanted || context != served) return;
         if (ready) {
             LOG.warn("the Python process of hive_bitmap ended with status {}; it is started again when it is needed", status);
-        } else if (last.contains("No module named")) {
-            failed(served, program + " cannot be used (" + last + "): install hive_bitmap for it, or set spark.hive_bitmap.python to"
+        } else if (lastLine.contains("No module named")) {
+            failed(served, program + " cannot be used (" + lastLine + "): install hive_bitmap for it, or set spark.hive_bitmap.python to"
                     + " a Python that has it");
         } else {
-            failed(served, program + " -m " + MODULE + " ended with status " + status + " before it was ready: " + last);
+            failed(served, program + " -m " + MODULE + " ended with status " + status + " before it was ready: " + lastLine);
         }
     }
 
-    /** Tells why the process does not run, unless it was ended on purpose. */
+    /** Logs why the process does not run, unless it was ended on purpose. */
     private synchronized void failed(SparkContext served, String why) {
-        if (!wanted || context != served) return;
+        if (!isWanted || context != served) return;
         problem = "the Python process of hive_bitmap does not run: " + why;
         LOG.warn("indexes are not used: {}", problem);
     }
 
     private synchronized void attached(int number, BiFunction<Object, Object, Object> answers) {
-        if (number != starts || process == null || !wanted) return;
+        if (number != starts || process == null || !isWanted) return;
         PythonCalls.attach(answers);
         ready = true;
         problem = null;
@@ -273,22 +276,22 @@ public final class Helper {
         notifyAll();
     }
 
-    /** Logs each line of the output, and returns the last one. */
+    /** Logs each line of the output and returns the last line. */
     private static String listen(Process started) throws IOException {
-        String last = "";
+        String lastLine = "";
         try (BufferedReader output =
                 new BufferedReader(new InputStreamReader(started.getInputStream(), StandardCharsets.UTF_8))) {
             for (String line = output.readLine(); line != null; line = output.readLine()) {
                 if (line.isBlank()) continue;
-                last = line.strip();
+                lastLine = line.strip();
                 if (line.startsWith("WARNING") || line.startsWith("ERROR")) LOG.warn("{}", line);
                 else LOG.info("{}", line);
             }
         }
-        return last;
+        return lastLine;
     }
 
-    /** Returns the Python to run: the configured one, else that of Spark's own Python programs. */
+    /** Returns the Python to run: the configured Python, else that of Spark's own Python programs. */
     private static String program(SparkConf conf) {
         String[] names = {
             "spark.hive_bitmap.python", "hive_bitmap.python", "spark.pyspark.driver.python", "spark.pyspark.python"};
@@ -314,13 +317,13 @@ public final class Helper {
         String home = environment.get("SPARK_HOME");
         if (home != null && new File(home, "python/pyspark/__init__.py").exists()) {
             String path = home + "/python" + py4jOf(new File(home, "python/lib"));
-            environment.merge("PYTHONPATH", path, (before, ours) -> ours + File.pathSeparator + before);
+            environment.merge("PYTHONPATH", path, (inherited, added) -> added + File.pathSeparator + inherited);
         }
         return builder;
     }
 
     private static String py4jOf(File folder) {
-        String[] names = folder.list((where, name) -> name.startsWith("py4j-") && name.endsWith(".zip"));
+        String[] names = folder.list((parent, name) -> name.startsWith("py4j-") && name.endsWith(".zip"));
         return names == null || names.length == 0 ? "" : File.pathSeparator + new File(folder, names[0]);
     }
 
@@ -330,7 +333,7 @@ public final class Helper {
         return HexFormat.of().formatHex(bytes);
     }
 
-    /** py4j's entry point, by which the process reaches this JVM. */
+    /** The entry point of py4j, through which the process reaches this JVM. */
     public static final class Attachment {
         private final SparkContext context;
         private final int number;
@@ -344,7 +347,7 @@ public final class Helper {
             return new JavaSparkContext(context);
         }
 
-        /** Called by the process when it is ready to answer. */
+        /** Attaches the process. It calls this when it is ready to answer. */
         public void attach(BiFunction<Object, Object, Object> answers) {
             INSTANCE.attached(number, answers);
         }

@@ -11,12 +11,12 @@ import org.apache.spark.sql.catalyst.TableIdentifier;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 
-/** A TTL cache of the indexed columns of tables: Python is not asked about a scan whose conditions test none of them. */
+/** A TTL cache of the indexed columns of tables. Python is not asked about a scan with conditions on none of them. */
 public final class IndexedColumns {
     private static final long TTL_NANOSECONDS = 30_000_000_000L;
     private static final int MAX_TABLES = 10_000;
-    private static final Map<String, Known> TABLES = new ConcurrentHashMap<>();
-    private static final AtomicLong CLEARED = new AtomicLong();
+    private static final Map<String, Entry> TABLES = new ConcurrentHashMap<>();
+    private static final AtomicLong CLEARED = new AtomicLong(); // how often the cache was cleared
 
     static {
         CurrentContext.atEnd(IndexedColumns::clear);
@@ -24,53 +24,54 @@ public final class IndexedColumns {
 
     private IndexedColumns() {}
 
-    /** Column names in lower case, and the {@code System.nanoTime()} at which they were added. */
-    private record Known(Set<String> columns, long since) {}
+    /** An entry: column names in lower case, and the {@code System.nanoTime()} at which they were added. */
+    private record Entry(Set<String> columns, long since) {}
 
-    private static Known known(TableIdentifier table) {
-        Known known = TABLES.get(table.unquotedString());
-        return known != null && System.nanoTime() - known.since < TTL_NANOSECONDS ? known : null;
+    private static Entry entry(TableIdentifier table) {
+        Entry entry = TABLES.get(table.unquotedString());
+        return entry != null && System.nanoTime() - entry.since < TTL_NANOSECONDS ? entry : null;
     }
 
+    /** Returns whether the cache has the columns of a table. */
     public static boolean areKnown(CatalogTable table) {
-        return known(table.identifier()) != null;
+        return entry(table.identifier()) != null;
     }
 
-    /** Whether a table is known to be without an index. */
+    /** Returns whether a table is known to have no index. */
     public static boolean areNone(CatalogTable table) {
         return areNone(table.identifier());
     }
 
-    /** The same for the name of a table, with its catalog and database. */
+    /** Returns whether a table is known to have no index. The name includes catalog and database. */
     public static boolean areNone(TableIdentifier table) {
-        Known known = known(table);
-        return known != null && known.columns.isEmpty();
+        Entry entry = entry(table);
+        return entry != null && entry.columns.isEmpty();
     }
 
-    /** A version that changes when the cache is cleared. Whoever is about to ask Python for columns takes it first. */
+    /** Returns a version that changes when the cache is cleared. Take it before you ask Python for columns. */
     public static long version() {
         return CLEARED.get();
     }
 
     /**
-     * Adds the key columns of all indexes of a table, an empty list if it has no index.
+     * Adds the key columns of all indexes of a table. The list is empty if the table has no index.
      *
-     * @param version the {@link #version} when Python was asked: what was true before an index was created is not kept
+     * @param version the {@link #version} when Python was asked; if it is outdated, nothing is added
      */
     public static void add(TableIdentifier table, List<String> columns, long version) {
         if (version != CLEARED.get()) return;
         if (TABLES.size() >= MAX_TABLES) TABLES.clear();
-        Set<String> names = Set.copyOf(columns.stream().map(one -> one.toLowerCase(Locale.ROOT)).toList());
-        TABLES.put(table.unquotedString(), new Known(names, System.nanoTime()));
+        Set<String> names = Set.copyOf(columns.stream().map(name -> name.toLowerCase(Locale.ROOT)).toList());
+        TABLES.put(table.unquotedString(), new Entry(names, System.nanoTime()));
     }
 
-    /** Whether one of these columns of a table may be indexed, which is so if the cache does not have the table. */
+    /** Returns whether any of these columns of a table may be indexed. If the table is not in the cache, it may. */
     public static boolean mayInclude(CatalogTable table, Stream<Attribute> columns) {
-        Known known = known(table.identifier());
-        return known == null || columns.anyMatch(one -> known.columns.contains(one.name().toLowerCase(Locale.ROOT)));
+        Entry entry = entry(table.identifier());
+        return entry == null || columns.anyMatch(column -> entry.columns.contains(column.name().toLowerCase(Locale.ROOT)));
     }
 
-    /** Clears the cache, since an index was created, altered or dropped, or another Python process answers. */
+    /** Clears the cache. Call it when an index was created, altered or dropped, or when another Python process answers. */
     public static void clear() {
         CLEARED.incrementAndGet();
         TABLES.clear();

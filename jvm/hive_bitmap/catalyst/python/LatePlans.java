@@ -6,9 +6,9 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * Conditions whose planning was late. They are not tried again soon: the first time after a minute, then after twice as long
- * each time, an hour at most. A first call that was late and went on to its end, without a job that had to be cancelled, has
- * left in memory what it read, and may be tried again at once.
+ * The shapes of queries that were planned too late. A shape is retried with exponential backoff: after a minute, then after twice
+ * as long each time, up to an hour. If the first late call ran to its end, without a job that had to be cancelled, what it read is
+ * in memory, and the shape may be retried at once.
  */
 public final class LatePlans {
     private static final int MAX_ENTRIES = 1_000;
@@ -24,10 +24,10 @@ public final class LatePlans {
 
     private LatePlans() {}
 
-    /** How often planning was late, and the {@code System.nanoTime()} before which it is not tried again. */
+    /** How often planning was late, and the {@code System.nanoTime()} before which it is not retried. */
     private record Late(int times, long until) {}
 
-    /** Returns the seconds after which a plan may be tried again; 0 if it may be now. {@code shape} says what was planned. */
+    /** Returns the seconds until a shape may be planned; 0 if it may be now. */
     public static double wait(List<?> shape) {
         synchronized (KNOWN) {
             Late late = KNOWN.get(shape);
@@ -36,8 +36,8 @@ public final class LatePlans {
     }
 
     /**
-     * Remembers that a plan was late; returns the seconds after which it may be tried again: soon, if it may have been late only
-     * because Python was {@code busy} with others.
+     * Records that planning was late. Returns the seconds until a retry: few if planning may have been late only because Python was
+     * {@code busy} with other queries.
      */
     public static double add(List<?> shape, boolean busy) {
         synchronized (KNOWN) {
@@ -57,7 +57,7 @@ public final class LatePlans {
         }
     }
 
-    /** The late call of a plan has ended by itself. */
+    /** Records that a late call has ended by itself. */
     public static void ended(List<?> shape) {
         synchronized (KNOWN) {
             Late late = KNOWN.get(shape);
@@ -65,7 +65,7 @@ public final class LatePlans {
         }
     }
 
-    /** Forgets all, since another Python answers, or the user has enabled indexes anew. */
+    /** Removes all entries. Call it when another Python answers or the user has enabled indexes again. */
     static void clear() {
         synchronized (KNOWN) {
             KNOWN.clear();

@@ -7,37 +7,34 @@ import java.util.concurrent.TimeoutException;
 import org.apache.spark.SparkContext;
 
 /**
- * How long a query waits for its plan. While others' jobs run, time counts for less, as Spark's own scan would have to wait for
- * them too: a second beside one job a core counts as half a second. Where Python hangs, these jobs come to an end, and time counts
- * in full.
+ * A timeout for planning that stretches while Spark is busy. While other jobs run, time counts less, because Spark's own scan
+ * would also have to wait for them: with one job per core, a second counts as half a second. If Python hangs, the other jobs come
+ * to an end and time counts in full.
  */
 public final class Patience {
-    private static final double STEP = 0.05; // seconds between two looks at the jobs
+    private static final double STEP = 0.05; // seconds between two checks of the jobs
     private static final double MOST_SLOWNESS = 10;
 
     private Patience() {}
 
-    /**
-     * Returns what a call returns. Throws TimeoutException if it has not come in the time that is this many seconds where no job
-     * runs.
-     */
+    /** Waits for the result of a call. Throws TimeoutException after {@code seconds}, or later while other jobs run. */
     public static <T> T await(Future<T> call, SparkContext context, double seconds)
             throws InterruptedException, ExecutionException, TimeoutException {
-        double left = seconds;
+        double remaining = seconds;
         while (true) {
             long began = System.nanoTime();
             try {
-                return call.get((long) (Math.min(left, STEP) * 1e9), TimeUnit.NANOSECONDS);
+                return call.get((long) (Math.min(remaining, STEP) * 1e9), TimeUnit.NANOSECONDS);
             } catch (TimeoutException e) {
-                left -= (System.nanoTime() - began) / 1e9 / slowness(context);
-                if (left <= 0) throw e;
+                remaining -= (System.nanoTime() - began) / 1e9 / slowness(context);
+                if (remaining <= 0) throw e;
             }
         }
     }
 
-    /** How many times longer a job takes than alone, if it shares the cores with those that run now. */
+    /** Estimates the slowdown of a job by the running jobs: how many times longer it takes if it shares the cores with them. */
     static double slowness(SparkContext context) {
-        double each = context.dagScheduler().activeJobs().size() / (double) Math.max(context.defaultParallelism(), 1);
-        return Math.min(1 + each, MOST_SLOWNESS);
+        double jobsPerCore = context.dagScheduler().activeJobs().size() / (double) Math.max(context.defaultParallelism(), 1);
+        return Math.min(1 + jobsPerCore, MOST_SLOWNESS);
     }
 }

@@ -17,8 +17,8 @@ import org.apache.spark.SparkContext;
 import org.apache.spark.sql.SparkSession;
 
 /**
- * Calls Python, either the driver's own or the process that {@code Helper} starts. Calls run in separate threads, so that a
- * query waits no longer than its settings allow. What Python runs in them in order to answer are {@link SideQuery}s.
+ * Calls Python: the driver's own, or the process that {@code Helper} starts. Calls run in separate threads, so that a query waits
+ * no longer than its settings allow. The queries that Python runs in these threads to answer are {@link SideQuery}s.
  */
 public final class PythonCalls {
     private static final int MAX_CALLS = 16;
@@ -36,7 +36,10 @@ public final class PythonCalls {
         CurrentContext.atEnd(PythonCalls::forget);
     }
 
-    /** The threads of one application: Hive keeps an embedded metastore for each thread, also when Spark opens another. */
+    /**
+     * The threads of one application. They end with it: Hive keeps an embedded metastore for each thread, even if Spark opens
+     * another.
+     */
     private record Threads(ExecutorService planning, ExecutorService unlimited) {
         Threads() {
             this(new ThreadPoolExecutor(0, MAX_CALLS, 60, TimeUnit.SECONDS, new SynchronousQueue<>(), PythonCalls::thread),
@@ -51,7 +54,10 @@ public final class PythonCalls {
 
     private PythonCalls() {}
 
-    /** Lets the driver's own Python answer: a function of a session and a request, such as a {@link PythonRequest}. */
+    /**
+     * Lets the driver's own Python answer. {@code answers} is a function of a session and a request, such as a
+     * {@link PythonRequest}.
+     */
     public static synchronized void register(BiFunction<Object, Object, Object> answers) {
         off = false;
         chosenOnly = false;
@@ -61,8 +67,8 @@ public final class PythonCalls {
     }
 
     /**
-     * Lets the driver's own Python answer for those tables alone that a DataFrame of {@code hive_bitmap.scan} reads, unless it
-     * answers already: other queries, and statements, are Spark's as before.
+     * Lets the driver's own Python answer for DataFrames of {@code hive_bitmap.scan} only. Other queries and statements remain
+     * Spark's. If this Python answers already, nothing changes.
      */
     public static synchronized void registerForChosen(BiFunction<Object, Object, Object> answers) {
         if (python != null) return;
@@ -72,19 +78,19 @@ public final class PythonCalls {
         LatePlans.clear();
     }
 
-    /** Whether Python answers for the tables of {@link #registerForChosen} alone. */
+    /** Returns whether Python answers for the DataFrames of {@link #registerForChosen} only. */
     public static boolean isForChosen() {
         return chosenOnly;
     }
 
-    /** Lets the helper process answer if the driver's own Python does not; null if the process has ended. */
+    /** Lets the helper process answer if the driver's own Python does not. Null means that the process has ended. */
     static void attach(BiFunction<Object, Object, Object> answers) {
         helper = answers;
         IndexedColumns.clear();
         LatePlans.clear();
     }
 
-    /** Switches indexes off until {@link #register} is called: plans are Spark's own, and the helper is not started. */
+    /** Switches indexes off until {@link #register} is called. Plans are then Spark's own, and the helper is not started. */
     public static synchronized void unregister() {
         off = true;
         python = null;
@@ -99,7 +105,7 @@ public final class PythonCalls {
         threads = new Threads();
     }
 
-    /** Whether there is no Python that answers for any query. */
+    /** Returns whether no Python answers for all queries. */
     public static boolean isAbsent() {
         return chosenOnly || answers() == null;
     }
@@ -112,32 +118,34 @@ public final class PythonCalls {
         return python == null && helper != null;
     }
 
-    /** Whether indexes are switched off by {@link #unregister}. */
+    /** Returns whether indexes are switched off by {@link #unregister}. */
     public static boolean isOff() {
         return off;
     }
 
+    /** Returns the function of the Python that answers; null if none does. */
     private static BiFunction<Object, Object, Object> answers() {
-        BiFunction<Object, Object, Object> own = python;
-        return own == null ? helper : own;
+        BiFunction<Object, Object, Object> driverPython = python;
+        return driverPython == null ? helper : driverPython;
     }
 
     /**
-     * A call of Python for planning. Its jobs are a group of their own, so that they can be cancelled without the query's.
+     * A call of Python for planning. Its jobs form a group, so that they can be cancelled without the query's jobs.
      *
      * @param result what Python returns
+     * @param group the group of the jobs
      */
     public record Planning(Future<Object> result, SparkContext context, String group) {
         /**
-         * Cancels the jobs of the call, and those that it would still start. Its thread is not interrupted, since metastores
-         * and stores may take that badly: Python goes on until it needs the next job.
+         * Cancels the jobs of the call, including future jobs. Its thread is not interrupted, since metastores and stores may not
+         * handle that: Python goes on until it needs the next job.
          */
         public void cancelJobs() {
             context.cancelJobGroupAndFutureJobs(group, "hive_bitmap does not wait for them any longer");
         }
     }
 
-    /** Calls Python to decide on the scans of a query. Rejected if too many calls are running. */
+    /** Calls Python to decide on the scans of a query. Throws RejectedExecutionException if too many calls are running. */
     public static Planning plan(SparkSession session, Object request) {
         String group = "hive_bitmap-planning-" + UUID.randomUUID();
         Properties properties = properties(session);
@@ -147,24 +155,26 @@ public final class PythonCalls {
         return new Planning(call(session, request, threads.planning, properties), session.sparkContext(), group);
     }
 
-    /** Calls Python for counting, in a thread whose active session is this one. Rejected if too many calls are running. */
+    /**
+     * Calls Python to count, in a thread with this active session. Throws RejectedExecutionException if too many calls are running.
+     */
     public static Future<Object> call(SparkSession session, Object request) {
         return call(session, request, threads.planning, properties(session));
     }
 
-    /** Calls Python for an index statement. Statements may take long, so they have threads of their own, without a limit. */
+    /** Calls Python for an index statement. Statements may take long, so they have an unlimited pool of threads. */
     public static Future<Object> callStatement(SparkSession session, Object request) {
         return call(session, request, threads.unlimited, properties(session));
     }
 
-    /** Calls Python for rows of a query. There are no more such calls than queries are running. */
+    /** Calls Python for rows of a query. There are at most as many such calls as running queries. */
     public static Future<Object> fetch(SparkSession session, PythonRequest request) {
         return call(session, request, threads.unlimited, properties(session));
     }
 
     /**
-     * Returns what a call returns. Throws IllegalStateException if Python fails, or has not {@code done} its work in so many
-     * seconds.
+     * Waits for the result of a call. Throws IllegalStateException if Python fails or takes longer than {@code seconds};
+     * {@code done} is the participle for the message, such as "counted".
      */
     public static Object result(Future<Object> call, double seconds, String done) {
         try {
@@ -182,7 +192,7 @@ public final class PythonCalls {
 
     private static Properties properties(SparkSession session) {
         Properties properties = SerializationUtils.clone(session.sparkContext().getLocalProperties());
-        properties.remove(EXECUTION_ID); // what Python runs is a query of its own
+        properties.remove(EXECUTION_ID); // what Python runs is a separate query
         return properties;
     }
 
@@ -193,6 +203,7 @@ public final class PythonCalls {
         return threads.submit(() -> caller.run(() -> answered(session, request, answers, properties)));
     }
 
+    /** Has Python answer a request in this thread. The session is active and the properties are set. */
     private static Object answered(
             SparkSession session, Object request, BiFunction<Object, Object, Object> answers, Properties properties) {
         SparkContext context = session.sparkContext();
@@ -200,7 +211,7 @@ public final class PythonCalls {
         context.setLocalProperties(properties);
         try {
             Object answer = SideQuery.within(() -> answers.apply(session, request));
-            if (request instanceof PythonRequest asked) asked.answered(answer);
+            if (request instanceof PythonRequest pythonRequest) pythonRequest.answered(answer);
             return answer;
         } finally {
             SparkSession.clearActiveSession();

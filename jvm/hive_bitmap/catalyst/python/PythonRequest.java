@@ -23,16 +23,19 @@ import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.BooleanType;
 import scala.Option;
 
-/** A request to Python about a query, with the methods that Python calls to answer it. */
+/** A request to Python about a query. It has the methods that Python calls to answer it. */
 public abstract class PythonRequest {
     /**
-     * The version of what this jar and Python send to each other, the same as in hive_bitmap/spark/catalyst/extension_jar.py.
-     * Raise both with each change that the other side does not understand. In a {@code Question} of any version, Python looks
-     * for {@code protocol} and for the {@code database} and {@code table} of each of {@code scans}, and replies "leave alone".
+     * The version of the protocol between this jar and Python. It is the same as in hive_bitmap/spark/catalyst/extension_jar.py.
+     * Raise both with each change that the other side does not understand. In a {@code Question} of another version, Python reads
+     * only {@code protocol} and the {@code database} and {@code table} of each of {@code scans}, and replies "leave alone".
      */
     public static final int PROTOCOL = 11;
 
-    /** Hadoop's settings that decide what readers see, which a program or a site file may set past the session; as in jvm_settings.py. */
+    /**
+     * Hadoop's settings that determine what readers see. A program or a site file may set them outside the session. The same are in
+     * jvm_settings.py.
+     */
     private static final List<String> OF_READERS = List.of(
             "orc.force.positional.evolution", "mapreduce.input.pathFilter.class", "mapred.input.pathFilter.class",
             "textinputformat.record.delimiter", "mapreduce.input.linerecordreader.line.maxlength",
@@ -53,30 +56,33 @@ public abstract class PythonRequest {
     /** Returns the content of the request as JSON. */
     public abstract String text();
 
-    /** Whether the answer is not waited for any longer. */
+    /** Returns whether the answer is no longer waited for. */
     public boolean isLate() {
         return false;
     }
 
-    /** Called with what Python has answered, unless it failed. */
+    /** Takes Python's answer. It is not called if Python failed. */
     protected void answered(Object answer) {}
 
-    /** Returns an expression that the request's JSON gives to Python by its number in a scan. */
+    /** Returns an expression of a scan by its number in the request's JSON. */
     protected Expression expression(int scan, int number) {
         throw new IllegalStateException("this request has no expressions");
     }
 
-    /** Returns which rows are deleted of files of a scan, given by their numbers in its listing, as JSON. */
+    /** Returns the deleted rows of some files of a scan, as JSON. {@code numbers} are those of the scan's listing. */
     protected StringBuilder deleted(int scan, List<Integer> numbers) {
         throw new IllegalStateException("this request has no listing");
     }
 
-    /** Returns the same for numbers that are a JSON array; a StringBuilder, so that Python can fetch it in pieces. */
+    /**
+     * Returns the deleted rows of some files; {@code numbers} is a JSON array. The result is a StringBuilder, so that Python can
+     * fetch it in pieces.
+     */
     public StringBuilder deleted(int scan, String numbers) throws JsonProcessingException {
         return deleted(scan, JSON.readValue(numbers, new TypeReference<List<Integer>>() {}));
     }
 
-    /** Returns the session's settings, without those that have their default, and Hadoop's {@link #OF_READERS}. */
+    /** Returns the settings of the session that differ from their defaults, and Hadoop's {@link #OF_READERS}. */
     public scala.collection.immutable.Map<String, String> settings() {
         return currentSettings();
     }
@@ -100,7 +106,7 @@ public abstract class PythonRequest {
         return Scala.map(settings);
     }
 
-    /** Returns how many tasks run at once. */
+    /** Returns the number of tasks that run at once. */
     protected String cores() {
         return Integer.toString(SplitSize.parallelism(session.sparkContext()));
     }
@@ -110,7 +116,7 @@ public abstract class PythonRequest {
     }
 
     /**
-     * Returns the rows of an Arrow batch for which an expression of a scan is TRUE.
+     * Returns the rows of an Arrow batch that satisfy an expression of a scan.
      *
      * @param number the number of the expression
      * @param schema Spark's schema of the batch as JSON; one column has the name and type of the tested column
@@ -120,7 +126,7 @@ public abstract class PythonRequest {
         Attribute tested = Scala.list(condition.references().toSeq()).get(0);
         ArrowRows keys = new ArrowRows(schema).add(batch);
         List<Attribute> columns = keys.columns();
-        Attribute key = columns.stream().filter(one -> one.name().equalsIgnoreCase(tested.name())).findFirst().orElse(null);
+        Attribute key = columns.stream().filter(column -> column.name().equalsIgnoreCase(tested.name())).findFirst().orElse(null);
         if (key == null || !key.dataType().equals(tested.dataType()) || !(condition.dataType() instanceof BooleanType)) {
             throw new IllegalArgumentException("the keys of " + tested.name() + " are not of the column's type");
         }

@@ -14,7 +14,7 @@ import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** Collects the decision on each scan, a JSON object, if this thread is explaining a query. */
+/** Collects the decisions on scans while this thread explains a query. Each decision is a JSON object. */
 public final class Reports {
     private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
     private static final String LEFT_ALONE = "left alone"; // as in hive_bitmap/spark/catalyst/reporting.py
@@ -24,21 +24,23 @@ public final class Reports {
 
     private Reports() {}
 
+    /** Returns whether this thread collects reports. */
     public static boolean areWanted() {
         return WANTED.get() != null;
     }
 
-    /** Whether this thread makes a plan only to explain it, for a DataFrame that has another one. */
+    /** Returns whether this thread plans a DataFrame again, only to explain it. */
     public static boolean areOfRepeatedPlan() {
         return REPEATED.get();
     }
 
+    /** Logs reports, and keeps them if this thread collects reports. */
     public static void add(List<String> reports) {
         reports.forEach(LOG::debug);
         if (areWanted()) WANTED.get().addAll(reports);
     }
 
-    /** Reports an error, which is logged once in a while that others are not. */
+    /** Reports an error. Repetitions of the last error are logged at debug level only. */
     public static void failed(Throwable error) {
         String detail = sentence(error);
         if (!detail.equals(lastFailure)) LOG.warn("indexes are not used, the query is Spark's own: {}", detail);
@@ -48,8 +50,8 @@ public final class Reports {
     }
 
     /**
-     * Returns what failed in a sentence: of an error that Python raised the last line of its traceback, without the name of a
-     * class of ours.
+     * Returns a sentence about an error. For an error that Python raised it is the last line of the traceback, without the name of
+     * the error class if that is ours.
      */
     private static String sentence(Throwable error) {
         Throwable cause = error;
@@ -60,20 +62,21 @@ public final class Reports {
         return last.replaceFirst("^hive_bitmap\\.errors\\.\\w+: ", "");
     }
 
+    /** Reports that no Python process answers. */
     public static void away() {
         String detail = "the Python process that decides is starting or has ended";
         LOG.debug("indexes are not used, the query is Spark's own: {}", detail);
         if (areWanted()) WANTED.get().add(leftAlone("", "away", detail));
     }
 
-    /** Reports that Python makes as many plans as it can make at once. */
+    /** Reports that Python makes as many plans as it can. */
     public static void busy() {
         String detail = "the Python process that decides is busy with the plans of other queries";
         LOG.debug("indexes are not used, the query is Spark's own: {}", detail);
         if (areWanted()) WANTED.get().add(leftAlone("", "away", detail));
     }
 
-    /** Reports that planning took longer than {@code seconds}; it is tried again after {@code wait} seconds. */
+    /** Reports that planning took longer than {@code seconds}. It is retried after {@code wait} seconds. */
     public static void late(double seconds, double wait) {
         String again = wait <= 0 ? "" : String.format("; it is tried again in %.0f s, or when a setting is changed", Math.ceil(wait));
         String detail = "planning took longer than " + seconds + " s" + again;
@@ -81,7 +84,7 @@ public final class Reports {
         if (areWanted()) WANTED.get().add(leftAlone("", "late", detail));
     }
 
-    /** Returns the report of a scan of a table that is left alone; of the whole query if {@code table} is "". */
+    /** Returns the report of a scan that is left alone. {@code table} is "" if it is the whole query. */
     public static String leftAlone(String table, String reason, String detail) {
         return JsonNodeFactory.instance.objectNode()
                 .put("table", table).put("action", LEFT_ALONE).put("reason", reason).put("detail", detail).toString();
@@ -99,44 +102,44 @@ public final class Reports {
     }
 
     /**
-     * Plans a DataFrame again and returns, as an object of JSON, the {@code reports} of all its scans, Spark's own EXPLAIN of this
-     * very plan ({@code engine}), and the {@code folders} that it reads by their paths.
+     * Plans a DataFrame again and explains this plan. Returns a JSON object with the {@code reports} of all scans, Spark's EXPLAIN
+     * of the same plan ({@code engine}), and the {@code folders} that the DataFrame reads by path.
      */
     public static String explained(org.apache.spark.sql.classic.Dataset<?> frame, String mode) {
         REPEATED.set(true);
         try {
             org.apache.spark.sql.execution.QueryExecution execution = frame.sparkSession().sessionState().executePlan(
                     frame.queryExecution().analyzed(), org.apache.spark.sql.execution.CommandExecutionMode.SKIP());
-            ObjectNode found = JsonNodeFactory.instance.objectNode();
-            ArrayNode reports = found.putArray("reports");
+            ObjectNode explained = JsonNodeFactory.instance.objectNode();
+            ArrayNode reports = explained.putArray("reports");
             for (String report : of(execution)) reports.addRawValue(new RawValue(report));
-            ArrayNode folders = found.putArray("folders");
+            ArrayNode folders = explained.putArray("folders");
             for (LogicalPlan leaf : Scala.list(execution.optimizedPlan().collectLeaves())) {
                 if (leaf instanceof LogicalRelation relation && relation.catalogTable().isEmpty()
                         && relation.relation() instanceof HadoopFsRelation files) {
                     for (Path path : Scala.list(files.location().rootPaths())) folders.add(path.toString());
                 }
             }
-            found.put("engine", execution.explainString(org.apache.spark.sql.execution.ExplainMode.fromString(mode)));
-            return found.toString();
+            explained.put("engine", execution.explainString(org.apache.spark.sql.execution.ExplainMode.fromString(mode)));
+            return explained.toString();
         } finally {
             REPEATED.remove();
         }
     }
 
-    /** Plans a DataFrame for the first time, as it will be executed, and returns the reports of all its scans. */
+    /** Plans a DataFrame for the first time and returns the reports of all its scans. It is later executed by this plan. */
     public static List<String> ofFirstPlan(org.apache.spark.sql.classic.Dataset<?> frame) {
         return of(frame.queryExecution());
     }
 
     private static List<String> of(org.apache.spark.sql.execution.QueryExecution execution) {
-        List<String> found = new ArrayList<>();
-        WANTED.set(found);
+        List<String> reports = new ArrayList<>();
+        WANTED.set(reports);
         try {
             execution.optimizedPlan();
         } finally {
             WANTED.remove();
         }
-        return found;
+        return reports;
     }
 }

@@ -7,7 +7,7 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeoutException;
 import org.apache.spark.SparkContext;
 
-/** Questions that several queries ask at the same time: one of them asks Python, and the others wait for the same reply. */
+/** Questions that several queries ask at the same time. The first query asks Python; the others wait for the same reply. */
 public final class SameQuestions {
     private static final Map<String, CompletableFuture<String>> ASKED = new ConcurrentHashMap<>();
 
@@ -18,15 +18,16 @@ public final class SameQuestions {
     private SameQuestions() {}
 
     /**
-     * Waits for the reply to the question of another query that is being asked now, for so many seconds where no job runs; it is
-     * null if there is none. If there is no other, this query is the first, and has to call {@link #replied}.
+     * Waits for the reply if another query is asking the same question. The timeout is {@code seconds}, as {@link Patience} counts
+     * them; the reply is null if there is none. If no other query is asking, this query is the first and has to call
+     * {@link #replied}.
      */
     public static Asked ask(String question, SparkContext context, double seconds) throws InterruptedException {
-        CompletableFuture<String> mine = new CompletableFuture<>();
-        CompletableFuture<String> other = ASKED.putIfAbsent(question, mine);
-        if (other == null) return new Asked(true, null);
+        CompletableFuture<String> futureReply = new CompletableFuture<>();
+        CompletableFuture<String> replyToOther = ASKED.putIfAbsent(question, futureReply);
+        if (replyToOther == null) return new Asked(true, null);
         try {
-            return new Asked(false, Patience.await(other, context, seconds));
+            return new Asked(false, Patience.await(replyToOther, context, seconds));
         } catch (TimeoutException e) {
             return new Asked(false, null);
         } catch (ExecutionException e) {
@@ -34,12 +35,12 @@ public final class SameQuestions {
         }
     }
 
-    /** Whether this query is the first to ask, and the reply to another one that is. */
+    /** The result of asking: whether this query is the first to ask. If not, {@code reply} is the reply to the first query. */
     public record Asked(boolean isFirst, String reply) {}
 
-    /** Hands a reply on to those that wait for it; null if there is none. */
+    /** Hands a reply to the queries that wait for it. It is null if there is none. */
     public static void replied(String question, String reply) {
-        CompletableFuture<String> mine = ASKED.remove(question);
-        if (mine != null) mine.complete(reply);
+        CompletableFuture<String> futureReply = ASKED.remove(question);
+        if (futureReply != null) futureReply.complete(reply);
     }
 }

@@ -15,20 +15,20 @@ import scala.Tuple2;
 import scala.runtime.AbstractFunction1;
 
 /**
- * Our settings as entries of Spark's configuration, so that SET and {@code spark.conf.set} refuse a value that a setting does
- * not take. Names and values are those of hive_bitmap/core/planning/settings.py.
+ * Registers our settings as entries of Spark's configuration. So SET and {@code spark.conf.set} refuse invalid values. Names and
+ * values are those of hive_bitmap/core/planning/settings.py.
  */
 public final class SettingEntries {
     private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
     private static final String OURS = "hive_bitmap.";
     private static final String SPARKS = "spark.";
-    private static final String STORES = OURS + "stores."; // below it are the names of Hadoop, too
+    private static final String STORES = OURS + "stores."; // Hadoop's names follow, which we do not check
     private static final List<String> STRATEGIES = List.of("index only", "rows", "blocks", "files", "full scan");
     private static final List<String> OF_SERVERS =
             List.of("spark.hive_bitmap.advice_file", "spark.hive_bitmap.advice_literals", "spark.hive_bitmap.python");
-    private static final int NEAR = 3; // letters in which a word differs from the one that was meant
+    private static final int NEAR = 3; // the most letters by which a misspelt word may differ from the right word
 
-    /** What is wrong with a value, as words after "it takes"; null if it is one that the setting takes. */
+    /** Checks a value. Returns the words to put after "it takes"; null if the value is valid. */
     private interface Check {
         String problem(String value);
     }
@@ -37,7 +37,7 @@ public final class SettingEntries {
 
     static {
         for (String name : List.of("enabled", "auto_refresh", "engine_reads_only", "strict")) {
-            CHECKS.put(OURS + name, value -> isOne(value, List.of("true", "false")) ? null : "true or false");
+            CHECKS.put(OURS + name, value -> isAmong(value, List.of("true", "false")) ? null : "true or false");
         }
         for (String name : List.of("answer_bytes", "driver_read_bytes")) {
             CHECKS.put(OURS + name, value -> value.strip().toLowerCase(Locale.ROOT).matches("\\d{1,18}\\s*([kmg]?b?)")
@@ -51,7 +51,7 @@ public final class SettingEntries {
 
     private SettingEntries() {}
 
-    /** Registers the entries, once in a JVM, and warns of what the configuration of the application has wrong. */
+    /** Registers the entries once per JVM, and warns of wrong settings in the application's configuration. */
     public static synchronized void register(SparkConf application) {
         CHECKS.keySet().forEach(name -> {
             register(name, name);
@@ -65,7 +65,7 @@ public final class SettingEntries {
         }
     }
 
-    /** Registers an entry, if there is none of this name, whose values are those of a setting. */
+    /** Registers an entry that takes the values of a setting, unless the entry exists. */
     private static void register(String entry, String name) {
         if (SQLConf$.MODULE$.containsConfigKey(entry)) return;
         SQLConf.buildConf(entry).doc("A setting of hive_bitmap.").stringConf().transform(checked(value -> {
@@ -75,13 +75,16 @@ public final class SettingEntries {
         })).createOptional();
     }
 
-    /** Returns why a name is none of our settings, with the one that may be meant; null if it is one, or of somebody else. */
+    /**
+     * Returns why a name is not one of our settings. The text suggests the name that may be meant. Null if it is one, or if it is
+     * not ours.
+     */
     public static String problemOfName(String name) {
-        String ours = name.startsWith(SPARKS + OURS) ? name.substring(SPARKS.length()) : name;
-        if (!ours.startsWith(OURS) || ours.startsWith(STORES) || CHECKS.containsKey(ours) || OF_SERVERS.contains(name)) return null;
-        String meant = nearest(ours, CHECKS.keySet());
-        return "hive_bitmap has no setting " + name + (meant == null ? ": they are " + String.join(", ", CHECKS.keySet())
-                : "; did you mean '" + (ours.equals(name) ? "" : SPARKS) + meant + "'?");
+        String setting = name.startsWith(SPARKS + OURS) ? name.substring(SPARKS.length()) : name;
+        if (!setting.startsWith(OURS) || setting.startsWith(STORES) || CHECKS.containsKey(setting) || OF_SERVERS.contains(name)) return null;
+        String suggestion = nearest(setting, CHECKS.keySet());
+        return "hive_bitmap has no setting " + name + (suggestion == null ? ": they are " + String.join(", ", CHECKS.keySet())
+                : "; did you mean '" + (setting.equals(name) ? "" : SPARKS) + suggestion + "'?");
     }
 
     private static String problem(String name, String value) {
@@ -92,12 +95,12 @@ public final class SettingEntries {
     private static String strategyProblem(String value) {
         String strategy = value.strip().toLowerCase(Locale.ROOT).replace('_', ' ');
         if (strategy.isEmpty() || STRATEGIES.contains(strategy)) return null;
-        String meant = nearest(strategy, STRATEGIES);
-        return String.join(", ", STRATEGIES) + (meant == null ? "" : "; did you mean '" + meant + "'?");
+        String suggestion = nearest(strategy, STRATEGIES);
+        return String.join(", ", STRATEGIES) + (suggestion == null ? "" : "; did you mean '" + suggestion + "'?");
     }
 
-    private static boolean isOne(String value, List<String> known) {
-        return known.contains(value.strip().toLowerCase(Locale.ROOT));
+    private static boolean isAmong(String value, List<String> allowed) {
+        return allowed.contains(value.strip().toLowerCase(Locale.ROOT));
     }
 
     private static boolean isNumber(String value) {
@@ -108,14 +111,15 @@ public final class SettingEntries {
         }
     }
 
-    private static String nearest(String word, Iterable<String> known) {
+    /** Returns the candidate closest to a word. Null if none differs by at most {@link #NEAR} letters. */
+    private static String nearest(String word, Iterable<String> candidates) {
         LevenshteinDistance distance = new LevenshteinDistance(NEAR);
         String nearest = null;
         int least = NEAR + 1;
-        for (String one : known) {
-            int letters = distance.apply(word, one);
+        for (String candidate : candidates) {
+            int letters = distance.apply(word, candidate);
             if (letters >= 0 && letters < least) {
-                nearest = one;
+                nearest = candidate;
                 least = letters;
             }
         }

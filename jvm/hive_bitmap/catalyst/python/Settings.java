@@ -5,8 +5,8 @@ import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.internal.SQLConf;
 
 /**
- * The settings that a session has when a plan is made. A setting that the session does not have is read with the prefix
- * {@code spark.}, for Spark ignores other names in the configuration that it is started with.
+ * The settings of a session when a plan is made. A setting that the session lacks is read with the prefix {@code spark.}, because
+ * Spark ignores other names in the configuration that it is started with.
  */
 public record Settings(boolean enabled, boolean strict, double planningSeconds, long answerBytes) {
     public static final String ENABLED = "hive_bitmap.enabled";
@@ -25,32 +25,35 @@ public record Settings(boolean enabled, boolean strict, double planningSeconds, 
                 answerBytes(conf));
     }
 
-    /** Whether writes of a session may have indexes refreshed. */
+    /** Returns whether indexes are refreshed after writes of a session. */
     public static boolean autoRefresh(SparkSession session) {
         SQLConf conf = ((org.apache.spark.sql.classic.SparkSession) session).sessionState().conf();
         return flag(conf, ENABLED, true) && flag(conf, AUTO_REFRESH, true);
     }
 
     /**
-     * The seconds that Python may take for what a query needs when it is executed: many times what planning may, since a process
-     * that hangs must not hold up the query for ever. For ever if the session is strict, or the caller chose to wait.
+     * Returns the timeout in seconds for Python's work when a query is executed. It is many times that of planning, and only keeps
+     * a hanging process from blocking the query for ever. It is infinite if the session is strict or the caller {@code waits}.
      */
     public double executionSeconds(boolean waits) {
         return strict || waits ? Double.POSITIVE_INFINITY : TIMES_PLANNING * planningSeconds;
     }
 
-    /** The bytes that the result of an answer may take: its rows may be wider than its keys. */
+    /** Returns the limit in bytes of an answer's result. It is higher than that of the keys, since rows may be wider. */
     public long resultBytes() {
         return RESULT_SHARE * answerBytes;
     }
 
-    /** As in hive_bitmap/core/planning/settings.py: no more than Spark sends to a task, with its result, in one message. */
+    /**
+     * Returns the limit in bytes of an answer's keys. As in hive_bitmap/core/planning/settings.py, keys and result fit into one
+     * message of Spark to a task.
+     */
     private static long answerBytes(SQLConf conf) {
         long message = JavaUtils.byteStringAsMb(conf.getConfString(MESSAGE_MEGABYTES, "128") + "m") << 20;
         try {
             return Math.min(JavaUtils.byteStringAsBytes(value(conf, ANSWER_BYTES, "16m").trim()), message / (2 * RESULT_SHARE));
         } catch (IllegalArgumentException e) {
-            return 0; // Python says what is wrong with it
+            return 0; // Python reports what is wrong with the value
         }
     }
 

@@ -7,29 +7,31 @@ import java.util.UUID;
 import java.util.concurrent.atomic.AtomicLong;
 
 /**
- * Names values by equality: a value keeps its version while it is among those used last, and no two different values ever
- * have the same one, also not of two JVMs. A hash would not do, since the hashes of texts are easily equal.
+ * Gives versions to values: equal values have the same version. A value keeps its version while it is among the most recently used
+ * values. Different values never have the same version, not even in two JVMs. A hash would not do, since different texts may easily
+ * have the same hash.
  */
 public final class Versions<T> {
     private static final String PROCESS = UUID.randomUUID().toString();
     private static final AtomicLong LAST = new AtomicLong();
-    private final Map<T, String> known = new LinkedHashMap<>(16, 0.75f, true);
-    private final int most;
+    private final Map<T, String> versions = new LinkedHashMap<>(16, 0.75f, true);
+    private final int maxValues;
 
-    public Versions(int most) {
-        this.most = most;
+    public Versions(int maxValues) {
+        this.maxValues = maxValues;
     }
 
+    /** Returns the version of a value. */
     public synchronized String of(T value) {
-        String version = known.get(value);
+        String version = versions.get(value);
         if (version != null) return version;
-        if (known.size() >= most) {
-            Iterator<T> eldest = known.keySet().iterator();
+        if (versions.size() >= maxValues) {
+            Iterator<T> eldest = versions.keySet().iterator();
             eldest.next();
             eldest.remove();
         }
         version = PROCESS + "-" + LAST.incrementAndGet();
-        known.put(value, version);
+        versions.put(value, version);
         return version;
     }
 }

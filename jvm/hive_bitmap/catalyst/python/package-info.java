@@ -1,5 +1,2 @@
-/**
- * The Python process that decides: which one answers, how it is called and started, the requests to it, and what is kept of its
- * answers.
- */
+/** The Python process that decides: its start, calls and requests to it, and caches of its answers. */
 package hive_bitmap.catalyst.python;

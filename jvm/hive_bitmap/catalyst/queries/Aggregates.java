@@ -41,9 +41,10 @@ import org.apache.spark.sql.types.DataTypes;
 import scala.Option;
 
 /**
- * Computes aggregations over one scan from the distinct keys of its rows and how often each key occurs (its weight), if
- * {@link Allowlist} and {@link KeyAggregates} say that this gives the same. Aggregates over different columns are computed
- * from different keys, each from those of its own columns and the grouping's; their results are joined by group.
+ * Computes aggregations over one scan from distinct keys and weights. The weight of a key is the number of rows with this key.
+ * {@link Allowlist} and {@link KeyAggregates} decide whether the result is the same as from rows. Aggregates over different
+ * columns are computed from different key sets: each from the keys of its own columns and the grouping columns. The results are
+ * joined by group.
  */
 public final class Aggregates {
     private static final String WEIGHT = "hive_bitmap_weight";
@@ -51,9 +52,9 @@ public final class Aggregates {
     private Aggregates() {}
 
     /**
-     * Writes the aggregation of a scan to the question: {@code key_sets}, the sets of columns whose keys have to be counted;
-     * {@code extremes}, the columns that are such a set of which only the smallest and the largest key have to be known; or
-     * {@code why} keys and weights are not enough.
+     * Writes the aggregation of a scan to the question. {@code key_sets} are the sets of columns to count keys of, {@code extremes}
+     * the columns that are a key set of their own for which the smallest and the largest key are enough. If keys and weights do not
+     * answer the aggregation, {@code why} says the reason.
      */
     static void describe(Scan scan, ObjectNode to) {
         try {
@@ -74,21 +75,21 @@ public final class Aggregates {
     }
 
     /**
-     * Whether Iceberg answers the aggregation over a scan from what it knows of whole files, if no row of them is deleted: one group of
-     * all rows, and nothing but numbers of values and the least and greatest of them.
+     * Returns whether Iceberg answers the aggregation over a scan from the statistics of files. It does so, if no row is deleted,
+     * for COUNT, MIN and MAX over all rows in one group.
      */
     public static boolean isIcebergs(Scan scan) {
         if (!IcebergTables.isTable(scan.relation) || scan.aggregate == null || scan.existence != null) return false;
         if (!scan.conjuncts.isEmpty() || !scan.runtimeFilters.isEmpty()) return false;
         if (!Scala.list(scan.aggregate.groupingExpressions()).isEmpty()) return false;
-        List<AggregateExpression> found = new ArrayList<>();
-        for (NamedExpression one : Scala.list(scan.aggregate.aggregateExpressions())) DriverAggregation.addAggregates((Expression) one, found);
-        return found.stream().allMatch(one -> !one.isDistinct() && one.filter().isEmpty()
-                && (one.aggregateFunction() instanceof Count || one.aggregateFunction() instanceof Min
-                || one.aggregateFunction() instanceof Max));
+        List<AggregateExpression> aggregates = new ArrayList<>();
+        for (NamedExpression result : Scala.list(scan.aggregate.aggregateExpressions())) DriverAggregation.addAggregates((Expression) result, aggregates);
+        return aggregates.stream().allMatch(aggregate -> !aggregate.isDistinct() && aggregate.filter().isEmpty()
+                && (aggregate.aggregateFunction() instanceof Count || aggregate.aggregateFunction() instanceof Min
+                || aggregate.aggregateFunction() instanceof Max));
     }
 
-    /** Returns the sets of columns whose keys have to be counted; null if there is no aggregation, or counts do not answer it. */
+    /** Returns the sets of columns to count keys of. Null if there is no aggregation, or counts do not answer it. */
     public static List<List<String>> keySets(Scan scan) {
         if (scan.aggregate == null) return null;
         try {
@@ -98,22 +99,24 @@ public final class Aggregates {
         }
     }
 
-    /** An aggregation cannot be computed from keys and weights. */
+    /** Thrown for an aggregation that cannot be computed from keys and weights. The message says why. */
     private static final class NotFromKeys extends RuntimeException {
         NotFromKeys(String reason) {
             super(reason, null, false, false);
         }
     }
 
-    /** Aggregates that are computed from the same keys, and the columns of these keys. */
+    /** Aggregates computed from the same keys, with the columns of these keys. */
     private record Part(List<Attribute> keys, List<AggregateExpression> aggregates) {
-        /** Whether the smallest key, the largest and the number of rows are enough, if nothing is grouped. */
+        /**
+         * Returns whether extremes are enough: the smallest key, the largest key and the number of rows. There must be no grouping.
+         */
         boolean needsExtremes() {
-            return keys.size() == 1 && aggregates.stream().allMatch(one -> KeyAggregates.needsExtremes(one, keys.get(0)));
+            return keys.size() == 1 && aggregates.stream().allMatch(aggregate -> KeyAggregates.needsExtremes(aggregate, keys.get(0)));
         }
     }
 
-    /** An aggregation over a scan, with aliases of the projections in between replaced by the scan's own columns. */
+    /** An aggregation over a scan, expressed in the scan's own columns. The aliases of projections in between are inlined. */
     static final class Weighted {
         private final Scan scan;
         private final List<Expression> grouping;
@@ -127,123 +130,127 @@ public final class Aggregates {
             this.parts = parts(scan.all());
         }
 
-        /** Returns the aggregation of a scan. Throws NotFromKeys if it cannot be computed from keys. */
+        /** Returns the aggregation above a scan. Throws NotFromKeys if it cannot be computed from keys. */
         static Weighted of(Scan scan) {
             Map<ExprId, Expression> aliases = aliases(scan.projections);
             List<Expression> grouping = new ArrayList<>();
-            for (Expression one : Scala.list(scan.aggregate.groupingExpressions())) grouping.add(inlined(one, aliases));
+            for (Expression expression : Scala.list(scan.aggregate.groupingExpressions())) grouping.add(inlined(expression, aliases));
             List<NamedExpression> results = new ArrayList<>();
-            for (NamedExpression one : Scala.list(scan.aggregate.aggregateExpressions())) {
-                Expression found = inlined((Expression) one, aliases);
-                results.add(found instanceof NamedExpression named && named.exprId().equals(one.exprId())
-                        ? named : Expressions.alias(found, one));
+            for (NamedExpression result : Scala.list(scan.aggregate.aggregateExpressions())) {
+                Expression expression = inlined((Expression) result, aliases);
+                results.add(expression instanceof NamedExpression named && named.exprId().equals(result.exprId())
+                        ? named : Expressions.alias(expression, result));
             }
             return new Weighted(scan, grouping, results);
         }
 
+        /** Groups the aggregates into parts. There is a part for each key set that no larger set contains. */
         private List<Part> parts(List<Attribute> columns) {
             Set<String> grouped = new LinkedHashSet<>();
-            for (Expression one : grouping) {
-                require(Allowlist.refusalAsKey(one));
-                addColumns(one, columns, grouped);
+            for (Expression expression : grouping) {
+                require(Allowlist.refusalAsKey(expression));
+                addColumns(expression, columns, grouped);
             }
-            for (NamedExpression one : results) require(resultRefusal((Expression) one));
+            for (NamedExpression result : results) require(resultRefusal((Expression) result));
             List<AggregateExpression> aggregates = new ArrayList<>();
-            for (NamedExpression one : results) DriverAggregation.addAggregates((Expression) one, aggregates);
-            Map<AggregateExpression, Set<String>> needed = new LinkedHashMap<>();
-            for (AggregateExpression one : aggregates) {
-                Set<String> mine = new LinkedHashSet<>(grouped);
-                addColumns(one, columns, mine);
-                require(KeyAggregates.refusal(one));
-                needed.put(one, mine);
+            for (NamedExpression result : results) DriverAggregation.addAggregates((Expression) result, aggregates);
+            Map<AggregateExpression, Set<String>> columnsByAggregate = new LinkedHashMap<>();
+            for (AggregateExpression aggregate : aggregates) {
+                Set<String> aggregateColumns = new LinkedHashSet<>(grouped);
+                addColumns(aggregate, columns, aggregateColumns);
+                require(KeyAggregates.refusal(aggregate));
+                columnsByAggregate.put(aggregate, aggregateColumns);
             }
-            List<Set<String>> sets = new ArrayList<>(new LinkedHashSet<>(needed.values()));
+            List<Set<String>> sets = new ArrayList<>(new LinkedHashSet<>(columnsByAggregate.values()));
             if (sets.isEmpty()) sets.add(grouped);
             sets.removeIf(set -> sets.stream().anyMatch(other -> other != set && other.size() > set.size() && other.containsAll(set)));
-            List<Part> found = new ArrayList<>();
+            List<Part> parts = new ArrayList<>();
             for (Set<String> set : sets) {
-                List<AggregateExpression> mine = new ArrayList<>();
-                needed.forEach((one, columnsOfOne) -> {
-                    boolean first = sets.stream().filter(other -> other.containsAll(columnsOfOne)).findFirst().get() == set;
-                    if (first) mine.add(one);
+                List<AggregateExpression> aggregatesOfPart = new ArrayList<>();
+                columnsByAggregate.forEach((aggregate, columnsOfAggregate) -> {
+                    boolean first = sets.stream().filter(other -> other.containsAll(columnsOfAggregate)).findFirst().get() == set;
+                    if (first) aggregatesOfPart.add(aggregate);
                 });
-                found.add(new Part(columns.stream().filter(column -> set.contains(column.name())).toList(), mine));
+                parts.add(new Part(columns.stream().filter(column -> set.contains(column.name())).toList(), aggregatesOfPart));
             }
-            return found;
+            return parts;
         }
 
-        /** Returns why a result must not be computed from groups and aggregates; null if it may be. */
+        /** Returns why a result cannot be computed from groups and aggregates; null if it can. */
         private String resultRefusal(Expression result) {
             if (result instanceof AggregateExpression) return null;
-            if (grouping.stream().anyMatch(one -> one.canonicalized().equals(result.canonicalized()))) return null;
+            if (grouping.stream().anyMatch(expression -> expression.canonicalized().equals(result.canonicalized()))) return null;
             return Allowlist.refusal(result, this::resultRefusal);
         }
 
         /**
-         * Computes the aggregation from Python's counts of the keys; null if Python has none, if a sum of them may not be that
-         * of the rows, or if the table was written in this session since the query was planned: Spark, too, decides when it
-         * first executes a plan which files it reads. {@code id} is that of the answer in Python.
+         * Computes the aggregation from Python's counts of the keys. Returns null if Python has no counts, if a sum over keys may
+         * differ from the sum over rows, or if the session has written the table since the query was planned. (Spark, too, decides
+         * which files it reads when it first executes a plan.) {@code id} is the id of the answer in Python.
          */
         List<InternalRow> rows(SparkSession session, String id) {
             if (scan.listing() != null && scan.listing().isOutdated()) return null;
             Counting counting = new Counting(session, scan, id);
             List<Integer> unknown = counting.ask();
             if (unknown == null) return null;
-            List<List<InternalRow>> found = new ArrayList<>();
+            List<List<InternalRow>> rowsOfParts = new ArrayList<>();
             for (int at = 0; at < parts.size(); at++) {
                 Part part = parts.get(at);
                 KeyCounts keys = keyed(session, part, counting.parts.get(at), unknown);
                 List<Attribute> input = Scala.list(keys.output());
-                if (!part.aggregates.stream().allMatch(one -> KeyAggregates.isExact(one, input, part.keys.size(), keys.rows()))) {
+                if (!part.aggregates.stream().allMatch(aggregate -> KeyAggregates.isExact(aggregate, input, part.keys.size(), keys.rows()))) {
                     return null;
                 }
-                found.add(aggregated(session, part, keys));
+                rowsOfParts.add(aggregated(session, part, keys));
             }
             List<Attribute> output = new ArrayList<>(groupOutput());
             for (Part part : parts) output.addAll(outputs(part));
-            return projected(merged(found), output);
+            return projected(merged(rowsOfParts), output);
         }
 
-        /** Returns the counts of a part as a leaf with the keys' expression ids; Spark counts the {@code unknown} files. */
+        /**
+         * Returns the counts of a part as a plan leaf. It has the expression ids of the keys. Spark counts the {@code unknown}
+         * files.
+         */
         private KeyCounts keyed(SparkSession session, Part part, ArrowRows counts, List<Integer> unknown) {
             List<Attribute> output = new ArrayList<>();
-            List<DataType> found = counts.types();
+            List<DataType> types = counts.types();
             for (Attribute key : part.keys) output.add(key.withNullability(true));
             output.add(Expressions.attribute(WEIGHT, DataTypes.LongType, false));
             for (int at = 0; at < output.size(); at++) {
-                if (!found.get(at).equals(output.get(at).dataType())) {
+                if (!types.get(at).equals(output.get(at).dataType())) {
                     throw new IllegalStateException("the counts of " + output.get(at).name() + " are not of the column's type");
                 }
             }
             List<InternalRow> rows = new ArrayList<>(counts.rows);
             if (!unknown.isEmpty()) {
-                LogicalPlan rest = countedBySpark(part, NarrowedRelations.restrictedTo(scan, new LinkedHashSet<>(unknown)));
-                rows.addAll(SideQuery.rows(session, rest, settings().answerBytes()));
+                LogicalPlan uncounted = countedBySpark(part, NarrowedRelations.restrictedTo(scan, new LinkedHashSet<>(unknown)));
+                rows.addAll(SideQuery.rows(session, uncounted, settings().answerBytes()));
             }
             return new KeyCounts(Scala.seq(output), rows);
         }
 
-        /** Returns the plan by which Spark counts the keys of a part in a relation, under the scan's condition. */
+        /** Returns a plan that counts the keys of a part in a relation. It applies the scan's condition. */
         private LogicalPlan countedBySpark(Part part, LogicalPlan relation) {
             LogicalPlan rows = relation;
-            for (Expression one : scan.conjuncts) rows = new Filter(one, rows);
+            for (Expression conjunct : scan.conjuncts) rows = new Filter(conjunct, rows);
             List<NamedExpression> results = new ArrayList<>(part.keys);
             results.add(Expressions.alias(Expressions.countAll(), WEIGHT));
             return new Aggregate(Scala.seq(part.keys), Scala.seq(results), rows, Option.empty());
         }
 
-        /** Computes rows of the grouping and the aggregates of a part, without a Spark job if there are few keys. */
+        /** Computes the groups and aggregates of a part. With few keys it runs no Spark job. */
         private List<InternalRow> aggregated(SparkSession session, Part part, KeyCounts counts) {
             List<Attribute> input = new ArrayList<>(Scala.list(counts.output()));
             Attribute weight = input.get(part.keys.size());
             List<Expression> aggregates = new ArrayList<>();
-            for (AggregateExpression one : part.aggregates) aggregates.add(KeyAggregates.overKeys(one, weight));
+            for (AggregateExpression aggregate : part.aggregates) aggregates.add(KeyAggregates.overKeys(aggregate, weight));
             if (counts.rows().size() <= DriverAggregation.MAX_ROWS && DriverAggregation.computes(grouping, aggregates)) {
                 return new DriverAggregation(input, grouping, aggregates).of(counts.rows(), settings().resultBytes());
             }
             List<NamedExpression> results = new ArrayList<>();
-            for (Expression one : grouping) results.add(Expressions.alias(one, "g" + results.size()));
-            for (Expression one : aggregates) results.add(Expressions.alias(one, "a" + results.size()));
+            for (Expression expression : grouping) results.add(Expressions.alias(expression, "g" + results.size()));
+            for (Expression expression : aggregates) results.add(Expressions.alias(expression, "a" + results.size()));
             LogicalPlan plan = new Aggregate(Scala.seq(grouping), Scala.seq(results), counts, Option.empty());
             return SideQuery.rows(session, plan, settings().resultBytes());
         }
@@ -253,20 +260,20 @@ public final class Aggregates {
         }
 
         private List<Attribute> groupOutput() {
-            List<Attribute> found = new ArrayList<>();
-            for (Expression one : grouping) found.add(Expressions.attribute("", one.dataType(), true));
-            return found;
+            List<Attribute> columns = new ArrayList<>();
+            for (Expression expression : grouping) columns.add(Expressions.attribute("", expression.dataType(), true));
+            return columns;
         }
 
         private static List<Attribute> outputs(Part part) {
-            List<Attribute> found = new ArrayList<>();
-            for (AggregateExpression one : part.aggregates) found.add(Expressions.attribute("", one.dataType(), true));
-            return found;
+            List<Attribute> columns = new ArrayList<>();
+            for (AggregateExpression aggregate : part.aggregates) columns.add(Expressions.attribute("", aggregate.dataType(), true));
+            return columns;
         }
 
-        /** Joins the rows of all parts by group. */
-        private List<InternalRow> merged(List<List<InternalRow>> found) {
-            if (found.size() == 1) return found.get(0);
+        /** Joins the rows of all parts by group. {@code rowsOfParts} has a list of rows for each part. */
+        private List<InternalRow> merged(List<List<InternalRow>> rowsOfParts) {
+            if (rowsOfParts.size() == 1) return rowsOfParts.get(0);
             List<Attribute> groups = groupOutput();
             UnsafeProjection key = UnsafeProjection.create(Scala.<Expression>seq(new ArrayList<Expression>(groups)), Scala.seq(groups));
             int width = groups.size() + parts.stream().mapToInt(part -> part.aggregates.size()).sum();
@@ -275,7 +282,7 @@ public final class Aggregates {
             for (int at = 0; at < parts.size(); at++) {
                 List<Attribute> columns = new ArrayList<>(groups);
                 columns.addAll(outputs(parts.get(at)));
-                for (InternalRow row : found.get(at)) {
+                for (InternalRow row : rowsOfParts.get(at)) {
                     Object[] values = rows.computeIfAbsent(key.apply(row).copy(), missing -> new Object[width]);
                     for (int column = 0; column < columns.size(); column++) {
                         Object value = row.isNullAt(column) ? null : row.get(column, columns.get(column).dataType());
@@ -291,58 +298,63 @@ public final class Aggregates {
             return merged;
         }
 
-        /** Computes the output of the aggregation from rows of grouping and aggregates. */
+        /** Computes the output of the aggregation from rows of groups and aggregates. */
         private List<InternalRow> projected(List<InternalRow> rows, List<Attribute> output) {
-            Map<Expression, Attribute> places = new HashMap<>();
-            for (int at = 0; at < grouping.size(); at++) places.put(grouping.get(at).canonicalized(), output.get(at));
+            Map<Expression, Attribute> columnByExpression = new HashMap<>();
+            for (int at = 0; at < grouping.size(); at++) columnByExpression.put(grouping.get(at).canonicalized(), output.get(at));
             int next = grouping.size();
             for (Part part : parts) {
-                for (AggregateExpression one : part.aggregates) places.put(one.canonicalized(), output.get(next++));
+                for (AggregateExpression aggregate : part.aggregates) columnByExpression.put(aggregate.canonicalized(), output.get(next++));
             }
-            List<NamedExpression> wanted = new ArrayList<>();
-            for (NamedExpression one : results) {
-                Expression over = (Expression) ((Expression) one).transformDown(
-                        Scala.replacing(node -> node == one && !(node instanceof Attribute) ? null : places.get(node.canonicalized())));
-                wanted.add(over instanceof Alias named ? named : Expressions.alias(over, one));
+            List<NamedExpression> outputs = new ArrayList<>();
+            for (NamedExpression result : results) {
+                Expression over = (Expression) ((Expression) result).transformDown(
+                        Scala.replacing(node -> node == result && !(node instanceof Attribute) ? null : columnByExpression.get(node.canonicalized())));
+                outputs.add(over instanceof Alias named ? named : Expressions.alias(over, result));
             }
             UnsafeProjection projection = UnsafeProjection.create(
-                    Scala.<Expression>seq(wanted.stream().map(one -> ((Alias) one).child()).toList()), Scala.seq(output));
-            List<InternalRow> found = new ArrayList<>();
+                    Scala.<Expression>seq(outputs.stream().map(result -> ((Alias) result).child()).toList()), Scala.seq(output));
+            List<InternalRow> resultRows = new ArrayList<>();
             AnswerSize size = new AnswerSize(settings().resultBytes());
             for (InternalRow row : rows) {
                 UnsafeRow result = projection.apply(row).copy();
                 size.add(result);
-                found.add(result);
+                resultRows.add(result);
             }
-            return found;
+            return resultRows;
         }
     }
 
-    /** Returns the aliases of the projections between an aggregation and its scan, over the scan's own columns. */
+    /**
+     * Returns the aliases of projections, over the scan's own columns. The projections are those between an aggregation and its
+     * scan.
+     */
     private static Map<ExprId, Expression> aliases(List<Project> projections) {
-        Map<ExprId, Expression> found = new HashMap<>();
+        Map<ExprId, Expression> aliases = new HashMap<>();
         for (int at = projections.size() - 1; at >= 0; at--) { // the lowest first
-            for (NamedExpression one : Scala.list(projections.get(at).projectList())) {
-                if (!(one instanceof Alias alias)) continue;
-                Expression below = inlined(alias.child(), found);
+            for (NamedExpression expression : Scala.list(projections.get(at).projectList())) {
+                if (!(expression instanceof Alias alias)) continue;
+                Expression below = inlined(alias.child(), aliases);
                 require(Allowlist.refusalAsArgument(below));
-                found.put(alias.exprId(), below);
+                aliases.put(alias.exprId(), below);
             }
         }
-        return found;
+        return aliases;
     }
 
+    /** Replaces the aliased attributes of an expression by what they stand for. */
     private static Expression inlined(Expression expression, Map<ExprId, Expression> aliases) {
         if (aliases.isEmpty()) return expression;
         return (Expression) expression.transform(Scala.replacing(
-                one -> one instanceof Attribute attribute ? aliases.get(attribute.exprId()) : null));
+                node -> node instanceof Attribute attribute ? aliases.get(attribute.exprId()) : null));
     }
 
-    private static void addColumns(Expression expression, List<Attribute> columns, Set<String> found) {
+    /** Adds the names of the columns that an expression uses. Throws NotFromKeys for a column that is not among {@code columns}. */
+    private static void addColumns(Expression expression, List<Attribute> columns, Set<String> names) {
         for (Attribute used : Scala.list(expression.references().toSeq())) {
-            Attribute column = columns.stream().filter(one -> one.exprId().equals(used.exprId())).findFirst()
+            Attribute column = columns.stream().filter(candidate -> candidate.exprId().equals(used.exprId())).findFirst()
                     .orElseThrow(() -> new NotFromKeys(used.name() + " is no column of the table"));
-            found.add(column.name());
+            names.add(column.name());
         }
     }
 

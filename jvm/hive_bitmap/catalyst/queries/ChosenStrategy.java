@@ -13,49 +13,50 @@ import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import scala.Option;
 
 /**
- * What the caller of a function of {@code hive_bitmap} has chosen for the table that it reads: a tag of the relation in the plan
- * of its DataFrame.
+ * The choice of a caller of {@code hive_bitmap}'s functions for one table. It is a tag of the relation in the DataFrame's plan.
  *
- * @param strategy the name of the strategy, "" if that is left to the planner
- * @param mustPay whether a table that Spark reads in no time is left alone; if not, the caller wants to know what the indexes say
- *     of any table, and waits for it, of the files as they are now
+ * @param strategy the name of the strategy, "" to leave it to the planner
+ * @param mustPay whether a small table, which Spark reads in no time, is left alone. If not, the indexes are used for any table,
+ *     with its current files, and the caller waits for the answer
  */
 public record ChosenStrategy(String strategy, boolean mustPay) {
     private static final TreeNodeTag<ChosenStrategy> TAG = new TreeNodeTag<>("hive_bitmap.strategy");
 
     /**
-     * Returns the DataFrame of a table, as {@code spark.table} gives it, with this choice; as it is if it is a view, or no table
-     * that may have indexes. Its relation is a copy, since Spark keeps the one that it gave for other queries; its columns are the same.
+     * Returns the DataFrame of a table with this choice. {@code table} comes from {@code spark.table}; it is returned unchanged if
+     * it is a view, or a table that cannot have indexes. The result has a copy of the relation, since Spark caches the original for
+     * other queries. The columns are the same.
      */
     public Dataset<Row> in(Dataset<Row> table) throws AnalysisException {
         if (copied(table.queryExecution().analyzed()) == null) return table;
         LogicalPlan copy = copied(CurrentFiles.of(table).queryExecution().analyzed());
         if (copy == null) return table;
-        copy.setAnalyzed(); // as the table's plan is: another analysis, under other settings, might give another plan
+        copy.setAnalyzed(); // like the table's plan: a second analysis, under other settings, might give another plan
         Dataset<Row> chosen = Dataset.ofRows(table.sparkSession(), copy);
         for (LogicalPlan leaf : Scala.list(chosen.queryExecution().analyzed().collectLeaves())) leaf.setTagValue(TAG, this);
         return chosen;
     }
 
+    /** Returns a copy of a table's plan; null if the table cannot have indexes. */
     private LogicalPlan copied(LogicalPlan table) {
         if (table instanceof SubqueryAlias alias) {
             LogicalPlan child = copied(alias.child());
             return child == null ? null : new SubqueryAlias(alias.identifier(), child);
         }
-        if (table instanceof Project padded && Scan.mayBeIndexable(padded.child())) { // columns of type CHAR are padded when they are read
+        if (table instanceof Project padded && Scan.mayBeIndexable(padded.child())) { // Spark pads CHAR columns when it reads them
             return new Project(padded.projectList(), copied(padded.child()));
         }
         if (!Scan.mayBeIndexable(table)) return null;
         return table instanceof LogicalRelation relation && !mustPay ? CurrentFiles.relisted(relation) : table.clone();
     }
 
-    /** Returns what was chosen for a scan; null for one of any other DataFrame. */
+    /** Returns the choice for a scan; null if the scan has none. */
     public static ChosenStrategy of(Scan scan) {
         Option<ChosenStrategy> chosen = scan.relation.getTagValue(TAG);
         return chosen.isDefined() ? chosen.get() : null;
     }
 
-    /** Whether a scan is left alone if Spark reads its table in no time. */
+    /** Returns whether a scan is left alone if its table is small. Spark then reads it in no time. */
     public static boolean mustPay(Scan scan) {
         ChosenStrategy chosen = of(scan);
         return chosen == null || chosen.mustPay;

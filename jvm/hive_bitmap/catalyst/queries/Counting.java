@@ -15,12 +15,12 @@ import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.internal.SQLConf;
 
-/** The request to Python, when an {@link IndexAnswer} is executed, for the counts of the keys of each part. */
+/** The request to Python for the counts of an {@link IndexAnswer}. It is sent when the answer is executed. */
 public final class Counting extends PythonRequest {
     private static final ObjectMapper JSON = new ObjectMapper();
     private final Scan scan;
     private final String answer;
-    final List<ArrowRows> parts = new ArrayList<>();
+    final List<ArrowRows> parts = new ArrayList<>(); // the keys and weights of each part, as far as Python has sent them
     private final AnswerSize size = new AnswerSize(Settings.of(SQLConf.get()).resultBytes()); // Python's own limit is lower
 
     /** {@code answer} is the id of the answer in Python. */
@@ -35,7 +35,7 @@ public final class Counting extends PythonRequest {
         return "count";
     }
 
-    /** Returns the id of the answer, the session and the version of its settings, as JSON. */
+    /** Returns the request as JSON: the id of the answer, the session and the version of its settings. */
     @Override
     public String text() {
         return JsonNodeFactory.instance.objectNode()
@@ -53,9 +53,9 @@ public final class Counting extends PythonRequest {
     }
 
     /**
-     * Has Python count the keys; returns the files that Spark has to count itself, as numbers of the scan's listing; null if it
-     * has to count all. Throws IllegalStateException if Python fails, or has not counted in time, unless the session is strict or
-     * the caller chose to wait.
+     * Has Python count the keys. Returns the files that Spark has to count itself, as numbers of the scan's listing; null if Spark
+     * has to count all. Throws IllegalStateException if Python fails or takes too long; there is no timeout if the session is
+     * strict or the caller chose to wait.
      */
     List<Integer> ask() {
         double seconds = Settings.of(SQLConf.get()).executionSeconds(!ChosenStrategy.mustPay(scan));
@@ -63,14 +63,14 @@ public final class Counting extends PythonRequest {
             String numbers = (String) PythonCalls.result(PythonCalls.call(session, this), seconds, "counted");
             return numbers == null ? null : JSON.readValue(numbers, new TypeReference<List<Integer>>() {});
         } catch (IllegalStateException e) {
-            if (!Thread.currentThread().isInterrupted()) size.addBytes(0); // Python tells as text that it is too large
+            if (!Thread.currentThread().isInterrupted()) size.addBytes(0); // Python sends as text that the answer is too large
             throw e;
         } catch (JsonProcessingException e) {
             throw new IllegalStateException("Python did not answer with numbers of files", e);
         }
     }
 
-    /** Takes a batch of keys and weights of a part; the first batch of each part comes in the order of the parts. */
+    /** Takes a batch of keys and weights of a part. Python calls it; the first batches come in the order of the parts. */
     public void add(int part, String schema, byte[] batch) {
         if (part == parts.size()) parts.add(new ArrowRows(schema));
         size.addBytes(batch.length);

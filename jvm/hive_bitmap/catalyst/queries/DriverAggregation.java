@@ -21,7 +21,7 @@ import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
 import org.apache.spark.sql.catalyst.expressions.aggregate.DeclarativeAggregate;
 import org.apache.spark.unsafe.types.UTF8String;
 
-/** Aggregates a few rows in the driver by evaluating Spark's own expressions, without a job, which would take longer. */
+/** Aggregates a few rows in the driver with Spark's own expressions. A job would take longer. */
 final class DriverAggregation {
     static final int MAX_ROWS = 10_000;
 
@@ -31,41 +31,41 @@ final class DriverAggregation {
     private final List<Function> functions = new ArrayList<>();
     private final List<Attribute> buffers = new ArrayList<>();
 
-    /** {@code results} are expressions over aggregates, {@code grouping} over the columns of {@code input}. */
+    /** {@code results} are expressions over aggregates; {@code grouping} are expressions over the columns of {@code input}. */
     DriverAggregation(List<Attribute> input, List<Expression> grouping, List<Expression> results) {
         this.input = input;
         this.grouping = grouping;
         this.results = results;
-        List<AggregateExpression> found = new ArrayList<>();
-        for (Expression one : results) addAggregates(one, found);
-        for (AggregateExpression one : found) functions.add(new Function(one));
+        List<AggregateExpression> aggregates = new ArrayList<>();
+        for (Expression result : results) addAggregates(result, aggregates);
+        for (AggregateExpression aggregate : aggregates) functions.add(new Function(aggregate));
     }
 
     /**
-     * Whether rows can be aggregated here: Spark gives the functions as expressions that can be evaluated row by row, and
-     * groups and DISTINCT values are equal if their bytes are.
+     * Returns whether rows can be aggregated here. Spark must give the functions as expressions that can be evaluated row by row,
+     * and groups and DISTINCT values must be equal exactly if their bytes are.
      */
     static boolean computes(List<Expression> grouping, List<Expression> results) {
-        List<AggregateExpression> found = new ArrayList<>();
-        for (Expression one : results) addAggregates(one, found);
-        Stream<Expression> distinct = found.stream().filter(AggregateExpression::isDistinct)
-                .flatMap(one -> Scala.list(one.aggregateFunction().children()).stream());
-        return found.stream().allMatch(one -> one.aggregateFunction() instanceof DeclarativeAggregate)
-                && Stream.concat(grouping.stream(), distinct).allMatch(one -> Allowlist.isExact(one.dataType()));
+        List<AggregateExpression> aggregates = new ArrayList<>();
+        for (Expression result : results) addAggregates(result, aggregates);
+        Stream<Expression> distinct = aggregates.stream().filter(AggregateExpression::isDistinct)
+                .flatMap(aggregate -> Scala.list(aggregate.aggregateFunction().children()).stream());
+        return aggregates.stream().allMatch(aggregate -> aggregate.aggregateFunction() instanceof DeclarativeAggregate)
+                && Stream.concat(grouping.stream(), distinct).allMatch(expression -> Allowlist.isExact(expression.dataType()));
     }
 
-    /** Adds the aggregates of an expression, each once. */
-    static void addAggregates(Expression expression, List<AggregateExpression> found) {
-        if (expression instanceof AggregateExpression one) {
-            if (found.stream().noneMatch(other -> other.canonicalized().equals(one.canonicalized()))) found.add(one);
+    /** Adds the aggregates of an expression to {@code aggregates}, without duplicates. */
+    static void addAggregates(Expression expression, List<AggregateExpression> aggregates) {
+        if (expression instanceof AggregateExpression aggregate) {
+            if (aggregates.stream().noneMatch(other -> other.canonicalized().equals(aggregate.canonicalized()))) aggregates.add(aggregate);
             return;
         }
-        for (Expression child : Scala.list(expression.children())) addAggregates(child, found);
+        for (Expression child : Scala.list(expression.children())) addAggregates(child, aggregates);
     }
 
     /**
-     * Returns a row for each group: its grouping values, then the results. Without grouping it is always one row. Throws
-     * {@link AnswerSize.TooLarge} if groups and values take more than {@code limit} bytes.
+     * Returns a row for each group: its grouping values, then the results. Without grouping it returns one row, also for no input
+     * rows. Throws {@link AnswerSize.TooLarge} if groups and values take more than {@code limit} bytes.
      */
     List<InternalRow> of(List<InternalRow> rows, long limit) {
         AnswerSize size = new AnswerSize(limit);
@@ -73,26 +73,26 @@ final class DriverAggregation {
         UnsafeProjection key = UnsafeProjection.create(Scala.seq(grouping), Scala.seq(input));
         if (grouping.isEmpty()) groups.put(key.apply(new GenericInternalRow(new Object[input.size()])).copy(), new Group());
         for (InternalRow row : rows) {
-            InternalRow found = key.apply(row);
-            Group group = groups.get(found);
+            InternalRow groupKey = key.apply(row);
+            Group group = groups.get(groupKey);
             if (group == null) {
-                size.add(found);
-                groups.put(found.copy(), group = new Group());
+                size.add(groupKey);
+                groups.put(groupKey.copy(), group = new Group());
             }
             group.add(row, size);
         }
-        List<InternalRow> made = new ArrayList<>();
+        List<InternalRow> resultRows = new ArrayList<>();
         List<Expression> finished = results.stream().map(this::finished).toList();
-        groups.forEach((values, group) -> made.add(group.result(values, finished)));
-        return made;
+        groups.forEach((values, group) -> resultRows.add(group.result(values, finished)));
+        return resultRows;
     }
 
     /** Returns a result as an expression over the aggregation buffers. */
     private Expression finished(Expression result) {
         Expression over = (Expression) result.transform(Scala.replacing(node -> {
-            for (Function one : functions) {
-                if (node instanceof AggregateExpression && node.canonicalized().equals(one.aggregate.canonicalized())) {
-                    return one.function.evaluateExpression();
+            for (Function candidate : functions) {
+                if (node instanceof AggregateExpression && node.canonicalized().equals(candidate.aggregate.canonicalized())) {
+                    return candidate.function.evaluateExpression();
                 }
             }
             return null;
@@ -100,6 +100,7 @@ final class DriverAggregation {
         return Expressions.bound(over, buffers);
     }
 
+    /** An aggregate, bound to the input rows and to its aggregation buffers. */
     private final class Function {
         private final AggregateExpression aggregate;
         private final DeclarativeAggregate function;
@@ -111,11 +112,11 @@ final class DriverAggregation {
         Function(AggregateExpression aggregate) {
             this.aggregate = aggregate;
             this.function = (DeclarativeAggregate) aggregate.aggregateFunction();
-            List<Attribute> mine = new ArrayList<>(Scala.list(function.aggBufferAttributes()));
-            buffers.addAll(mine);
-            List<Attribute> known = new ArrayList<>(mine);
-            known.addAll(input);
-            for (Expression one : Scala.list(function.updateExpressions())) updates.add(Expressions.bound(one, known));
+            List<Attribute> buffersOfFunction = new ArrayList<>(Scala.list(function.aggBufferAttributes()));
+            buffers.addAll(buffersOfFunction);
+            List<Attribute> columns = new ArrayList<>(buffersOfFunction);
+            columns.addAll(input);
+            for (Expression update : Scala.list(function.updateExpressions())) updates.add(Expressions.bound(update, columns));
             filter = aggregate.filter().isEmpty() ? null : Expressions.bound(aggregate.filter().get(), input);
             arguments = aggregate.isDistinct()
                     ? UnsafeProjection.create(function.children(), Scala.seq(input)) : null;
@@ -127,7 +128,7 @@ final class DriverAggregation {
         }
     }
 
-    /** Returns the bytes of those values that may be large. */
+    /** Returns the bytes of the texts and binary values, which may be large. */
     private static long bytes(Object[] values) {
         long sum = 0;
         for (Object value : values) {
@@ -143,19 +144,19 @@ final class DriverAggregation {
         private final List<Set<InternalRow>> seen = new ArrayList<>();
 
         Group() {
-            for (Function one : functions) {
-                values.add(new GenericInternalRow(one.initial()));
+            for (Function function : functions) {
+                values.add(new GenericInternalRow(function.initial()));
                 seen.add(new HashSet<>());
             }
         }
 
         void add(InternalRow row, AnswerSize size) {
             for (int at = 0; at < functions.size(); at++) {
-                Function one = functions.get(at);
-                if (one.filter != null && !Boolean.TRUE.equals(one.filter.eval(row))) continue;
-                if (one.arguments != null && !seen.get(at).add(one.arguments.apply(row).copy())) continue;
-                JoinedRow known = new JoinedRow(values.get(at), row);
-                Object[] updated = one.updates.stream().map(update -> update.eval(known)).toArray();
+                Function function = functions.get(at);
+                if (function.filter != null && !Boolean.TRUE.equals(function.filter.eval(row))) continue;
+                if (function.arguments != null && !seen.get(at).add(function.arguments.apply(row).copy())) continue;
+                JoinedRow buffersAndRow = new JoinedRow(values.get(at), row);
+                Object[] updated = function.updates.stream().map(update -> update.eval(buffersAndRow)).toArray();
                 size.addBytes(bytes(updated) - bytes(values.get(at).values()));
                 values.set(at, new GenericInternalRow(updated));
             }
@@ -164,8 +165,8 @@ final class DriverAggregation {
         InternalRow result(InternalRow key, List<Expression> finished) {
             Object[] all = new Object[buffers.size()];
             for (int at = 0; at < functions.size(); at++) {
-                Object[] mine = values.get(at).values();
-                System.arraycopy(mine, 0, all, functions.get(at).start, mine.length);
+                Object[] buffersOfFunction = values.get(at).values();
+                System.arraycopy(buffersOfFunction, 0, all, functions.get(at).start, buffersOfFunction.length);
             }
             InternalRow over = new GenericInternalRow(all);
             Object[] row = new Object[grouping.size() + finished.size()];

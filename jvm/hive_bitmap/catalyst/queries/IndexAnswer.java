@@ -17,14 +17,14 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import scala.Option;
 
-/** Replaces an aggregation: its result is computed from the index when the plan is first executed. */
+/** A leaf that replaces an aggregation. The result is computed from the index when the plan is first executed. */
 public final class IndexAnswer extends Leaf implements FileRelation {
     private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
     private final transient Aggregates.Weighted weighted;
     private final LogicalPlan original;
     private final String id;
     private final String label;
-    /** What tells apart answers to one aggregation: if the keys of a small side restrict it, the id, else nothing. */
+    /** Distinguishes answers to equal aggregations. It is the id if the keys of a small side restrict the answer, else "". */
     private final String restriction;
     private final transient FirstExecution first;
 
@@ -40,8 +40,8 @@ public final class IndexAnswer extends Leaf implements FileRelation {
     }
 
     /**
-     * Returns the answer for the aggregation of a scan; under {@code id} Python keeps what it needs to count. If Spark has to
-     * aggregate after all, it reads the files that were listed for the question, as other scans of the query do.
+     * Returns the answer to the aggregation above a scan. Python keeps what it needs to count under {@code id}. If Spark has to
+     * aggregate after all, it reads the files that were listed for the question, like other scans of the query.
      */
     static IndexAnswer of(Scan scan, String id, String label) {
         LogicalPlan original = scan.isListed() ? NarrowedRelations.overListed(scan, scan.aggregate) : scan.aggregate;
@@ -49,7 +49,7 @@ public final class IndexAnswer extends Leaf implements FileRelation {
         return new IndexAnswer(Aggregates.Weighted.of(scan), original, id, label, restriction, new FirstExecution());
     }
 
-    /** Returns the rows of the aggregation; null if the index has no answer, or fails: Spark then executes {@link #original}. */
+    /** Returns the rows of the aggregation. Null if the index has no answer or fails; Spark then executes {@link #original}. */
     List<InternalRow> rows(SparkSession session) {
         return first.rows(() -> computed(session));
     }
@@ -66,8 +66,8 @@ public final class IndexAnswer extends Leaf implements FileRelation {
     }
 
     /**
-     * Returns the physical plan of the aggregation as it is in the query, of one partition if {@code single} and if it was not
-     * asked for otherwise before. Its rows stay in the tasks, for there may be many.
+     * Returns the physical plan of the query's own aggregation. The first call makes it, with one partition if {@code single}. Its
+     * rows stay in the tasks, because there may be many.
      */
     SparkPlan original(SparkSession session, boolean single) {
         return first.plan(() -> SideQuery.plan(session, single ? new Repartition(1, true, original) : original));
@@ -84,8 +84,8 @@ public final class IndexAnswer extends Leaf implements FileRelation {
 
     @Override
     public Statistics computeStats() {
-        Statistics known = original.stats();
-        return new Statistics(known.sizeInBytes(), Option.empty(), known.attributeStats(), false);
+        Statistics statistics = original.stats();
+        return new Statistics(statistics.sizeInBytes(), Option.empty(), statistics.attributeStats(), false);
     }
 
     @Override

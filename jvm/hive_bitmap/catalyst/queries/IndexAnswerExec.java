@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.execution.SparkPlan;
 import scala.collection.immutable.Seq;
 
-/** The physical plan of {@link IndexAnswer}: asks Python for the counts; if it has none, Spark aggregates the table. */
+/** The physical plan of {@link IndexAnswer}. It asks Python for the counts; if Python has none, Spark aggregates the table. */
 public final class IndexAnswerExec extends DriverRowsExec {
     private final transient IndexAnswer answer;
 

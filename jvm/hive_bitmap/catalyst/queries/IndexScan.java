@@ -25,12 +25,12 @@ import org.apache.spark.sql.execution.SparkPlan;
 import scala.Option;
 import scala.collection.immutable.Seq;
 
-/** Replaces a scan by a query that reads its rows through the index. A leaf, so it is not optimized again. */
+/** A leaf that replaces a scan by a query through the index. As a leaf it is not optimized again. */
 public final class IndexScan extends Leaf implements FileRelation {
     private final LogicalPlan rows;
     private final long bytes;
     private final Narrowing narrowing;
-    private final LogicalPlan original; // by which Spark itself reads the scan
+    private final LogicalPlan original; // the plan of Spark's own scan
     private final transient BooleanSupplier isOutdated;
 
     private IndexScan(
@@ -45,19 +45,19 @@ public final class IndexScan extends Leaf implements FileRelation {
     }
 
     /**
-     * Returns the columns that a scan needs, taken by name from an optimized plan, with the scan's expression ids.
-     * {@code isOutdated} says, when the scan is executed, whether Spark would read other files by then.
+     * Returns the columns that a scan needs, taken by name from an optimized plan. They keep the scan's expression ids.
+     * {@code isOutdated} is called when the scan is executed; it says whether Spark would now read other files.
      */
     static IndexScan of(Scan scan, LogicalPlan rows, Outcome outcome, BooleanSupplier isOutdated) {
         List<NamedExpression> aliases = new ArrayList<>();
         List<Attribute> output = new ArrayList<>();
         for (Attribute column : scan.columns) {
-            Attribute found = named(rows, column.name());
-            if (!found.dataType().equals(column.dataType())) {
+            Attribute source = named(rows, column.name());
+            if (!source.dataType().equals(column.dataType())) {
                 throw new IllegalStateException(
-                        "column " + column.name() + " is " + found.dataType().sql() + ", not " + column.dataType().sql());
+                        "column " + column.name() + " is " + source.dataType().sql() + ", not " + column.dataType().sql());
             }
-            aliases.add(Expressions.alias(found, column));
+            aliases.add(Expressions.alias(source, column));
             output.add(column.withNullability(true));
         }
         return new IndexScan(
@@ -65,12 +65,12 @@ public final class IndexScan extends Leaf implements FileRelation {
                 isOutdated);
     }
 
-    /** Whether an outcome has rows that only the session can read for which it was decided. */
+    /** Returns whether only the session that asked can use an outcome. That is so if tasks read its rows, by a DataFrame. */
     static boolean areOfSession(Outcome outcome) {
         return outcome.kind().equals("read rows") && outcome.parts().stream().anyMatch(part -> reader(part).equals("tasks"));
     }
 
-    /** Returns the rows of all parts, one part after the other; {@code frames} has those that tasks read, by number. */
+    /** Returns the plan for the rows of all parts, in order. {@code frames} gives the plans of parts that tasks read, by number. */
     static LogicalPlan rows(SparkSession session, Scan scan, Outcome outcome, IntFunction<LogicalPlan> frames) {
         List<LogicalPlan> parts = new ArrayList<>();
         for (JsonNode part : outcome.parts()) {
@@ -84,7 +84,7 @@ public final class IndexScan extends Leaf implements FileRelation {
         if (reader(part).equals("python")) return DriverScan.of(IndexScan.original(scan), part.required("fetch").asText());
         LogicalPlan splits = NarrowedRelations.splits(scan, part.required("choices").asText(), outcome.narrowing());
         LogicalPlan original = IndexScan.original(scan, splits);
-        List<NamedExpression> columns = new ArrayList<>(); // with other ids: those of the scan are for its parts together
+        List<NamedExpression> columns = new ArrayList<>(); // with new ids: those of the scan belong to the union of the parts
         for (Attribute column : Scala.list(original.output())) columns.add(Expressions.alias(column, column.name()));
         return SideQuery.optimized(session, new Project(Scala.seq(columns), original));
     }
@@ -93,20 +93,20 @@ public final class IndexScan extends Leaf implements FileRelation {
         return part.required("read by").asText();
     }
 
-    /** Returns the columns of a scan, and the rows that satisfy its conditions, as Spark itself reads them. */
+    /** Returns Spark's own plan for a scan. It has the scan's columns and the rows that satisfy its conditions. */
     static LogicalPlan original(Scan scan) {
         return original(scan, scan.isListed() ? NarrowedRelations.listed(scan) : scan.relation);
     }
 
-    /** Returns the same, read from another relation with the scan's columns. */
+    /** Returns Spark's own plan for a scan over another relation with the same columns. */
     static LogicalPlan original(Scan scan, LogicalPlan relation) {
         LogicalPlan rows = Conditions.filtered(relation, scan.conjuncts);
         return new Project(Scala.seq(List.<NamedExpression>copyOf(scan.columns)), rows);
     }
 
     /**
-     * Returns the plan by which Spark reads the scan, if the session has written the table since the query was planned: Spark,
-     * too, decides when it first executes a plan which files it reads. Null if it has not.
+     * Returns Spark's own physical plan if the scan is outdated; else null. It is if Spark would now read other files, as after a
+     * write in this session: Spark, too, decides which files it reads when it first executes a plan.
      */
     public SparkPlan instead(SparkSession session) {
         return isOutdated.getAsBoolean() ? SideQuery.plan(session, original) : null;

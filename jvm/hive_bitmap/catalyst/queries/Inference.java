@@ -13,19 +13,19 @@ import org.apache.spark.sql.catalyst.plans.logical.Join;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 
 /**
- * Infers conditions that Spark does not: INTERSECT and EXCEPT are semi and anti joins on {@code <=>}, and a condition on a
- * column of their left side also holds for the matching rows of the right side. Right rows without a match do not change
- * the result, so they may be filtered. Spark's InferFiltersFromConstraints does the same for {@code =} only.
+ * Infers conditions for the right sides of INTERSECT and EXCEPT. These are semi and anti joins on {@code <=>}: a condition on a
+ * column of the left side also holds for the matching rows of the right side. Right rows without a match do not change the result,
+ * so they may be filtered. Spark's InferFiltersFromConstraints infers such conditions for {@code =} only.
  */
 public final class Inference {
     private Inference() {}
 
-    /** Adds the conditions on the left side of such joins to the scans on their right side. */
+    /** Adds conditions of the left sides to scans on the right sides. */
     public static void add(LogicalPlan plan, List<Scan> scans) {
         if (plan instanceof Join join && join.condition().isDefined()
                 && (join.joinType() == LeftSemi$.MODULE$ || join.joinType() == LeftAnti$.MODULE$)) {
-            for (Expression one : Conditions.conjuncts(join.condition().get())) {
-                if (one instanceof EqualNullSafe equal && equal.left() instanceof Attribute a && equal.right() instanceof Attribute b) {
+            for (Expression conjunct : Conditions.conjuncts(join.condition().get())) {
+                if (conjunct instanceof EqualNullSafe equal && equal.left() instanceof Attribute a && equal.right() instanceof Attribute b) {
                     if (join.left().outputSet().contains(a)) add(join, a, b, scans);
                     else add(join, b, a, scans);
                 }
@@ -40,9 +40,9 @@ public final class Inference {
         if (source == null) return;
         for (Scan scan : scans) {
             if (scan.relation != source.relation() || scan.aggregate != null) continue;
-            for (Expression known : Scala.list(join.left().constraints().toSeq())) {
-                if (known.references().size() == 1 && known.references().contains(left) && Joins.selects(known)) {
-                    scan.conjuncts.add(Conditions.substitute(known, left, source.column()));
+            for (Expression constraint : Scala.list(join.left().constraints().toSeq())) {
+                if (constraint.references().size() == 1 && constraint.references().contains(left) && Joins.selects(constraint)) {
+                    scan.conjuncts.add(Conditions.substitute(constraint, left, source.column()));
                 }
             }
         }

@@ -41,9 +41,9 @@ import org.apache.spark.sql.types.DoubleType;
 import org.apache.spark.sql.types.FloatType;
 
 /**
- * Runtime filters (semi-join reduction): the small filtered side of an equi-join is executed first, and its keys become a
- * condition on the scan of the other side. The rows that were read replace the small side in the plan, so that the filter
- * has the keys that are joined even if the small side's tables change afterwards.
+ * Runtime filters (semi-join reduction). The small filtered side of an equi-join is executed first, and its keys become a
+ * condition on the scan of the other side. The rows that were read replace the small side in the plan, so that the filter has
+ * exactly the keys that are joined even if the tables of the small side change afterwards.
  */
 public final class Joins {
     static final int MAX_ROWS = 10_000;
@@ -52,11 +52,11 @@ public final class Joins {
 
     private Joins() {}
 
-    /** Adds the possible runtime filters to the scans that are much larger than the side that has to be executed. */
+    /** Adds the possible runtime filters to the scans. A scan must be much larger than the small side. */
     public static void addRuntimeFilters(LogicalPlan plan, List<Scan> scans) {
         if (plan instanceof Join join && join.condition().isDefined()) {
-            for (Expression one : Conditions.conjuncts(join.condition().get())) {
-                if (!(one instanceof EqualTo equal)) continue;
+            for (Expression conjunct : Conditions.conjuncts(join.condition().get())) {
+                if (!(conjunct instanceof EqualTo equal)) continue;
                 if (!(equal.left() instanceof Attribute left) || !(equal.right() instanceof Attribute right)) continue;
                 boolean swapped = !join.left().outputSet().contains(left);
                 Attribute ofLeft = swapped ? right : left;
@@ -67,12 +67,12 @@ public final class Joins {
             }
         }
         if (plan instanceof Filter filter) {
-            for (Expression one : Conditions.conjuncts(filter.condition())) subquery(filter.child(), one, scans);
+            for (Expression conjunct : Conditions.conjuncts(filter.condition())) subquery(filter.child(), conjunct, scans);
         }
         for (LogicalPlan child : Scala.list(plan.children())) addRuntimeFilters(child, scans);
     }
 
-    /** Adds the filters of IN and EXISTS subqueries, which Spark has not yet rewritten to joins. */
+    /** Adds the runtime filters of an IN or EXISTS subquery. Spark has not yet rewritten it to a join. */
     private static void subquery(LogicalPlan child, Expression condition, List<Scan> scans) {
         if (condition instanceof InSubquery in && Scala.list(in.values()).size() == 1 && in.query() instanceof ListQuery query) {
             if (Scala.list(in.values()).get(0) instanceof Attribute tested && Scala.list(query.outerAttrs()).isEmpty()
@@ -80,8 +80,8 @@ public final class Joins {
                 add(child, tested, query.plan(), Scala.list(query.plan().output()).get(0), scans);
             }
         } else if (condition instanceof Exists exists) {
-            for (Expression one : Scala.list(exists.joinCond())) {
-                if (!(one instanceof EqualTo equal)) continue;
+            for (Expression conjunct : Scala.list(exists.joinCond())) {
+                if (!(conjunct instanceof EqualTo equal)) continue;
                 if (!(equal.left() instanceof Attribute left) || !(equal.right() instanceof Attribute right)) continue;
                 boolean swapped = !exists.plan().outputSet().contains(right);
                 Attribute inner = swapped ? left : right;
@@ -92,12 +92,12 @@ public final class Joins {
         }
     }
 
-    /** Whether left rows without a match on the right side do not change the result of a join. */
+    /** Returns whether left rows without a match are irrelevant for the result of a join. */
     private static boolean reducesLeft(JoinType type) {
         return type == Inner$.MODULE$ || type == Cross$.MODULE$ || type == LeftSemi$.MODULE$ || type == RightOuter$.MODULE$;
     }
 
-    /** Whether right rows without a match on the left side do not change the result of a join. */
+    /** Returns whether right rows without a match are irrelevant for the result of a join. */
     private static boolean reducesRight(JoinType type) {
         return type == Inner$.MODULE$ || type == Cross$.MODULE$ || type == LeftSemi$.MODULE$ || type == LeftAnti$.MODULE$
                 || type == LeftOuter$.MODULE$;
@@ -116,13 +116,16 @@ public final class Joins {
         }
     }
 
-    /** Returns the bytes of the files of a scan; 0 if Spark does not tell them. */
+    /** Returns the bytes of a scan's files; 0 if they are unknown. */
     private static long bytes(Scan scan) {
         if (scan.files() != null) return scan.files().location().sizeInBytes();
         return IcebergTables.isTable(scan.relation) ? scan.bytes() : 0;
     }
 
-    /** Whether a new filter, or one that a scan has, would execute a plan that the other one replaces or narrows. */
+    /**
+     * Returns whether a new runtime filter conflicts with an existing one. Then one of them would execute a plan that the other
+     * replaces or narrows.
+     */
     private static boolean overlaps(LogicalPlan small, LogicalPlan large, List<Scan> scans) {
         for (Scan scan : scans) {
             for (RuntimeFilter other : scan.runtimeFilters) {
@@ -133,40 +136,40 @@ public final class Joins {
         return false;
     }
 
-    private static boolean contains(LogicalPlan plan, LogicalPlan wanted) {
-        return plan.exists(Scala.predicate(one -> one == wanted));
+    private static boolean contains(LogicalPlan plan, LogicalPlan part) {
+        return plan.exists(Scala.predicate(node -> node == part));
     }
 
-    /** Whether values of a type that are equal in Spark are always one key of an index. */
+    /** Returns whether equal values of a type in Spark are always the same key of an index. */
     private static boolean isKey(DataType type) {
         return !(type instanceof FloatType || type instanceof DoubleType || type instanceof BinaryType);
     }
 
     private static boolean isFiltered(LogicalPlan plan) {
-        return plan.exists(Scala.predicate(one ->
-                one instanceof Filter filter && Conditions.conjuncts(filter.condition()).stream().anyMatch(Joins::selects)));
+        return plan.exists(Scala.predicate(node ->
+                node instanceof Filter filter && Conditions.conjuncts(filter.condition()).stream().anyMatch(Joins::selects)));
     }
 
-    /** Whether a conjunct is more than IS NOT NULL, which Spark infers for join keys. */
+    /** Returns whether a conjunct is more than IS NOT NULL, which Spark infers for join keys. */
     static boolean selects(Expression conjunct) {
         return !(conjunct instanceof org.apache.spark.sql.catalyst.expressions.IsNotNull);
     }
 
-    /** Whether a plan can be executed outside of its query with the same result. */
+    /** Returns whether a plan can be executed outside of its query with the same result. */
     private static boolean canBeExecutedAlone(LogicalPlan plan) {
         return !plan.isStreaming() && plan.resolved() && !plan.exists(Scala.predicate(Joins::dependsOnQuery)) && !isObserved(plan);
     }
 
-    /** Whether {@code Dataset.observe} is to tell of rows of a plan, or of a subquery in it, when its query is executed. */
+    /** Returns whether {@code Dataset.observe} collects metrics in a plan or in a subquery of it. */
     private static boolean isObserved(LogicalPlan plan) {
         return !Scala.list(plan.collectWithSubqueries(
                 Scala.<LogicalPlan>replacing(node -> node instanceof CollectMetrics ? node : null))).isEmpty();
     }
 
-    /** Whether a node refers to an outer query or a CTE, or is not deterministic. */
+    /** Returns whether a node refers to an outer query or a CTE, or is not deterministic. */
     private static boolean dependsOnQuery(LogicalPlan plan) {
-        for (Expression one : Scala.list(plan.expressions())) {
-            if (one.exists(Scala.predicate(node ->
+        for (Expression expression : Scala.list(plan.expressions())) {
+            if (expression.exists(Scala.predicate(node ->
                     node instanceof org.apache.spark.sql.catalyst.expressions.OuterReference || !node.deterministic()))) {
                 return true;
             }
@@ -174,7 +177,7 @@ public final class Joins {
         return plan instanceof org.apache.spark.sql.catalyst.plans.logical.CTERelationRef;
     }
 
-    /** Returns the bytes of a plan's leaves by Spark's statistics, capped so that their sum does not overflow. */
+    /** Returns the bytes of a plan's leaves by Spark's statistics. They are capped, so that their sum does not overflow. */
     private static long size(LogicalPlan plan) {
         long sum = 0;
         for (LogicalPlan leaf : Scala.list(plan.collectLeaves())) {
@@ -188,12 +191,12 @@ public final class Joins {
     record Source(LogicalPlan relation, Attribute column) {}
 
     /**
-     * Returns the lineage of a column of a plan, null if it does not come unchanged from a relation, or if filtering the
-     * relation by this column is not the same as filtering the plan by it.
+     * Returns the relation and column that a column of a plan comes from. Null if the column does not come unchanged from a
+     * relation, or if filtering the relation by the column differs from filtering the plan by it.
      */
     static Source source(LogicalPlan plan, Attribute column) {
         if (Scan.isIndexable(plan)) return plan.outputSet().contains(column) ? new Source(plan, column) : null;
-        if (!Scala.list(plan.expressions()).stream().allMatch(Expression::deterministic)) return null; // it may number the rows
+        if (!Scala.list(plan.expressions()).stream().allMatch(Expression::deterministic)) return null; // the expression may number the rows
         if (plan instanceof Filter filter) return source(filter.child(), column);
         if (plan instanceof Project project) {
             Attribute below = below(Scala.list(project.projectList()), column);
@@ -202,33 +205,33 @@ public final class Joins {
         if (plan instanceof Aggregate aggregate) {
             Attribute below = below(Scala.list(aggregate.aggregateExpressions()), column);
             boolean grouped = below != null && Scala.list(aggregate.groupingExpressions()).stream()
-                    .anyMatch(one -> one instanceof Attribute group && group.exprId().equals(below.exprId()));
+                    .anyMatch(expression -> expression instanceof Attribute group && group.exprId().equals(below.exprId()));
             return grouped ? source(aggregate.child(), below) : null;
         }
         if (plan instanceof Join join) {
-            boolean left = join.left().outputSet().contains(column);
+            boolean isLeft = join.left().outputSet().contains(column);
             JoinType type = join.joinType();
-            if (left && (type == LeftOuter$.MODULE$ || type == LeftAnti$.MODULE$ || reducesLeft(type) && type != RightOuter$.MODULE$)) {
+            if (isLeft && (type == LeftOuter$.MODULE$ || type == LeftAnti$.MODULE$ || reducesLeft(type) && type != RightOuter$.MODULE$)) {
                 return source(join.left(), column);
             }
-            if (!left && (type == RightOuter$.MODULE$ || type == Inner$.MODULE$ || type == Cross$.MODULE$)) {
+            if (!isLeft && (type == RightOuter$.MODULE$ || type == Inner$.MODULE$ || type == Cross$.MODULE$)) {
                 return source(join.right(), column);
             }
         }
         return null;
     }
 
-    /** Returns the attribute that a projection passes on as {@code column}; null if it computes the column. */
+    /** Returns the attribute that a projection passes on as {@code column}. Null if the column is computed. */
     private static Attribute below(List<NamedExpression> list, Attribute column) {
-        for (NamedExpression one : list) {
-            if (!one.exprId().equals(column.exprId())) continue;
-            if (one instanceof Attribute attribute) return attribute;
-            return one instanceof Alias alias && alias.child() instanceof Attribute attribute ? attribute : null;
+        for (NamedExpression expression : list) {
+            if (!expression.exprId().equals(column.exprId())) continue;
+            if (expression instanceof Attribute attribute) return attribute;
+            return expression instanceof Alias alias && alias.child() instanceof Attribute attribute ? attribute : null;
         }
         return null;
     }
 
-    /** Executes the small side of a join and returns its rows, null if there are more than MAX_ROWS, or of MAX_BYTES. */
+    /** Executes the small side of a join and returns its rows. Null if they are more than MAX_ROWS or MAX_BYTES. */
     static List<InternalRow> read(SparkSession session, LogicalPlan small) {
         Expression limit = new Literal(MAX_ROWS + 1, org.apache.spark.sql.types.DataTypes.IntegerType);
         LogicalPlan limited = new GlobalLimit(limit, new LocalLimit(limit, small));
@@ -238,16 +241,16 @@ public final class Joins {
         return rows.size() > MAX_ROWS || bytes > MAX_BYTES ? null : rows;
     }
 
-    /** Returns the filter's condition: the column has one of the keys in these rows, NULL excepted. */
+    /** Returns the condition of a filter. It is that the column has one of the keys in these rows; NULL is not a key. */
     static Expression condition(RuntimeFilter filter, List<InternalRow> rows) {
-        int place = 0;
-        for (Attribute one : Scala.list(filter.small().output())) {
-            if (one.exprId().equals(filter.key().exprId())) break;
-            place++;
+        int position = 0;
+        for (Attribute column : Scala.list(filter.small().output())) {
+            if (column.exprId().equals(filter.key().exprId())) break;
+            position++;
         }
         Set<Object> keys = new HashSet<>();
         for (InternalRow row : rows) {
-            if (!row.isNullAt(place)) keys.add(copied(row.get(place, filter.key().dataType())));
+            if (!row.isNullAt(position)) keys.add(copied(row.get(position, filter.key().dataType())));
         }
         return new InSet(filter.column(), Scala.set(keys));
     }

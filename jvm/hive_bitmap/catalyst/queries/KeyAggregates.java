@@ -31,13 +31,13 @@ import org.apache.spark.sql.types.Decimal;
 import org.apache.spark.sql.types.DecimalType;
 
 /**
- * The aggregate functions that are computed from distinct keys and weights (how often each key occurs), by Spark's own
- * functions. {@code count(x)} is the sum of the weights of the keys whose {@code x} is not NULL, {@code sum(x)} the
- * function's own sum of {@code x * weight}, {@code avg(x)} what the function makes of that sum and count; MIN, MAX and
- * DISTINCT aggregates do not depend on the weights.
+ * The aggregate functions that can be computed from distinct keys and weights. They are computed by Spark's own functions.
+ * {@code count(x)} is the sum of the weights of the keys with an {@code x} that is not NULL. {@code sum(x)} is the function's own
+ * sum of {@code x * weight}. {@code avg(x)} is what the function computes from that sum and count. MIN, MAX and DISTINCT aggregates
+ * do not depend on the weights.
  *
- * <p>Whether a sum that overflows is an error, NULL, or wraps, may depend on the order of the rows. So a sum counts only if
- * no order of its rows overflows, which {@link #isExact} proves for the keys that were counted.
+ * <p>Whether a sum that overflows is an error, is NULL, or wraps may depend on the order of the rows. So a sum is used only if it
+ * overflows in no order of its rows, which {@link #isExact} proves for the counted keys.
  */
 final class KeyAggregates {
     private static final Map<DataType, Integer> INTEGER_BITS = Map.of(
@@ -48,34 +48,34 @@ final class KeyAggregates {
 
     private KeyAggregates() {}
 
-    /** Returns why an aggregate is not computed from keys; null if it is. */
-    static String refusal(AggregateExpression one) {
-        AggregateFunction function = one.aggregateFunction();
-        if (!isKnown(one)) return needsRows(function);
-        boolean grouped = function.getClass() == Count.class && one.isDistinct();
+    /** Returns why an aggregate cannot be computed from keys; null if it can. */
+    static String refusal(AggregateExpression aggregate) {
+        AggregateFunction function = aggregate.aggregateFunction();
+        if (!isSupported(aggregate)) return needsRows(function);
+        boolean grouped = function.getClass() == Count.class && aggregate.isDistinct();
         List<String> refusals = new ArrayList<>();
         for (Expression argument : Scala.list(function.children())) {
             refusals.add(grouped ? Allowlist.refusalAsKey(argument) : Allowlist.refusalAsArgument(argument));
         }
-        if (one.filter().isDefined()) refusals.add(Allowlist.refusal(one.filter().get()));
+        if (aggregate.filter().isDefined()) refusals.add(Allowlist.refusal(aggregate.filter().get()));
         return refusals.stream().filter(Objects::nonNull).findFirst().orElse(null);
     }
 
-    /** Whether an aggregate is one of these functions, and of a type of which it is computed. */
-    private static boolean isKnown(AggregateExpression one) {
-        Class<?> function = one.aggregateFunction().getClass();
-        if (function == Min.class || function == Max.class) return Allowlist.isExact(argument(one).dataType());
-        return function == Count.class || isSum(one.aggregateFunction()) && hasExactProduct(argument(one));
+    /** Returns whether the function of an aggregate is supported for the type of its argument. */
+    private static boolean isSupported(AggregateExpression aggregate) {
+        Class<?> function = aggregate.aggregateFunction().getClass();
+        if (function == Min.class || function == Max.class) return Allowlist.isExact(argument(aggregate).dataType());
+        return function == Count.class || isSum(aggregate.aggregateFunction()) && hasExactProduct(argument(aggregate));
     }
 
-    /** Whether an aggregate is MIN or MAX of this key itself, or the number of all rows. */
-    static boolean needsExtremes(AggregateExpression one, Attribute key) {
-        AggregateFunction function = one.aggregateFunction();
-        if (one.filter().isDefined() || one.isDistinct()) return false;
+    /** Returns whether an aggregate is MIN or MAX of this key column, or the number of all rows. */
+    static boolean needsExtremes(AggregateExpression aggregate, Attribute key) {
+        AggregateFunction function = aggregate.aggregateFunction();
+        if (aggregate.filter().isDefined() || aggregate.isDistinct()) return false;
         if (function.getClass() == Count.class) {
-            return Scala.list(function.children()).stream().allMatch(each -> each instanceof Literal literal && literal.value() != null);
+            return Scala.list(function.children()).stream().allMatch(argument -> argument instanceof Literal literal && literal.value() != null);
         }
-        return argument(one) instanceof Attribute column && column.exprId().equals(key.exprId())
+        return argument(aggregate) instanceof Attribute column && column.exprId().equals(key.exprId())
                 && (function.getClass() == Min.class || function.getClass() == Max.class);
     }
 
@@ -88,15 +88,17 @@ final class KeyAggregates {
         return function.getClass() == Sum.class || function.getClass() == Average.class;
     }
 
-    private static Expression argument(AggregateExpression one) {
-        return Scala.list(one.aggregateFunction().children()).get(0);
+    private static Expression argument(AggregateExpression aggregate) {
+        return Scala.list(aggregate.aggregateFunction().children()).get(0);
     }
 
-    /** Whether the product of an argument and a weight has all digits of both: Spark cuts those of decimals beyond 38. */
+    /**
+     * Returns whether the product of an argument and a weight has all digits of both. Spark cuts the digits of decimals beyond 38.
+     */
     private static boolean hasExactProduct(Expression argument) {
         if (!(argument.dataType() instanceof DecimalType type)) return INTEGER_BITS.containsKey(argument.dataType());
         DataType product = product(argument, new Literal(1L, DataTypes.LongType)).dataType();
-        return product instanceof DecimalType found && found.scale() == type.scale();
+        return product instanceof DecimalType decimal && decimal.scale() == type.scale();
     }
 
     private static Expression product(Expression argument, Expression weight) {
@@ -106,23 +108,23 @@ final class KeyAggregates {
     }
 
     /** Rewrites an aggregate over rows to one over keys and weights. */
-    static Expression overKeys(AggregateExpression one, Expression weight) {
-        AggregateFunction function = one.aggregateFunction();
-        if (one.isDistinct() || function instanceof Min || function instanceof Max) return one;
+    static Expression overKeys(AggregateExpression aggregate, Expression weight) {
+        AggregateFunction function = aggregate.aggregateFunction();
+        if (aggregate.isDistinct() || function instanceof Min || function instanceof Max) return aggregate;
         List<Expression> arguments = Scala.list(function.children());
         Expression present = new Sum(weightOfPresent(arguments, weight));
         Expression rows = new Coalesce(Scala.seq(List.of(
-                Expressions.aggregate((AggregateFunction) present, one), new Literal(0L, DataTypes.LongType))));
+                Expressions.aggregate((AggregateFunction) present, aggregate), new Literal(0L, DataTypes.LongType))));
         if (function instanceof Count) return rows;
         Expression product = product(arguments.get(0), weight);
         if (function instanceof Sum) {
             AggregateFunction total = (AggregateFunction) function.withNewChildren(Scala.seq(List.of(product)));
-            return Expressions.cast(Expressions.aggregate(total, one), function.dataType());
+            return Expressions.cast(Expressions.aggregate(total, aggregate), function.dataType());
         }
-        return mean((DeclarativeAggregate) function, Expressions.aggregate(new Sum(product), one), rows);
+        return mean((DeclarativeAggregate) function, Expressions.aggregate(new Sum(product), aggregate), rows);
     }
 
-    /** Returns what an average makes of its buffer, a sum and a count. */
+    /** Returns the expression by which an average is computed from its sum and its count. */
     private static Expression mean(DeclarativeAggregate function, Expression total, Expression rows) {
         Attribute sum = Scala.list(function.aggBufferAttributes()).get(0);
         Attribute count = Scala.list(function.aggBufferAttributes()).get(1);
@@ -133,33 +135,33 @@ final class KeyAggregates {
         }));
     }
 
-    /** Returns the expression of a key's weight, which is 0 if one of the arguments is NULL. */
+    /** Returns the expression for the weight of a key. It is 0 if one of the arguments is NULL. */
     private static Expression weightOfPresent(List<Expression> arguments, Expression weight) {
         Expression missing = null;
-        for (Expression one : arguments) {
-            if (one instanceof Literal literal && literal.value() != null) continue;
-            missing = missing == null ? new IsNull(one) : new Or(missing, new IsNull(one));
+        for (Expression argument : arguments) {
+            if (argument instanceof Literal literal && literal.value() != null) continue;
+            missing = missing == null ? new IsNull(argument) : new Or(missing, new IsNull(argument));
         }
         return missing == null ? weight : new If(missing, new Literal(0L, DataTypes.LongType), weight);
     }
 
     /**
-     * Whether an aggregate over the rows of these keys is the same in each order of the rows: no sum of some of them has more
-     * digits than Spark keeps. {@code weight} is the place of the weight in the keys, whose columns are {@code input}.
+     * Returns whether an aggregate over these keys does not depend on the order of the rows. Then no partial sum has more digits
+     * than Spark keeps. {@code input} are the columns of {@code keys}; {@code weight} is the position of the weight among them.
      */
-    static boolean isExact(AggregateExpression one, List<Attribute> input, int weight, List<InternalRow> keys) {
-        if (!isSum(one.aggregateFunction())) return true;
-        if (!hasExactProduct(argument(one))) return false; // settings may have changed since the query was planned
+    static boolean isExact(AggregateExpression aggregate, List<Attribute> input, int weight, List<InternalRow> keys) {
+        if (!isSum(aggregate.aggregateFunction())) return true;
+        if (!hasExactProduct(argument(aggregate))) return false; // settings may have changed since the query was planned
         BigInteger rows = BigInteger.valueOf(keys.stream().mapToLong(key -> key.getLong(weight)).sum());
-        BigInteger limit = limit(one);
-        if (largestOfType(argument(one).dataType()).multiply(rows).compareTo(limit) < 0) return true;
-        return largest(one, input, keys).multiply(rows).compareTo(limit) < 0;
+        BigInteger limit = limit(aggregate);
+        if (largestOfType(argument(aggregate).dataType()).multiply(rows).compareTo(limit) < 0) return true;
+        return largest(aggregate, input, keys).multiply(rows).compareTo(limit) < 0;
     }
 
-    /** Returns what the absolute value of a sum, of unscaled decimals, must be less than. */
-    private static BigInteger limit(AggregateExpression one) {
-        boolean average = one.aggregateFunction() instanceof Average;
-        if (argument(one).dataType() instanceof DecimalType type) {
+    /** Returns the bound that the absolute value of a sum must stay below. For decimals it is unscaled. */
+    private static BigInteger limit(AggregateExpression aggregate) {
+        boolean average = aggregate.aggregateFunction() instanceof Average;
+        if (argument(aggregate).dataType() instanceof DecimalType type) {
             return BigInteger.TEN.pow(Math.min(DecimalType.MAX_PRECISION(), type.precision() + 10));
         }
         return BigInteger.TWO.pow(average ? DOUBLE_BITS : LONG_BITS);
@@ -170,10 +172,10 @@ final class KeyAggregates {
                 ? BigInteger.TEN.pow(decimal.precision()) : BigInteger.TWO.pow(INTEGER_BITS.get(type));
     }
 
-    /** Returns the largest absolute value, of unscaled decimals, that is added up. */
-    private static BigInteger largest(AggregateExpression one, List<Attribute> input, List<InternalRow> keys) {
-        Expression argument = Expressions.bound(argument(one), input);
-        Expression filter = one.filter().isEmpty() ? null : Expressions.bound(one.filter().get(), input);
+    /** Returns the largest absolute value that is added up. For decimals it is unscaled. */
+    private static BigInteger largest(AggregateExpression aggregate, List<Attribute> input, List<InternalRow> keys) {
+        Expression argument = Expressions.bound(argument(aggregate), input);
+        Expression filter = aggregate.filter().isEmpty() ? null : Expressions.bound(aggregate.filter().get(), input);
         BigInteger largest = BigInteger.ZERO;
         for (InternalRow key : keys) {
             if (filter != null && !Boolean.TRUE.equals(filter.eval(key))) continue;

@@ -25,11 +25,13 @@ import org.apache.spark.sql.execution.datasources.orc.OrcFileFormat;
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
 import scala.Option;
 
-/** Relations that replace a scan: the same table, restricted to some files or blocks, for Spark's own readers. */
+/**
+ * Makes the relations that replace a scan. They are the same table, restricted to some files or blocks, for Spark's own readers.
+ */
 public final class NarrowedRelations {
     private NarrowedRelations() {}
 
-    /** Whether Spark reads a scan by its own Parquet or ORC reader, which can be restricted to byte ranges. */
+    /** Returns whether Spark reads a scan by its own Parquet or ORC reader. Such a reader can be restricted to byte ranges. */
     static boolean reads(Scan scan) {
         if (scan.iceberg() != null) return true;
         if (scan.files() == null) return false;
@@ -38,13 +40,13 @@ public final class NarrowedRelations {
         return format == ParquetFileFormat.class || format == OrcFileFormat.class;
     }
 
-    /** Whether the query sees more of where the rows of a scan stand than a narrowed scan can keep. */
-    public static boolean losesPlaces(Scan scan) {
+    /** Returns whether the query depends on positions of a scan's rows that a narrowed scan may change. */
+    public static boolean losesPositions(Scan scan) {
         boolean keepsPartitions = reads(scan) && scan.iceberg() == null && !scan.isOfDelta();
-        return scan.order == RowOrder.PLACES || scan.order == RowOrder.PARTITIONS && !keepsPartitions;
+        return scan.order == RowOrder.POSITIONS || scan.order == RowOrder.PARTITIONS && !keepsPartitions;
     }
 
-    /** Returns the relation, with the same expression ids, restricted to the {@link #choices} of files and blocks. */
+    /** Returns the relation restricted to the {@link #choices} of files and blocks. The expression ids stay the same. */
     static LogicalPlan narrowed(Scan scan, String choices, Narrowing narrowing) {
         if (scan.iceberg() != null) return scan.iceberg().narrowed(scan.columns, choices(choices), narrowing);
         if (scan.isOfDelta()) {
@@ -53,7 +55,7 @@ public final class NarrowedRelations {
         return narrowed(scan, new SelectedFiles(scan.listing(), choices(choices)), scan.files().bucketSpec(), narrowing);
     }
 
-    /** Returns the relation restricted to some splits of its files ({@link #choices}), which are read whatever the files are now. */
+    /** Returns the relation restricted to splits of its files ({@link #choices}). They are read even if the files have changed. */
     static LogicalPlan splits(Scan scan, String choices, Narrowing narrowing) {
         return narrowed(scan, SelectedFiles.splits(scan.listing(), choices(choices)), Option.empty(), narrowing);
     }
@@ -67,8 +69,8 @@ public final class NarrowedRelations {
     }
 
     /**
-     * Copies the relation of a scan with other files, and with their size in its statistics, if it has any: Spark prefers these. What
-     * is cached keeps its size, by which Spark joins it with others.
+     * Copies the relation of a scan with other files. If the table has statistics, which Spark prefers, they get the size of these
+     * files. A relation that is being cached keeps its size, by which Spark chooses joins.
      */
     private static LogicalRelation withFiles(Scan scan, HadoopFsRelation narrowed) {
         boolean keepsSize = scan.table.stats().isEmpty() || scan.order == RowOrder.PARTITIONS;
@@ -76,24 +78,24 @@ public final class NarrowedRelations {
         return FileRelations.copied((LogicalRelation) scan.relation, narrowed, Option.apply(table));
     }
 
-    /** Returns the figures of a narrowed file relation; null if it is not narrowed. */
+    /** Returns the figures of a narrowed file relation; null for any other relation. */
     public static Narrowing narrowing(HadoopFsRelation files) {
         if (files.fileFormat() instanceof SelectedParquet parquet) return parquet.narrowing();
         return files.fileFormat() instanceof SelectedOrc orc ? orc.narrowing() : null;
     }
 
-    /** Returns the relation over the files that are listed already. */
+    /** Returns a scan's relation over the files that are already listed. */
     static LogicalRelation listed(Scan scan) {
         return withFiles(scan, FileRelations.over(scan.files(), scan.listing().index));
     }
 
-    /** Returns a plan over a scan with the scan's relation over the partitions that are listed already. */
+    /** Replaces a scan's relation in a plan by one over the files that are already listed. */
     static LogicalPlan overListed(Scan scan, LogicalPlan plan) {
         LogicalRelation listed = listed(scan);
         return (LogicalPlan) plan.transformDown(Scala.replacing(node -> node == scan.relation ? listed : null));
     }
 
-    /** Returns the relation restricted to the files of these numbers in the scan's listing, which are read whole. */
+    /** Returns the relation restricted to some files, which are read whole. {@code numbers} are those of the scan's listing. */
     static LogicalPlan restrictedTo(Scan scan, Set<Integer> numbers) {
         if (scan.iceberg() != null) return scan.iceberg().only(scan.columns, numbers);
         HadoopFsRelation files = scan.files();
@@ -104,21 +106,21 @@ public final class NarrowedRelations {
     }
 
     /**
-     * Reads the choices that hive_bitmap/spark/catalyst/ranges.py writes; keys are the files' numbers in the scan's listing. A line
-     * has number, size, modification time, CRC-32 of the tail, tag, begin and end of each range, separated by tabs.
+     * Parses the choices that hive_bitmap/spark/catalyst/ranges.py writes. The keys are the files' numbers in the scan's listing. A
+     * line has the number, size, modification time, CRC-32 of the tail, tag, and begin and end of each range, separated by tabs.
      */
     static Map<Integer, FileChoice> choices(String text) {
-        Map<Integer, FileChoice> found = new HashMap<>();
+        Map<Integer, FileChoice> choices = new HashMap<>();
         for (String line : text.split("\n")) {
             if (line.isEmpty()) continue;
             String[] fields = line.split("\t", -1);
             long[] ranges = new long[fields.length - 5];
             for (int at = 0; at < ranges.length; at++) ranges[at] = Long.parseLong(fields[at + 5]);
-            found.put(
+            choices.put(
                     Integer.parseInt(fields[0]),
                     new FileChoice(
                             Long.parseLong(fields[1]), Long.parseLong(fields[2]), fields[4], Long.parseLong(fields[3]), ranges));
         }
-        return found;
+        return choices;
     }
 }

@@ -7,11 +7,11 @@ import hive_bitmap.catalyst.reading.Narrowing;
 import java.util.ArrayList;
 import java.util.List;
 
-/** What Python has decided on a scan: a JSON object that hive_bitmap/spark/catalyst/outcomes.py writes. */
+/** Python's decision on a scan: a JSON object that hive_bitmap/spark/catalyst/outcomes.py writes. */
 record Outcome(JsonNode fields) {
     private static final ObjectMapper JSON = new ObjectMapper();
 
-    /** Reads a reply: the outcome for each scan of a question, in the order of the scans. */
+    /** Parses a reply. Returns the outcome for each scan of the question, in the order of the scans. */
     static List<Outcome> all(String reply) {
         List<Outcome> outcomes = new ArrayList<>();
         try {
@@ -35,7 +35,7 @@ record Outcome(JsonNode fields) {
         return fields.required("report").toString();
     }
 
-    /** Returns the key columns of all indexes of the scan's table; null if the question said that they are known. */
+    /** Returns the key columns of all indexes of the scan's table. Null if the question said that the JVM knows them. */
     List<String> indexedColumns() {
         if (!fields.has("indexed_columns")) return null;
         List<String> names = new ArrayList<>();
@@ -43,29 +43,32 @@ record Outcome(JsonNode fields) {
         return names;
     }
 
-    /** Returns for what else Python would leave the scan alone: "table", whatever its condition, "condition", or nothing. */
+    /**
+     * Returns how long the scan stays left alone. It is "table" (under any condition), "condition" (under the same condition) or ""
+     * (not at all).
+     */
     String lasting() {
         return fields.path("lasting").asText();
     }
 
-    /** Returns the code of the reason why the scan is left alone. */
+    /** Returns the code of the reason for leaving the scan alone. */
     String reason() {
         return fields.required("report").path("reason").asText();
     }
 
-    /** Returns the names of the indexes that narrow the scan, or answer the aggregation over it. */
+    /** Returns the names of the indexes that narrow the scan or answer its aggregation. */
     List<String> indexes() {
         List<String> names = new ArrayList<>();
         for (JsonNode name : fields.path("indexes")) names.add(name.asText());
         return names;
     }
 
-    /** Returns the bytes of the scan's files that need not be read. */
+    /** Returns how many bytes of the scan's files need not be read. */
     long bytesSaved() {
         return fields.path("bytes_saved").asLong();
     }
 
-    /** Returns the parts of the rows of a scan, one after the other, and who reads each. */
+    /** Returns the parts of a scan's rows, in order. Each says who reads it. */
     List<JsonNode> parts() {
         List<JsonNode> parts = new ArrayList<>();
         for (JsonNode part : fields.required("parts")) parts.add(part);

@@ -45,7 +45,8 @@ import scala.Option;
 
 /**
  * The request to Python to decide on the scans of a query. Python reads {@link #text} and replies with an {@link Outcome} for each
- * scan. What it may ask meanwhile are {@link #listing}s, {@link #satisfying} keys, and a small side that is {@link #readFirst}.
+ * scan. While it decides, it may ask for a {@link #listing}, for {@link #satisfying} keys, and for a small side
+ * ({@link #readFirst}).
  */
 public final class Question extends PythonRequest {
     private static final Versions<CatalogTable> TABLES = new Versions<>(1024);
@@ -53,14 +54,14 @@ public final class Question extends PythonRequest {
     private final List<Scan> scans;
     private final Map<LogicalPlan, LogicalPlan> replacements = new IdentityHashMap<>();
     private final Map<LogicalPlan, List<InternalRow>> smallSides = new IdentityHashMap<>();
-    private final Map<List<Integer>, LogicalPlan> rows = new ConcurrentHashMap<>(); // by scan and part
-    private final long indexes = IndexedColumns.version();
+    private final Map<List<Integer>, LogicalPlan> rows = new ConcurrentHashMap<>(); // keys: the numbers of scan and part
+    private final long indexes = IndexedColumns.version(); // the version of the indexes when Python is asked
     private volatile List<Outcome> outcomes = List.of();
-    private ObjectNode written;
+    private ObjectNode json; // the question while it is asked, else null
     private volatile String reply;
-    private volatile boolean closed;
+    private volatile boolean closed; // the answer is no longer waited for
     private volatile Exception unlisted; // why Spark could not list the files of a scan
-    private volatile boolean cut; // Python has ended early, because the call was late
+    private volatile boolean cut; // Python has stopped early, because the call was late
 
     public Question(SparkSession session, List<Scan> scans) {
         super(session);
@@ -68,8 +69,8 @@ public final class Question extends PythonRequest {
     }
 
     /**
-     * Has Python answer. Answers after {@code hive_bitmap.planning_seconds}, as {@link Patience} counts them, are ignored, unless
-     * the session is strict, or a scan need not pay. Throws IllegalStateException if Python fails.
+     * Asks Python and applies its answer. An answer after {@code hive_bitmap.planning_seconds}, as {@link Patience} counts them, is
+     * ignored, unless the session is strict or some scan need not pay. Throws IllegalStateException if Python fails.
      */
     public void ask(Settings settings) {
         boolean waits = settings.strict() || !scans.stream().allMatch(ChosenStrategy::mustPay);
@@ -86,14 +87,15 @@ public final class Question extends PythonRequest {
             ask(settings, true);
             return;
         }
-        String same = textForAll();
+        String question = textForAll();
         try {
-            SameQuestions.Asked asked = same == null ? null : SameQuestions.ask(same, session.sparkContext(), settings.planningSeconds());
-            if (asked == null) {
+            SameQuestions.Asked sharedReply = question == null ? null
+                    : SameQuestions.ask(question, session.sparkContext(), settings.planningSeconds());
+            if (sharedReply == null) {
                 askInSlot(settings);
-            } else if (asked.isFirst()) {
-                askForAll(settings, same);
-            } else if (asked.reply() == null || !takes(asked.reply())) {
+            } else if (sharedReply.isFirst()) {
+                askForAll(settings, question);
+            } else if (sharedReply.reply() == null || !takes(sharedReply.reply())) {
                 askInSlot(settings);
             }
         } catch (InterruptedException e) {
@@ -103,11 +105,12 @@ public final class Question extends PythonRequest {
         }
     }
 
-    private void askForAll(Settings settings, String same) throws InterruptedException {
+    /** Asks on behalf of all queries that now ask the same question. They get the reply. */
+    private void askForAll(Settings settings, String question) throws InterruptedException {
         try {
             askInSlot(settings);
         } finally {
-            SameQuestions.replied(same, reply);
+            SameQuestions.replied(question, reply);
         }
     }
 
@@ -125,47 +128,49 @@ public final class Question extends PythonRequest {
     }
 
     /**
-     * Returns what the reply depends on, so that queries that ask it at the same time may have one reply: all but the session. Null
-     * if the reply is for this query alone, as it depends on files that are listed, on rows that are read, or on expressions that
-     * are evaluated meanwhile: their text does not tell their time zone, nor their evaluation mode.
+     * Returns the question without its session. Queries that ask the same text at the same time may share one reply. Null if the
+     * reply is valid for this query only: it then depends on files that have to be listed, on rows that have to be read, or on
+     * expressions that Spark evaluates, whose text has neither their time zone nor their evaluation mode.
      */
     private String textForAll() {
         if (scans.stream().anyMatch(scan -> !scan.isListedBySpark() || !scan.runtimeFilters.isEmpty())) return null;
-        ObjectNode asked = keep(written()).deepCopy();
+        ObjectNode question = keep(asJson()).deepCopy();
         if (scans.stream().anyMatch(scan -> !scan.leaves.isEmpty())) return null;
-        asked.remove("session");
-        return asked.toString();
+        question.remove("session");
+        return question.toString();
     }
 
-    /** Takes the reply to the same question of another query, unless that has rows of the other's session. */
-    private boolean takes(String other) {
-        if (Outcome.all(other).stream().anyMatch(IndexScan::areOfSession)) return false;
-        answered(other);
+    /**
+     * Applies another query's reply to the same question. Returns false if the reply has rows that only the other session can read.
+     */
+    private boolean takes(String replyToOther) {
+        if (Outcome.all(replyToOther).stream().anyMatch(IndexScan::areOfSession)) return false;
+        answered(replyToOther);
         apply(outcomes);
         return true;
     }
 
     private void ask(Settings settings, boolean waits) {
         boolean crowded = PlanningSlots.areCrowded();
-        PythonCalls.Planning asked;
+        PythonCalls.Planning planning;
         try {
-            asked = PythonCalls.plan(session, this);
+            planning = PythonCalls.plan(session, this);
         } catch (RejectedExecutionException e) {
             busy();
             return;
         }
         try {
-            if (waits) asked.result().get();
-            else Patience.await(asked.result(), session.sparkContext(), settings.planningSeconds());
+            if (waits) planning.result().get();
+            else Patience.await(planning.result(), session.sparkContext(), settings.planningSeconds());
             apply(outcomes);
         } catch (TimeoutException e) {
             late(settings.planningSeconds(), LatePlans.add(shape(), crowded || PlanningSlots.areCrowded()));
             close();
-            asked.cancelJobs();
+            planning.cancelJobs();
         } catch (InterruptedException e) {
             close();
-            asked.cancelJobs();
-            asked.result().cancel(true);
+            planning.cancelJobs();
+            planning.result().cancel(true);
             Thread.currentThread().interrupt();
         } catch (ExecutionException | CancellationException e) {
             if (unlisted != null) throw Failures.<RuntimeException>unchecked(unlisted);
@@ -173,29 +178,34 @@ public final class Question extends PythonRequest {
         }
     }
 
+    /** Leaves all scans alone because too many plans are being made. */
     private void busy() {
         Reports.busy();
         scans.forEach(scan -> scan.leaveAlone("away"));
     }
 
+    /** Leaves all scans alone because planning is late. {@code wait} is for how many seconds Python is not asked again. */
     private void late(double seconds, double wait) {
         Reports.late(seconds, wait);
         scans.forEach(scan -> scan.leaveAlone("late"));
     }
 
-    /** Says to Python that its answer is not waited for any longer. */
+    /** Stops waiting for the answer. Python learns it from {@link #isLate}. */
     private void close() {
         closed = true;
     }
 
-    /** Whether the answer is not waited for. Called by Python when Spark fails, as it does when the jobs of a late call are cancelled. */
+    /**
+     * Returns whether the answer is no longer waited for. Python calls it when Spark fails, as happens when the jobs of a late call
+     * are cancelled.
+     */
     @Override
     public boolean isLate() {
         cut |= closed;
         return closed;
     }
 
-    /** Called when Python has answered, in time or not. What it says of tables is kept in any case. */
+    /** Takes Python's answer, in time or not. What the answer says about tables is cached in any case. */
     @Override
     protected void answered(Object reply) {
         if (reply != null) {
@@ -210,12 +220,13 @@ public final class Question extends PythonRequest {
         if (closed && !cut) LatePlans.ended(shape());
     }
 
+    /** Caches the decision to leave a scan alone if it lasts. */
     private void remember(Scan scan, Outcome outcome) {
         String lasting = outcome.lasting();
         if (!lasting.isEmpty()) LeftAlone.add(scan, outcome.reason(), lasting.equals("table"), indexes);
     }
 
-    /** Takes a scan that is left alone without a question; partitions that were listed to know that are not listed again. */
+    /** Leaves a scan as it is. Partitions that were listed to decide that are not listed again. */
     public void leaveAlone(Scan scan) {
         if (scan.isListed()) replacements.put(scan.relation, NarrowedRelations.listed(scan));
     }
@@ -225,85 +236,88 @@ public final class Question extends PythonRequest {
     }
 
     /**
-     * Returns the protocol, the session, its user, the version of its settings, how many tasks run at once, and an object for each
-     * scan, as JSON; for the scans' fields see {@code Scan} in hive_bitmap/spark/catalyst/scans.py.
+     * Returns the question as JSON. It has the protocol, the session, its user, the version of its settings, the number of tasks
+     * that run at once, and an object for each scan; for its fields see {@code Scan} in hive_bitmap/spark/catalyst/scans.py.
      */
     @Override
     public String text() {
         return fields().toString();
     }
 
-    /** Keeps the question while it is asked, so that it is not written again for Python; null: no longer. */
+    /** Keeps the question while it is asked. So it is not written again for Python. Null drops it. */
     private synchronized ObjectNode keep(ObjectNode question) {
-        written = question;
+        json = question;
         return question;
     }
 
     private synchronized ObjectNode fields() {
-        return written == null ? written() : written;
+        return json == null ? asJson() : json;
     }
 
-    private ObjectNode written() {
+    private ObjectNode asJson() {
         ObjectNode question = JsonNodeFactory.instance.objectNode();
         question.put("protocol", PROTOCOL).put("session", sessionName()).put("user", Caller.current().who());
         question.put("settings", settingsVersion()).put("cores", cores());
-        ArrayNode all = question.putArray("scans");
+        ArrayNode scanObjects = question.putArray("scans");
         for (Scan scan : scans) {
-            ObjectNode one = all.addObject();
-            one.put("database", scan.table.database()).put("table", scan.table.identifier().table());
-            one.put("version", TABLES.of(scan.described()));
-            one.put("condition", String.join(" AND ", scan.conjuncts.stream().map(Expressions::shown).toList()));
+            ObjectNode fields = scanObjects.addObject();
+            fields.put("database", scan.table.database()).put("table", scan.table.identifier().table());
+            fields.put("version", TABLES.of(scan.described()));
+            fields.put("condition", String.join(" AND ", scan.conjuncts.stream().map(Expressions::shown).toList()));
             scan.leaves.clear();
-            one.set("tree", new Conditions(scan.all(), scan.leaves).tree(scan.conjunctsOfRows()));
-            ArrayNode columns = one.putArray("columns");
+            fields.set("tree", new Conditions(scan.all(), scan.leaves).tree(scan.conjunctsOfRows()));
+            ArrayNode columns = fields.putArray("columns");
             for (Attribute column : scan.columns) columns.add(column.name());
-            one.put("indexed_known", IndexedColumns.areKnown(scan.table));
-            one.put("native", NarrowedRelations.reads(scan)).put("ordered", scan.order != RowOrder.UNSEEN);
-            ArrayNode options = one.putArray("options");
+            fields.put("indexed_known", IndexedColumns.areKnown(scan.table));
+            fields.put("native", NarrowedRelations.reads(scan)).put("ordered", scan.order != RowOrder.UNSEEN);
+            ArrayNode options = fields.putArray("options");
             for (String option : scan.optionsOfQuery()) options.add(option);
-            if (scan.isListedBySpark()) one.put("listing_summary", listingSummary(scans.indexOf(scan)));
-            ArrayNode filters = one.putArray("runtime_filters");
+            if (scan.isListedBySpark()) fields.put("listing_summary", listingSummary(scans.indexOf(scan)));
+            ArrayNode filters = fields.putArray("runtime_filters");
             for (RuntimeFilter filter : scan.runtimeFilters) filters.add(filter.column().name());
-            if (scan.aggregate != null) Aggregates.describe(scan, one.putObject("aggregate"));
+            if (scan.aggregate != null) Aggregates.describe(scan, fields.putObject("aggregate"));
             ChosenStrategy chosen = ChosenStrategy.of(scan);
-            if (chosen != null && !chosen.strategy().isEmpty()) one.put("strategy", chosen.strategy());
-            if (!ChosenStrategy.mustPay(scan)) one.put("must_pay", false);
-            if (scan.limit != null) one.put("limit", scan.limit);
+            if (chosen != null && !chosen.strategy().isEmpty()) fields.put("strategy", chosen.strategy());
+            if (!ChosenStrategy.mustPay(scan)) fields.put("must_pay", false);
+            if (scan.limit != null) fields.put("limit", scan.limit);
         }
         return question;
     }
 
     /**
-     * Executes the small side of a runtime filter of a scan and returns the filter's condition as JSON, as
-     * {@link Conditions} writes it; null if it has too many rows.
+     * Executes the small side of a scan's runtime filter. Returns the filter's condition as JSON, as {@link Conditions} writes it;
+     * null if the small side has too many rows. Scan and filter are given by their numbers.
      */
-    public String readFirst(int scan, int filter) {
-        Scan one = scans.get(scan);
+    public String readFirst(int scanNumber, int filterNumber) {
+        Scan scan = scans.get(scanNumber);
         requireInTime();
-        RuntimeFilter wanted = one.runtimeFilters.get(filter);
-        List<InternalRow> rows = smallSides.computeIfAbsent(wanted.small(), small -> Joins.read(session, small));
+        RuntimeFilter filter = scan.runtimeFilters.get(filterNumber);
+        List<InternalRow> rows = smallSides.computeIfAbsent(filter.small(), small -> Joins.read(session, small));
         if (rows == null) return null;
-        one.readFirst.put(wanted.small(), rows);
-        return new Conditions(one.all(), one.leaves).tree(List.of(Joins.condition(wanted, rows))).toString();
+        scan.readFirst.put(filter.small(), rows);
+        return new Conditions(scan.all(), scan.leaves).tree(List.of(Joins.condition(filter, rows))).toString();
     }
 
     private void requireInTime() {
         if (isLate()) throw new CancellationException("planning is late, so its answer is not waited for");
     }
 
-    /** Returns the table of a scan. */
+    /** Returns the table of a scan, which is given by its number. */
     public CatalogTable table(int scan) {
         return scans.get(scan).described();
     }
 
-    /** Returns bytes, number, fingerprint and {@link Scan#splitBytes} of a scan's files, separated by blanks; null if Spark does not tell them. */
+    /**
+     * Returns bytes, number, fingerprint and {@link Scan#splitBytes} of a scan's files, separated by blanks. Null if Spark does not
+     * list them.
+     */
     public String listingSummary(int scan) {
         Listing listing = listed(scans.get(scan));
         if (listing == null) return null;
         return listing.bytes() + " " + listing.files.size() + " " + listing.fingerprint() + " " + scans.get(scan).splitBytes();
     }
 
-    /** Lists the files of a scan for Python, which would report an error of Spark's, such as that of a metastore, as its own. */
+    /** Lists the files of a scan for Python. Spark's error is kept: Python would report an error of the metastore as its own. */
     private Listing listed(Scan scan) {
         try {
             return scan.listing();
@@ -313,7 +327,7 @@ public final class Question extends PythonRequest {
         }
     }
 
-    /** Returns the text of the listing of a scan; a StringBuilder, so that Python can fetch it in pieces. */
+    /** Returns the text of a scan's listing. It is a StringBuilder, so that Python can fetch it in pieces. */
     public StringBuilder listing(int scan) {
         return new StringBuilder(scans.get(scan).listing().text());
     }
@@ -334,7 +348,7 @@ public final class Question extends PythonRequest {
         return scans.get(scan).leaves.get(number);
     }
 
-    /** Takes the rows of a part that tasks of Python's are to read: a DataFrame with the columns that the scan needs. */
+    /** Takes the DataFrame by which Python's tasks read a part. It has the columns that the scan needs. */
     public void rows(int scan, int part, Dataset<Row> frame) {
         rows.put(List.of(scan, part), frame.queryExecution().optimizedPlan());
     }
@@ -366,14 +380,15 @@ public final class Question extends PythonRequest {
     }
 
     /**
-     * Returns what says later whether Spark would read other files of a scan by then. If Spark has not listed the files, Python
-     * has, and lists them again. Python also looks again at files that its tasks open, which Spark may have listed long ago.
+     * Returns a function that checks whether a scan is outdated. It is if Spark would read other files at the time of the call. If
+     * Python listed the files instead of Spark, Python lists them again. Python also checks files that its tasks open, which Spark
+     * may have listed long ago.
      */
     private BooleanSupplier isOutdated(Scan scan, Outcome outcome) {
         Listing listing = scan.listing();
-        SparkSession asked = session; // a plan must not keep the question
+        SparkSession sessionOfQuery = session; // a plan must not keep the question
         String files = outcome.fields().path("files").asText(null);
-        return () -> (listing != null && listing.isOutdated()) || (files != null && !new Comparing(asked, files).areCurrent());
+        return () -> (listing != null && listing.isOutdated()) || (files != null && !new Comparing(sessionOfQuery, files).areCurrent());
     }
 
     private static void observe(Observation scan, Outcome outcome) {
@@ -389,7 +404,10 @@ public final class Question extends PythonRequest {
         replace(scan, scan.relation, narrowed);
     }
 
-    /** Replaces what depends on a scan, and the small sides of its runtime filters by the rows that were read of them. */
+    /**
+     * Replaces a plan that depends on a scan. The small sides of the scan's runtime filters are replaced by the rows read from
+     * them.
+     */
     private void replace(Scan scan, LogicalPlan plan, LogicalPlan by) {
         replacements.put(plan, by);
         RowOrder.keep(plan, by);
@@ -397,7 +415,7 @@ public final class Question extends PythonRequest {
                 small, new LocalRelation(small.output(), Scala.seq(rows), false, scala.Option.empty())));
     }
 
-    /** Returns the plan with its scans replaced. Nodes are compared by identity: equal scans may have different filters. */
+    /** Returns the plan with its scans replaced. Nodes are compared by identity, since equal scans may have different filters. */
     public LogicalPlan replaced(LogicalPlan plan) {
         if (replacements.isEmpty()) return plan;
         return (LogicalPlan) plan.transformDownWithSubqueries(Scala.replacing(replacements::get));

@@ -9,13 +9,13 @@ import java.util.Set;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 
 /**
- * Relations that stand in a plan more than once as one and the same object, as Spark makes of the outer query of a LATERAL
- * or correlated subquery. What replaces one of them, for its condition and its columns, would replace the others too.
+ * Relations that occur in a plan more than once as the same object. Spark repeats the outer query of a LATERAL or correlated
+ * subquery like this. A replacement that fits the condition and columns of one occurrence would replace the other occurrences too.
  */
 public final class Repeated {
     private Repeated() {}
 
-    /** Removes the scans of such relations, which are left to Spark. */
+    /** Leaves the scans of such relations alone and removes them from the list. */
     public static void remove(List<Scan> scans, LogicalPlan plan) {
         Set<LogicalPlan> repeated = leaves(plan);
         for (Scan scan : List.copyOf(scans)) {

@@ -4,7 +4,7 @@ import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 
 /**
- * A possible filter on a scan: rows whose {@code column} has none of the values of {@code key} do not change the result of
+ * A possible filter on a scan. Rows with a {@code column} that is not among the values of {@code key} do not change the result of
  * the query.
  *
  * @param column a column of the scan

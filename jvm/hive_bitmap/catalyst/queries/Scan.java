@@ -42,8 +42,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A table that a query reads: the relation, the conjuncts of the filter right above it and conjuncts that were inferred, and
- * the columns that the query needs. {@code aggregate} is the aggregation over this scan alone, or null.
+ * A scan of a table in a query. {@code conjuncts} are those of the filter right above the relation and those that were inferred,
+ * {@code columns} the columns that the query needs. {@code aggregate} is the aggregation over this scan alone, or null.
  */
 public final class Scan {
     private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
@@ -51,21 +51,21 @@ public final class Scan {
     public final LogicalPlan relation;
     public final CatalogTable table;
     public final List<Expression> conjuncts;
-    private final List<Expression> conjunctsOfQuery;
+    private final List<Expression> conjunctsOfQuery; // without those that were inferred
     final List<Attribute> columns;
     public final Aggregate aggregate;
-    /** The columns that {@code aggregate} takes, through the projections. */
+    /** The columns that {@code aggregate} needs, with projections resolved. */
     private final AttributeSet aggregated;
     /** The projections between {@code aggregate} and this scan, from top to bottom. */
     final List<Project> projections;
-    /** The expressions that Python asks Spark to evaluate over keys, by their numbers. */
+    /** The expressions that Python may ask Spark to evaluate over keys. Their positions are their numbers. */
     final List<Expression> leaves = new ArrayList<>();
     public final List<RuntimeFilter> runtimeFilters = new ArrayList<>();
-    /** The small sides that were executed for runtime filters on this scan, and their rows. */
+    /** The executed small sides of runtime filters on this scan, with their rows. */
     final Map<LogicalPlan, List<InternalRow>> readFirst = new IdentityHashMap<>();
-    /** The query for any row that {@code aggregate}, a count, stands for; null if the query has the aggregation itself. */
+    /** The query for any row that {@code aggregate}, a count, replaces. Null if the query itself has the aggregation. */
     public Existence existence;
-    /** After how many rows of the scan that satisfy the filter Spark stops reading; null if it reads all. */
+    /** The number of matching rows after which Spark stops reading; null if it reads all. */
     public Integer limit;
     /** What the query sees of the order of the rows. */
     public RowOrder order = RowOrder.SEEN;
@@ -95,14 +95,17 @@ public final class Scan {
         return relation instanceof HiveTableRelation hive ? hive.tableMeta() : ((LogicalRelation) relation).catalogTable().get();
     }
 
-    /** Returns the scan of a relation, or of a filter right above one, of which a query needs some columns (null: all). */
+    /**
+     * Returns the scan of a relation or of a filter right above it. Null for any other plan. {@code required} are the columns that
+     * the query needs (null: all).
+     */
     public static Scan of(LogicalPlan plan, AttributeSet required) {
         return of(plan, required, null, List.of());
     }
 
     /**
-     * Returns the scan below an aggregation if there is nothing in between but projections and a filter right above the
-     * relation; null otherwise.
+     * Returns the scan below an aggregation. Null if there is more in between than projections and a filter right above the
+     * relation.
      */
     public static Scan below(Aggregate aggregate) {
         List<Project> projections = new ArrayList<>();
@@ -123,7 +126,10 @@ public final class Scan {
         return new Scan(filter.child(), Conditions.conjuncts(filter.condition()), all, aggregate, required, projections);
     }
 
-    /** Whether a plan is a table of the session's catalog that consists of files, or one of Iceberg, and is not narrowed yet. */
+    /**
+     * Returns whether a plan is a relation that may be narrowed. That is a table of files in the session's catalog, or an Iceberg
+     * table, unless it is already narrowed.
+     */
     public static boolean isIndexable(LogicalPlan plan) {
         return plan instanceof HiveTableRelation hive && isOfSessionCatalog(hive.tableMeta())
                 || plan instanceof LogicalRelation relation
@@ -135,7 +141,7 @@ public final class Scan {
                 || IcebergTables.isTable(plan);
     }
 
-    /** Whether a plan that is not optimized yet {@link #isIndexable}, or is a Delta table that will be. */
+    /** Returns whether a plan that is not optimized yet {@link #isIndexable}, or will be, as a Delta table. */
     static boolean mayBeIndexable(LogicalPlan plan) {
         return isIndexable(plan)
                 || plan instanceof LogicalRelation relation
@@ -145,43 +151,52 @@ public final class Scan {
                 && DeltaFiles.willBePrepared(files);
     }
 
-    /** Whether the files are those that a listing shows. A stream's output is what its log names, whatever lies beside. */
+    /**
+     * Returns whether Spark lists the files in folders. The files of a stream's output are those that its log names, even if there
+     * are others.
+     */
     private static boolean isListing(FileIndex location) {
         return location instanceof CatalogFileIndex || Listing.isListed(location);
     }
 
-    /** Whether a table is of the catalog whose tables are indexed; other ones, too, may describe theirs as Spark's do. */
+    /**
+     * Returns whether a table belongs to the session's catalog, the only one with indexes. Other catalogs may describe their tables
+     * like Spark's.
+     */
     private static boolean isOfSessionCatalog(CatalogTable table) {
         scala.Option<String> catalog = table.identifier().catalog();
         return catalog.isEmpty() || catalog.get().equalsIgnoreCase(Names.SESSION_CATALOG);
     }
 
-    /** Whether the query needs a hidden column such as {@code _metadata}, which has the file of a row and its place in it. */
+    /**
+     * Returns whether the query needs a hidden column such as {@code _metadata}. It has the file of a row and the position of the
+     * row in it.
+     */
     public boolean asksForFiles() {
         return columns.stream().anyMatch(column -> column.metadata().contains("__metadata_col"));
     }
 
-    /** Whether no index can help, whichever there are: nothing is tested and nothing aggregated. */
+    /** Returns whether no index could help, because nothing is tested and nothing is aggregated. */
     public boolean asksNothing() {
         return conjuncts.isEmpty() && aggregate == null && runtimeFilters.isEmpty();
     }
 
-    /** Whether an index may help: a condition tests a column that may be indexed, or the scan is aggregated. */
+    /** Returns whether an index may help. A condition must test a column that may be indexed, or the scan must be aggregated. */
     public boolean mayUseIndexes() {
-        Stream<Attribute> tested = conjuncts.stream().flatMap(one -> Scala.list(one.references().toSeq()).stream());
+        Stream<Attribute> tested = conjuncts.stream().flatMap(conjunct -> Scala.list(conjunct.references().toSeq()).stream());
         Stream<Attribute> filtered = runtimeFilters.stream().map(RuntimeFilter::column);
         return aggregate != null || IndexedColumns.mayInclude(table, Stream.concat(tested, filtered));
     }
 
-    /** Has the application observe this scan, which the query that this thread plans has. */
+    /** Has the application observe this scan. This thread must be planning its query. */
     public void observeFor(Application application, List<List<String>> keySets) {
-        if (!isOfSessionCatalog(table)) return; // advice is by the names of databases and tables alone
+        if (!isOfSessionCatalog(table)) return; // advice names tables without their catalogs
         boolean all = columns.size() == all().size();
         List<String> read = all ? List.of("*") : columns.stream().map(column -> column.name().toLowerCase(Locale.ROOT)).toList();
         observation = application.observe(table, all().get(0), dataConjuncts(), dataColumns(keySets), bytes(), read);
     }
 
-    /** Returns the same sets without partition columns, which need no index. */
+    /** Returns key sets without partition columns, which need no index. */
     private List<List<String>> dataColumns(List<List<String>> keySets) {
         if (keySets == null || Scala.list(table.partitionColumnNames()).isEmpty()) return keySets;
         List<String> partitionColumns = Scala.list(table.partitionColumnNames());
@@ -193,17 +208,18 @@ public final class Scan {
         observation.leftAlone(reason);
     }
 
+    /** Returns the conjuncts that do not test partition columns. */
     private List<Expression> dataConjuncts() {
         Set<String> partitionColumns = Set.copyOf(Scala.list(table.partitionColumnNames()));
-        return conjuncts.stream().filter(one -> Scala.list(one.references().toSeq()).stream()
+        return conjuncts.stream().filter(conjunct -> Scala.list(conjunct.references().toSeq()).stream()
                 .noneMatch(column -> partitionColumns.contains(column.name()))).toList();
     }
 
-    /** Returns the bytes of the files that Spark would read, as far as it knows them without a listing; -1 if it does not. */
+    /** Returns the bytes of the files that Spark would read. It is -1 if Spark does not know them without a listing. */
     long bytes() {
         if (isListedBySpark()) return files().location().sizeInBytes();
-        scala.math.BigInt known = relation.stats().sizeInBytes();
-        return known.isValidLong() && known.toLong() < SQLConf.get().defaultSizeInBytes() ? known.toLong() : -1;
+        scala.math.BigInt size = relation.stats().sizeInBytes();
+        return size.isValidLong() && size.toLong() < SQLConf.get().defaultSizeInBytes() ? size.toLong() : -1;
     }
 
     /** Returns all columns of the relation. */
@@ -216,7 +232,7 @@ public final class Scan {
         return relation instanceof LogicalRelation files ? (HadoopFsRelation) files.relation() : null;
     }
 
-    /** Returns the names of the options that the query gives to the reader, past those of the table. */
+    /** Returns the names of the query's options for the reader, beyond those of the table. */
     List<String> optionsOfQuery() {
         if (relation instanceof DataSourceV2Relation iceberg) return new ArrayList<>(iceberg.options().keySet());
         List<String> names = new ArrayList<>();
@@ -230,7 +246,7 @@ public final class Scan {
         return names;
     }
 
-    /** Returns the files that Spark would read for this scan, listed once; null if Spark does not tell them. */
+    /** Returns the files that Spark would read for this scan. They are listed once. Null if Spark does not list them. */
     Listing listing() {
         if (listing == null && iceberg != null) listing = iceberg.listing(needsPartitions());
         if (listing == null && files() != null) {
@@ -240,35 +256,44 @@ public final class Scan {
         return listing;
     }
 
-    /** Returns which rows are deleted of the files of these numbers of a {@link #listing} of a log, as JSON for Python. */
+    /**
+     * Returns the deleted rows of some files, as JSON for Python. The table is a Delta or Iceberg table; {@code numbers} are those
+     * of the {@link #listing}.
+     */
     StringBuilder deleted(List<Integer> numbers) {
         return iceberg != null ? iceberg.deleted(numbers) : DeltaFiles.deleted(files().location(), numbers);
     }
 
-    /** Returns what tells whether Spark would read other files under the same conditions; null if it does not tell them. */
+    /**
+     * Returns a version of the files that Spark would read. It differs if they differ under the same conditions. Null if Spark does
+     * not list them.
+     */
     String versionOfFiles() {
         if (iceberg != null) return iceberg.version();
         return listing() == null ? null : listing().fingerprint();
     }
 
-    /** Whether the files are those that Delta has prepared for the query. */
+    /** Returns whether the table is a Delta table with prepared files. */
     boolean isOfDelta() {
         return files() != null && DeltaFiles.isPrepared(files().location());
     }
 
-    /** Returns the table as Python is told of it: with what its log says of it, if it has one. */
+    /** Returns the description of the table for Python. It includes the facts of the table's log, if there is a log. */
     CatalogTable described() {
         if (described == null && iceberg != null) described = iceberg.described(table);
         if (described == null) described = isOfDelta() ? DeltaFiles.described(table, files().location()) : table;
         return described;
     }
 
-    /** Returns the files that Iceberg plans for the scan; null for any other table, or before {@link #isOfUnknownLake}. */
+    /** Returns the files that Iceberg plans for the scan. Null for other tables, and before {@link #isOfUnknownLake} is called. */
     IcebergFiles iceberg() {
         return iceberg;
     }
 
-    /** Whether the table is one of Delta or Iceberg, in a version that is not as it is known. If not, its facts are known then. */
+    /**
+     * Returns whether the table is of an unsupported version of Delta or Iceberg, which is reported. Otherwise the facts of its log
+     * are read.
+     */
     public boolean isOfUnknownLake() {
         try {
             if (isOfDelta()) return listing() == null || described() == null;
@@ -277,48 +302,52 @@ public final class Scan {
             return described() == null;
         } catch (RuntimeException | LinkageError e) {
             LOG.info("a table with a log is left to Spark: {}", e.toString());
-            String of = relation instanceof DataSourceV2Relation table ? "Iceberg " + IcebergTables.version(table) : "this Delta";
-            String why = of + " is not as it is known: " + e.getMessage();
+            String format = relation instanceof DataSourceV2Relation table ? "Iceberg " + IcebergTables.version(table) : "this Delta";
+            String why = format + " is not as it is known: " + e.getMessage();
             Reports.add(List.of(Reports.leftAlone(table.identifier().unquotedString(), "unsupported", why)));
             return true;
         }
     }
 
-    /** Whether Spark has listed the files already, so that {@link #listing} costs nothing. */
+    /** Returns whether Spark has already listed the files, so that {@link #listing} costs nothing. */
     boolean isListedBySpark() {
         return files() != null && (Listing.isListed(files().location()) || isOfDelta());
     }
 
-    /** Whether {@link #listing} has listed partitions that Spark had not listed before. */
+    /** Returns whether {@link #listing} has listed partitions that Spark had not listed. */
     boolean isListed() {
         return listing != null && files() != null && listing.index != files().location();
     }
 
     /** Returns the conjuncts that test only partition columns. */
     List<Expression> partitionFilters() {
-        List<Expression> found = new ArrayList<>();
-        for (Expression one : conjuncts) {
-            if (Conditions.isOver(one, partitionColumns())) found.add(named(one));
+        List<Expression> filters = new ArrayList<>();
+        for (Expression conjunct : conjuncts) {
+            if (Conditions.isOver(conjunct, partitionColumns())) filters.add(named(conjunct));
         }
-        return found;
+        return filters;
     }
 
-    /** Whether Spark, too, lists the files when it plans the query, as conditions of the query restrict the partitions. */
+    /**
+     * Returns whether Spark also lists the files when it plans the query. It does if the query's conditions restrict the
+     * partitions.
+     */
     private boolean isPrunedBySpark() {
         return !partitionFiltersOfSpark().isEmpty();
     }
 
     private List<Expression> partitionFiltersOfSpark() {
         List<Expression> tested = new ArrayList<>();
-        for (Expression one : conjunctsOfQuery) {
-            if (Conditions.isOver(one, all())) tested.add(named(one));
+        for (Expression conjunct : conjunctsOfQuery) {
+            if (Conditions.isOver(conjunct, all())) tested.add(named(conjunct));
         }
         return Scala.list(DataSourceUtils.getPartitionFiltersAndDataFilters(files().partitionSchema(), Scala.seq(tested))._1());
     }
 
     /**
-     * Returns the size of the largest splits of Spark's own scan, by which it orders its rows; 0 if it orders them otherwise, or reads
-     * files of other partitions than those of the listing, or if its partitions are seen, too: only Spark's reader has these.
+     * Returns the size of the largest splits of Spark's own scan. It determines the order of the rows. Returns 0 if the order
+     * depends on something else, if Spark reads files of other partitions than those of the listing, or if the query depends on the
+     * partitions of the scan, which only Spark's reader has.
      */
     long splitBytes() {
         if (order == RowOrder.PARTITIONS || listing() == null || files() == null || isOfDelta()) return 0;
@@ -328,29 +357,32 @@ public final class Scan {
     }
 
     private static Set<Expression> canonical(List<Expression> conditions) {
-        return conditions.stream().map(one -> (Expression) one.canonicalized()).collect(Collectors.toSet());
+        return conditions.stream().map(condition -> (Expression) condition.canonicalized()).collect(Collectors.toSet());
     }
 
-    /** Whether an aggregation takes values of partition columns, or conditions test them that are not only over them. */
+    /**
+     * Returns whether the files must be listed by partition. That is so if an aggregation, or a condition on rows, uses partition
+     * columns.
+     */
     private boolean needsPartitions() {
         if (aggregate == null) return false;
         Set<String> names = iceberg != null
                 ? Set.copyOf(iceberg.identityColumns()) : partitionColumns().stream().map(Attribute::name).collect(Collectors.toSet());
-        Stream<Attribute> tested = conjunctsOfRows().stream().flatMap(one -> Scala.list(named(one).references().toSeq()).stream());
+        Stream<Attribute> tested = conjunctsOfRows().stream().flatMap(conjunct -> Scala.list(named(conjunct).references().toSeq()).stream());
         return Stream.concat(all().stream().filter(aggregated::contains), tested).anyMatch(column -> names.contains(column.name()));
     }
 
-    /** Returns the conjuncts but for those that all rows of the listed files satisfy, since Delta has listed them by these. */
+    /** Returns the conjuncts that rows of the listed files may fail. Delta has listed the files by the other conjuncts. */
     List<Expression> conjunctsOfRows() {
         if (!isOfDelta()) return conjuncts;
-        return conjuncts.stream().filter(one -> !(Conditions.isOver(one, partitionColumns())
-                && DeltaFiles.arePreparedBy(files().location(), one))).toList();
+        return conjuncts.stream().filter(conjunct -> !(Conditions.isOver(conjunct, partitionColumns())
+                && DeltaFiles.arePreparedBy(files().location(), conjunct))).toList();
     }
 
-    /** Returns a condition with the column names of the table, which a query may write in another case. */
+    /** Returns a condition with the table's column names. A query may write them in another case. */
     private Expression named(Expression condition) {
-        return (Expression) condition.transform(Scala.replacing(one -> {
-            if (!(one instanceof Attribute used)) return null;
+        return (Expression) condition.transform(Scala.replacing(node -> {
+            if (!(node instanceof Attribute used)) return null;
             for (Attribute column : all()) {
                 if (column.exprId().equals(used.exprId())) return column;
             }
@@ -360,12 +392,12 @@ public final class Scan {
 
     /** Returns the attributes of this relation that are partition columns. */
     List<Attribute> partitionColumns() {
-        List<Attribute> found = new ArrayList<>();
+        List<Attribute> columns = new ArrayList<>();
         for (String name : files().partitionSchema().fieldNames()) {
             for (Attribute column : Scala.list(relation.output())) {
-                if (column.name().equals(name)) found.add(column);
+                if (column.name().equals(name)) columns.add(column);
             }
         }
-        return found;
+        return columns;
     }
 }

@@ -9,7 +9,7 @@ import org.apache.spark.sql.catalyst.expressions.In;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 
 /**
- * What is planned for a scan, apart from the values of literals: conditions of one shape take about as long to plan.
+ * The shape of a scan: what is planned for it, without the values of literals. Scans of the same shape take about as long to plan.
  *
  * @param table the name of the table
  * @param version a hash of its definition
@@ -21,9 +21,9 @@ import org.apache.spark.sql.catalyst.expressions.Literal;
 record Shape(String table, int version, int text, boolean limited, int filters, String settings) {
     static Shape of(Scan scan) {
         StringBuilder text = new StringBuilder();
-        for (Expression one : scan.conjuncts) write(one, text);
+        for (Expression expression : scan.conjuncts) write(expression, text);
         if (scan.aggregate != null) {
-            for (Expression one : Scala.list(scan.aggregate.expressions())) write(one, text.append(';'));
+            for (Expression expression : Scala.list(scan.aggregate.expressions())) write(expression, text.append(';'));
         }
         return new Shape(
                 scan.table.qualifiedName(), scan.table.hashCode(), text.toString().hashCode(), scan.limit != null, scan.runtimeFilters.size(),

@@ -1,2 +1,2 @@
-/** The scans and aggregations of a query that may use indexes, the requests to decide on them, and what replaces them. */
+/** The scans and aggregations that may use indexes, the requests to decide on them, and their replacements. */
 package hive_bitmap.catalyst.queries;

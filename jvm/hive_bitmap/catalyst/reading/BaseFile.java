@@ -12,7 +12,7 @@ import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 
-/** Checks whether a base file is still the one that was indexed, by the rules of hive_bitmap/core/index/fingerprint.py. */
+/** Checks whether a base file is unchanged since it was indexed. The rules are those of hive_bitmap/core/index/fingerprint.py. */
 final class BaseFile {
     private static final int TAIL_BYTES = 65_536;
 
@@ -22,22 +22,22 @@ final class BaseFile {
         return path.getFileSystem(conf).getFileStatus(path);
     }
 
-    /** Returns the status of a file that is about to be read; if its store has tags, from a listing of its folder. */
+    /** Returns the status of a file before it is read. If its store has tags, the status comes from a listing of the folder. */
     static FileStatus status(Path path, FileChoice indexed, Configuration conf) throws IOException {
         return isLocal(path) || indexed.tag().isEmpty() ? status(path, conf) : FolderListing.status(path, conf);
     }
 
-    static boolean isUnchanged(FileStatus now, FileChoice indexed, Configuration conf) throws IOException {
-        if (now.getLen() != indexed.size() || !sameTime(now, indexed)) return false;
-        String tag = tag(now);
+    static boolean isUnchanged(FileStatus current, FileChoice indexed, Configuration conf) throws IOException {
+        if (current.getLen() != indexed.size() || !sameTime(current, indexed)) return false;
+        String tag = tag(current);
         if (!tag.isEmpty()) return tag.equals(indexed.tag());
-        return tailCrc32(now, conf) == indexed.tailCrc32();
+        return tailCrc32(current, conf) == indexed.tailCrc32();
     }
 
-    /** Compares whole seconds on object stores, which have tags: they tell parts of a second in listings only. */
-    private static boolean sameTime(FileStatus now, FileChoice indexed) {
-        long unit = indexed.tag().isEmpty() || isLocal(now.getPath()) ? 1 : 1000;
-        return now.getModificationTime() / unit == indexed.modified() / unit;
+    /** Compares modification times. On object stores, which have tags, whole seconds are compared: only listings have fractions. */
+    private static boolean sameTime(FileStatus current, FileChoice indexed) {
+        long unit = indexed.tag().isEmpty() || isLocal(current.getPath()) ? 1 : 1000;
+        return current.getModificationTime() / unit == indexed.modified() / unit;
     }
 
     private static boolean isLocal(Path path) {
@@ -45,7 +45,7 @@ final class BaseFile {
         return scheme == null || "file".equals(scheme);
     }
 
-    /** Returns the tag of a file without the quotes that some stores add; "" if it has none. See {@link FileChoice#tag}. */
+    /** Returns the tag of a file ({@link FileChoice#tag}); "" if it has none. Quotes that some stores add are removed. */
     private static String tag(FileStatus file) throws IOException {
         if (file instanceof EtagSource source) return source.getEtag() == null ? "" : source.getEtag().replace("\"", "");
         Path path = file.getPath();

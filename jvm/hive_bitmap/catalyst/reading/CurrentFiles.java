@@ -16,35 +16,35 @@ import org.apache.spark.sql.execution.datasources.NoopCache$;
 import scala.Option;
 
 /**
- * A table, and its files, as they are now. A session keeps the relation of a table, with a listing of its files, until it writes to
- * the table itself; of what others have done since, it sees nothing.
+ * Gives the current state of a table and of its files. A session caches the relation of a table, with a listing of its files, until
+ * it writes to the table itself. It does not see what others have written since.
  */
 public final class CurrentFiles {
     private CurrentFiles() {}
 
     /**
-     * Returns the DataFrame of a table, or a new one if others have altered the table, or made it anew, since the session first
-     * read it: its relation is forgotten then, as by REFRESH TABLE.
+     * Returns the DataFrame of a table with its current definition. If others have altered or re-created the table since the
+     * session first read it, the cached relation is invalidated, as by REFRESH TABLE, and the DataFrame is a new one.
      */
     public static Dataset<Row> of(Dataset<Row> table) throws AnalysisException {
         LogicalPlan leaf = Scala.list(table.queryExecution().analyzed().collectLeaves()).get(0);
         if (!(leaf instanceof LogicalRelation relation) || relation.catalogTable().isEmpty()) return table;
-        CatalogTable known = relation.catalogTable().get();
+        CatalogTable cachedTable = relation.catalogTable().get();
         SessionCatalog catalog = table.sparkSession().sessionState().catalog();
-        if (isSame(known, catalog.getTableMetadata(known.identifier()))) return table;
-        catalog.refreshTable(known.identifier());
-        return (Dataset<Row>) table.sparkSession().table(known.identifier().quotedString());
+        if (isSame(cachedTable, catalog.getTableMetadata(cachedTable.identifier()))) return table;
+        catalog.refreshTable(cachedTable.identifier());
+        return (Dataset<Row>) table.sparkSession().table(cachedTable.identifier().quotedString());
     }
 
-    private static boolean isSame(CatalogTable one, CatalogTable other) {
-        return one.createTime() == other.createTime()
-                && one.provider().equals(other.provider())
-                && one.partitionColumnNames().equals(other.partitionColumnNames())
-                && one.storage().locationUri().equals(other.storage().locationUri())
-                && one.schema().catalogString().equalsIgnoreCase(other.schema().catalogString());
+    private static boolean isSame(CatalogTable table, CatalogTable other) {
+        return table.createTime() == other.createTime()
+                && table.provider().equals(other.provider())
+                && table.partitionColumnNames().equals(other.partitionColumnNames())
+                && table.storage().locationUri().equals(other.storage().locationUri())
+                && table.schema().catalogString().equalsIgnoreCase(other.schema().catalogString());
     }
 
-    /** Returns a relation that lists its files anew when it is read. Other DataFrames of the table keep their listing. */
+    /** Returns a relation that lists its files again when it is read. Other DataFrames of the table keep their listing. */
     public static LogicalRelation relisted(LogicalRelation relation) {
         if (!(relation.relation() instanceof HadoopFsRelation files)) return relation;
         HadoopFsRelation current = FileRelations.over(files, relisted(files, files.location()));

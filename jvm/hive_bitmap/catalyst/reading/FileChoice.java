@@ -6,22 +6,22 @@ import org.apache.spark.sql.execution.datasources.PartitionedFile;
 import scala.Option;
 
 /**
- * The byte ranges to read of an indexed file, and the fingerprint by which the task checks that it is still that file.
+ * The byte ranges to read of an indexed file. The fingerprint lets the task check that the file is unchanged.
  *
  * @param size bytes
  * @param modified milliseconds since 1970
- * @param tag the store's ETag, empty if it has none; of a local file its inode and the nanoseconds of its last change
+ * @param tag the store's ETag, empty if it has none; for a local file its inode and the nanoseconds of its last change
  * @param tailCrc32 CRC-32 of the last 65,536 bytes
- * @param ranges begin and end of each range, in ascending order; empty if nothing has to be read of the file
+ * @param ranges begin and end of each range, in ascending order; empty if nothing of the file has to be read
  */
 public record FileChoice(long size, long modified, String tag, long tailCrc32, long[] ranges) implements Serializable {
     /** The key of a choice in the constant metadata of a file. */
     public static final String KEY = "hive_bitmap.choice";
 
-    /** The tag of a file that is never written again under its path, so that there is nothing to check. */
+    /** The tag of a file that is never replaced under its path. There is nothing to check. */
     private static final String IMMUTABLE = "immutable";
 
-    /** The choice for a file of which nothing is read or checked. */
+    /** The choice for a file that is neither read nor checked. */
     static final FileChoice NOTHING = new FileChoice(0, 0, IMMUTABLE, 0, new long[0]);
 
     boolean isImmutable() {
@@ -36,7 +36,7 @@ public record FileChoice(long size, long modified, String tag, long tailCrc32, l
         return bytes(0, Long.MAX_VALUE);
     }
 
-    /** Returns how many bytes of a split of the file are read. */
+    /** Returns how many bytes of a split are read. */
     long bytes(long start, long length) {
         long sum = 0, end = length > Long.MAX_VALUE - start ? Long.MAX_VALUE : start + length;
         for (int at = 0; at < ranges.length; at += 2) {
@@ -46,14 +46,14 @@ public record FileChoice(long size, long modified, String tag, long tailCrc32, l
     }
 
     /**
-     * Whether a split has to be read or checked. Of a file that is not read, the first split checks the whole: it reads all of it if
-     * it has changed.
+     * Returns whether a split has to be read or checked. If no range of the file is read, its first split checks the whole file,
+     * and reads all of it if it has changed.
      */
     boolean isRead(long start, long length) {
         return isImmutable() ? bytes(start, length) > 0 : !readsNothing() || start == 0;
     }
 
-    /** Returns the choice for the file of a split; null if the file is read whole. */
+    /** Returns the choice for the file of a split. Null if the whole file is read. */
     static FileChoice of(PartitionedFile split) {
         Option<Object> choice = ((scala.collection.Map<String, Object>) split.otherConstantMetadataColumnValues()).get(KEY);
         return choice.isEmpty() ? null : (FileChoice) choice.get();

@@ -12,25 +12,25 @@ import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import scala.Option;
 
-/** Copies of relations of files, over other files. */
+/** Copies relations and tables with changes, such as other files. */
 public final class FileRelations {
     private FileRelations() {}
 
-    /** Returns a description of a table, or a part of one, with another value in the field with this name. */
+    /** Copies a table's description, or a part of it, with another value of a field. */
     @SuppressWarnings("unchecked")
-    public static <T extends scala.Product> T copied(T described, String field, Object value) {
+    public static <T extends scala.Product> T copied(T description, String field, Object value) {
         List<Object> arguments = new ArrayList<>();
-        for (int at = 0; at < described.productArity(); at++) {
-            arguments.add(described.productElementName(at).equals(field) ? value : described.productElement(at));
+        for (int at = 0; at < description.productArity(); at++) {
+            arguments.add(description.productElementName(at).equals(field) ? value : description.productElement(at));
         }
         try { // by reflection, since each version of Spark has added parameters to the constructor
-            return (T) described.getClass().getConstructors()[0].newInstance(arguments.toArray());
+            return (T) description.getClass().getConstructors()[0].newInstance(arguments.toArray());
         } catch (ReflectiveOperationException e) {
             throw new IllegalStateException("a table cannot be copied in this version of Spark", e);
         }
     }
 
-    /** Returns a table with this size as its only statistics, besides those of columns that it has. */
+    /** Copies a table with this size. Of its other statistics it keeps only those of columns. */
     public static CatalogTable sized(CatalogTable table, long bytes) {
         scala.collection.immutable.Map<String, CatalogColumnStat> columns =
                 table.stats().isEmpty() ? Scala.map(Map.of()) : table.stats().get().colStats();
@@ -39,14 +39,14 @@ public final class FileRelations {
         return copied(table, "stats", Option.apply(changed));
     }
 
-    /** Returns the relation over the files of this index. */
+    /** Copies a relation with the files of another index. */
     public static HadoopFsRelation over(HadoopFsRelation files, FileIndex index) {
         return new HadoopFsRelation(
                 index, files.partitionSchema(), files.dataSchema(), files.bucketSpec(), files.fileFormat(), files.options(),
                 files.sparkSession());
     }
 
-    /** Returns a relation, with the same expression ids, of these files and this table. */
+    /** Copies a relation with these files and this table. The expression ids stay the same. */
     public static LogicalRelation copied(LogicalRelation relation, HadoopFsRelation files, Option<CatalogTable> table) {
         Object[] arguments = new Object[relation.productArity()];
         for (int at = 0; at < arguments.length; at++) {

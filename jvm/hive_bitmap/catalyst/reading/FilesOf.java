@@ -6,7 +6,7 @@ import org.apache.spark.sql.types.StructType;
 import scala.Option;
 import scala.collection.immutable.Seq;
 
-/** Some of the files of another index; what it says of itself, this one says too. */
+/** An index over some of the files of another index. Its other properties are those of that index. */
 public abstract class FilesOf implements FileIndex {
     protected final FileIndex all;
 

@@ -14,8 +14,8 @@ import org.apache.spark.SparkEnv;
 import org.apache.spark.TaskContext;
 
 /**
- * The listing of a folder with base files, tags included, cached in an executor for the time of a stage: one request
- * instead of one for each file. A retried task does not use it but asks for each file, since one may have been replaced.
+ * The listing of a folder with base files, including their tags. An executor caches it for the duration of a stage, so that one
+ * request replaces a request for each file. A retried task does not use it, since a file may have been replaced.
  */
 final class FolderListing {
     private static final int MAX_FILES = 200_000;
@@ -27,7 +27,7 @@ final class FolderListing {
 
     private record Key(String application, int stage, int attempt, Path folder) {}
 
-    /** Returns the status that a file of a store with tags had at some moment since this stage began. */
+    /** Returns the status of a file in a store with tags. It is not older than the beginning of this stage. */
     static FileStatus status(Path path, Configuration conf) throws IOException {
         TaskContext task = TaskContext.get();
         if (task == null || task.attemptNumber() > 0) return path.getFileSystem(conf).getFileStatus(path);
@@ -35,39 +35,39 @@ final class FolderListing {
         Path folder = path.getParent();
         Map<String, FileStatus> files =
                 of(new Key(application, task.stageId(), task.stageAttemptNumber(), folder)).files(folder, conf);
-        FileStatus found = files.get(path.getName());
-        if (found == null || !(found instanceof EtagSource)) return path.getFileSystem(conf).getFileStatus(path);
-        return found;
+        FileStatus file = files.get(path.getName());
+        if (file == null || !(file instanceof EtagSource)) return path.getFileSystem(conf).getFileStatus(path);
+        return file;
     }
 
     private static FolderListing of(Key key) {
         synchronized (CACHE) {
-            return CACHE.computeIfAbsent(key, one -> new FolderListing());
+            return CACHE.computeIfAbsent(key, absent -> new FolderListing());
         }
     }
 
     private synchronized Map<String, FileStatus> files(Path folder, Configuration conf) throws IOException {
         if (files == null) {
-            Map<String, FileStatus> found = new HashMap<>();
+            Map<String, FileStatus> listed = new HashMap<>();
             try {
-                for (FileStatus file : folder.getFileSystem(conf).listStatus(folder)) found.put(file.getPath().getName(), file);
+                for (FileStatus file : folder.getFileSystem(conf).listStatus(folder)) listed.put(file.getPath().getName(), file);
             } catch (FileNotFoundException e) {
-                found.clear(); // the request for the file itself then reports that it is missing
+                listed.clear(); // the request for the file itself then reports that it is missing
             }
-            files = found;
+            files = listed;
             evict();
         }
         return files;
     }
 
-    /** Evicts the least recently used listings while all of them hold more than MAX_FILES files. */
+    /** Evicts the least recently used listings while the cache holds more than MAX_FILES files. */
     private static void evict() {
         synchronized (CACHE) {
             long held = 0;
-            for (FolderListing one : CACHE.values()) held += one.files == null ? 0 : 1 + one.files.size();
+            for (FolderListing listing : CACHE.values()) held += listing.files == null ? 0 : 1 + listing.files.size();
             for (Iterator<FolderListing> eldest = CACHE.values().iterator(); held > MAX_FILES && CACHE.size() > 1 && eldest.hasNext(); ) {
-                FolderListing one = eldest.next();
-                held -= one.files == null ? 0 : 1 + one.files.size();
+                FolderListing listing = eldest.next();
+                held -= listing.files == null ? 0 : 1 + listing.files.size();
                 eldest.remove();
             }
         }

@@ -27,28 +27,28 @@ import org.apache.spark.sql.types.StringType$;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * The files that Spark reads for a scan, after partition pruning and in Spark's own order. A file's number is its place
- * in {@code files}; a file of two partitions, which may share a folder, has a number in each. {@code index} returns the
- * same files again without another listing.
+ * The files that Spark reads for a scan, after partition pruning and in Spark's order. A file's number is its position in
+ * {@code files}. Two partitions may share a folder; a file of both has a number in each. {@code index} returns the same files again
+ * without listing them again.
  */
 public final class Listing {
     public final FileIndex index;
     final List<PartitionDirectory> partitions;
     public final List<FileStatusWithMetadata> files = new ArrayList<>();
-    private final List<Integer> firstFiles = new ArrayList<>();
+    private final List<Integer> firstFiles = new ArrayList<>(); // the number of the first file of each partition
     private final List<Expression> partitionFilters;
-    /** What is deleted of files, by path: see {@link #text}; null unless the log of the table lists its files. */
+    /** The versions of the files' deletes, by path ({@link #text}). Null unless the files come from the log of the table. */
     private final Map<Path, String> deletes;
-    /** The values of the partitions of a log, as {@link #text} has them. */
+    /** The partition values from a log, as {@link #text} writes them. */
     private List<List<String>> valuesOfLog = List.of();
     private String fingerprint;
 
     private Listing(
-            FileIndex index, List<Expression> partitionFilters, List<PartitionDirectory> known, Map<Path, String> deletes) {
+            FileIndex index, List<Expression> partitionFilters, List<PartitionDirectory> givenPartitions, Map<Path, String> deletes) {
         this.index = index;
         this.partitionFilters = partitionFilters;
         this.deletes = deletes;
-        this.partitions = known == null ? listed() : known;
+        this.partitions = givenPartitions == null ? listed() : givenPartitions;
         for (PartitionDirectory partition : partitions) {
             firstFiles.add(files.size());
             files.addAll(Scala.list(partition.files()));
@@ -56,13 +56,13 @@ public final class Listing {
     }
 
     /**
-     * Lists the files of a relation under filters over partition columns; null if their index is of an unknown kind. A listing
-     * that is {@code kept} is the one that is read, whatever the session writes until then.
+     * Lists the files of a relation under filters over partition columns. Null if the kind of index is unknown. If {@code isFixed},
+     * exactly the listed files are read later, even if the session writes to the table in between.
      */
-    public static Listing of(HadoopFsRelation relation, List<Expression> partitionFilters, boolean kept) {
+    public static Listing of(HadoopFsRelation relation, List<Expression> partitionFilters, boolean isFixed) {
         FileIndex index = relation.location();
         if (index instanceof CatalogFileIndex catalog) {
-            index = kept
+            index = isFixed
                     ? catalog.filterPartitions(Scala.seq(partitionFilters))
                     : PlannedFiles.of(relation.sparkSession(), catalog, partitionFilters);
         } else if (!isListed(index)) {
@@ -71,48 +71,52 @@ public final class Listing {
         return new Listing(index, partitionFilters, null, null);
     }
 
-    /** Whether an index of files has listed them. */
+    /** Returns whether a file index has already listed its files. */
     public static boolean isListed(FileIndex index) {
         return index instanceof InMemoryFileIndex || index instanceof PlannedFiles;
     }
 
     /**
-     * Returns the listing of files that the log of a table lists, in partitions with these values as text (null is NULL); a single
-     * one without values stands for all. From some of the files rows are deleted. There is no {@code location} where Spark has no
-     * index of the files.
+     * Returns a listing of files from the log of a table.
+     *
+     * @param location Spark's index of the files; null if it has none
+     * @param values the values of each partition as text (null is NULL); a single partition without values stands for all
+     * @param partitions the files of each partition
+     * @param deletes the versions of the deletes of files with deleted rows, by path
      */
     public static Listing ofLog(
             FileIndex location, List<List<String>> values, List<List<FileStatus>> partitions, Map<Path, String> deletes) {
-        List<PartitionDirectory> known = new ArrayList<>();
+        List<PartitionDirectory> directories = new ArrayList<>();
         for (List<FileStatus> files : partitions) {
             List<FileStatusWithMetadata> listed = new ArrayList<>();
             for (FileStatus file : files) listed.add(new FileStatusWithMetadata(file, Scala.map(Map.of())));
-            known.add(new PartitionDirectory(InternalRow.empty(), Scala.seq(listed)));
+            directories.add(new PartitionDirectory(InternalRow.empty(), Scala.seq(listed)));
         }
-        Listing listing = new Listing(location, List.of(), known, deletes);
+        Listing listing = new Listing(location, List.of(), directories, deletes);
         listing.valuesOfLog = values;
         return listing;
     }
 
+    /** Lists the files through the index. */
     private List<PartitionDirectory> listed() {
         return Scala.list(index.listFiles(Scala.seq(partitionFilters), Scala.seq(List.of())));
     }
 
     /**
-     * Whether Spark would read other files now, as after a write to the table in this session. It lists nothing anew, unless
-     * the session may have written a partitioned table.
+     * Returns whether Spark would now read other files. That is so after a write to the table in this session. Files are only
+     * listed again if the session may have written a partitioned table.
      */
     public boolean isOutdated() {
-        if (deletes != null) return false; // the files of a plan are those of one version of the log
+        if (deletes != null) return false; // a plan reads the files of one version of the log
         if (index instanceof PlannedFiles planned && !planned.mayBeOutdated()) return false;
-        List<FileStatusWithMetadata> now = new ArrayList<>();
-        for (PartitionDirectory partition : listed()) now.addAll(Scala.list(partition.files()));
-        if (now.size() != files.size()) return true;
-        for (int at = 0; at < now.size(); at++) {
+        List<FileStatusWithMetadata> currentFiles = new ArrayList<>();
+        for (PartitionDirectory partition : listed()) currentFiles.addAll(Scala.list(partition.files()));
+        if (currentFiles.size() != files.size()) return true;
+        for (int at = 0; at < currentFiles.size(); at++) {
             FileStatusWithMetadata file = files.get(at);
-            boolean same = file.getPath().equals(now.get(at).getPath()) && file.getLen() == now.get(at).getLen()
-                    && file.getModificationTime() == now.get(at).getModificationTime();
-            if (!same) return true;
+            boolean isSame = file.getPath().equals(currentFiles.get(at).getPath()) && file.getLen() == currentFiles.get(at).getLen()
+                    && file.getModificationTime() == currentFiles.get(at).getModificationTime();
+            if (!isSame) return true;
         }
         return false;
     }
@@ -128,7 +132,7 @@ public final class Listing {
         return SplitSize.most(context, bytes() + files.size() * SQLConf.get().filesOpenCostInBytes());
     }
 
-    /** Returns the place, {@code from} or a later one, of a partition with these values in the listing; -1 if it has none. */
+    /** Returns the position of a partition with these values, {@code from} or later; -1 if there is none. */
     int partition(InternalRow values, int from) {
         for (int at = from; at < partitions.size(); at++) {
             if (partitions.get(at).values().equals(values)) return at;
@@ -136,15 +140,15 @@ public final class Listing {
         return -1;
     }
 
-    /** Returns the numbers of the files of the partition at a place, by their paths. */
+    /** Returns the numbers of a partition's files by path. {@code partition} is its position. */
     Map<Path, Integer> numbers(int partition) {
         int end = partition + 1 < firstFiles.size() ? firstFiles.get(partition + 1) : files.size();
-        Map<Path, Integer> found = new HashMap<>();
-        for (int number = firstFiles.get(partition); number < end; number++) found.put(files.get(number).getPath(), number);
-        return found;
+        Map<Path, Integer> numbers = new HashMap<>();
+        for (int number = firstFiles.get(partition); number < end; number++) numbers.put(files.get(number).getPath(), number);
+        return numbers;
     }
 
-    /** Returns a digest of {@link #text}, under which Python keeps what it makes of it. */
+    /** Returns a digest of {@link #text}. Python caches the parsed listing under it. */
     public synchronized String fingerprint() {
         if (fingerprint == null) {
             try {
@@ -158,11 +162,11 @@ public final class Listing {
     }
 
     /**
-     * Returns the listing as text of tab-separated fields. Each partition is a line {@code P} with a field for each value
+     * Returns the listing as text with tab-separated fields. Each partition is a line {@code P} with a field for each value
      * ({@code =text}, or nothing for NULL), followed by a line for each of its files: {@code F}, size in bytes, milliseconds
-     * since 1970, path, and for a file that the log of its table lists {@code log}, or {@code deletes} if rows of it are
-     * deleted, with what tells these rows from what is deleted of the file at other times (nothing if only the format's
-     * reader knows which rows these are). Tabs, line feeds, carriage returns and backslashes are escaped by a backslash.
+     * since 1970, path. For a file from a log another field follows: {@code log}, or {@code deletes} if it has deleted rows, with
+     * one more field, the version of its deletes (empty if only the format's reader knows which rows are deleted). Tabs, line
+     * feeds, carriage returns and backslashes are escaped by a backslash.
      */
     public String text() {
         StringBuilder text = new StringBuilder();
@@ -186,25 +190,25 @@ public final class Listing {
         return text.toString();
     }
 
-    /** Returns, for each partition column, the expression by which Spark casts its value to a string. */
+    /** Returns, for each partition column, Spark's cast of its value to a string. */
     public static List<Expression> texts(StructType schema) {
         String zone = SQLConf.get().sessionLocalTimeZone();
-        List<Expression> found = new ArrayList<>();
+        List<Expression> casts = new ArrayList<>();
         for (int at = 0; at < schema.length(); at++) {
             Expression value = new BoundReference(at, schema.apply(at).dataType(), true);
-            found.add(new Cast(value, StringType$.MODULE$, scala.Option.apply(zone)));
+            casts.add(new Cast(value, StringType$.MODULE$, scala.Option.apply(zone)));
         }
-        return found;
+        return casts;
     }
 
-    /** Returns the values of a partition as text, by these expressions; null is NULL. */
+    /** Returns the values of a partition as text; null is NULL. {@code texts} are the casts to use. */
     public static List<String> values(List<Expression> texts, InternalRow partition) {
-        List<String> found = new ArrayList<>();
+        List<String> values = new ArrayList<>();
         for (Expression text : texts) {
             Object value = text.eval(partition);
-            found.add(value == null ? null : value.toString());
+            values.add(value == null ? null : value.toString());
         }
-        return found;
+        return values;
     }
 
     private static String escaped(String text) {

@@ -27,8 +27,8 @@ import scala.collection.immutable.IndexedSeq;
 import scala.collection.immutable.Seq;
 
 /**
- * Passes on the rows of a scan that an index has narrowed, and shows in Spark's UI how many blocks and files are read. If the
- * child was planned for files that Spark would not read any more, another plan is executed.
+ * Passes on the rows of a narrowed scan. Spark's UI shows how many blocks and files it reads. If the child was planned for files
+ * that Spark would no longer read, another plan is executed.
  */
 public final class NarrowedScanExec extends SparkPlan {
     private final SparkPlan child;
@@ -51,14 +51,19 @@ public final class NarrowedScanExec extends SparkPlan {
         }
     }
 
-    /** Returns a scan that asks, when it is executed, for the plan that is to be executed in place of the child; null: none. */
+    /**
+     * Returns a scan with an alternative plan. When it is executed, it calls {@code instead}; null means that the child is
+     * executed.
+     */
     public static NarrowedScanExec unless(Supplier<SparkPlan> instead, SparkPlan child, Narrowing narrowing) {
         NarrowedScanExec scan = new NarrowedScanExec(child, narrowing);
         scan.instead = instead;
         return scan;
     }
 
-    /** Sets the metrics, which Spark resets before each execution, and sends them to its UI, which adds up what it is sent. */
+    /**
+     * Sets the metrics and sends them to Spark's UI. Spark resets them before each execution, and its UI adds up what it receives.
+     */
     private void postMetrics() {
         isReading = true;
         metrics.get("blocks_read").set(narrowing.blocks());
@@ -74,7 +79,10 @@ public final class NarrowedScanExec extends SparkPlan {
         return Scala.map(metrics);
     }
 
-    /** Called before each execution. Spark keeps the RDD of the first one, so later ones do not call {@code doExecute}. */
+    /**
+     * Resets the metrics before each execution. They are set here again: Spark keeps the RDD of the first execution, and later ones
+     * do not call {@code doExecute}.
+     */
     @Override
     public void resetMetrics() {
         super.resetMetrics();
@@ -96,8 +104,8 @@ public final class NarrowedScanExec extends SparkPlan {
     }
 
     /**
-     * Joins the partitions of a scan of files, of which little is read. Those of buckets stay, since a join relies on them, and
-     * those of what is cached, since samples of it do.
+     * Joins the partitions of a file scan that reads little of them. The partitions of buckets are kept, since a join relies on
+     * them, and so are those of a relation to be cached, since samples of it rely on them.
      */
     private <T> RDD<T> joined(RDD<T> rows) {
         if (keepsPartitions || !(child instanceof FileSourceScanExec scan) || scan.bucketedScan()) return rows;
@@ -145,6 +153,7 @@ public final class NarrowedScanExec extends SparkPlan {
         return copy(Scala.list(children).get(0));
     }
 
+    /** Copies this node with another child. */
     private NarrowedScanExec copy(SparkPlan changed) {
         NarrowedScanExec copy = new NarrowedScanExec(changed, narrowing, keepsPartitions);
         copy.instead = instead;

@@ -2,5 +2,5 @@ package hive_bitmap.catalyst.reading;
 
 import java.io.Serializable;
 
-/** How many blocks and files a narrowed scan reads, and of how many; shown by EXPLAIN and in Spark's UI. */
+/** The numbers of blocks and files of a narrowed scan, read and in total. EXPLAIN and Spark's UI show them. */
 public record Narrowing(String label, long blocks, long blocksOfAll, long files, long filesOfAll) implements Serializable {}

@@ -17,71 +17,77 @@ import org.apache.spark.sql.execution.datasources.PartitionDirectory;
 import scala.collection.immutable.Seq;
 
 /**
- * The files of a partitioned table as they were listed to plan a query, unless the application may have written them since: then
- * they are listed anew, as Spark itself lists the files of such a table when it reads them, and not before.
+ * The files of a partitioned table that were listed to plan a query. If the application may have written to the table since, they
+ * are listed again when they are read. Spark itself lists the files of such a table only then.
  */
 public final class PlannedFiles extends FilesOf {
-    /** By a session's index of a table, which remembers files whatever is written to their path: when plans began to list them. */
+    /**
+     * What plans have listed, by the session's index of a table. Such an index keeps its files even if something is written to
+     * their path.
+     */
     private static final Map<CatalogFileIndex, Listed> LISTED = new MapMaker().weakKeys().makeMap(); // by identity
 
     private final SparkSession session;
     private final CatalogFileIndex location;
-    /** What the session had cached of the table before the files were listed; each write of the session drops that. */
-    private final LogicalPlan known;
-    /** The number of the last write before that. */
-    private final long written;
+    /** The relation that the session had cached before the files were listed. Each write of the session drops it from the cache. */
+    private final LogicalPlan cachedRelation;
+    /** The number of the last write before the files were listed ({@link WrittenFolders#last}). */
+    private final long lastWrite;
 
-    private PlannedFiles(FileIndex listed, SparkSession session, CatalogFileIndex location, LogicalPlan known, long written) {
+    private PlannedFiles(FileIndex listed, SparkSession session, CatalogFileIndex location, LogicalPlan cachedRelation, long lastWrite) {
         super(listed);
         this.session = session;
         this.location = location;
-        this.known = known;
-        this.written = written;
+        this.cachedRelation = cachedRelation;
+        this.lastWrite = lastWrite;
     }
 
     /** Lists the files of a table under filters over partition columns. */
     static PlannedFiles of(SparkSession session, CatalogFileIndex location, List<Expression> partitionFilters) {
-        LogicalPlan known = cached(session, location.table());
+        LogicalPlan cachedRelation = cached(session, location.table());
         Seq<Expression> filters = Scala.seq(partitionFilters);
-        Listed before = LISTED.computeIfAbsent(location, one -> new Listed(null, WrittenFolders.last()));
-        CatalogFileIndex index = before.index == null ? location : before.index;
-        long written = WrittenFolders.last();
-        PlannedFiles listed = new PlannedFiles(index.filterPartitions(filters), session, location, known, written);
-        if (!WrittenFolders.areWritten(listed::folders, before.written, true)) return listed;
+        Listed former = LISTED.computeIfAbsent(location, absent -> new Listed(null, WrittenFolders.last()));
+        CatalogFileIndex index = former.index == null ? location : former.index;
+        long lastWrite = WrittenFolders.last();
+        PlannedFiles listed = new PlannedFiles(index.filterPartitions(filters), session, location, cachedRelation, lastWrite);
+        if (!WrittenFolders.areWritten(listed::folders, former.lastWrite, true)) return listed;
         index = anew(session, location);
-        LISTED.put(location, new Listed(index, written));
-        return new PlannedFiles(index.filterPartitions(filters), session, location, known, written);
+        LISTED.put(location, new Listed(index, lastWrite));
+        return new PlannedFiles(index.filterPartitions(filters), session, location, cachedRelation, lastWrite);
     }
 
     /**
-     * By which index files were listed last in place of a session's own (null: by that), and the number of the last write before it
-     * first listed any.
+     * What plans have listed of a table.
+     *
+     * @param index the index that replaces the session's own (null: the session's own is used)
+     * @param lastWrite the number of the last write before the index first listed files
      */
-    private record Listed(CatalogFileIndex index, long written) {}
+    private record Listed(CatalogFileIndex index, long lastWrite) {}
 
-    /** The folder of the table, and those of the partitions that were listed, which may be elsewhere. */
+    /** Returns the folders of the table and of the listed partitions. The latter may be elsewhere. */
     private List<Path> folders() {
         List<Path> folders = new ArrayList<>(Scala.list(location.rootPaths()));
         folders.addAll(Scala.list(all.rootPaths()));
         return folders;
     }
 
-    /** Returns another index of the files, as no write tells one to forget them. */
+    /** Returns a new index of a table. An existing index never drops its listings, since no write invalidates them. */
     static CatalogFileIndex anew(SparkSession session, CatalogFileIndex location) {
         return new CatalogFileIndex(session, location.table(), location.sizeInBytes());
     }
 
+    /** Returns a session's cached relation of a table; null if there is none. */
     private static LogicalPlan cached(SparkSession session, CatalogTable table) {
         QualifiedTableName name = new QualifiedTableName(table.database(), table.identifier().table());
         return ((org.apache.spark.sql.classic.SparkSession) session).sessionState().catalog().getCachedTable(name);
     }
 
-    /** Whether the table may have been written since its files were listed. That costs no call of the metastore. */
+    /** Returns whether the table may have been written since its files were listed. It does not call the metastore. */
     boolean mayBeOutdated() {
-        return known == null || known != cached(session, location.table()) || WrittenFolders.areWritten(this::folders, written, false);
+        return cachedRelation == null || cachedRelation != cached(session, location.table()) || WrittenFolders.areWritten(this::folders, lastWrite, false);
     }
 
-    /** Returns an index of the files that Spark would read now. */
+    /** Returns an index of the files that Spark would now read. */
     private FileIndex current() {
         return mayBeOutdated() ? anew(session, location) : all;
     }
@@ -101,7 +107,7 @@ public final class PlannedFiles extends FilesOf {
         return all.sizeInBytes();
     }
 
-    /** As Spark compares listings, so that it can reuse exchanges. */
+    /** Compares listings as Spark does, so that it can reuse exchanges. */
     @Override
     public boolean equals(Object other) {
         return other instanceof PlannedFiles files && all.equals(files.all);

@@ -14,37 +14,37 @@ import org.apache.spark.sql.execution.datasources.PartitionDirectory;
 import scala.collection.immutable.Seq;
 
 /**
- * The files of a listing, each with the byte ranges to read. A file of which nothing has to be read stays in the list, for two
- * reasons: a task checks that it is still the file that was indexed, and reads it whole if it is not; and the {@link Splits} of a
- * scan, and so the order of its rows, depend on the sizes of all files. Files are told by their numbers, since the same file may
- * belong to two partitions.
+ * The files of a listing, each with the byte ranges to read. A file stays in the list even if nothing of it has to be read, for two
+ * reasons. A task checks that the file is unchanged since it was indexed, and otherwise reads all of it. And the {@link Splits} of
+ * a scan, which determine the order of its rows, depend on the sizes of all files. Files are identified by their numbers, since the
+ * same file may belong to two partitions.
  */
 public final class SelectedFiles extends FilesOf {
     private final Listing listing;
     private final Map<Integer, FileChoice> choices;
-    private final FileChoice others; // for files without a choice; null: they are read whole
-    private final Set<Integer> only;
+    private final FileChoice defaultChoice; // for files without a choice; null: all of them is read
+    private final Set<Integer> only; // the numbers of the files to read; null: all files
     private final long bytes;
 
-    /** All files; those without a choice are read whole. */
+    /** Selects from all files. Files without a choice are read whole. */
     public SelectedFiles(Listing listing, Map<Integer, FileChoice> choices) {
         this(listing, choices, null, null);
     }
 
-    /** Only the files of these numbers, which are read whole. */
+    /** Selects the files with these numbers, which are read whole. */
     public SelectedFiles(Listing listing, Set<Integer> only) {
         this(listing, Map.of(), null, only);
     }
 
-    /** All files; nothing is read of those without a choice. */
+    /** Selects from all files. Files without a choice are not read. */
     public static SelectedFiles splits(Listing listing, Map<Integer, FileChoice> choices) {
         return new SelectedFiles(listing, choices, FileChoice.NOTHING, null);
     }
 
-    private SelectedFiles(Listing listing, Map<Integer, FileChoice> choices, FileChoice others, Set<Integer> only) {
+    private SelectedFiles(Listing listing, Map<Integer, FileChoice> choices, FileChoice defaultChoice, Set<Integer> only) {
         super(listing.index);
         this.listing = listing;
-        this.others = others;
+        this.defaultChoice = defaultChoice;
         this.choices = choices;
         this.only = only;
         this.bytes = RowOrder.isToBeCached() ? listing.bytes() : bytesRead();
@@ -60,33 +60,33 @@ public final class SelectedFiles extends FilesOf {
     }
 
     private FileChoice choice(Integer number) {
-        return number == null ? others : choices.getOrDefault(number, others);
+        return number == null ? defaultChoice : choices.getOrDefault(number, defaultChoice);
     }
 
     private boolean isRead(Integer number) {
         return only == null || only.contains(number);
     }
 
-    /** Returns the partitions that pass the filters: those of the listing, in its order, unless it was refreshed since. */
+    /** Returns the partitions that pass the filters. They are those of the listing, in its order, unless it was refreshed since. */
     @Override
     public Seq<PartitionDirectory> listFiles(Seq<Expression> partitionFilters, Seq<Expression> dataFilters) {
-        List<PartitionDirectory> found = new ArrayList<>();
+        List<PartitionDirectory> selected = new ArrayList<>();
         int next = 0;
         for (PartitionDirectory partition : Scala.list(all.listFiles(partitionFilters, dataFilters))) {
-            int place = listing.partition(partition.values(), next);
-            if (place >= 0) next = place + 1;
-            Map<Path, Integer> numbers = place < 0 ? Map.of() : listing.numbers(place);
+            int position = listing.partition(partition.values(), next);
+            if (position >= 0) next = position + 1;
+            Map<Path, Integer> numbers = position < 0 ? Map.of() : listing.numbers(position);
             List<FileStatusWithMetadata> files = new ArrayList<>();
             for (FileStatusWithMetadata file : Scala.list(partition.files())) {
                 Integer number = numbers.get(file.getPath());
                 if (isRead(number)) files.add(withChoice(file, number));
             }
-            found.add(new PartitionDirectory(partition.values(), Scala.seq(files)));
+            selected.add(new PartitionDirectory(partition.values(), Scala.seq(files)));
         }
-        return Scala.seq(found);
+        return Scala.seq(selected);
     }
 
-    /** Returns the file with its choice; a file without a number is not of the listing. */
+    /** Attaches a file's choice to it. A file that is not in the listing has no number. */
     private FileStatusWithMetadata withChoice(FileStatusWithMetadata file, Integer number) {
         FileChoice choice = choice(number);
         if (choice == null) return file;
@@ -98,11 +98,11 @@ public final class SelectedFiles extends FilesOf {
         return bytes;
     }
 
-    /** Two scans that read the same ranges of the same files are equal, so that Spark can reuse their exchanges. */
+    /** Compares what is read. Scans of the same ranges of the same files are equal, so that Spark can reuse their exchanges. */
     @Override
     public boolean equals(Object other) {
         return other instanceof SelectedFiles files && all.equals(files.all) && choices.equals(files.choices)
-                && Objects.equals(others, files.others) && Objects.equals(only, files.only) && listing.fingerprint().equals(files.listing.fingerprint());
+                && Objects.equals(defaultChoice, files.defaultChoice) && Objects.equals(only, files.only) && listing.fingerprint().equals(files.listing.fingerprint());
     }
 
     @Override

@@ -18,8 +18,8 @@ import scala.reflect.ClassTag;
 import scala.runtime.AbstractFunction1;
 
 /**
- * Reads, in a task, the selected ranges of each split of a file by Spark's own reader, which reads the row groups whose
- * middle, or the stripes whose first byte, lies in the range. A file that changed since it was indexed is read whole.
+ * Reads the selected ranges of each split of a file in a task. Spark's own reader reads a row group if its middle is in the range,
+ * and a stripe if its first byte is. A file that changed since it was indexed is read whole.
  */
 public final class SelectedReader extends AbstractFunction1<PartitionedFile, Iterator<InternalRow>> implements Serializable {
     private final Function1<PartitionedFile, Iterator<InternalRow>> reader;
@@ -30,7 +30,7 @@ public final class SelectedReader extends AbstractFunction1<PartitionedFile, Ite
         this.conf = conf;
     }
 
-    /** Returns {@code reader} restricted to the ranges that a split has for its file. */
+    /** Restricts a reader to the selected ranges of each split. */
     public static Function1<PartitionedFile, Iterator<InternalRow>> over(
             Function1<PartitionedFile, Iterator<InternalRow>> reader, SparkSession session, Configuration conf) {
         return new SelectedReader(reader, broadcast(session, conf));
@@ -48,11 +48,11 @@ public final class SelectedReader extends AbstractFunction1<PartitionedFile, Ite
         if (!choice.isRead(split.start(), split.length())) return rowsOf(Iterator.empty());
         if (choice.isImmutable()) return rowsOf(new Ranges(split, choice));
         try {
-            FileStatus now = BaseFile.status(split.toPath(), choice, conf.value().value());
-            if (!BaseFile.isUnchanged(now, choice, conf.value().value())) return reader.apply(whole(split, choice, now));
+            FileStatus current = BaseFile.status(split.toPath(), choice, conf.value().value());
+            if (!BaseFile.isUnchanged(current, choice, conf.value().value())) return reader.apply(whole(split, choice, current));
             return rowsOf(new Ranges(split, choice));
         } catch (FileNotFoundException e) {
-            return reader.apply(split); // Spark's reader reports it, or skips it if spark.sql.files.ignoreMissingFiles is set
+            return reader.apply(split); // Spark's reader reports the missing file, or skips it if spark.sql.files.ignoreMissingFiles is set
         } catch (IOException e) {
             throw new UncheckedIOException("cannot look at " + split.toPath(), e);
         }
@@ -63,12 +63,12 @@ public final class SelectedReader extends AbstractFunction1<PartitionedFile, Ite
         return (Iterator<InternalRow>) rows;
     }
 
-    /** Returns the split for a file that was replaced since it was indexed; the last split ends at the file's new end. */
-    private static PartitionedFile whole(PartitionedFile split, FileChoice choice, FileStatus now) {
+    /** Returns a split for a file that was replaced since it was indexed. The last split ends at the file's new end. */
+    private static PartitionedFile whole(PartitionedFile split, FileChoice choice, FileStatus current) {
         long start = choice.readsNothing() ? 0 : split.start();
-        boolean last = choice.readsNothing() || split.start() + split.length() >= choice.size();
-        long length = last ? Math.max(now.getLen() - start, 0) : split.length();
-        return piece(split, start, length, now.getLen(), now.getModificationTime());
+        boolean isLast = choice.readsNothing() || split.start() + split.length() >= choice.size();
+        long length = isLast ? Math.max(current.getLen() - start, 0) : split.length();
+        return piece(split, start, length, current.getLen(), current.getModificationTime());
     }
 
     private static PartitionedFile piece(PartitionedFile split, long start, long length, long size, long modified) {
@@ -77,7 +77,7 @@ public final class SelectedReader extends AbstractFunction1<PartitionedFile, Ite
                 split.otherConstantMetadataColumnValues());
     }
 
-    /** Iterates over the rows, or the batches of rows, of the ranges that lie in a split, one range after the other. */
+    /** Iterates over the rows, or batches of rows, of the ranges in a split. The ranges are in order. */
     private final class Ranges extends AbstractIterator<Object> {
         private final PartitionedFile split;
         private final FileChoice choice;
@@ -120,7 +120,7 @@ public final class SelectedReader extends AbstractFunction1<PartitionedFile, Ite
             return null;
         }
 
-        /** Fails the query if the file changed while it was read, since its rows may come from both versions. */
+        /** Fails the query if the file changed while it was read. Its rows may come from both versions. */
         private void requireUnchanged() {
             if (!opened || choice.isImmutable()) return;
             opened = false;

@@ -4,11 +4,11 @@ import org.apache.spark.SparkContext;
 import org.apache.spark.sql.internal.SQLConf;
 import scala.Option;
 
-/** The size of the parts that files are read in. */
+/** Computes the size of splits, as Spark does. */
 public final class SplitSize {
     private SplitSize() {}
 
-    /** Returns how large a split is at most where splits have this many bytes in all, with the costs of opening files. */
+    /** Returns the maximum size of a split. {@code total} is the size of all splits, including the costs of opening files. */
     public static long most(SparkContext context, long total) {
         SQLConf conf = SQLConf.get();
         Option<Object> least = conf.filesMinPartitionNum();
@@ -16,9 +16,9 @@ public final class SplitSize {
         return Math.min(conf.filesMaxPartitionBytes(), Math.max(conf.filesOpenCostInBytes(), total / Math.max(partitions, 1)));
     }
 
-    /** Returns how many tasks run at once, as Spark assumes when it plans a scan. */
+    /** Returns the number of tasks that run at once. Spark assumes this number when it plans a scan. */
     public static int parallelism(SparkContext context) {
-        String known = Integer.toString(context.defaultParallelism());
-        return Integer.parseInt(SQLConf.get().getConfString("spark.sql.leafNodeDefaultParallelism", known));
+        String parallelism = Integer.toString(context.defaultParallelism());
+        return Integer.parseInt(SQLConf.get().getConfString("spark.sql.leafNodeDefaultParallelism", parallelism));
     }
 }

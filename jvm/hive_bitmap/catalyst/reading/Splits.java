@@ -16,9 +16,9 @@ import scala.collection.immutable.Seq;
 import scala.reflect.ClassTag;
 
 /**
- * The rows of a file scan in the order of the scan, with neighbouring partitions joined. Spark cuts files into splits of a
- * certain size and reads the largest ones first. So a scan of which little is read is planned over all files in their full
- * sizes: that gives the splits, and their order, of the scan that reads everything.
+ * The rows of a file scan in the scan's order, with neighbouring partitions joined. Spark cuts files into splits of a certain size
+ * and reads the largest splits first. So even a scan that reads little is planned over all files in their full sizes: that gives
+ * the same splits, in the same order, as the scan that reads everything.
  */
 final class Splits<T> extends RDD<T> {
     private static final long serialVersionUID = 1;
@@ -29,7 +29,7 @@ final class Splits<T> extends RDD<T> {
         this.partitions = partitions;
     }
 
-    /** Returns the rows of a scan of these partitions, without the splits of which nothing is read, in few partitions. */
+    /** Joins the partitions of a scan into few. Splits that are not read are left out. */
     static <T> RDD<T> joined(RDD<T> scan, List<FilePartition> partitions) {
         long open = SQLConf.get().filesOpenCostInBytes();
         List<List<PartitionedFile>> read = new ArrayList<>();
@@ -41,23 +41,24 @@ final class Splits<T> extends RDD<T> {
             read.add(splits);
             total += bytes(splits, open);
         }
-        long most = SplitSize.most(scan.sparkContext(), total);
+        long maxSize = SplitSize.most(scan.sparkContext(), total);
         List<FilePartition> joined = new ArrayList<>();
         List<PartitionedFile> together = new ArrayList<>();
         long size = 0;
         for (List<PartitionedFile> splits : read) {
-            long more = bytes(splits, open);
-            if (!together.isEmpty() && size + more > most) {
+            long added = bytes(splits, open);
+            if (!together.isEmpty() && size + added > maxSize) {
                 add(joined, together);
                 size = 0;
             }
             together.addAll(splits);
-            size += more;
+            size += added;
         }
         if (!together.isEmpty()) add(joined, together);
         return new Splits<>(scan, joined, scan.elementClassTag());
     }
 
+    /** Adds the splits of {@code together} as a partition, and clears {@code together}. */
     private static void add(List<FilePartition> joined, List<PartitionedFile> together) {
         joined.add(new FilePartition(joined.size(), together.toArray(new PartitionedFile[0])));
         together.clear();
@@ -92,7 +93,9 @@ final class Splits<T> extends RDD<T> {
         return Scala.seq(List.of(((FilePartition) split).preferredLocations()));
     }
 
-    /** The scan has other partitions; it reads the files of any partition that it is given. */
+    /**
+     * A dependency on the scan without a relation between partitions. The scan reads the files of any partition that it is given.
+     */
     private static final class Unaligned<T> extends NarrowDependency<T> {
         private static final long serialVersionUID = 1;
 

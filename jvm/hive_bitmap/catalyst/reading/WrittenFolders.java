@@ -12,22 +12,23 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.execution.datasources.InsertIntoHadoopFsRelationCommand;
 
 /**
- * The folders into which commands of this JVM have begun to write. A write of a table renews what its own session has listed of
- * it, but not what others have; one to a path, with no table, renews nothing.
+ * A log of the folders that commands of this JVM have begun to write to. A write to a table invalidates the listings of its own
+ * session, but not those of other sessions. A write to a path, without a table, invalidates nothing.
  */
 public final class WrittenFolders {
     private static final int MOST_KEPT = 1_000;
     private static final String ANY = "";
-    /** How the names of those commands begin that write no files of tables; any other may. */
+    /** Prefixes of the names of commands that write no files of tables. Any other command may write. */
     private static final List<String> HARMLESS = List.of(
             "Show", "Describe", "Explain", "SetCommand", "SetCatalogCommand", "SetNamespaceCommand", "ResetCommand", "CacheTable",
             "UncacheTable");
-    private static final Map<Folder, Long> WRITTEN = new LinkedHashMap<>(); // the number of the last write into each
-    private static long last; // the number of the last write of all
-    private static long forgotten; // the number of the last write that is not kept
+    private static final Map<Folder, Long> WRITTEN = new LinkedHashMap<>(); // the number of the last write into each folder
+    private static long last; // the number of the last write
+    private static long forgotten; // the number of the last write that was evicted
 
     private WrittenFolders() {}
 
+    /** A folder that was written to, {@code byPath} if not as a table. */
     private record Folder(String path, boolean byPath) {
         boolean overlaps(String other) {
             return isIn(path, other) || isIn(other, path);
@@ -38,7 +39,10 @@ public final class WrittenFolders {
         }
     }
 
-    /** Notes the commands of a plan that may write, before they are executed; INSERT into several tables is a union of them. */
+    /**
+     * Records the commands of a plan that may write, before they are executed. An INSERT into several tables is a union of
+     * commands.
+     */
     public static void note(LogicalPlan plan) {
         plan.exists(Scala.predicate(node -> {
             if (node instanceof Command) noteCommand(node);
@@ -68,7 +72,10 @@ public final class WrittenFolders {
         return last;
     }
 
-    /** Whether files in these folders may have been written since the write of this number began; by no table, if {@code byPath}. */
+    /**
+     * Returns whether files in these folders may have been written lately. Writes count if they began after the write with the
+     * number {@code since}. If {@code byPath}, only writes to paths, without a table, count.
+     */
     static synchronized boolean areWritten(Supplier<List<Path>> folders, long since, boolean byPath) {
         if (since < forgotten) return true;
         if (since == last) return false;
@@ -80,7 +87,7 @@ public final class WrittenFolders {
         return false;
     }
 
-    /** A path of a command may lack the scheme of its file system. */
+    /** Returns a path without its scheme, which the path of a command may lack. */
     private static String pathOf(Path path) {
         return path.toUri().getPath();
     }

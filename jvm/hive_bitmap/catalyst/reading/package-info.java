@@ -1,5 +1,2 @@
-/**
- * Restricts Spark's own readers to the selected files and blocks of a relation, and checks in the tasks that each file is
- * still the one that was planned.
- */
+/** Restricts Spark's own readers to selected files and blocks. The tasks check that each file is unchanged since planning. */
 package hive_bitmap.catalyst.reading;

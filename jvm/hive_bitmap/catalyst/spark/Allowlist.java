@@ -20,12 +20,12 @@ import org.apache.spark.sql.types.StringType;
 import org.apache.spark.sql.types.StringType$;
 
 /**
- * What may be computed from the distinct keys of an index in place of the rows: expressions and types of which it is proved
- * that the result is the same (tests/spark/catalyst/test_allowlist.py asks each of them). What is not listed is left to Spark.
+ * The expressions and types that may be computed from keys instead of rows. The keys are the distinct keys of an index. The result
+ * is proved to be the same; tests/spark/catalyst/test_allowlist.py tests each entry. Everything else is left to Spark.
  *
- * <p>An expression is listed if it has the same value whenever its arguments have: it is deterministic, has no state, runs no
- * query and no function of a user. Its modes (ANSI, time zone, collation) are its own. Classes are listed by name, since not
- * every version of Spark has all of them.
+ * <p>An expression is listed if equal arguments always give equal values: it is deterministic, has no state, and runs neither a
+ * query nor a user's function. It carries its modes (ANSI, time zone, collation) itself. Classes are listed by name, since some
+ * versions of Spark lack some of them.
  */
 public final class Allowlist {
     private static final String CATALYST = "org.apache.spark.sql.catalyst.";
@@ -53,16 +53,16 @@ public final class Allowlist {
             SecondsToTimestamp MillisToTimestamp MicrosToTimestamp FromUnixTime UnixTimestamp ToUnixTimestamp
             FromUTCTimestamp ToUTCTimestamp ConvertTimezone TimestampDiff
             """);
-    /** Static methods that Spark calls for what has no expression of its own: class and method. */
+    /** Static methods that Spark calls for functions without an expression class: class and method. */
     private static final Set<String> CALLS = names("""
             CharVarcharCodegenUtils.readSidePadding Encode.encode StringDecode.decode Base64.encode UrlCodec$.encode
             UrlCodec$.decode ExpressionImplUtils.isLuhnNumber JsonExpressionUtils.lengthOfJsonArray
             """);
-    /** The types of which equal values are the same bytes: a key is the value of all its rows. */
+    /** The types with equal bytes for equal values. A key is then the exact value of all its rows. */
     private static final Set<DataType> EXACT = Set.of(
             DataTypes.BooleanType, DataTypes.ByteType, DataTypes.ShortType, DataTypes.IntegerType, DataTypes.LongType,
             DataTypes.DateType, DataTypes.TimestampType, DataTypes.TimestampNTZType, DataTypes.BinaryType, StringType$.MODULE$);
-    /** The types whose 0.0 and -0.0, and whose NaNs, are one key each. They are counted, grouped and compared, no more. */
+    /** The types that have one key for 0.0 and -0.0, and one for all NaNs. They may only be counted, grouped and compared. */
     private static final Set<DataType> FLOATS = Set.of(DataTypes.FloatType, DataTypes.DoubleType);
     private static final Set<String> FLOAT_TESTS = names("""
             EqualTo EqualNullSafe LessThan LessThanOrEqual GreaterThan GreaterThanOrEqual In IsNull IsNotNull
@@ -70,7 +70,7 @@ public final class Allowlist {
     private static final String CHAR_TYPE = "__CHAR_VARCHAR_TYPE_STRING";
     private static final String PADDING = "CharVarcharCodegenUtils.readSidePadding";
 
-    /** The functions whose second argument is a regular expression of Java's, which may take exponentially long. */
+    /** The functions with a Java regular expression as second argument. It may take exponentially long. */
     private static final Set<String> REGEXES = names("""
             RLike RegExpExtract RegExpExtractAll RegExpInStr RegExpReplace StringSplit
             """);
@@ -80,25 +80,28 @@ public final class Allowlist {
 
     private Allowlist() {}
 
-    /** Whether a regular expression is a constant without backreferences and repeated groups, and with few repetitions. */
+    /**
+     * Returns whether a regular expression is simple. It must be a constant without backreferences and repeated groups, with few
+     * repetitions.
+     */
     private static boolean isSimple(Expression pattern) {
         if (!(pattern instanceof Literal literal) || literal.value() == null) return false;
         String text = literal.value().toString();
         return !BACKTRACKING.matcher(text).find() && REPETITION.matcher(text).results().count() <= MAX_REPETITIONS;
     }
 
-    /** Whether equal values of a type are indistinguishable in every expression, unlike 0.0 and -0.0. */
+    /** Returns whether no expression can distinguish equal values of a type, unlike 0.0 and -0.0. */
     public static boolean isExact(DataType type) {
         return EXACT.contains(type) || type instanceof DecimalType;
     }
 
-    /** Returns why an expression must not be evaluated over keys in place of rows; null if it may be. */
+    /** Returns why an expression must not be evaluated over keys. Null if it may be. */
     public static String refusal(Expression expression) {
         if (isTestOfFloat(expression)) return null;
         return expression instanceof AttributeReference column ? refusal(column) : refusal(expression, Allowlist::refusal);
     }
 
-    /** Returns why an expression must not be evaluated over keys, given how to tell it of its children; null if it may be. */
+    /** Returns why an expression must not be evaluated over keys. Null if it may be. {@code refusalOfChild} checks its children. */
     public static String refusal(Expression expression, Function<Expression, String> refusalOfChild) {
         if (!expression.deterministic()) return Expressions.sql(expression) + " is not deterministic";
         String name = listed(expression);
@@ -112,12 +115,12 @@ public final class Allowlist {
         return children.stream().map(refusalOfChild).filter(Objects::nonNull).findFirst().orElse(null);
     }
 
-    /** Returns why an expression must not be the argument of an aggregate over keys; null if it may be, as a float column. */
+    /** Returns why an expression must not be an argument of an aggregate over keys. Null if it may be, like a bare float column. */
     public static String refusalAsArgument(Expression expression) {
         return isFloat(expression) ? null : refusal(expression);
     }
 
-    /** Returns why rows must not be grouped by an expression over keys; null if they may be. */
+    /** Returns why an expression over keys must not be grouped by. Null if it may be. */
     public static String refusalAsKey(Expression expression) {
         String why = refusalAsArgument(expression);
         if (why != null || isFloat(expression) || isExact(expression.dataType())) return why;
@@ -130,7 +133,7 @@ public final class Allowlist {
         return isExact(column.dataType()) ? null : column.name() + " is a " + column.dataType().sql();
     }
 
-    /** Returns the name under which an expression is listed; null if it is not. */
+    /** Returns the listed name of an expression; null if it is not listed. */
     private static String listed(Expression expression) {
         if (expression instanceof StaticInvoke call) {
             String owner = call.staticObject().getName();
@@ -147,7 +150,7 @@ public final class Allowlist {
         return names.contains(simple) ? simple : null;
     }
 
-    /** Whether an expression compares a bare float column with literals, or tests it for NULL. */
+    /** Returns whether an expression compares a bare float column with literals, or tests it for NULL. */
     private static boolean isTestOfFloat(Expression expression) {
         if (nameOf(expression, FLOAT_TESTS) == null) return false;
         List<Expression> children = Scala.list(expression.children());
@@ -167,7 +170,7 @@ public final class Allowlist {
         return type instanceof StringType && !type.equals(StringType$.MODULE$);
     }
 
-    /** Whether a column is a CHAR, whose keys an index pads as Spark does. */
+    /** Returns whether a column is a CHAR. An index pads its keys as Spark does. */
     static boolean isChar(Attribute column) {
         return column.metadata().contains(CHAR_TYPE) && column.metadata().getString(CHAR_TYPE).startsWith("char(");
     }

@@ -4,11 +4,11 @@ import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 
 /**
- * The bytes that rows of an answer may take in the driver, and in the task to which they are sent. The keys that Python sends
- * are bounded in the same measure; see hive_bitmap/core/answering/answer_size.py.
+ * Bounds the bytes that the rows of an answer take. They take them in the driver and in the task that they are sent to. The keys
+ * that Python sends are bounded by the same measure; see hive_bitmap/core/answering/answer_size.py.
  */
 public final class AnswerSize {
-    private static final int ROW_BYTES = 128; // of the objects that hold a row; as in answer_size.py
+    private static final int ROW_BYTES = 128; // the overhead of a row in objects; as in answer_size.py
     private final long limit;
     private long bytes;
 
@@ -16,7 +16,7 @@ public final class AnswerSize {
         this.limit = limit;
     }
 
-    /** The rows are too large. Spark's own plan then computes them in tasks. */
+    /** Thrown if the rows are too large. Spark's own plan then computes them in tasks. */
     public static final class TooLarge extends RuntimeException {
         TooLarge(long limit) {
             super("its rows take more than " + limit + " bytes in the driver", null, false, false);
@@ -28,14 +28,14 @@ public final class AnswerSize {
         addBytes(ROW_BYTES + (row instanceof UnsafeRow unsafe ? unsafe.getSizeInBytes() : 0));
     }
 
-    /** Adds a value of so many bytes. Throws TooLarge beyond the limit. */
-    public void addBytes(long more) {
-        bytes += more;
+    /** Adds the bytes of a value. Throws TooLarge beyond the limit. */
+    public void addBytes(long added) {
+        bytes += added;
         if (bytes > limit) throw new TooLarge(limit);
     }
 
-    /** Returns how many rows of the same size as those that were added would fit. */
-    long rowsThatFit(long added) {
-        return added == 0 ? Long.MAX_VALUE : limit * added / Math.max(bytes, 1);
+    /** Estimates how many rows fit, from the mean size of the rows added so far. {@code rows} is the number of those. */
+    long rowsThatFit(long rows) {
+        return rows == 0 ? Long.MAX_VALUE : limit * rows / Math.max(bytes, 1);
     }
 }

@@ -39,7 +39,7 @@ import org.apache.spark.sql.types.StringType$;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * Converts a Catalyst condition to JSON, which hive_bitmap/spark/catalyst/conditions.py converts to a predicate.
+ * Converts a Catalyst condition to JSON. hive_bitmap/spark/catalyst/conditions.py converts the JSON to a predicate.
  *
  * <pre>
  * ["and", tree..]  ["or", tree..]  ["not", tree]  ["constant", true | false | null]
@@ -50,13 +50,13 @@ import org.apache.spark.unsafe.types.UTF8String;
  * </pre>
  *
  * A value is a JSON boolean, a number in a string (integers and decimals), a string, or ["date", days since 1970]. A
- * comparison is written as such only if column and literal have the same type, one that an index compares as Spark does.
+ * "compare" is written only if column and literal have the same type, and if an index compares this type as Spark does.
  */
 public final class Conditions {
     private static final JsonNodeFactory JSON = JsonNodeFactory.instance;
     private static final int MAX_DEPTH = 200;
 
-    /** Values that a condition may list: with more, to look them all up takes longer than to read a table of moderate size. */
+    /** The maximum number of values in a condition. Looking up more takes longer than reading a table of moderate size. */
     public static final int MAX_VALUES = 20_000;
 
     private static final int YEAR_1 = -719162;
@@ -65,7 +65,7 @@ public final class Conditions {
     private final List<Attribute> columns;
     private final List<Expression> leaves;
 
-    /** Expressions that Spark has to evaluate are added to {@code leaves}; their number is their place in it. */
+    /** Adds expressions that Spark has to evaluate to {@code leaves}. Their positions are their numbers. */
     public Conditions(List<Attribute> columns, List<Expression> leaves) {
         this.columns = columns;
         this.leaves = leaves;
@@ -73,35 +73,35 @@ public final class Conditions {
 
     /** Returns the conjuncts of a condition, from left to right. */
     public static List<Expression> conjuncts(Expression condition) {
-        List<Expression> found = new ArrayList<>();
+        List<Expression> conjuncts = new ArrayList<>();
         List<Expression> waiting = new ArrayList<>(List.of(condition));
         while (!waiting.isEmpty()) {
-            Expression one = waiting.remove(waiting.size() - 1);
-            if (one instanceof And and) {
+            Expression part = waiting.remove(waiting.size() - 1);
+            if (part instanceof And and) {
                 waiting.add(and.right());
                 waiting.add(and.left());
             } else {
-                found.add(one);
+                conjuncts.add(part);
             }
         }
-        return found;
+        return conjuncts;
     }
 
     /**
-     * Returns rows that satisfy the first of these conditions: those before one that refers to more than the rows, since a later
-     * one may fail for rows that it excludes.
+     * Filters rows by the first of these conjuncts. It stops at a conjunct that refers to more than the rows: a later conjunct may
+     * raise an error for rows that this conjunct excludes.
      */
     public static LogicalPlan filtered(LogicalPlan rows, List<Expression> conjuncts) {
         List<Attribute> columns = Scala.list(rows.output());
         Expression condition = null;
-        for (Expression one : conjuncts) {
-            if (!isOver(one, columns)) break;
-            condition = condition == null ? one : new And(condition, one);
+        for (Expression conjunct : conjuncts) {
+            if (!isOver(conjunct, columns)) break;
+            condition = condition == null ? conjunct : new And(condition, conjunct);
         }
         return condition == null ? rows : new Filter(condition, rows);
     }
 
-    /** Whether an expression is deterministic, refers to at least one of these columns, and to nothing else. */
+    /** Returns whether an expression is over some of these columns. It must be deterministic and refer to nothing else. */
     public static boolean isOver(Expression expression, List<Attribute> columns) {
         if (!expression.deterministic() || expression.references().isEmpty() || isOpaque(expression)) return false;
         for (Attribute used : Scala.list(expression.references().toSeq())) {
@@ -110,35 +110,35 @@ public final class Conditions {
         return true;
     }
 
-    /** Returns a condition with one column replaced by another. */
-    public static Expression substitute(Expression condition, Attribute column, Attribute other) {
+    /** Replaces a column in a condition by another column. */
+    public static Expression substitute(Expression condition, Attribute column, Attribute replacement) {
         return (Expression) condition.transform(Scala.replacing(
-                one -> one instanceof Attribute used && used.exprId().equals(column.exprId()) ? other : null));
+                node -> node instanceof Attribute used && used.exprId().equals(column.exprId()) ? replacement : null));
     }
 
     /** Returns the conjunction of these conditions as JSON. */
     public ArrayNode tree(List<Expression> conjuncts) {
-        ArrayNode found = node("and");
-        for (Expression one : conjuncts) found.add(tree(one, false, 0));
-        return found;
+        ArrayNode tree = node("and");
+        for (Expression conjunct : conjuncts) tree.add(tree(conjunct, false, 0));
+        return tree;
     }
 
-    /** Pushes NOT down to the leaves, so that an expression that Spark evaluates includes it. */
+    /** Returns a condition as JSON. NOT is pushed down to the leaves, so that an expression for Spark includes it. */
     private ArrayNode tree(Expression condition, boolean negated, int depth) {
         if (depth > MAX_DEPTH) return unknown(condition, "nested too deep");
         if (values(condition) > MAX_VALUES) return unknown(condition, "it lists more than " + MAX_VALUES + " values");
         if (condition instanceof Not not) return tree(not.child(), !negated, depth + 1);
         if (condition instanceof And || condition instanceof Or) {
-            ArrayNode found = node(condition instanceof And == negated ? "or" : "and");
-            for (Expression child : Scala.list(condition.children())) found.add(tree(child, negated, depth + 1));
-            return found;
+            ArrayNode tree = node(condition instanceof And == negated ? "or" : "and");
+            for (Expression child : Scala.list(condition.children())) tree.add(tree(child, negated, depth + 1));
+            return tree;
         }
         ArrayNode leaf = leaf(condition);
         if (leaf != null) return negated ? node("not").add(leaf) : leaf;
         return expression(negated ? new Not(condition) : condition);
     }
 
-    /** Returns a leaf that is evaluated without Spark; null if the condition is none. */
+    /** Returns a condition as a leaf that is evaluated without Spark. Null if it is not such a leaf. */
     private ArrayNode leaf(Expression condition) {
         if (condition instanceof Literal literal && literal.dataType() instanceof BooleanType) {
             return node("constant").add((Boolean) literal.value());
@@ -172,10 +172,10 @@ public final class Conditions {
         if (literal.value() == null) {
             return comparison instanceof EqualNullSafe ? node("is null").add(name) : node("constant").addNull();
         }
-        ArrayNode found = node("compare").add(name).add(operator);
-        if (!addValue(found, literal.value(), literal.dataType())) return null;
-        if (!(comparison instanceof EqualNullSafe)) return found;
-        return node("and").add(node("not").add(node("is null").add(name))).add(found);
+        ArrayNode tree = node("compare").add(name).add(operator);
+        if (!addValue(tree, literal.value(), literal.dataType())) return null;
+        if (!(comparison instanceof EqualNullSafe)) return tree;
+        return node("and").add(node("not").add(node("is null").add(name))).add(tree);
     }
 
     private static String operator(BinaryComparison comparison, boolean swapped) {
@@ -190,17 +190,17 @@ public final class Conditions {
     private ArrayNode in(Expression tested, List<Expression> values) {
         String name = column(tested);
         if (name == null) return null;
-        ArrayNode found = node("in").add(name);
+        ArrayNode tree = node("in").add(name);
         boolean hasNull = false;
         for (Expression value : values) {
             if (!(value instanceof Literal literal) || !sameType(tested, literal)) return null;
             if (literal.value() == null) hasNull = true;
-            else if (!addValue(found, literal.value(), literal.dataType())) return null;
+            else if (!addValue(tree, literal.value(), literal.dataType())) return null;
         }
-        return hasNull ? node("or").add(found).add(node("constant").addNull()) : found;
+        return hasNull ? node("or").add(tree).add(node("constant").addNull()) : tree;
     }
 
-    /** Returns how many values an IN lists; 0 for another expression. */
+    /** Returns the number of values that an IN lists; 0 for any other expression. */
     private static int values(Expression condition) {
         if (condition instanceof In in) return Scala.size(in.list());
         return condition instanceof InSet in ? Scala.size(in.hset()) : 0;
@@ -209,20 +209,20 @@ public final class Conditions {
     private ArrayNode prefix(StartsWith test) {
         String name = column(test.left());
         if (name == null || !(test.right() instanceof Literal literal) || !sameType(test.left(), literal)) return null;
-        ArrayNode found = node("prefix").add(name);
-        return literal.value() != null && addValue(found, literal.value(), literal.dataType()) ? found : null;
+        ArrayNode tree = node("prefix").add(name);
+        return literal.value() != null && addValue(tree, literal.value(), literal.dataType()) ? tree : null;
     }
 
     private static List<Expression> literals(InSet in) {
-        List<Expression> found = new ArrayList<>();
+        List<Expression> literals = new ArrayList<>();
         scala.collection.Iterator<Object> values = in.hset().iterator();
-        while (values.hasNext()) found.add(new Literal(values.next(), in.child().dataType()));
-        return found;
+        while (values.hasNext()) literals.add(new Literal(values.next(), in.child().dataType()));
+        return literals;
     }
 
-    /** Returns a leaf that Spark evaluates over the distinct keys of its only column; "unknown" if it cannot. */
+    /** Returns a leaf that Spark evaluates over the distinct keys of its only column. It is "unknown" if that is impossible. */
     private ArrayNode expression(Expression condition) {
-        if (condition.exists(Scala.predicate(one -> values(one) > MAX_VALUES))) {
+        if (condition.exists(Scala.predicate(node -> values(node) > MAX_VALUES))) {
             return unknown(condition, "it lists more than " + MAX_VALUES + " values");
         }
         String refusal = Allowlist.refusal(condition);
@@ -235,13 +235,15 @@ public final class Conditions {
         return node("expression").add(name).add(leaves.size() - 1).add(Expressions.sql(condition));
     }
 
-    /** Whether an expression contains a subquery, a Python function or InputFileName and the like. */
+    /** Returns whether an expression contains a subquery, a Python function, or a function such as InputFileName. */
     public static boolean isOpaque(Expression expression) {
-        return expression.exists(Scala.predicate(one ->
-                one instanceof PlanExpression || one instanceof PythonUDF || isInputFile(one)));
+        return expression.exists(Scala.predicate(node ->
+                node instanceof PlanExpression || node instanceof PythonUDF || isInputFile(node)));
     }
 
-    /** Whether an expression is InputFileName, InputFileBlockStart or InputFileBlockLength, which depend on Spark's splits. */
+    /**
+     * Returns whether an expression is InputFileName, InputFileBlockStart or InputFileBlockLength. These depend on Spark's splits.
+     */
     public static boolean isInputFile(Expression expression) {
         return expression.getClass().getSimpleName().startsWith("InputFile");
     }
@@ -253,7 +255,10 @@ public final class Conditions {
         return null;
     }
 
-    /** Returns the column's name if an expression is a column of the relation; null for a CHAR, whose keys are padded. */
+    /**
+     * Returns the name of a column of the relation. Null for any other expression, and for a CHAR column, since its keys are
+     * padded.
+     */
     private String column(Expression expression) {
         if (expression instanceof Attribute attribute && !Allowlist.isChar(attribute)) {
             return name(attribute);
@@ -265,7 +270,7 @@ public final class Conditions {
         return column.dataType().equals(literal.dataType());
     }
 
-    /** Adds a literal's value, unless JSON cannot hold it: bytes of a text that are no UTF-8 would become others. */
+    /** Adds the value of a literal. Returns false if JSON cannot hold it: bytes that are not UTF-8 would change. */
     private static boolean addValue(ArrayNode to, Object value, DataType type) {
         if (type instanceof BooleanType) to.add((Boolean) value);
         else if (type instanceof ByteType || type instanceof ShortType || type instanceof IntegerType || type instanceof LongType) {

@@ -18,8 +18,8 @@ import scala.collection.immutable.IndexedSeq;
 import scala.collection.immutable.Seq;
 
 /**
- * A leaf of a physical plan whose rows, few of them, are computed in the driver when the plan is executed; or, if that fails,
- * by another plan.
+ * A leaf of a physical plan with few rows, which are computed in the driver. That happens when the plan is executed. If it fails,
+ * another plan computes the rows.
  */
 public abstract class DriverRowsExec extends SparkPlan implements LeafExecNode {
     private final Seq<Attribute> output;
@@ -29,18 +29,18 @@ public abstract class DriverRowsExec extends SparkPlan implements LeafExecNode {
         this.output = output;
     }
 
-    /** Computes the rows; null if the plan {@link #instead} has to be executed. */
+    /** Computes the rows. Null means that the plan {@link #instead} has to be executed. */
     protected abstract List<InternalRow> rows();
 
-    /** Returns the plan that computes the rows if this leaf does not; if {@code single}, best one of one partition. */
+    /** Returns the plan that computes the rows if this leaf cannot. If {@code single}, it should have one partition. */
     protected SparkPlan instead(boolean single) {
         throw new IllegalStateException("there is no other plan");
     }
 
-    /** Returns the values by which two leaves of a class are equal. */
+    /** Returns the values that determine whether two leaves of a class are equal. */
     protected abstract Object[] identity();
 
-    /** Returns an equal leaf that is another object. */
+    /** Returns a new leaf that is equal to this one. */
     protected abstract DriverRowsExec copy();
 
     @Override
@@ -64,7 +64,7 @@ public abstract class DriverRowsExec extends SparkPlan implements LeafExecNode {
         return rows.getNumPartitions() == 1 ? rows : rows.coalesce(1, false, Option.empty(), null);
     }
 
-    /** Ignores the arguments: no rule changes anything in this leaf. */
+    /** Clones this leaf. The arguments are ignored, since no rule changes anything in it. */
     @Override
     public SparkPlan makeCopy(Object[] arguments) {
         return clone();
@@ -79,9 +79,9 @@ public abstract class DriverRowsExec extends SparkPlan implements LeafExecNode {
     }
 
     /**
-     * Called before each execution of a plan. Spark keeps the RDD of the first one, so its rows are computed anew for another:
-     * files may have changed meanwhile. Stages that an adaptive plan has completed keep theirs, as Spark's own scans do. An
-     * error is that of the tasks that need the rows: there are none where Spark keeps what they have written.
+     * Computes the rows again before another execution. Spark calls this before each execution of a plan and keeps the RDD of the
+     * first one, but files may have changed since. Completed stages of an adaptive plan keep their rows, as with Spark's own scans.
+     * An error is raised by the tasks that need the rows; there are none if Spark reuses what earlier tasks have written.
      */
     @Override
     public void resetMetrics() {
@@ -100,7 +100,7 @@ public abstract class DriverRowsExec extends SparkPlan implements LeafExecNode {
         }
     }
 
-    /** Whether each execution of a plan computes the rows; otherwise they are those of the first one. */
+    /** Returns whether each execution of a plan computes the rows again. Otherwise the rows of the first execution are used. */
     protected boolean isComputedAnew() {
         return false;
     }
@@ -155,7 +155,10 @@ public abstract class DriverRowsExec extends SparkPlan implements LeafExecNode {
         return this;
     }
 
-    /** This is no case class, of whose parameters a plan as JSON would tell. */
+    /**
+     * Returns the fields of this node in a plan as JSON. Spark would take them from the parameters of a case class, which this is
+     * not.
+     */
     @Override
     public scala.collection.immutable.List<scala.Tuple2<String, org.json4s.JValue>> jsonFields() {
         return Leaf.jsonFieldsOf(output);

@@ -9,7 +9,7 @@ import org.apache.spark.sql.catalyst.InternalRow;
 import scala.collection.Iterator;
 import scala.reflect.ClassTag$;
 
-/** Rows of the driver, in one partition. They are sent with a task, and may be replaced before another job. */
+/** An RDD with rows of the driver in one partition. The rows are sent with a task and may be replaced before another job. */
 final class DriverRowsRDD extends RDD<InternalRow> {
     private static final long serialVersionUID = 1;
     private final transient Rows partition;
@@ -19,12 +19,12 @@ final class DriverRowsRDD extends RDD<InternalRow> {
         this.partition = new Rows(rows);
     }
 
-    /** Replaces the rows; jobs that are running keep those with which their tasks were sent. */
+    /** Replaces the rows. Running jobs keep the rows that were sent with their tasks. */
     void rows(InternalRow[] rows) {
         partition.content = rows;
     }
 
-    /** Has the tasks of further jobs fail. */
+    /** Makes the tasks of further jobs fail. */
     void fail(Exception error) {
         partition.content = error;
     }
@@ -41,16 +41,16 @@ final class DriverRowsRDD extends RDD<InternalRow> {
 
     private static final class Rows implements Partition {
         private static final long serialVersionUID = 1;
-        private volatile Object content; // the rows, or why there are none
+        private volatile Object content; // the rows, or the Exception to raise
 
         Rows(InternalRow[] rows) {
             this.content = rows;
         }
 
         InternalRow[] rows() {
-            Object found = content;
-            if (found instanceof Exception error) throw new IllegalStateException(error.getMessage(), error);
-            return (InternalRow[]) found;
+            Object current = content;
+            if (current instanceof Exception error) throw new IllegalStateException(error.getMessage(), error);
+            return (InternalRow[]) current;
         }
 
         @Override

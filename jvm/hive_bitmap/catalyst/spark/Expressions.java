@@ -25,23 +25,23 @@ import org.apache.spark.sql.types.Metadata;
 import scala.Option;
 import scala.collection.immutable.Seq;
 
-/** Constructors of Spark's expressions with the arguments that Scala fills in by default. */
+/** Constructs Spark's expressions with the default arguments of Scala, and writes them as text. */
 public final class Expressions {
     private static final int SHOWN_VALUES = 50;
 
     private Expressions() {}
 
-    /** Returns a new attribute, with an expression id of its own. */
+    /** Returns a new attribute with a new expression id. */
     public static AttributeReference attribute(String name, DataType type, boolean nullable) {
         return new AttributeReference(name, type, nullable, Metadata.empty(), NamedExpression$.MODULE$.newExprId(), noNames());
     }
 
-    /** Returns an expression under a name, with an expression id of its own. */
+    /** Returns an expression under a name, with a new expression id. */
     public static Alias alias(Expression expression, String name) {
         return new Alias(expression, name, NamedExpression$.MODULE$.newExprId(), noNames(), Option.empty(), noNames());
     }
 
-    /** Returns an expression under the name and the expression id of another one. */
+    /** Returns an expression under the name and expression id of another expression. */
     public static Alias alias(Expression expression, NamedExpression like) {
         return new Alias(expression, like.name(), like.exprId(), like.qualifier(), Option.apply(like.metadata()), noNames());
     }
@@ -51,12 +51,12 @@ public final class Expressions {
         return expression instanceof Literal literal && literal.value() instanceof Integer value ? value : null;
     }
 
-    /** Returns a value as one of another type. */
+    /** Casts a value to a type, unless it has that type. */
     public static Expression cast(Expression value, DataType type) {
         return value.dataType().equals(type) ? value : new Cast(value, type, Option.empty());
     }
 
-    /** Returns an expression over the values of a row in place of its columns. */
+    /** Binds an expression to rows with these columns. */
     public static Expression bound(Expression expression, List<Attribute> columns) {
         return (Expression) expression.transform(Scala.replacing(node -> {
             for (int at = 0; at < columns.size(); at++) {
@@ -68,20 +68,20 @@ public final class Expressions {
         }));
     }
 
-    /** Returns an aggregate with the FILTER of another one. */
+    /** Returns an aggregate with the FILTER of another aggregate. */
     public static AggregateExpression aggregate(AggregateFunction function, AggregateExpression like) {
         return new AggregateExpression(function, Complete$.MODULE$, false, like.filter(), NamedExpression$.MODULE$.newExprId());
     }
 
     /** Returns {@code count(1)}. */
     public static AggregateExpression countAll() {
-        Expression one = new Literal(1, DataTypes.IntegerType);
+        Expression literal = new Literal(1, DataTypes.IntegerType);
         return new AggregateExpression(
-                new Count(Scala.seq(List.of(one))), Complete$.MODULE$, false, Option.empty(),
+                new Count(Scala.seq(List.of(literal))), Complete$.MODULE$, false, Option.empty(),
                 NamedExpression$.MODULE$.newExprId());
     }
 
-    /** Returns the plan that counts the rows of a plan. */
+    /** Returns a plan that counts the rows of a plan. */
     public static Aggregate countOf(LogicalPlan rows) {
         List<NamedExpression> results = List.of(alias(countAll(), "count"));
         return new Aggregate(Scala.seq(List.of()), Scala.seq(results), rows, Option.empty());
@@ -96,11 +96,11 @@ public final class Expressions {
         }
     }
 
-    /** Returns {@link #sql} of an expression, in which long lists of values are cut short. */
+    /** Returns an expression as {@link #sql}, with long lists of values shortened. */
     public static String shown(Expression expression) {
-        return sql((Expression) expression.transform(Scala.replacing(one -> {
-            if (one instanceof In in && Scala.size(in.list()) > SHOWN_VALUES) return shortened(in.value(), Scala.list(in.list()), Scala.size(in.list()));
-            return one instanceof InSet in && Scala.size(in.hset()) > SHOWN_VALUES ? shortened(in) : null;
+        return sql((Expression) expression.transform(Scala.replacing(node -> {
+            if (node instanceof In in && Scala.size(in.list()) > SHOWN_VALUES) return shortened(in.value(), Scala.list(in.list()), Scala.size(in.list()));
+            return node instanceof InSet in && Scala.size(in.hset()) > SHOWN_VALUES ? shortened(in) : null;
         })));
     }
 

@@ -8,21 +8,23 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.execution.FileRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 
-/** The files of the relations in a plan, as {@code Dataset.inputFiles} tells them: also of a plan that a leaf has replaced. */
+/**
+ * Returns the files of the relations in a plan, like {@code Dataset.inputFiles}. It also works for a plan that a leaf has replaced.
+ */
 public final class InputFiles {
     private InputFiles() {}
 
     public static String[] of(LogicalPlan plan) {
-        Set<String> found = new LinkedHashSet<>();
+        Set<String> files = new LinkedHashSet<>();
         for (LogicalPlan leaf : Scala.list(plan.collectLeaves())) {
-            if (leaf instanceof LogicalRelation read && read.relation() instanceof FileRelation files) {
-                found.addAll(List.of(files.inputFiles()));
-            } else if (leaf instanceof FileRelation files) {
-                found.addAll(List.of(files.inputFiles()));
+            if (leaf instanceof LogicalRelation read && read.relation() instanceof FileRelation relation) {
+                files.addAll(List.of(relation.inputFiles()));
+            } else if (leaf instanceof FileRelation relation) {
+                files.addAll(List.of(relation.inputFiles()));
             } else if (leaf instanceof HiveTableRelation table) {
-                table.tableMeta().storage().locationUri().foreach(place -> found.add(place.toString()));
+                table.tableMeta().storage().locationUri().foreach(folder -> files.add(folder.toString()));
             }
         }
-        return found.toArray(String[]::new);
+        return files.toArray(String[]::new);
     }
 }

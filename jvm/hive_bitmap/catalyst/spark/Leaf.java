@@ -10,7 +10,7 @@ import scala.Function1;
 import scala.collection.immutable.IndexedSeq;
 import scala.collection.immutable.Seq;
 
-/** A leaf of a logical plan with the methods that Scala's compiler would generate for a case class. */
+/** A leaf of a logical plan. It has the methods that Scala's compiler would generate for a case class. */
 public abstract class Leaf extends LogicalPlan implements LeafNode {
     private final Seq<Attribute> output;
 
@@ -18,10 +18,10 @@ public abstract class Leaf extends LogicalPlan implements LeafNode {
         this.output = output;
     }
 
-    /** Returns the values by which two leaves of a class are equal. */
+    /** Returns the values that determine whether two leaves of a class are equal. */
     protected abstract Object[] identity();
 
-    /** Returns an equal leaf that is another object. */
+    /** Returns a new leaf that is equal to this one. */
     protected abstract Leaf copy();
 
     @Override
@@ -31,7 +31,7 @@ public abstract class Leaf extends LogicalPlan implements LeafNode {
         return copy;
     }
 
-    /** Ignores the arguments: no rule changes anything in a leaf. */
+    /** Clones this leaf. The arguments are ignored, since no rule changes anything in a leaf. */
     @Override
     public LogicalPlan makeCopy(Object[] arguments) {
         return clone();
@@ -62,13 +62,16 @@ public abstract class Leaf extends LogicalPlan implements LeafNode {
         return this;
     }
 
-    /** This is no case class, of whose parameters a plan as JSON would tell. */
+    /**
+     * Returns the fields of this node in a plan as JSON. Spark would take them from the parameters of a case class, which this is
+     * not.
+     */
     @Override
     public scala.collection.immutable.List<scala.Tuple2<String, org.json4s.JValue>> jsonFields() {
         return jsonFieldsOf(output);
     }
 
-    /** Returns the names of these columns as the only field of a node in a plan as JSON. */
+    /** Returns a node's only field in a plan as JSON: the names of its columns. */
     static scala.collection.immutable.List<scala.Tuple2<String, org.json4s.JValue>> jsonFieldsOf(Seq<Attribute> output) {
         String names = Scala.list(output).stream().map(Attribute::name).collect(Collectors.joining(", "));
         return scala.collection.immutable.List$.MODULE$.from(Scala.seq(List.of(new scala.Tuple2<>("output", new org.json4s.JString(names)))));

@@ -23,80 +23,89 @@ import org.apache.spark.sql.catalyst.trees.TreeNodeTag;
 import org.apache.spark.sql.internal.SQLConf;
 import scala.Option;
 
-/** What the operators above a scan see of where its rows stand. */
+/** What the operators above a scan can see of the order of its rows. */
 public enum RowOrder {
-    /** Neither order nor places: Spark itself leaves them open. */
+    /** Nothing: they depend neither on the order nor on positions, which Spark itself leaves open. */
     UNSEEN,
-    /** The order of the rows, but not how they are parted. */
+    /** The order of the rows, but not their partitions. */
     SEEN,
-    /** The order of the rows, and in which partition each stands: the rows are kept, and other plans may sample them. */
+    /** The order of the rows and the partition of each. The rows are to be cached, and other plans may sample them. */
     PARTITIONS,
-    /** Which rows stand where in which partition. */
-    PLACES;
+    /** The position of each row in its partition. */
+    POSITIONS;
 
     private static final TreeNodeTag<LogicalPlan> REPLACED = new TreeNodeTag<>("hive_bitmap.replaced");
 
-    /** Returns what is seen of the rows of a query. */
+    /** Returns what is seen of the rows that a query returns. */
     public static RowOrder of(LogicalPlan query) {
-        boolean apart = query.exists(Scala.predicate(node -> node instanceof WithCTE)); // what refers to a CTE does not stand above it
-        if (apart && query.exists(Scala.predicate(RowOrder::dependsOnPlaces))) return PLACES;
+        boolean hasCte = query.exists(Scala.predicate(node -> node instanceof WithCTE)); // operators that refer to a CTE are not above it
+        if (hasCte && query.exists(Scala.predicate(RowOrder::dependsOnPositions))) return POSITIONS;
         return isToBeCached() ? PARTITIONS : SEEN;
     }
 
-    /** Whether the active session plans what it caches. Spark's CacheManager clones a session with this setting for that. */
+    /**
+     * Returns whether the active session plans a relation to be cached. Spark's CacheManager clones a session with this setting for
+     * that.
+     */
     public static boolean isToBeCached() {
         return !SQLConf.get().autoBucketedScanEnabled();
     }
 
     /**
-     * Returns a query without what has replaced scans in its subqueries, if it depends on places, or is cached: Spark optimizes
-     * subqueries first, and how it joins them, by their sizes, decides where rows stand.
+     * Undoes the replacements of scans in the subqueries of a query. That is needed if the query depends on positions or is to be
+     * cached: Spark optimizes subqueries first, and how it then joins them depends on their sizes and determines the positions of
+     * rows. Any other query is returned unchanged.
      */
     public static LogicalPlan restored(LogicalPlan query) {
-        if (!isToBeCached() && !query.exists(Scala.predicate(RowOrder::dependsOnPlaces))) return query;
+        if (!isToBeCached() && !query.exists(Scala.predicate(RowOrder::dependsOnPositions))) return query;
         return (LogicalPlan) query.transformDownWithSubqueries(Scala.replacing(RowOrder::replaced));
     }
 
-    /** Whether an answer may replace an aggregation. Groups of what is cached stay in the partitions of its tasks; a single row has none. */
+    /**
+     * Returns whether an answer may replace an aggregation. Cached groups must stay in the partitions of the tasks, unless there is
+     * a single row.
+     */
     public boolean allowsAnswer(Aggregate aggregate) {
         return this != PARTITIONS || Scala.list(aggregate.groupingExpressions()).isEmpty();
     }
 
-    /** Keeps which plan another one replaces in a query. */
+    /** Records that a plan replaces another plan in a query. */
     public static void keep(LogicalPlan replaced, LogicalPlan by) {
         by.setTagValue(REPLACED, replaced);
     }
 
-    /** Returns the plan that another one has replaced, with the columns of that one; null if it has replaced none. */
+    /** Returns the plan that {@code by} has replaced; null if there is none. It has the columns of {@code by}. */
     private static LogicalPlan replaced(LogicalPlan by) {
-        Option<LogicalPlan> known = by.getTagValue(REPLACED);
-        if (known.isEmpty()) return null;
+        Option<LogicalPlan> replaced = by.getTagValue(REPLACED);
+        if (replaced.isEmpty()) return null;
         List<NamedExpression> columns = new ArrayList<>();
-        for (Attribute column : Scala.list(known.get().output())) if (by.outputSet().contains(column)) columns.add(column);
-        return columns.size() == Scala.size(known.get().output()) ? known.get() : new Project(Scala.seq(columns), known.get());
+        for (Attribute column : Scala.list(replaced.get().output())) if (by.outputSet().contains(column)) columns.add(column);
+        return columns.size() == Scala.size(replaced.get().output()) ? replaced.get() : new Project(Scala.seq(columns), replaced.get());
     }
 
-    /** Returns what is seen of a relation below a plan, with nothing but operators of one child in between. */
+    /** Returns what is seen of a relation below a plan. All operators in between must have one child. */
     public RowOrder at(LogicalPlan relation, LogicalPlan plan) {
         RowOrder seen = this;
         for (LogicalPlan node = plan; node != relation; node = Scala.list(node.children()).get(0)) seen = seen.below(node);
         return seen;
     }
 
-    /** Returns what is seen below an operator. Which operators see no order, and which pass rows on, is an allowlist. */
+    /** Returns what is seen below an operator. Allowlists have the operators that see no order and those that pass rows on. */
     public RowOrder below(LogicalPlan operator) {
-        if (this == PLACES || dependsOnPlaces(operator)) return PLACES;
-        if (operator instanceof Sort sort && !sort.global()) return this == UNSEEN ? UNSEEN : PLACES; // within each partition
-        if (this == PARTITIONS) return belowKept(operator);
+        if (this == POSITIONS || dependsOnPositions(operator)) return POSITIONS;
+        if (operator instanceof Sort sort && !sort.global()) return this == UNSEEN ? UNSEEN : POSITIONS; // within each partition
+        if (this == PARTITIONS) return belowCached(operator);
         if (hidesOrder(operator)) return UNSEEN;
         return operator instanceof Filter || operator instanceof Project || operator instanceof Union ? this : SEEN;
     }
 
-    /** Returns what is seen below an operator of a plan that is cached. How Spark joins depends on sizes, so joins are not listed. */
-    private static RowOrder belowKept(LogicalPlan operator) {
-        boolean passes = operator instanceof Filter || operator instanceof Project || operator instanceof Sort
+    /**
+     * Returns what is seen below an operator of a plan to be cached. Joins are not listed, since how Spark joins depends on sizes.
+     */
+    private static RowOrder belowCached(LogicalPlan operator) {
+        boolean keepsPartitions = operator instanceof Filter || operator instanceof Project || operator instanceof Sort
                 || operator instanceof Aggregate || operator instanceof Distinct || operator instanceof RepartitionOperation;
-        return passes ? PARTITIONS : PLACES;
+        return keepsPartitions ? PARTITIONS : POSITIONS;
     }
 
     private static boolean hidesOrder(LogicalPlan operator) {
@@ -106,13 +115,16 @@ public enum RowOrder {
                 || operator instanceof RepartitionOperation exchange && exchange.shuffle();
     }
 
-    private static boolean dependsOnPlaces(LogicalPlan operator) {
+    private static boolean dependsOnPositions(LogicalPlan operator) {
         return operator instanceof Sample || Scala.list(operator.expressions()).stream()
-                .anyMatch(one -> one.exists(Scala.predicate(RowOrder::dependsOnPlaces)));
+                .anyMatch(expression -> expression.exists(Scala.predicate(RowOrder::dependsOnPositions)));
     }
 
-    /** Whether an expression has a state in each partition. Functions of files have a reason of their own. */
-    private static boolean dependsOnPlaces(Expression expression) {
+    /**
+     * Returns whether an expression has a state in each partition. Functions of input files are excluded; they have a separate
+     * reason.
+     */
+    private static boolean dependsOnPositions(Expression expression) {
         if (Conditions.isInputFile(expression)) return false;
         return expression instanceof Nondeterministic || expression instanceof UserDefinedExpression && !expression.deterministic();
     }

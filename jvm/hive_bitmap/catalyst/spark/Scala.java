@@ -6,27 +6,27 @@ import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractPartialFunction;
 
-/** Conversions between Java's and Scala's collections and functions. */
+/** Converts between Java's and Scala's collections and functions. */
 public final class Scala {
     private Scala() {}
 
-    public static <T> List<T> list(scala.collection.Seq<T> found) {
-        return CollectionConverters.asJava(found);
+    public static <T> List<T> list(scala.collection.Seq<T> items) {
+        return CollectionConverters.asJava(items);
     }
 
     @SuppressWarnings("unchecked")
     public static <T> Seq<T> seq(List<? extends T> items) {
-        scala.collection.mutable.Buffer<T> found = CollectionConverters.asScala((List<T>) items);
-        return (Seq<T>) scala.collection.immutable.Seq$.MODULE$.from(found);
+        scala.collection.mutable.Buffer<T> buffer = CollectionConverters.asScala((List<T>) items);
+        return (Seq<T>) scala.collection.immutable.Seq$.MODULE$.from(buffer);
     }
 
     @SuppressWarnings("unchecked")
     public static <T> scala.collection.immutable.Set<T> set(java.util.Set<T> items) {
-        scala.collection.Iterable<T> found = CollectionConverters.asScala((Iterable<T>) items);
-        return (scala.collection.immutable.Set<T>) scala.collection.immutable.Set$.MODULE$.from(found);
+        scala.collection.Iterable<T> iterable = CollectionConverters.asScala((Iterable<T>) items);
+        return (scala.collection.immutable.Set<T>) scala.collection.immutable.Set$.MODULE$.from(iterable);
     }
 
-    /** Returns the number of items: in Java, {@code size} of a Scala collection is ambiguous. */
+    /** Returns the number of items. In Java, {@code size} of a Scala collection is ambiguous. */
     public static int size(scala.collection.Iterable<?> items) {
         return items.size();
     }
@@ -37,20 +37,20 @@ public final class Scala {
     }
 
     public static <K, V> scala.collection.immutable.Map<K, V> map(java.util.Map<K, V> items) {
-        scala.collection.mutable.Map<K, V> found = CollectionConverters.asScala(items);
-        return (scala.collection.immutable.Map<K, V>) scala.collection.immutable.Map$.MODULE$.from(found);
+        scala.collection.mutable.Map<K, V> mutableMap = CollectionConverters.asScala(items);
+        return (scala.collection.immutable.Map<K, V>) scala.collection.immutable.Map$.MODULE$.from(mutableMap);
     }
 
     public static <T> scala.Function1<T, Object> predicate(java.util.function.Predicate<T> test) {
         return new scala.runtime.AbstractFunction1<>() {
             @Override
-            public Object apply(T one) {
-                return test.test(one);
+            public Object apply(T value) {
+                return test.test(value);
             }
         };
     }
 
-    /** Returns {@code replace} as a partial function for {@code transform}, not defined where it returns null. */
+    /** Returns {@code replace} as a partial function for {@code transform}. It is undefined where {@code replace} returns null. */
     public static <T> PartialFunction<T, T> replacing(java.util.function.Function<T, T> replace) {
         return new Replacing<>(replace);
     }
@@ -70,8 +70,8 @@ public final class Scala {
         @Override
         @SuppressWarnings("unchecked")
         public <A extends T, B> B applyOrElse(A node, scala.Function1<A, B> otherwise) {
-            T found = replace.apply(node);
-            return found == null ? otherwise.apply(node) : (B) found;
+            T replacement = replace.apply(node);
+            return replacement == null ? otherwise.apply(node) : (B) replacement;
         }
     }
 }

@@ -10,8 +10,8 @@ import org.apache.spark.sql.execution.CommandExecutionMode;
 import org.apache.spark.sql.execution.SparkPlan;
 
 /**
- * Queries that are executed in order to plan or to answer another query. The optimizer rule and the parser's extension do
- * nothing in the threads that run them, so that such a query does not ask Python in turn.
+ * Runs queries that help to plan or answer another query. In the threads that run them, the optimizer rule and the parser's
+ * extension do nothing, so that such a query does not ask Python in turn.
  */
 public final class SideQuery {
     private static final int FIRST_ROWS = 10_000;
@@ -19,7 +19,7 @@ public final class SideQuery {
 
     private SideQuery() {}
 
-    /** Whether this thread runs such a query, or other work in {@link #within}. */
+    /** Returns whether this thread runs such a query, or other work in {@link #within}. */
     public static boolean isRunning() {
         return RUNNING.get();
     }
@@ -30,20 +30,20 @@ public final class SideQuery {
     }
 
     /**
-     * Executes a plan and returns its rows. Throws {@link AnswerSize.TooLarge} if they take more than {@code limit} bytes, of
-     * which no more than about that many are fetched: how many rows fit is told by the first ones.
+     * Executes a plan and returns its rows. Throws {@link AnswerSize.TooLarge} if they take more than {@code limit} bytes. Only
+     * about that many bytes are fetched: the first rows show how many rows fit.
      */
     public static List<InternalRow> rows(SparkSession session, LogicalPlan plan, long limit) {
         return within(() -> {
             SparkPlan planned = plan(session, plan);
-            InternalRow[] found = planned.executeTake(FIRST_ROWS);
-            AnswerSize first = sized(found, limit);
-            if (found.length < FIRST_ROWS) return Arrays.asList(found);
-            int most = (int) Math.min(first.rowsThatFit(found.length), Integer.MAX_VALUE - 1);
-            found = planned.executeTake(most + 1);
-            if (found.length > most) throw new AnswerSize.TooLarge(limit);
-            sized(found, limit);
-            return Arrays.asList(found);
+            InternalRow[] rows = planned.executeTake(FIRST_ROWS);
+            AnswerSize firstSize = sized(rows, limit);
+            if (rows.length < FIRST_ROWS) return Arrays.asList(rows);
+            int maxRows = (int) Math.min(firstSize.rowsThatFit(rows.length), Integer.MAX_VALUE - 1);
+            rows = planned.executeTake(maxRows + 1);
+            if (rows.length > maxRows) throw new AnswerSize.TooLarge(limit);
+            sized(rows, limit);
+            return Arrays.asList(rows);
         });
     }
 
@@ -53,19 +53,19 @@ public final class SideQuery {
         return size;
     }
 
-    /** Returns the physical plan of a logical one, in which no index is used. */
+    /** Returns the physical plan of a logical plan. It uses no index. */
     public static SparkPlan plan(SparkSession session, LogicalPlan plan) {
         return within(() -> ((org.apache.spark.sql.classic.SparkSession) session).sessionState()
                 .executePlan(plan, CommandExecutionMode.SKIP()).executedPlan());
     }
 
-    /** Returns the optimized plan of a logical one, in which no index is used. */
+    /** Optimizes a logical plan. The result uses no index. */
     public static LogicalPlan optimized(SparkSession session, LogicalPlan plan) {
         return within(() -> ((org.apache.spark.sql.classic.SparkSession) session).sessionState()
                 .executePlan(plan, CommandExecutionMode.SKIP()).optimizedPlan());
     }
 
-    /** Does work whose queries are all side queries. */
+    /** Does some work in this thread. All its queries are side queries. */
     public static <T> T within(Supplier<T> work) {
         boolean before = RUNNING.get();
         RUNNING.set(true);

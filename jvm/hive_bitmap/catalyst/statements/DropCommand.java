@@ -17,7 +17,9 @@ import org.apache.spark.sql.execution.command.DropDatabaseCommand;
 import org.apache.spark.sql.execution.command.DropTableCommand;
 import scala.collection.immutable.Seq;
 
-/** DROP TABLE, or DROP DATABASE .. CASCADE: once Spark, which may refuse it, has executed it, Python drops the indexes. */
+/**
+ * DROP TABLE or DROP DATABASE .. CASCADE. Python drops the indexes after Spark, which may refuse the statement, has executed it.
+ */
 final class DropCommand extends SparksCommand {
     private final NamedTable table; // null: all tables of the database
     private final String database;
@@ -28,7 +30,7 @@ final class DropCommand extends SparksCommand {
         this.database = database;
     }
 
-    /** Returns the command for one of Spark's; null if that cannot drop an index: none is on a temporary view. */
+    /** Returns the command for a command of Spark's. Null if that cannot drop an index, such as for a temporary view. */
     static DropCommand of(LogicalPlan plan) {
         if (plan instanceof DropTable drop && drop.child() instanceof ResolvedIdentifier name) {
             return ofTable(plan, NamedTable.of(name.catalog(), name.identifier()));
@@ -54,19 +56,19 @@ final class DropCommand extends SparksCommand {
     @Override
     public Seq<Row> run(SparkSession session) {
         org.apache.spark.sql.classic.SparkSession classic = (org.apache.spark.sql.classic.SparkSession) session;
-        String doomed = mayBeIndexed(classic) ? Statement.doomedIndexes(session, text) : null;
+        String indexesToDrop = mayBeIndexed(classic) ? Statement.indexesToDrop(session, text) : null;
         execute(classic);
-        if (doomed != null) Statement.dropIndexes(session, text, doomed);
+        if (indexesToDrop != null) Statement.dropIndexes(session, text, indexesToDrop);
         return Scala.seq(List.of());
     }
 
-    /** Whether there may be indexes. A metastore that cannot say it must not fail the statement, which is Spark's. */
+    /** Returns whether there may be indexes. A failure of the metastore is only logged: it must not fail Spark's statement. */
     private boolean mayBeIndexed(org.apache.spark.sql.classic.SparkSession session) {
         try {
             if (table != null) return table.mayHaveIndexes(session);
             return IndexTables.mayExist(session, database.toLowerCase(Locale.ROOT));
         } catch (Exception e) { // Spark's own checked errors are not declared
-            Statement.stay(text, e.toString());
+            Statement.logNotDropped(text, e.toString());
             return false;
         }
     }

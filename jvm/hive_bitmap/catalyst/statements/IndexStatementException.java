@@ -4,8 +4,8 @@ import com.fasterxml.jackson.databind.JsonNode;
 import org.apache.spark.SparkThrowable;
 
 /**
- * An index statement cannot be parsed or executed; the message says why, and what to do. Its condition is one of Spark's own
- * (null: none is near enough). The message begins with the condition in brackets, as those of Spark do.
+ * Thrown if an index statement cannot be parsed or executed. The message says why, and what to do. The condition is one of Spark's
+ * error conditions (null: none fits). The message begins with the condition in brackets, like Spark's messages.
  */
 public final class IndexStatementException extends IllegalArgumentException implements SparkThrowable {
     private static final long serialVersionUID = 1;
@@ -29,7 +29,7 @@ public final class IndexStatementException extends IllegalArgumentException impl
         this.state = null;
     }
 
-    /** Returns the error that Python has answered. */
+    /** Returns the exception for an error that Python has answered. */
     static IndexStatementException of(JsonNode answer) {
         return new IndexStatementException(
                 answer.get("error").asText(), answer.path("condition").asText(null), answer.path("sqlstate").asText(null));

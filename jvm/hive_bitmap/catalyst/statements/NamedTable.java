@@ -11,17 +11,17 @@ import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
 import org.apache.spark.sql.connector.catalog.Identifier;
 
-/** A table as Spark has resolved it: in a catalog, and in one database of that. */
+/** A table as Spark has resolved it: by catalog, database and name. */
 record NamedTable(String catalog, String database, String table) {
-    /** With it, the session's own catalog may have tables that the metastore has not. */
+    /** The setting that replaces the session's own catalog. The catalog may then have tables that the metastore lacks. */
     private static final String SESSION_CATALOG_SETTING = "spark.sql.catalog." + Names.SESSION_CATALOG;
 
-    /** Returns null for a table that is not in one database. */
+    /** Returns a table by catalog and identifier. Null if its namespace is not a single database. */
     static NamedTable of(CatalogPlugin catalog, Identifier name) {
         return name.namespace().length == 1 ? new NamedTable(catalog.name(), name.namespace()[0], name.name()) : null;
     }
 
-    /** Returns null for a name without a database: of a temporary view. */
+    /** Returns a table of the session's catalog. Null if the name has no database, which means a temporary view. */
     static NamedTable of(TableIdentifier name) {
         return name.database().isEmpty() ? null : new NamedTable(Names.SESSION_CATALOG, name.database().get(), name.table());
     }
@@ -38,17 +38,20 @@ record NamedTable(String catalog, String database, String table) {
         return Arrays.stream(parts).map(part -> "`" + part.replace("`", "``") + "`").collect(Collectors.joining("."));
     }
 
-    /** Database and table. */
+    /** Returns the database and the name of the table. */
     List<String> parts() {
         return List.of(database, table);
     }
 
-    /** Whether Python has to be waited for: there is an index table, by its usual name or properties, or the table names one. */
+    /**
+     * Returns whether the table may have indexes, so that Python has to be asked. There is then an index table, by its usual name
+     * or its properties, or the table names one.
+     */
     boolean mayHaveIndexes(SparkSession session) {
-        String here = database.toLowerCase(Locale.ROOT);
+        String lowerDatabase = database.toLowerCase(Locale.ROOT);
         String name = table.toLowerCase(Locale.ROOT);
-        if (isOfSession() && IndexTables.mayExist(session, here, name)) return true;
+        if (isOfSession() && IndexTables.mayExist(session, lowerDatabase, name)) return true;
         boolean inMetastore = isOfSession() && session.conf().getOption(SESSION_CATALOG_SETTING).isEmpty();
-        return !inMetastore && IndexTables.mayExistOfAnother(session, here, name);
+        return !inMetastore && IndexTables.mayExistOfAnother(session, lowerDatabase, name);
     }
 }

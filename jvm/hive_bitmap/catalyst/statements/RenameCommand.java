@@ -12,30 +12,31 @@ import org.apache.spark.sql.catalyst.plans.logical.RenameTable;
 import org.apache.spark.sql.execution.command.AlterTableRenameCommand;
 import scala.collection.immutable.Seq;
 
-/** ALTER TABLE .. RENAME TO: once Spark has renamed the table, Python has its indexes come along. */
+/** ALTER TABLE .. RENAME TO. Python attaches the indexes to the new name after Spark has renamed the table. */
 final class RenameCommand extends SparksCommand {
     private final NamedTable former;
-    private final List<String> now;
+    private final List<String> newName;
 
-    private RenameCommand(LogicalPlan original, NamedTable former, List<String> now) {
-        super("ALTER TABLE " + former.sql() + " RENAME TO " + NamedTable.sql(now.toArray(String[]::new)), original);
+    private RenameCommand(LogicalPlan original, NamedTable former, List<String> newName) {
+        super("ALTER TABLE " + former.sql() + " RENAME TO " + NamedTable.sql(newName.toArray(String[]::new)), original);
         this.former = former;
-        this.now = now;
+        this.newName = newName;
     }
 
-    /** Returns the command for one of Spark's; null if that renames no table of the session's own catalog. */
+    /** Returns the command for a command of Spark's. Null if that does not rename a table of the session's own catalog. */
     static RenameCommand of(LogicalPlan plan) {
         if (plan instanceof RenameTable rename && !rename.isView() && rename.child() instanceof ResolvedTable table) {
             return of(plan, NamedTable.of(table.catalog(), table.identifier()), Scala.list(rename.newName()));
         }
         if (!(plan instanceof AlterTableRenameCommand rename) || rename.isView()) return null;
-        TableIdentifier now = rename.newName();
-        List<String> parts = now.database().isEmpty() ? List.of(now.table()) : List.of(now.database().get(), now.table());
+        TableIdentifier newIdentifier = rename.newName();
+        List<String> parts = newIdentifier.database().isEmpty()
+                ? List.of(newIdentifier.table()) : List.of(newIdentifier.database().get(), newIdentifier.table());
         return of(plan, NamedTable.of(rename.oldName()), parts);
     }
 
-    private static RenameCommand of(LogicalPlan plan, NamedTable former, List<String> now) {
-        return former == null || !former.isOfSession() ? null : new RenameCommand(plan, former, now);
+    private static RenameCommand of(LogicalPlan plan, NamedTable former, List<String> newName) {
+        return former == null || !former.isOfSession() ? null : new RenameCommand(plan, former, newName);
     }
 
     @Override
@@ -43,22 +44,24 @@ final class RenameCommand extends SparksCommand {
         org.apache.spark.sql.classic.SparkSession classic = (org.apache.spark.sql.classic.SparkSession) session;
         boolean mayBeIndexed = mayBeIndexed(classic);
         execute(classic);
-        if (mayBeIndexed) Statement.attachIndexes(session, text, former.parts(), now);
+        if (mayBeIndexed) Statement.attachIndexes(session, text, former.parts(), newName);
         return Scala.seq(List.of());
     }
 
-    /** Whether the table may have indexes. A metastore that cannot say it must not fail the statement, which is Spark's. */
+    /**
+     * Returns whether the table may have indexes. A failure of the metastore is only logged: it must not fail Spark's statement.
+     */
     private boolean mayBeIndexed(org.apache.spark.sql.classic.SparkSession session) {
         try {
             return former.mayHaveIndexes(session);
         } catch (Exception e) { // Spark's own checked errors are not declared
-            Statement.haveNotCome(text, e.toString());
+            Statement.logNotAttached(text, e.toString());
             return false;
         }
     }
 
     @Override
     protected Leaf copy() {
-        return new RenameCommand(original, former, now);
+        return new RenameCommand(original, former, newName);
     }
 }

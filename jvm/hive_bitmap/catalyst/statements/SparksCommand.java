@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.SparkPlan;
 
-/** A command of Spark's, with what Python does about the indexes of its table. */
+/** A command of Spark's that also has Python handle the indexes of the table. */
 abstract class SparksCommand extends PythonCommand {
     final LogicalPlan original;
 
@@ -16,7 +16,7 @@ abstract class SparksCommand extends PythonCommand {
         this.original = original;
     }
 
-    /** Executes Spark's own command, as Spark itself plans it. */
+    /** Executes Spark's own command by Spark's own plan. */
     void execute(SparkSession session) {
         SparkPlan planned = SideQuery.within(() -> session.sessionState().planner().plan(original).next());
         planned.executeCollect();

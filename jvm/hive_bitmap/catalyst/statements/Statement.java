@@ -22,8 +22,9 @@ public final class Statement {
     private static final long SECONDS_TO_START = 60;
 
     /**
-     * To name the columns of a statement's result; to execute it; to name the indexes of what it drops, and to drop them; to
-     * attach the indexes of a table to its new name.
+     * The kinds of requests. Python dispatches on the lower-case names: return the columns of a statement's result (PARSE), execute
+     * it (RUN), return the indexes of what a statement drops (DOOMED), drop them (DROP), attach the indexes of a table to its new
+     * name (RENAMED).
      */
     private enum Kind { PARSE, RUN, DOOMED, DROP, RENAMED }
 
@@ -43,12 +44,15 @@ public final class Statement {
         return text;
     }
 
-    /** Returns the {@code columns} of the result of an index statement, and their {@code types}; none if the text is another one. */
+    /**
+     * Returns the {@code columns} of an index statement's result and their {@code types}. It has none if the text is a different
+     * statement.
+     */
     static JsonNode parsed(SparkSession session, String text) {
         return new Statement(Kind.PARSE, text).answer(session);
     }
 
-    /** Executes an index statement and returns the rows of its result, each a list of values. */
+    /** Executes an index statement. Returns the rows of its result, each a list of values. */
     static JsonNode run(SparkSession session, String text) {
         try {
             return new Statement(Kind.RUN, text).answer(session).get("rows");
@@ -58,35 +62,35 @@ public final class Statement {
     }
 
     /**
-     * Returns the indexes of what a statement is about to drop, for {@link #dropIndexes}; null if there are none. If Python
-     * cannot be started, fails, or does not answer in a minute, they stay, which is logged. Throws what refuses the statement:
-     * an index table is not dropped as a table.
+     * Returns the indexes that a statement drops with its tables. Null if there are none. Pass them to {@link #dropIndexes}. If
+     * Python cannot be started, fails, or does not answer within a minute, the indexes stay, which is logged. Throws
+     * IndexStatementException if the statement is refused: an index table must not be dropped as a table.
      */
-    static String doomedIndexes(SparkSession session, String text) {
+    static String indexesToDrop(SparkSession session, String text) {
         JsonNode answer;
         try {
             answer = new Statement(Kind.DOOMED, text).answer(session, SECONDS_TO_START);
         } catch (TimeoutException e) {
-            return stay(text, "the Python process of hive_bitmap has not answered in " + SECONDS_TO_START + " s");
+            return logNotDropped(text, "the Python process of hive_bitmap has not answered in " + SECONDS_TO_START + " s");
         } catch (RuntimeException e) {
             if (Thread.currentThread().isInterrupted()) throw e;
-            return stay(text, e.getMessage());
+            return logNotDropped(text, e.getMessage());
         }
         if (answer.has("refused")) throw IndexStatementException.of(answer.get("refused"));
         return answer.path("doomed").isEmpty() ? null : answer.toString();
     }
 
-    /** Logs that the indexes of what a statement drops are left behind, if it has any. Returns null. */
-    static String stay(String text, String why) {
+    /** Logs that a statement leaves indexes behind, if there are any. Returns null. */
+    static String logNotDropped(String text, String why) {
         LOG.warn("{}: its indexes, if it has any, are not dropped along and stay: drop those that SHOW INDEX shows, and of a"
                 + " database that is gone, hive-bitmap clean --location FOLDER deletes their files; {}", text, why);
         return null;
     }
 
-    /** Drops indexes after Spark has executed the statement that they are of, which has succeeded whatever fails here. */
-    static void dropIndexes(SparkSession session, String text, String doomed) {
+    /** Drops indexes after Spark has executed a statement. The statement has succeeded, so failures here are only logged. */
+    static void dropIndexes(SparkSession session, String text, String indexesToDrop) {
         try {
-            new Statement(Kind.DROP, doomed).answer(session);
+            new Statement(Kind.DROP, indexesToDrop).answer(session);
         } catch (RuntimeException e) {
             LOG.warn("{}: its indexes are not dropped along, drop them by DROP INDEX; {}", text, e.getMessage());
         } finally {
@@ -94,19 +98,19 @@ public final class Statement {
         }
     }
 
-    /** Attaches the indexes of a table that Spark has renamed, whatever fails here. Names are lists of their parts. */
-    static void attachIndexes(SparkSession session, String text, List<String> former, List<String> now) {
+    /** Attaches the indexes of a table that Spark has renamed. Failures are only logged. The names are lists of their parts. */
+    static void attachIndexes(SparkSession session, String text, List<String> former, List<String> newName) {
         try {
-            new Statement(Kind.RENAMED, JSON.writeValueAsString(List.of(former, now))).answer(session);
+            new Statement(Kind.RENAMED, JSON.writeValueAsString(List.of(former, newName))).answer(session);
         } catch (JsonProcessingException | RuntimeException e) {
-            haveNotCome(text, e.getMessage());
+            logNotAttached(text, e.getMessage());
         } finally {
             IndexedColumns.clear();
         }
     }
 
-    /** Logs that the indexes of a table that was renamed, if it has any, are still those of the old name. */
-    static void haveNotCome(String text, String why) {
+    /** Logs that the indexes of a renamed table still belong to the old name. It may have none. */
+    static void logNotAttached(String text, String why) {
         LOG.warn("{}: its indexes, if it has any, have not come along, hive-bitmap attach NEW --from OLD attaches them; {}", text, why);
     }
 
@@ -118,6 +122,7 @@ public final class Statement {
         }
     }
 
+    /** Returns Python's answer. Starts the Python process if it does not run. */
     private JsonNode answer(SparkSession session, long seconds) throws TimeoutException {
         if (PythonCalls.isAbsent()) {
             String problem = Helper.awaited(session, SECONDS_TO_START);
@@ -125,9 +130,9 @@ public final class Statement {
         }
         Future<Object> answer = PythonCalls.callStatement(session, this);
         try {
-            JsonNode found = JSON.readTree((String) answer.get(seconds, TimeUnit.SECONDS));
-            if (found.has("error")) throw IndexStatementException.of(found);
-            return found;
+            JsonNode reply = JSON.readTree((String) answer.get(seconds, TimeUnit.SECONDS));
+            if (reply.has("error")) throw IndexStatementException.of(reply);
+            return reply;
         } catch (InterruptedException e) {
             answer.cancel(true);
             Thread.currentThread().interrupt();

@@ -29,9 +29,9 @@ import org.slf4j.LoggerFactory;
 import scala.collection.immutable.Seq;
 
 /**
- * Spark's parser with index statements, which become commands. The first words of a text show whether it may be one; then
- * Python parses it. All other texts are left to Spark's own parser, and so are its errors. Older versions of Spark have fewer
- * methods of parsers, and lack the classes in the signatures of the others, which are never loaded there.
+ * Spark's parser, extended by index statements, which become commands. The first words of a text show whether it may be an index
+ * statement; if so, Python parses it. All other texts go to Spark's own parser, which also reports their errors. Parsers of older
+ * versions of Spark have fewer methods; classes in the signatures of the missing methods are never loaded there.
  */
 public final class Statements implements ParserInterface {
     private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
@@ -48,7 +48,7 @@ public final class Statements implements ParserInterface {
         return new Statements(session, spark);
     }
 
-    /** Replaces the parser of a session that exists already, unless it was created with this one. */
+    /** Replaces the parser of an existing session, unless it has this parser. */
     public static void install(SparkSession session) {
         SessionState state = ((org.apache.spark.sql.classic.SparkSession) session).sessionState();
         ParserInterface parser = state.sqlParser();
@@ -62,7 +62,7 @@ public final class Statements implements ParserInterface {
         }
     }
 
-    /** How Spark parses a text that is no index statement. */
+    /** The method by which Spark parses a text that is not an index statement. */
     private interface Parsing {
         LogicalPlan plan() throws ParseException;
     }
@@ -87,7 +87,7 @@ public final class Statements implements ParserInterface {
         return plan;
     }
 
-    /** Throws if a name is set that is none of our settings, but looks like one. */
+    /** Throws if the statement sets an unknown name that looks like one of our settings. */
     private static void requireKnown(SetCommand set) {
         if (set.kv().isEmpty() || set.kv().get()._2().isEmpty()) return;
         String problem = SettingEntries.problemOfName(set.kv().get()._1());
@@ -144,17 +144,18 @@ public final class Statements implements ParserInterface {
         return spark.parseTableSchema(text);
     }
 
-    /** Whether Python answers, or a process can be started that does. */
+    /** Returns whether Python answers, or a process that answers can be started. */
     static boolean isEnabled() {
         return !PythonCalls.isAbsent() || Helper.isInstalled() && !PythonCalls.isOff();
     }
 
-    /** Returns the command for an index statement; null if the text is another one, which Spark has to parse. */
+    /** Returns the command for an index statement; null if Spark has to parse the text. */
     private LogicalPlan parse(String text) {
         JsonNode result = Statement.parsed(session, text);
         return result.has("columns") ? IndexCommand.of(text, result.get("columns"), result.path("types")) : null;
     }
 
+    /** Returns whether a text may be an index statement, by its first words. */
     static boolean isIndexStatement(List<String> words) {
         String first = word(words, 0);
         String second = word(words, 1);
@@ -171,7 +172,7 @@ public final class Statements implements ParserInterface {
         return at < words.size() ? words.get(at) : "";
     }
 
-    /** Returns the first words of a text in upper case, at most three, without spaces and comments. */
+    /** Returns the first words of a text, at most three, in upper case. Spaces and comments are skipped. */
     static List<String> firstWords(String text) {
         List<String> words = new ArrayList<>();
         int at = afterSpace(text, 0);
@@ -185,8 +186,8 @@ public final class Statements implements ParserInterface {
         return words;
     }
 
-    private static boolean isWordCharacter(char one) {
-        return Character.isLetterOrDigit(one) || one == '_' || one == '`';
+    private static boolean isWordCharacter(char character) {
+        return Character.isLetterOrDigit(character) || character == '_' || character == '`';
     }
 
     private static int afterSpace(String text, int from) {
@@ -206,7 +207,7 @@ public final class Statements implements ParserInterface {
         return at;
     }
 
-    /** Returns the place after the comment that begins at {@code from}; comments nest. */
+    /** Returns the position after the comment that begins at {@code from}. Comments nest. */
     private static int afterComment(String text, int from) {
         int depth = 0;
         int at = from;

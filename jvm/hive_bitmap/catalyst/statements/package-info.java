@@ -1,2 +1,2 @@
-/** Index statements (CREATE INDEX, ..) in Spark's parser, as commands that Python executes. */
+/** Index statements (CREATE INDEX, ..), which Spark's parser turns into commands that Python executes. */
 package hive_bitmap.catalyst.statements;
