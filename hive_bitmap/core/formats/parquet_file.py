@@ -41,18 +41,31 @@ _BYTE, _DOUBLE, _BINARY, _MAP, _STRUCT, _UUID = 3, 7, 8, 11, 12, 13
 class _Struct:
     """The checks of a struct.
 
-    `inner` has the structs in its lists, by field; `encrypted` are fields that it must not have, `required` fields that
-    it must have.
+    `inner` has its structs and those in its lists, by field; `encrypted` are fields that it must not have, `required`
+    fields that it must have. A struct with a `name` is noted, with the places of its `noted` fields.
     """
 
     inner: Mapping[int, _Struct] = field(default_factory=dict)
     encrypted: frozenset[int] = frozenset()
     required: frozenset[int] = frozenset()
+    name: str = ""
+    noted: frozenset[int] = frozenset()
 
 
-_CHUNK = _Struct(encrypted=frozenset((8, 9)), required=frozenset((3,)))  # (crypto_metadata, its bytes), meta_data
-_ROW_GROUP = _Struct(inner={1: _CHUNK})
-_FILE = _Struct(inner={4: _ROW_GROUP}, encrypted=frozenset((8, 9)))  # encryption_algorithm, footer_signing_key_metadata
+Notes = list[tuple[str, dict[int, int]]]  # the name of each noted struct, and where its fields begin
+
+_TYPE, _REPETITION, _CHILDREN = 1, 3, 5  # of SchemaElement
+_TEXT_BYTES, _REPETITION_HISTOGRAM, _DEFINITION_HISTOGRAM = 1, 2, 3  # of SizeStatistics
+_OPTIONAL, _REPEATED, _BYTE_ARRAY = 1, 2, 6  # repetitions, and a type
+_ELEMENT = _Struct(name="element", noted=frozenset((_TYPE, _REPETITION, _CHILDREN)))
+_SIZES = _Struct(name="sizes", noted=frozenset((_TEXT_BYTES, _REPETITION_HISTOGRAM, _DEFINITION_HISTOGRAM)))
+_CHUNK = _Struct(  # encrypted: crypto_metadata, its bytes; required: meta_data
+    inner={3: _Struct(inner={16: _SIZES})}, encrypted=frozenset((8, 9)), required=frozenset((3,)), name="chunk"
+)
+_ROW_GROUP = _Struct(inner={1: _CHUNK}, name="row group")
+_FILE = _Struct(  # encrypted: encryption_algorithm, footer_signing_key_metadata
+    inner={2: _ELEMENT, 4: _ROW_GROUP}, encrypted=frozenset((8, 9))
+)
 
 
 def parquet_footer_length(source: pa.NativeFile) -> int:
@@ -74,44 +87,100 @@ def parquet_footer_length(source: pa.NativeFile) -> int:
 def require_plain_parquet(source: pa.NativeFile) -> None:
     """Require a Parquet file without encryption.
 
-    Raises Undecodable unless the footer shows that neither it nor any column is encrypted.
+    Raises Undecodable unless the footer shows that neither it nor any column is encrypted, and its size statistics fit
+    its schema.
     """
     size = parquet_footer_length(source)
     footer = source.read_at(size, source.size() - _PARQUET_END - size)
     try:
-        _after_struct(footer, 0, _FILE)
+        notes: Notes = []
+        _after_struct(footer, 0, _FILE, notes)
+        _require_sound_sizes(footer, notes)
     except (IndexError, RecursionError) as error:
         raise Undecodable(_DAMAGED) from error
 
 
-def _after_struct(data: bytes, at: int, struct: _Struct) -> int:
+def _require_sound_sizes(data: bytes, notes: Notes) -> None:
+    """Require size statistics that a column can have; some calls of Arrow end the process for others.
+
+    They are those of `SizeStatistics::Validate` of
+    https://github.com/apache/arrow/blob/apache-arrow-19.0.0/cpp/src/parquet/size_statistics.cc. Raises Undecodable.
+    """
+    if not any(name == _SIZES.name for name, _ in notes):
+        return
+    leaves = _leaves(data, [fields for name, fields in notes if name == _ELEMENT.name])
+    chunk = -1
+    for name, fields in notes:
+        if name == _ROW_GROUP.name:
+            chunk = -1
+        elif name == _CHUNK.name:
+            chunk += 1
+        elif name == _SIZES.name:
+            kind, *levels = leaves[chunk]
+            histograms = (fields.get(number) for number in (_DEFINITION_HISTOGRAM, _REPETITION_HISTOGRAM))
+            counts = [0 if place is None else _list_head(data, place)[0] for place in histograms]
+            fit = all(count in (0, level + 1) for count, level in zip(counts, levels, strict=True))
+            if not fit or (_TEXT_BYTES in fields and kind != _BYTE_ARRAY):
+                raise Undecodable("its size statistics do not fit its schema")
+
+
+def _leaves(data: bytes, elements: Sequence[Mapping[int, int]]) -> list[tuple[int, int, int]]:
+    """Return the type of each column of the schema, and its greatest definition and repetition levels."""
+
+    def number(fields: Mapping[int, int], field_id: int, default: int) -> int:
+        return unsigned(data, fields[field_id])[0] >> 1 if field_id in fields else default  # none is negative
+
+    leaves: list[tuple[int, int, int]] = []
+    groups: list[tuple[int, int, int]] = []  # how many children are to come, and the levels of the group
+    for fields in elements:
+        children, repetition = number(fields, _CHILDREN, 0), number(fields, _REPETITION, 0)
+        while groups and not groups[-1][0]:
+            groups.pop()
+        definition, repeated = 0, 0
+        if groups:
+            remaining, definition, repeated = groups[-1]
+            groups[-1] = remaining - 1, definition, repeated
+            definition += repetition in (_OPTIONAL, _REPEATED)
+            repeated += repetition == _REPEATED
+        if children or not groups:
+            groups.append((children, definition, repeated))
+        else:
+            leaves.append((number(fields, _TYPE, -1), definition, repeated))
+    return leaves
+
+
+def _after_struct(data: bytes, at: int, struct: _Struct, notes: Notes) -> int:
     """Check a struct, and return the place behind it.
 
     Raises Undecodable.
     """
-    number, present = 0, set()
+    number, present, places = 0, set(), dict[int, int]()
+    if struct.name:
+        notes.append((struct.name, places))
     while head := data[at]:
         number, at = _field(data, at, number)
         if number in struct.encrypted:
             raise Undecodable(PARQUET_COLUMN_ENCRYPTED)
         present.add(number)
+        if number in struct.noted:
+            places[number] = at
         inner = struct.inner.get(number)
-        at = _after(data, at, head & 15) if inner is None else _after_structs(data, at, head & 15, inner)
+        at = _after(data, at, head & 15) if inner is None else _after_structs(data, at, head & 15, inner, notes)
     if not struct.required <= present:
         raise Undecodable("its footer does not describe all columns")
     return at + 1
 
 
-def _after_structs(data: bytes, at: int, kind: int, struct: _Struct) -> int:
-    """Check a list of such structs, and return the place behind it.
+def _after_structs(data: bytes, at: int, kind: int, struct: _Struct, notes: Notes) -> int:
+    """Check such a struct or a list of them, and return the place behind it.
 
     Raises Undecodable for another value.
     """
-    count, inner, at = _list_head(data, at) if kind in _LISTS else (1, 0, at)
+    count, inner, at = _list_head(data, at) if kind in _LISTS else (1, kind, at)
     if count and inner != _STRUCT:
         raise Undecodable(_DAMAGED)
     for _ in range(count):
-        at = _after_struct(data, at, struct)
+        at = _after_struct(data, at, struct, notes)
     return at
 
 

@@ -143,3 +143,19 @@ def test_a_row_group_of_fewer_columns_than_the_schema(tmp_path: Path) -> None:
     for use in (lambda: format.rehearse(handle, COLUMNS), lambda: format.column_bytes(handle, COLUMNS)):
         with pytest.raises(Undecodable, match="cannot be decoded: 1 out of bounds"):
             use()
+
+
+@pytest.mark.parametrize(("column", "field"), [(1, 3), (2, 3), (2, 1)])
+def test_size_statistics_that_do_not_fit_the_schema(tmp_path: Path, column: int, field: int) -> None:
+    """The schema says that a column is required, or no text: Arrow's C++ would end the process."""
+    pq.write_table(TABLE, tmp_path / "a.parquet")
+    data = (tmp_path / "a.parquet").read_bytes()
+    size = int.from_bytes(data[-8:-4], "little")
+    root = thrift(data[-8 - size : -8])
+    [schema] = [node for node in root.children if node.number == 2]
+    [node] = [node for node in schema.children[column].children if node.number == field]
+    node.value = 0
+    footer = thrift_bytes(root)
+    (tmp_path / "a.parquet").write_bytes(data[: -8 - size] + footer + len(footer).to_bytes(4, "little") + b"PAR1")
+    with pytest.raises(Undecodable, match=r"^its size statistics do not fit its schema$"):
+        parquet.rehearse(parquet.open_file(f"file:{tmp_path}/a.parquet"), COLUMNS)
