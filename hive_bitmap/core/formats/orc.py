@@ -97,7 +97,8 @@ def key_columns(handle: OrcHandle, block: int, columns: Sequence[KeyColumn]) -> 
     Raises Undecodable if a value may differ from what Spark reads.
     """
     located = [find(handle, column) for column in columns]
-    _require_sound_lengths(handle, block, located)
+    positions = handle.positions(_names(handle, located))
+    orc_streams.require_sound_lengths(handle.source, handle.tail, block, positions)
     stripe = _stripe(handle, block, located)
     keys = [as_keys(_shown(stripe, column, at), column.name) for column, at in zip(columns, located, strict=True)]
     return pa.Table.from_arrays(keys, names=[column.name for column in columns])
@@ -160,10 +161,11 @@ def read_rows(
     schema = pa.schema([(column.name, arrow_type(column)) for column in columns])
     with handle.source:
         located = [find(handle, column) for column in columns]
-        reader = RowReader(handle, _names(handle, located))
+        stored = _names(handle, located)
+        reader, positions = RowReader(handle, stored), handle.positions(stored)
         sizes = blocks(handle).rows
         for block, rows in selection:
-            _require_sound_lengths(handle, block, located)
+            orc_streams.require_sound_lengths(handle.source, handle.tail, block, positions)
             taken = reader.read(block, rows) if rows is not None and reader.pays(len(rows), sizes[block]) else None
             if taken is None:
                 stripe = _stripe(handle, block, located)
@@ -177,12 +179,6 @@ def read_together(
     files: Sequence[tuple[str, Sequence[tuple[int, npt.NDArray[np.int64] | None]]]], columns: Sequence[KeyColumn]
 ) -> None:
     """Return None: each file is read by itself."""
-
-
-def _require_sound_lengths(handle: OrcHandle, block: int, located: Sequence[Located]) -> None:
-    names = _names(handle, located)
-    positions = [position for position, column in enumerate(handle.columns) if column.name in names]
-    orc_streams.require_sound_lengths(handle.source, handle.tail, block, positions)
 
 
 def _stripe(handle: OrcHandle, block: int, located: Sequence[Located]) -> pa.RecordBatch:

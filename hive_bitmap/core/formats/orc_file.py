@@ -14,7 +14,7 @@ time zone of its JVM.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -118,6 +118,10 @@ class OrcHandle:
         for column in self.columns:
             by_lower_name.setdefault(column.name.lower(), []).append(column)
         return by_lower_name
+
+    def positions(self, names: Collection[str]) -> list[int]:
+        """Return the positions of the columns with these names."""
+        return [position for position, column in enumerate(self.columns) if column.name in names]
 
     @cached_property
     def positional(self) -> bool:

@@ -62,7 +62,7 @@ class RowReader:
 
     def __init__(self, handle: OrcHandle, names: Collection[str]) -> None:
         self._handle = handle
-        self._columns = [number for number, column in enumerate(handle.columns) if column.name in names]
+        self._columns = handle.positions(names)
 
     def pays(self, selected: int, total: int) -> bool:
         """Return whether seeking `selected` of `total` rows beats decoding the stripe.

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hive_bitmap.core import stores
-from hive_bitmap.core.formats.bytestream import unsigned
+from hive_bitmap.core.formats.bytestream import signed, unsigned
 from hive_bitmap.core.formats.key_values import KeyColumn, decoding
 from hive_bitmap.core.formats.parquet_types import Conversion, conversion_for
 from hive_bitmap.errors import Undecodable
@@ -191,8 +191,7 @@ def _field(data: bytes, at: int, before: int) -> tuple[int, int]:
     """
     if near := data[at] >> 4:
         return before + near, at + 1
-    zigzag, at = unsigned(data, at + 1)
-    return (zigzag >> 1) ^ -(zigzag & 1), at
+    return signed(data, at + 1)
 
 
 def _after(data: bytes, at: int, kind: int) -> int:
