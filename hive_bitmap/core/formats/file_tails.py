@@ -26,7 +26,7 @@ from hive_bitmap.errors import Undecodable
 PARQUET_FOOTER_ENCRYPTED = "the footer is encrypted: an index would hold values in plain text"
 PARQUET_COLUMN_ENCRYPTED = "some column is encrypted: an index would hold its values in plain text"
 ORC_ENCRYPTED = "some column is encrypted: Arrow would read masked values, and an index would hold plain text"
-_DAMAGED = "its footer is damaged"
+DAMAGED = "its footer is damaged"
 
 _PARQUET_END = 8  # bytes of the footer's length and the magic, the last ones of a file
 _PARQUET_MAGIC, _ENCRYPTED_MAGIC = b"PAR1", b"PARE"
@@ -69,7 +69,7 @@ def require_plain_parquet(source: pa.NativeFile) -> None:
     try:
         _after_struct(footer, 0, _FILE)
     except (IndexError, RecursionError) as error:
-        raise Undecodable(_DAMAGED) from error
+        raise Undecodable(DAMAGED) from error
 
 
 def _after_struct(data: bytes, at: int, struct: _Struct) -> int:
@@ -91,7 +91,7 @@ def _after_structs(data: bytes, at: int, kind: int, struct: _Struct) -> int:
     """Return the place behind a list of such structs; raise Undecodable for another value."""
     count, inner, at = _list_head(data, at) if kind in _LISTS else (1, 0, at)
     if count and inner != _STRUCT:
-        raise Undecodable(_DAMAGED)
+        raise Undecodable(DAMAGED)
     for _ in range(count):
         at = _after_struct(data, at, struct)
     return at
@@ -131,7 +131,7 @@ def _after(data: bytes, at: int, kind: int) -> int:
         return _after_all(data, at + 1, count, data[at] >> 4, data[at] & 15, both=True)
     if kind in (_BYTE, _DOUBLE, _UUID):
         return at + {_BYTE: 1, _DOUBLE: 8, _UUID: 16}[kind]
-    raise Undecodable(_DAMAGED)
+    raise Undecodable(DAMAGED)
 
 
 def _after_all(data: bytes, at: int, count: int, first: int, second: int, *, both: bool = False) -> int:
@@ -140,7 +140,7 @@ def _after_all(data: bytes, at: int, count: int, first: int, second: int, *, bot
         for kind in (first, second) if both else (first,):
             at = at + 1 if kind in _BOOLEANS else _after(data, at, kind)
         if at > len(data):
-            raise Undecodable(_DAMAGED)
+            raise Undecodable(DAMAGED)
     return at
 
 
@@ -159,7 +159,7 @@ _KNOWN_VERSIONS = ((), (0, 11), (0, 12))  # of others Arrow's C++ prints a warni
 # Fields of PostScript, Footer and StripeInformation.
 _FOOTER_LENGTH, _COMPRESSION, _VERSION, _MAGIC_FIELD = 1, 2, 4, 8000
 _STRIPES, _TYPES, _STATISTICS, _ENCRYPTION = 3, 4, 7, 10
-_KIND = 1  # of Type
+_KIND, _SUBTYPES = 1, 2  # of Type
 _ENCRYPT_STRIPE, _STRIPE_KEYS = 6, 7
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5  # wire types of protobuf
 # The field of ColumnStatistics for each kind of type. C++ takes whichever field is there, and ends the process where it
@@ -183,46 +183,52 @@ MOST_FOOTER_BYTES = 16 << 20  # of an ORC file, decompressed
 class OrcTail:
     """What the footer of an ORC file says of its streams.
 
-    `codec` is the number of their compression, `kinds` has the kind of type of each column, `stripes` the numbers in
-    the fields of each StripeInformation.
+    `codec` is the number of their compression, `kinds` has the kind of type of each column, `top` the numbers of the
+    columns that are no part of another, `stripes` the numbers in the fields of each StripeInformation.
     """
 
     codec: int
     kinds: tuple[int, ...]
+    top: tuple[int, ...]
     stripes: tuple[Mapping[int, int], ...]
 
 
 @contextmanager
-def _damaged_if_undecodable() -> Iterator[None]:
+def damaged_if_undecodable() -> Iterator[None]:
     """Turn errors about the content of a file into Undecodable. Errors of the store, which have an errno, pass."""
     try:
         yield
     except (IndexError, zlib.error, pa.ArrowException, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
-        raise Undecodable(_DAMAGED) from error
+        raise Undecodable(DAMAGED) from error
 
 
 def require_plain_orc(source: pa.NativeFile) -> OrcTail:
     """Return the tail of an ORC file; raise Undecodable unless its version is known and its footer plain and sound."""
-    with _damaged_if_undecodable():
+    with damaged_if_undecodable():
         footer, codec = _orc_footer(source)
         return _tail_of(footer, codec)
 
 
 def _tail_of(footer: bytes, codec: int) -> OrcTail:
     kinds, stripes, statistics = list[int](), list[Mapping[int, int]](), list[int | bytes]()
-    for number, value in _proto_fields(footer):
+    top: tuple[int, ...] = ()
+    for number, value in proto_fields(footer):
         if number == _ENCRYPTION or (number == _STRIPES and isinstance(value, bytes) and _is_encrypted(value)):
             raise Undecodable(ORC_ENCRYPTED)
         if number == _TYPES:
-            kinds.append(_numbers_of(value).get(_KIND, 0))
+            if not kinds:
+                top = tuple(column for of, some in message(value) if of == _SUBTYPES for column in _numbers(some))
+            kinds.append(numbers_of(value).get(_KIND, 0))
         elif number == _STRIPES:
-            stripes.append(_numbers_of(value))
+            stripes.append(numbers_of(value))
         elif number == _STATISTICS:
             statistics.append(value)
     _require_statistics_of(kinds, statistics)
-    return OrcTail(codec, tuple(kinds), tuple(stripes))
+    if any(column >= len(kinds) for column in top):
+        raise Undecodable(DAMAGED)
+    return OrcTail(codec, tuple(kinds), top, tuple(stripes))
 
 
 def _require_statistics_of(kinds: Sequence[int], statistics: Sequence[int | bytes]) -> None:
@@ -232,14 +238,14 @@ def _require_statistics_of(kinds: Sequence[int], statistics: Sequence[int | byte
     if len(kinds) != len(statistics):
         raise Undecodable(f"its footer has statistics of {len(statistics)} columns, not of {len(kinds)}")
     for column, (kind, values) in enumerate(zip(kinds, statistics, strict=True)):
-        typed = {number for number, _ in _message(values)} & _TYPED_STATISTICS
+        typed = {number for number, _ in message(values)} & _TYPED_STATISTICS
         if not typed <= {_STATISTICS_OF_KIND.get(kind)}:
             raise Undecodable(f"its footer has statistics of another type for column {column}")
 
 
 def _is_encrypted(stripe: bytes) -> bool:
     """Return whether StripeInformation has keys of encrypted columns."""
-    return any(field in (_ENCRYPT_STRIPE, _STRIPE_KEYS) for field, _ in _proto_fields(stripe))
+    return any(field in (_ENCRYPT_STRIPE, _STRIPE_KEYS) for field, _ in proto_fields(stripe))
 
 
 def _orc_footer(source: pa.NativeFile) -> tuple[bytes, int]:
@@ -248,7 +254,7 @@ def _orc_footer(source: pa.NativeFile) -> tuple[bytes, int]:
     length = source.read_at(1, size - 1)[0] if size > len(_ORC_MAGIC) else size
     if length >= size:
         raise Undecodable("it does not end as an ORC file does")
-    postscript = list(_proto_fields(source.read_at(length, size - 1 - length)))
+    postscript = list(proto_fields(source.read_at(length, size - 1 - length)))
     said = dict(postscript)
     if said.get(_MAGIC_FIELD, _ORC_MAGIC) != _ORC_MAGIC:
         raise Undecodable("it does not end as an ORC file does")
@@ -257,17 +263,17 @@ def _orc_footer(source: pa.NativeFile) -> tuple[bytes, int]:
         raise Undecodable(f"it has version {'.'.join(map(str, version))} of the ORC format, which Arrow does not know")
     stored, codec = said.get(_FOOTER_LENGTH, 0), said.get(_COMPRESSION, 0)
     if isinstance(stored, bytes) or isinstance(codec, bytes) or stored > size - 1 - length:
-        raise Undecodable(_DAMAGED)
-    return _decompressed(source.read_at(stored, size - 1 - length - stored), codec), codec
+        raise Undecodable(DAMAGED)
+    return decompressed(source.read_at(stored, size - 1 - length - stored), codec), codec
 
 
-def _proto_fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
+def proto_fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
     """Yield the number and the value of each field of a message; raise Undecodable for a damaged one."""
     at = 0
     while at < len(data):
         key, at = unsigned(data, at)
         if key >> 3 == 0:
-            raise Undecodable(_DAMAGED)
+            raise Undecodable(DAMAGED)
         if key & 7 == _VARINT:
             number, at = unsigned(data, at)
             yield key >> 3, number
@@ -277,7 +283,7 @@ def _proto_fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
         else:
             size = {_FIXED64: 8, _FIXED32: 4}.get(key & 7, len(data))
         if at + size > len(data):
-            raise Undecodable(_DAMAGED)
+            raise Undecodable(DAMAGED)
         yield key >> 3, data[at : at + size]
         at += size
 
@@ -293,28 +299,29 @@ def _numbers(value: int | bytes) -> Iterator[int]:
         yield number
 
 
-def _decompressed(data: bytes, codec: int) -> bytes:
-    """Return the bytes of a stream of ORC, whose chunks have a header of three bytes: their length and a flag.
+def decompressed(data: bytes, codec: int, most: int = MOST_FOOTER_BYTES, name: str = "its footer") -> bytes:
+    """Return the bytes of a stream of ORC.
 
-    Raise Undecodable if they are more than MOST_FOOTER_BYTES, so that no small file fills the memory.
+    Its chunks have a header of three bytes: their length and a flag. Raises Undecodable if they are more than `most`,
+    so that no small file fills the memory.
     """
     if codec == 0:
         return data
     if codec not in _CODECS:
         raise Undecodable(f"its footer is compressed by codec {codec} of ORC, which is not read here")
-    found, at, left = [], 0, MOST_FOOTER_BYTES
+    chunks, at, remaining = [], 0, most
     while at < len(data):
         head = int.from_bytes(data[at : at + 3], "little")
         at += 3
         chunk = data[at : at + (head >> 1)]
         if len(chunk) < head >> 1:
-            raise Undecodable(_DAMAGED)
-        found.append(chunk if head & 1 else _CODECS[codec](chunk, left + 1))
-        left -= len(found[-1])
-        if left < 0:
-            raise Undecodable(f"its footer takes more than {MOST_FOOTER_BYTES:,} bytes, which only Spark reads")
+            raise Undecodable(DAMAGED)
+        chunks.append(chunk if head & 1 else _CODECS[codec](chunk, remaining + 1))
+        remaining -= len(chunks[-1])
+        if remaining < 0:
+            raise Undecodable(f"{name} takes more than {most:,} bytes, which only Spark reads")
         at += head >> 1
-    return b"".join(found)
+    return b"".join(chunks)
 
 
 def _deflated(chunk: bytes, most: int) -> bytes:
@@ -322,14 +329,14 @@ def _deflated(chunk: bytes, most: int) -> bytes:
     inflating = zlib.decompressobj(wbits=-15)
     found = inflating.decompress(chunk, most)
     if len(found) < most and not inflating.eof:
-        raise Undecodable(_DAMAGED)
+        raise Undecodable(DAMAGED)
     return found
 
 
 def _snappy(chunk: bytes, most: int) -> bytes:
     size, _ = unsigned(chunk, 0)
     if size > 255 * len(chunk):  # more than Snappy can shrink anything
-        raise Undecodable(_DAMAGED)
+        raise Undecodable(DAMAGED)
     if size > most:
         return bytes(most)
     found: bytes = pa.decompress(chunk, size, codec="snappy", asbytes=True)
@@ -343,22 +350,23 @@ def _zstd(chunk: bytes, most: int) -> bytes:
 
 
 def _lz4(chunk: bytes, most: int) -> bytes:
-    """Return a block of LZ4: https://github.com/lz4/lz4/blob/v1.9.4/doc/lz4_Block_format.md."""
-    found, at = bytearray(), 0
+    """Decompress a block of LZ4, whose sequences tell its size.
+
+    The format: https://github.com/lz4/lz4/blob/v1.9.4/doc/lz4_Block_format.md.
+    """
+    at = size = 0
     while True:
         token = chunk[at]
         literals, at = _lz4_length(chunk, at + 1, token >> 4)
-        found += chunk[at : at + literals]
-        at += literals
-        if at >= len(chunk) or len(found) > most:
-            return bytes(found[:most])
-        start = len(found) - int.from_bytes(chunk[at : at + 2], "little")
+        size, at = size + literals, at + literals
+        if at >= len(chunk):
+            break
         match, at = _lz4_length(chunk, at + 2, token & 15)
-        if not 0 <= start < len(found):
-            raise Undecodable(_DAMAGED)
-        match = min(match, most)
-        for place in range(start, start + match + 4):  # it may overlap what it adds
-            found.append(found[place])
+        size += match + 4
+    if size > most:
+        return bytes(most)
+    content: bytes = pa.decompress(chunk, size, codec="lz4_raw", asbytes=True)
+    return content
 
 
 def _lz4_length(chunk: bytes, at: int, length: int) -> tuple[int, int]:
@@ -376,65 +384,13 @@ def _lz4_length(chunk: bytes, at: int, length: int) -> tuple[int, int]:
 _CODECS = {1: _deflated, 2: _snappy, 4: _lz4, 5: _zstd}  # by the numbers of CompressionKind; 3 is LZO
 
 
-# Kinds of streams: PRESENT, DATA, LENGTH, DICTIONARY_DATA, SECONDARY; ROW_INDEX, BLOOM_FILTER, BLOOM_FILTER_UTF8.
-_PRESENT, _DATA, _LENGTH, _DICTIONARY, _SECONDARY = 0, 1, 2, 3, 5
-_INDEX_STREAMS = (6, 7, 8)
-_STREAMS_OF_KIND = {  # of types; PRESENT may be there, too
-    **dict.fromkeys((0, 1, 2, 3, 4, 5, 6, 15), (_DATA,)),  # BOOLEAN .. DOUBLE, DATE
-    **dict.fromkeys((7, 16, 17), (_DATA, _LENGTH, _DICTIONARY)),  # STRING, VARCHAR, CHAR
-    8: (_DATA, _LENGTH),  # BINARY
-    **dict.fromkeys((9, 14, 18), (_DATA, _SECONDARY)),  # TIMESTAMP, DECIMAL, TIMESTAMP_INSTANT
-    **dict.fromkeys((10, 11), (_LENGTH,)),  # LIST, MAP
-    12: (),  # STRUCT
-    13: (_DATA,),  # UNION
-}
-_OFFSET, _INDEX_LENGTH, _DATA_LENGTH, _STRIPE_FOOTER_LENGTH = 1, 2, 3, 4  # fields of StripeInformation
-_STREAMS, _ENCODINGS = 1, 2  # of StripeFooter
-_STREAM_KIND, _STREAM_COLUMN, _STREAM_LENGTH = 1, 2, 3  # of Stream
-
-
-def require_sound_stripes(source: pa.NativeFile, tail: OrcTail) -> None:
-    """Raise Undecodable unless each stripe of an ORC file has streams that its columns may have.
-
-    Readers differ in what they make of other streams, and in where they look for those behind them.
-    """
-    with _damaged_if_undecodable():
-        for number, stripe in enumerate(tail.stripes):
-            _require_sound_stripe(source, tail, number, stripe)
-
-
-def _require_sound_stripe(source: pa.NativeFile, tail: OrcTail, number: int, stripe: Mapping[int, int]) -> None:
-    """Raise Undecodable unless the footer of a stripe lists streams that the file's columns may have."""
-    wrong = Undecodable(f"the footer of stripe {number} lists streams that its columns cannot have")
-    lengths = stripe.get(_INDEX_LENGTH, 0), stripe.get(_DATA_LENGTH, 0)
-    size, at = stripe.get(_STRIPE_FOOTER_LENGTH, 0), stripe.get(_OFFSET, 0) + sum(lengths)
-    if size > MOST_FOOTER_BYTES or at + size > source.size():
-        raise Undecodable(_DAMAGED)
-    fields = list(_proto_fields(_decompressed(source.read_at(size, at), tail.codec)))
-    if sum(of == _ENCODINGS for of, _ in fields) != len(tail.kinds):
-        raise wrong
-    seen: set[tuple[int, int]] = set()
-    bytes_of = [0, 0]  # of indexes, of data
-    for stream in [_numbers_of(message) for of, message in fields if of == _STREAMS]:
-        kind, column = stream.get(_STREAM_KIND, 0), stream.get(_STREAM_COLUMN, 0)
-        is_index = kind in _INDEX_STREAMS
-        if (kind, column) in seen or column >= len(tail.kinds) or (is_index and bytes_of[1]):
-            raise wrong
-        if not is_index and kind not in (_PRESENT, *_STREAMS_OF_KIND.get(tail.kinds[column], ())):
-            raise wrong
-        seen.add((kind, column))
-        bytes_of[not is_index] += stream.get(_STREAM_LENGTH, 0)
-    if tuple(bytes_of) != lengths:
-        raise wrong
-
-
-def _message(value: int | bytes) -> Iterator[tuple[int, int | bytes]]:
+def message(value: int | bytes) -> Iterator[tuple[int, int | bytes]]:
     """Yield the fields of a message in a field; raise Undecodable if a number is there instead."""
     if isinstance(value, int):
-        raise Undecodable(_DAMAGED)
-    return _proto_fields(value)
+        raise Undecodable(DAMAGED)
+    return proto_fields(value)
 
 
-def _numbers_of(value: int | bytes) -> dict[int, int]:
+def numbers_of(value: int | bytes) -> dict[int, int]:
     """Return the fields of a message that are numbers, the last of each; raise Undecodable for a damaged message."""
-    return {field: number for field, number in _message(value) if isinstance(number, int)}
+    return {field: number for field, number in message(value) if isinstance(number, int)}

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hive_bitmap.core.formats import file_tails
+from hive_bitmap.core.formats import orc_streams
 from hive_bitmap.core.formats.blocks import Blocks
 from hive_bitmap.core.formats.calendar_checks import GREGORIAN, as_keys, require_from, require_whole_seconds_near_1970
 from hive_bitmap.core.formats.key_values import KeyColumn, Values, arrow_type, converted, decoding, is_simple, nulls
@@ -88,6 +88,7 @@ def key_columns(handle: OrcHandle, block: int, columns: Sequence[KeyColumn]) -> 
     Raises Undecodable if a value may differ from what Spark reads.
     """
     found = [find(handle, column) for column in columns]
+    _require_sound_lengths(handle, block, found)
     stripe = _stripe(handle, block, found)
     keys = [as_keys(_shown(stripe, column, at), column.name) for column, at in zip(columns, found, strict=True)]
     return pa.Table.from_arrays(keys, names=[column.name for column in columns])
@@ -117,7 +118,7 @@ def rehearse(handle: OrcHandle, schema: Sequence[KeyColumn]) -> None:
     A task of a build does so before any other process opens the file.
     """
     with decoding("the footers of its stripes"):
-        file_tails.require_sound_stripes(handle.source, handle.tail)
+        orc_streams.require_sound_stripes(handle.source, handle.tail)
     only_spark = spark_only_columns(handle, schema)
     columns = [column for column in schema if column.name not in only_spark]
     _bytes_at_once(handle, columns)
@@ -148,6 +149,7 @@ def read_rows(
         reader = RowReader(handle, _names(handle, found))
         sizes = blocks(handle).rows
         for block, rows in selection:
+            _require_sound_lengths(handle, block, found)
             taken = reader.read(block, rows) if rows is not None and reader.pays(len(rows), sizes[block]) else None
             if taken is None:
                 stripe = _stripe(handle, block, found)
@@ -161,6 +163,12 @@ def read_together(
     files: Sequence[tuple[str, Sequence[tuple[int, npt.NDArray[np.int64] | None]]]], columns: Sequence[KeyColumn]
 ) -> None:
     """Return None: each file is read by itself."""
+
+
+def _require_sound_lengths(handle: OrcHandle, block: int, found: Sequence[Found]) -> None:
+    names = _names(handle, found)
+    positions = [position for position, column in enumerate(handle.columns) if column.name in names]
+    orc_streams.require_sound_lengths(handle.source, handle.tail, block, positions)
 
 
 def _stripe(handle: OrcHandle, block: int, found: Sequence[Found]) -> pa.RecordBatch:

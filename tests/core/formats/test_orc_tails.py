@@ -18,9 +18,9 @@ from hive_bitmap.core.formats.file_tails import (
     MOST_FOOTER_BYTES,
     ORC_ENCRYPTED,
     require_plain_orc,
-    require_sound_stripes,
 )
 from hive_bitmap.core.formats.key_values import KeyColumn
+from hive_bitmap.core.formats.orc_streams import require_sound_stripes
 from hive_bitmap.errors import Undecodable
 from tests.campaigns.footers import ORC_FOOTER, ORC_POSTSCRIPT, ORC_STRIPE, Node, protobuf, protobuf_bytes
 
