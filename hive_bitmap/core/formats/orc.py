@@ -17,9 +17,8 @@ from hive_bitmap.core.formats import orc_streams
 from hive_bitmap.core.formats.blocks import Blocks
 from hive_bitmap.core.formats.calendar_checks import GREGORIAN, as_keys, require_from, require_whole_seconds_near_1970
 from hive_bitmap.core.formats.key_values import KeyColumn, Values, arrow_type, converted, decoding, is_simple, nulls
-from hive_bitmap.core.formats.orc_file import OrcHandle, find, footer, open_file, statistics
+from hive_bitmap.core.formats.orc_file import Conversion, OrcHandle, find, footer, open_file, statistics
 from hive_bitmap.core.formats.orc_rows import RowReader
-from hive_bitmap.core.formats.orc_types import Conversion
 from hive_bitmap.errors import Undecodable
 
 __all__ = [

@@ -24,7 +24,7 @@ import pytest
 from pyarrow import orc as pyarrow_orc
 from pyspark.sql import SparkSession
 
-from hive_bitmap.core.formats import FORMATS, orc_rows, orc_types, parquet_rows, parquet_types
+from hive_bitmap.core.formats import FORMATS, orc_file, orc_rows, parquet_rows, parquet_types
 from hive_bitmap.core.formats.key_values import KeyColumn, arrow_type, canonical, is_simple
 from hive_bitmap.errors import Undecodable
 
@@ -161,7 +161,7 @@ def repeated(stored: Mapping[str, pa.Array]) -> pa.Table:
 
 def accepted(format_name: str, path: str, names: Sequence[str]) -> dict[str, list[str]]:
     """For each column of a file the types that our reader takes it for."""
-    safe = parquet_types.SAFE_CONVERSIONS | orc_types.SAFE_CONVERSIONS
+    safe = parquet_types.SAFE_CONVERSIONS | orc_file.SAFE_CONVERSIONS
     simple = set(itertools.chain(*safe.values())) - {"char", "varchar"}
     ours, handle = FORMATS[format_name], FORMATS[format_name].open_file(path)
     found: dict[str, list[str]] = {name: [] for name in names}
