@@ -33,6 +33,16 @@ def unsigned(data: bytes, at: int) -> tuple[int, int]:
             raise Undecodable(f"no number at byte {at}")
 
 
+def signed(data: bytes, at: int) -> tuple[int, int]:
+    """Return the zigzag-encoded number at this place, and the place behind it; see `unsigned`.
+
+    >>> signed(bytes([5, 6]), 0), signed(bytes([5, 6]), 1)
+    ((-3, 1), (3, 2))
+    """
+    zigzag, at = unsigned(data, at)
+    return (zigzag >> 1) ^ -(zigzag & 1), at
+
+
 class ByteStream:
     """Buffered forward reader of the bytes of a file from `start` to before `end`.
 

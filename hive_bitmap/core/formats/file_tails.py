@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from hive_bitmap.core.formats.bytestream import unsigned
+from hive_bitmap.core.formats.bytestream import signed, unsigned
 from hive_bitmap.errors import Undecodable
 
 PARQUET_FOOTER_ENCRYPTED = "the footer is encrypted: an index would hold values in plain text"
@@ -101,8 +101,7 @@ def _field(data: bytes, at: int, before: int) -> tuple[int, int]:
     """Return the id of the field whose head is at this place, and the place behind that; `before` is the last id."""
     if near := data[at] >> 4:
         return before + near, at + 1
-    zigzag, at = unsigned(data, at + 1)
-    return (zigzag >> 1) ^ -(zigzag & 1), at
+    return signed(data, at + 1)
 
 
 def _after(data: bytes, at: int, kind: int) -> int:

@@ -87,7 +87,8 @@ def key_columns(handle: OrcHandle, block: int, columns: Sequence[KeyColumn]) -> 
     Raises Undecodable if a value may differ from what Spark reads.
     """
     found = [find(handle, column) for column in columns]
-    _require_sound_lengths(handle, block, found)
+    positions = handle.positions(_names(handle, found))
+    orc_streams.require_sound_lengths(handle.source, handle.tail, block, positions)
     stripe = _stripe(handle, block, found)
     keys = [as_keys(_shown(stripe, column, at), column.name) for column, at in zip(columns, found, strict=True)]
     return pa.Table.from_arrays(keys, names=[column.name for column in columns])
@@ -145,10 +146,11 @@ def read_rows(
     schema = pa.schema([(column.name, arrow_type(column)) for column in columns])
     with handle.source:
         found = [find(handle, column) for column in columns]
-        reader = RowReader(handle, _names(handle, found))
+        stored = _names(handle, found)
+        reader, positions = RowReader(handle, stored), handle.positions(stored)
         sizes = blocks(handle).rows
         for block, rows in selection:
-            _require_sound_lengths(handle, block, found)
+            orc_streams.require_sound_lengths(handle.source, handle.tail, block, positions)
             taken = reader.read(block, rows) if rows is not None and reader.pays(len(rows), sizes[block]) else None
             if taken is None:
                 stripe = _stripe(handle, block, found)
@@ -162,12 +164,6 @@ def read_together(
     files: Sequence[tuple[str, Sequence[tuple[int, npt.NDArray[np.int64] | None]]]], columns: Sequence[KeyColumn]
 ) -> None:
     """Return None: each file is read by itself."""
-
-
-def _require_sound_lengths(handle: OrcHandle, block: int, found: Sequence[Found]) -> None:
-    names = _names(handle, found)
-    positions = [position for position, column in enumerate(handle.columns) if column.name in names]
-    orc_streams.require_sound_lengths(handle.source, handle.tail, block, positions)
 
 
 def _stripe(handle: OrcHandle, block: int, found: Sequence[Found]) -> pa.RecordBatch:

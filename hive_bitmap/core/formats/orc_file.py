@@ -14,7 +14,7 @@ interprets it as an instant in the default time zone of its JVM.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -113,6 +113,10 @@ class OrcHandle:
         for column in self.columns:
             found.setdefault(column.name.lower(), []).append(column)
         return found
+
+    def positions(self, names: Collection[str]) -> list[int]:
+        """Return the positions of the columns with these names."""
+        return [position for position, column in enumerate(self.columns) if column.name in names]
 
     @cached_property
     def positional(self) -> bool:

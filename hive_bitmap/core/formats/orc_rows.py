@@ -58,7 +58,7 @@ class RowReader:
 
     def __init__(self, handle: OrcHandle, names: Collection[str]) -> None:
         self._handle = handle
-        self._columns = [number for number, column in enumerate(handle.columns) if column.name in names]
+        self._columns = handle.positions(names)
 
     def pays(self, rows: int, of: int) -> bool:
         """Return whether seeking `rows` of the `of` rows of a stripe beats decoding it; false without a row index."""

@@ -11,14 +11,13 @@ see "Run Length Encoding" of https://orc.apache.org/specification/ORCv1/.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from hive_bitmap.core.formats.bytestream import unsigned
+from hive_bitmap.core.formats.bytestream import signed, unsigned
 from hive_bitmap.core.formats.file_tails import (
     DAMAGED,
     MOST_FOOTER_BYTES,
@@ -54,6 +53,8 @@ MOST_TEXT_BYTES = (1 << 31) - 1  # of a column in a stripe; Arrow has no larger 
 _WIDTHS = (*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64)  # bits of packed integers, by their code
 _SURE_WIDTH = 32  # honest lengths take no more bits
 
+Field = tuple[int, int | bytes]  # of a message: its number and value
+
 
 def require_sound_stripes(source: pa.NativeFile, tail: OrcTail) -> None:
     """Require streams in each stripe that its columns may have.
@@ -78,9 +79,8 @@ def require_sound_lengths(source: pa.NativeFile, tail: OrcTail, block: int, posi
         fields = _stripe_footer(source, tail, stripe)
         encodings = [numbers_of(message).get(_ENCODING, 0) for field, message in fields if field == _ENCODINGS]
         places, at = dict[tuple[int, int], tuple[int, int]](), stripe.get(_OFFSET, 0)
-        for stream in [numbers_of(message) for field, message in fields if field == _STREAMS]:
-            length = stream.get(_STREAM_LENGTH, 0)
-            places[stream.get(_STREAM_KIND, 0), stream.get(_STREAM_COLUMN, 0)] = length, at
+        for kind, column, length in _streams(fields):
+            places[kind, column] = length, at
             at += length
         for column in texts:
             length, at = places.get((_LENGTH, column), (0, 0))
@@ -93,7 +93,7 @@ def require_sound_lengths(source: pa.NativeFile, tail: OrcTail, block: int, posi
 
 
 def are_sound(lengths: bytes, most: int, *, first_version: bool) -> bool:
-    """Return whether lengths are not negative, and `most` in total.
+    """Return whether no length is negative, and all together are at most `most`.
 
     They are in one of the two versions of ORC's run-length encoding. Runs that are cut off are not sound.
     """
@@ -101,7 +101,7 @@ def are_sound(lengths: bytes, most: int, *, first_version: bool) -> bool:
         if first_version:
             return _total_of_first_version(lengths) <= most
         return _total(lengths, exact=False) <= most or _total(lengths, exact=True) <= most
-    except (_Negative, IndexError):
+    except (_Negative, IndexError, Undecodable):
         return False
 
 
@@ -167,10 +167,10 @@ def _patched(data: bytes, at: int, width: int, count: int) -> tuple[list[int], i
 def _deltas(data: bytes, at: int, width: int, count: int) -> tuple[list[int], int]:
     """Return the integers of a run of DELTA, and the place behind it. Raises _Negative."""
     base, start = unsigned(data, at + 2)
-    zigzag, start = unsigned(data, start)
-    first = (zigzag >> 1) ^ -(zigzag & 1)
-    end = start + (_bytes_of(width, count - 2) if width else 0)
-    steps = _packed(data, start, end, width, count - 2).tolist() if width else [abs(first)] * (count - 2)
+    first, start = signed(data, start)
+    others = max(count - 2, 0)
+    end = start + _bytes_of(width, others)
+    steps = _packed(data, start, end, width, others).tolist() if width else [abs(first)] * others
     values = [base, base + first][:count]
     for step in steps:
         values.append(values[-1] + (step if first >= 0 else -step))
@@ -181,7 +181,7 @@ def _deltas(data: bytes, at: int, width: int, count: int) -> tuple[list[int], in
 
 def _bytes_of(width: int, count: int) -> int:
     """Return the number of bytes of packed integers."""
-    return (max(count, 0) * width + 7) // 8
+    return (count * width + 7) // 8
 
 
 def _packed(
@@ -226,7 +226,13 @@ def _total_of_first_version(data: bytes) -> int:
     return total
 
 
-def _stripe_footer(source: pa.NativeFile, tail: OrcTail, stripe: Mapping[int, int]) -> list[tuple[int, Any]]:
+def _streams(footer: Sequence[Field]) -> Iterator[tuple[int, int, int]]:
+    """Yield the kind, column and length in bytes of each stream that the footer of a stripe lists."""
+    for stream in [numbers_of(message) for field, message in footer if field == _STREAMS]:
+        yield stream.get(_STREAM_KIND, 0), stream.get(_STREAM_COLUMN, 0), stream.get(_STREAM_LENGTH, 0)
+
+
+def _stripe_footer(source: pa.NativeFile, tail: OrcTail, stripe: Mapping[int, int]) -> list[Field]:
     """Return the fields of the footer of a stripe."""
     size = stripe.get(_STRIPE_FOOTER_LENGTH, 0)
     at = stripe.get(_OFFSET, 0) + stripe.get(_INDEX_LENGTH, 0) + stripe.get(_DATA_LENGTH, 0)
@@ -244,14 +250,13 @@ def _require_sound_stripe(source: pa.NativeFile, tail: OrcTail, number: int, str
         raise wrong
     seen: set[tuple[int, int]] = set()
     bytes_of = [0, 0]  # of indexes, of data
-    for stream in [numbers_of(message) for of, message in fields if of == _STREAMS]:
-        kind, column = stream.get(_STREAM_KIND, 0), stream.get(_STREAM_COLUMN, 0)
+    for kind, column, length in _streams(fields):
         is_index = kind in _INDEX_STREAMS
         if (kind, column) in seen or column >= len(tail.kinds) or (is_index and bytes_of[1]):
             raise wrong
         if not is_index and kind not in (_PRESENT, *_STREAMS_OF_KIND.get(tail.kinds[column], ())):
             raise wrong
         seen.add((kind, column))
-        bytes_of[not is_index] += stream.get(_STREAM_LENGTH, 0)
+        bytes_of[not is_index] += length
     if tuple(bytes_of) != lengths:
         raise wrong

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyorc
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from pyarrow import orc
 
@@ -131,6 +131,8 @@ def test_lengths_that_no_writer_writes(data: bytes) -> None:
 
 
 @given(st.binary(max_size=60), st.booleans())
+@example(b"\xc2\0\0\0", False)  # a DELTA of one number
+@example(b"\xc0\x02" + b"\xff" * 11, False)  # a number of more than 64 bits
 def test_any_bytes_are_judged(data: bytes, first: bool) -> None:
     assert are_sound(data, 1 << 31, first_version=first) in (True, False)
 
@@ -159,7 +161,9 @@ def test_damaged_data_ends_no_process(tmp_path: Path) -> None:
                     list(format.read_rows(f"file:{tmp_path}/b.orc", COLUMNS, [selection]))
             except Undecodable:
                 os._exit(1)
-            finally:
+            else:
                 os._exit(0)
+            finally:  # of any other exception; the child must not come back
+                os._exit(2)
         ends.add(os.waitpid(child, 0)[1])
     assert ends <= {0, 256}
