@@ -87,7 +87,7 @@ def test_other_ways_are_told(running: tuple[str, HiveServer], certificate: Path)
     mode, server = running
     right = address(server, mode, certificate, seconds=30)
     for other in {"", "http", "http TLS", "TLS"} - {mode}:
-        assert "its own?" in said(address(server, other, certificate, seconds=30)) or (
+        assert "--transport and --ssl" in said(address(server, other, certificate, seconds=30)) or (
             mode == "http" and "TLS" in other
         )
     if "TLS" in mode:
