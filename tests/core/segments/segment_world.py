@@ -111,7 +111,7 @@ class World:
         return [row for folder in folders for row in self.manifests[folder].located().shards.to_pylist()]
 
     def _shard(self, folder: str, number: int, base: int) -> dict[str, object]:
-        name = f"{folder}/part-{number}.parquet"
+        name = f"{folder}/part-{number}-{folder[-8:]}.parquet"
         return {"shard": name, "size": int(base * INDEX_SHARE), "rows": 1, "cardinality_size": 0}
 
     def move(self, seen: Slots, new: Sequence[str], gone: Collection[str]) -> None:

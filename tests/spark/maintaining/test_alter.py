@@ -36,7 +36,7 @@ def test_a_rename(memory: SparkSession, tmp_path: Path) -> None:
         with pytest.raises(error):
             hive_bitmap.rename(memory, flat, "k", name)
     external_table(memory, "db__flat_taken__", tmp_path / "taken")
-    with pytest.raises(AlreadyExists, match="is no index table"):
+    with pytest.raises(AlreadyExists, match="is not an index table"):
         hive_bitmap.rename(memory, flat, "k", "taken")
     hive_bitmap.rename(memory, flat, "K", "Keys")
     hive_bitmap.rename(memory, flat, "id", "ids")

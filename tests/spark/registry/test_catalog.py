@@ -112,7 +112,7 @@ def test_deleted_files_and_files_of_strangers(spark: SparkSession, database: str
     require_right(spark, flat)
     hive_bitmap.rebuild(spark, flat)
     shutil.rmtree(local_path(live(spark, flat)[0]))
-    assert "gone" in status(spark, flat).problem
+    assert "missing" in status(spark, flat).problem
     require_right(spark, flat)
     hive_bitmap.rebuild(spark, flat)
     assert (status(spark, flat).problem, status(spark, flat).fresh) == ("", 2)
