@@ -94,11 +94,11 @@ def test_other_ways_are_told(running: tuple[str, HiveServer], certificate: Path)
         assert "has a certificate that is not trusted (self-signed certificate): check --ca-file" in said(
             replace(right, ca_file=None)
         )
-        assert "(Hostname mismatch, certificate is not valid for 'localhost'): see" in said(
+        assert "(Hostname mismatch, certificate is not valid for 'localhost'): check --ca-file" in said(
             replace(right, host="localhost")
         )
     else:
-        assert "does not speak TLS (WRONG_VERSION_NUMBER): go without --ssl" in said(replace(right, ssl=True))
+        assert "does not speak TLS (WRONG_VERSION_NUMBER): leave out --ssl" in said(replace(right, ssl=True))
     if "http" in mode:
         reason = "does not accept our request (HTTP 405 Method Not Allowed): check --auth, --username, --transport and"
         assert reason in said(replace(right, http_path="nix"))
