@@ -136,8 +136,8 @@ def test_a_killed_build_changes_nothing_and_the_next_one_cleans_up(tmp_path: Pat
     before = set(generations(warehouse))
     run(warehouse, said, None)
     kept = generations(warehouse)
-    filled = [path for path in kept if any(path.iterdir())]
-    unfinished = [path for path in filled if not (path / "_manifest" / "shards.parquet").exists()]
+    marked = [path for path in kept if (path / "_built_by").exists()]  # `clean` deletes those that were only begun
+    unfinished = [path for path in marked if not (path / "_manifest" / "shards.parquet").exists()]
     assert not unfinished and len(set(kept) - before) == 2  # the old segment without the file, and the new file
 
 
