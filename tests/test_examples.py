@@ -97,8 +97,13 @@ def test_the_sql_of_a_page(spark: SparkSession, work: Path, tables: str, page: s
     assert main(["sql", "-f", str(HOME / "ddl/functions.sql")]) == 0
     blocks = fenced(page, "sql")
     assert blocks
-    for block in blocks:
-        spark.sql(block.replace("default__", f"{tables}__").replace("default.", f"{tables}.")).collect()
+    statements = [statement for block in blocks for statement in block.split(";\n") if statement.strip()]
+    try:
+        for statement in statements:
+            spark.sql(statement.replace("default__", f"{tables}__").replace("default.", f"{tables}.")).collect()
+    finally:
+        spark.conf.unset("hive_bitmap.index_database")
+        spark.sql("DROP DATABASE IF EXISTS indexes CASCADE")
 
 
 @pytest.mark.parametrize("page", TRANSCRIPTS)

@@ -5,37 +5,40 @@ The values are those that Spark reads.
 
 from __future__ import annotations
 
-import re
-from datetime import date
-from typing import Any
+from collections.abc import Sequence
 
-from hive_bitmap.core.formats.key_values import KeyColumn, is_simple
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hive_bitmap.core.columns import Column
+from hive_bitmap.core.formats.key_values import KeyColumn, arrow_type
+
+_INTEGER = r"^-?[0-9]{1,19}$"
+# The canonical texts of each type, which Arrow reads as Spark does.
+_CANONICAL = {
+    **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), _INTEGER),
+    "date": r"^[1-9][0-9]{3}-[0-9]{2}-[0-9]{2}$",
+    "boolean": "^(true|false)$",
+}
 
 
-def typed_value(type: str, text: str) -> Any:
-    """Return the value that Spark reads from a partition's text.
+def typed_values(column: Column, texts: Sequence[str | None]) -> pa.Array | None:
+    """Return the values that Spark reads from the texts of a partition column.
 
-    None if only Spark can read it.
+    They have the Arrow type of the column; None is NULL. The result is None if only Spark can read one of the texts.
+
+    >>> typed_values(Column("day", "date"), ["2026-02-28", None]).to_pylist()
+    [datetime.date(2026, 2, 28), None]
+    >>> typed_values(Column("day", "date"), ["2026-02-30"]) is None
+    True
     """
-    if not is_simple(KeyColumn("", type)):
+    array = pa.array(texts, pa.string())
+    if column.type == "string":
+        return array
+    pattern = _CANONICAL.get(column.type)
+    if pattern is None or not pc.all(pc.match_substring_regex(array, pattern), min_count=0).as_py():
         return None
-    match type:
-        case "string":
-            return text
-        case "tinyint" | "smallint" | "int" | "bigint":
-            bits = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}[type]
-            number = int(text) if re.fullmatch(r"-?\d{1,19}", text) else None
-            return number if number is not None and -(1 << bits - 1) <= number < 1 << bits - 1 else None
-        case "date":
-            return _date(text) if re.fullmatch(r"[1-9]\d{3}-\d\d-\d\d", text) else None
-        case "boolean":
-            return {"true": True, "false": False}.get(text)
-        case _:
-            return None
-
-
-def _date(text: str) -> date | None:
     try:
-        return date.fromisoformat(text)
-    except ValueError:  # a day that no month has
+        return array.cast(arrow_type(KeyColumn(column.name, column.type)))
+    except pa.ArrowInvalid:  # a number out of range, or a day that no month has
         return None

@@ -279,7 +279,7 @@ def test_d5_keys_are_as_private_as_the_files_they_are_from(spark: SparkSession, 
     for path in folder.glob("*.parquet"):
         path.chmod(0o600)
     hive_bitmap.build(spark, "t", ["k"])
-    shards = list(location(spark, f"{database}__t_k__").glob("part-*"))
+    shards = list(location(spark, f"{database}__t_k__").glob("generation-*/part-*"))
     assert shards and {stat.S_IMODE(shard.stat().st_mode) & 0o077 for shard in shards} == {0}
 
 

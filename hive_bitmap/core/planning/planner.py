@@ -7,9 +7,10 @@ each strategy has a price, and a full scan is taken if it is nearly as cheap as 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +26,7 @@ from hive_bitmap.core.selecting.select import LookupResult
 from hive_bitmap.core.stores.speed import LOCAL, Speed
 
 FEW_BYTES = 0.1  # a smaller saved share of the bytes is not given as the reason for a plan
+_FRESH, _UNINDEXED = Freshness.FRESH.value, Freshness.UNINDEXED.value
 MOST_DRIVER_ROWS = 50_000  # most rows that are read by the process that planned a query
 
 
@@ -136,17 +138,17 @@ def needs_file(result: LookupResult, lookup: Lookup) -> np.ndarray[tuple[int], n
 
 
 def _tables(work: LookupResults) -> tuple[pa.Table, pa.Table]:
-    files: list[tuple[object, ...]] = []
+    files: list[pa.Table] = []
     blocks: list[pa.Table] = []
+    names, first = [partition.name for partition in work.partitions], 0
     for lookup, result in work.pairs():
-        unit, first = lookup.unit, len(files)
-        sizes = [fingerprint.size for fingerprint in lookup.fingerprints]
+        unit = lookup.unit
+        damages = [str(result.damaged.get(number, "")) for number in range(len(unit.paths))]
+        states = [_UNINDEXED if damage else _FRESH for damage in damages]
         counts = np.bincount(unit.file, minlength=len(unit.paths))
-        for number, path in enumerate(unit.paths):
-            damage = str(result.damaged.get(number, ""))
-            state = Freshness.UNINDEXED if damage else Freshness.FRESH
-            partition = work.partitions[lookup.partitions[number]].name
-            files.append((path, partition, state.value, damage, sizes[number], bool(damage), int(counts[number])))
+        partitions = [names[partition] for partition in lookup.partitions]
+        is_damaged = [bool(damage) for damage in damages]
+        files.append(_files([unit.paths, partitions, states, damages, lookup.sizes, is_damaged, counts]))
         blocks.append(
             pa.Table.from_arrays(
                 [
@@ -156,14 +158,18 @@ def _tables(work: LookupResults) -> tuple[pa.Table, pa.Table]:
                 schema=BLOCKS_SCHEMA,
             )
         )
-    for whole in work.whole_files:
-        name = work.partitions[whole.partition].name
-        files.append((whole.status.path, name, whole.freshness.value, whole.reason, whole.status.size, True, 0))
-    columns = list(zip(*files, strict=True)) or [()] * len(FILES_SCHEMA)
-    table = pa.Table.from_arrays(
-        [pa.array(c, f.type) for c, f in zip(columns, FILES_SCHEMA, strict=True)], schema=FILES_SCHEMA
-    )
-    return table, pa.concat_tables([BLOCKS_SCHEMA.empty_table(), *blocks])
+        first += len(unit.paths)
+    whole = [
+        (file.status.path, names[file.partition], file.freshness.value, file.reason, file.status.size, True, 0)
+        for file in work.whole_files
+    ]
+    files.append(_files(list(zip(*whole, strict=True)) or [()] * len(FILES_SCHEMA)))
+    return pa.concat_tables(files).combine_chunks(), pa.concat_tables([BLOCKS_SCHEMA.empty_table(), *blocks])
+
+
+def _files(columns: Sequence[Any]) -> pa.Table:
+    arrays = [pa.array(values, field.type) for values, field in zip(columns, FILES_SCHEMA, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=FILES_SCHEMA)
 
 
 def _read_by_index(files: pa.Table) -> int:
@@ -267,12 +273,12 @@ def _why_spark_only(inputs: PlanInputs, lookup: Lookup, file: int) -> str:
 
     "" if our tasks can. A column that was added since the file was indexed is NULL in a file that does not have it.
     """
-    schema = inputs.schemas.get(lookup.schema_crc[file])
+    schema = inputs.schemas.get(lookup.schema_crc(file))
     if schema is None:
         return "columns of the table were changed, moved or dropped since the index was built"
     if columns := sorted(lookup.spark_only[file] & inputs.columns):
         return f"only Spark reads column {columns[0]!r} of these files correctly"
-    added, foreign = inputs.columns - schema, lookup.foreign[file]
+    added, foreign = inputs.columns - schema, lookup.foreign(file)
     doubtful = added if foreign is None else added & (foreign | inputs.unkeyed)
     return f"column {min(doubtful)!r} was added since the index was built" if doubtful else ""
 

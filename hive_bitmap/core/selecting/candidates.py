@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import reduce
+from functools import cached_property, reduce
 
 import numpy as np
 import pyarrow as pa
@@ -36,12 +36,13 @@ from hive_bitmap.core.predicates.nodes import (
 )
 from hive_bitmap.core.selecting.key_matches import MatchingKeys, key_matches
 from hive_bitmap.core.selecting.known_results import known_result, text_of
-from hive_bitmap.core.selecting.lookup_units import IndexPart, Longs, LookupUnit
+from hive_bitmap.core.selecting.lookup_units import Flags, IndexPart, Longs, LookupUnit
 from hive_bitmap.core.selecting.select import LookupResult, count
 from hive_bitmap.core.selecting.table_files import KnownFiles, PartitionState, TableFiles
 from hive_bitmap.core.stores import FileStatus, is_local
 
 FINGERPRINT = [field.name for field in fields(Fingerprint)]
+DESCRIBED = ("size", "mtime_ms", "etag", "tail_crc32", "schema_crc", "foreign", "starts")  # columns of a manifest
 REMOTE_READS = 16  # concurrent lookups in shards that are read over a network
 
 
@@ -49,20 +50,53 @@ REMOTE_READS = 16  # concurrent lookups in shards that are read over a network
 class Lookup:
     """Fresh files that are looked up together.
 
-    All fields but `unit` and `predicate` have an item for each file. `deletes` has the `FileStatus.deletes` of each
-    file; it is empty if no file has deleted rows. `starts` has the first byte of each block of a file; None if an older
-    build did not record them.
+    All fields but `unit` and `predicate` have an item for each file. `described` has the columns DESCRIBED of the
+    manifest that describes the files. `deletes` has the `FileStatus.deletes` of each file; it is empty if no file has
+    deleted rows.
     """
 
     partitions: tuple[int, ...]  # their positions in `LookupResults.partitions`
     unit: LookupUnit
     predicate: Predicate  # the residual predicate once the values of the partitions are substituted
-    fingerprints: tuple[Fingerprint, ...]
+    described: pa.Table
     spark_only: tuple[frozenset[str], ...]  # lower-case names of columns that Arrow may read differently from Spark
-    schema_crc: tuple[int, ...]  # of the table's columns when the file was indexed, see `definition.schema_crc`
-    foreign: tuple[frozenset[str] | None, ...]  # lower-case names in the file that were no columns then; None: unknown
     deletes: tuple[str, ...] = ()
-    starts: tuple[Longs | None, ...] = ()
+
+    @property
+    def sizes(self) -> Longs:
+        """The bytes of each file."""
+        sizes: Longs = self.described["size"].to_numpy()
+        return sizes
+
+    @cached_property
+    def fingerprints(self) -> tuple[Fingerprint, ...]:
+        columns = (self.described[name].to_pylist() for name in ("size", "mtime_ms", "etag", "tail_crc32"))
+        return tuple(
+            Fingerprint(path=path, size=size, mtime_ms=mtime_ms, etag=etag, tail_crc32=crc)
+            for path, size, mtime_ms, etag, crc in zip(self.unit.paths, *columns, strict=True)
+        )
+
+    def matches(self, listed: Sequence[FileStatus]) -> Flags:
+        """Return for each file whether its listed status is that of the indexed file; see `Fingerprint.matches`."""
+        times = np.array([file.mtime_ms for file in listed], np.int64)
+        same: Flags = (self.sizes == [file.size for file in listed]) & (self.described["mtime_ms"].to_numpy() == times)
+        tags = pa.array([file.etag for file in listed], pa.string())
+        same_tag = pc.or_(pc.equal(self.described["etag"], tags), pc.equal(tags, ""))
+        return same & same_tag.to_numpy().astype(bool)
+
+    def schema_crc(self, file: int) -> int:
+        """Return the checksum of the table's columns when the file was indexed, see `definition.schema_crc`."""
+        return int(self.described["schema_crc"][file].as_py())
+
+    def foreign(self, file: int) -> frozenset[str] | None:
+        """Return the lower-case names in the file that were no columns when it was indexed; None if unknown."""
+        names = self.described["foreign"][file].as_py()
+        return None if names is None else frozenset(names)
+
+    def starts(self, file: int) -> Longs | None:
+        """Return the first byte of each block of a file; None if an older build did not record them."""
+        starts = self.described["starts"][file].as_py()
+        return None if starts is None else np.array(starts, np.int64)
 
 
 @dataclass(frozen=True)
@@ -268,7 +302,7 @@ def _lookup(
     deletes = [table.files[number].deletes for number in files.tolist()]
     unit = LookupUnit(
         paths=tuple(described["path"].to_pylist()),
-        file=np.repeat(np.arange(len(files)), [len(offsets) for offsets in described["offsets"]]),
+        file=np.repeat(np.arange(len(files)), pc.list_value_length(described["offsets"]).to_numpy()),
         offset=_flat(described["offsets"]),
         length=_flat(described["lengths"]),
         rows=_flat(described["rows"]),
@@ -278,17 +312,13 @@ def _lookup(
             if definition.name in coverage
         },
     )
-    starts = described["starts"].to_pylist()
     return Lookup(
         partitions=tuple(partitions),
         unit=unit,
         predicate=predicates[partitions[0]],
-        fingerprints=tuple(map(Fingerprint.of, described.select(FINGERPRINT).to_pylist())),
+        described=described.select(list(DESCRIBED)),
         spark_only=_spark_only(table, files, described),
-        schema_crc=tuple(described["schema_crc"].to_pylist()),
-        foreign=tuple(None if names is None else frozenset(names) for names in described["foreign"].to_pylist()),
         deletes=tuple(deletes) if any(deletes) else (),
-        starts=tuple(None if offsets is None else np.array(offsets, np.int64) for offsets in starts),
     )
 
 
@@ -374,10 +404,7 @@ def restrict(lookup: Lookup, files: Sequence[int]) -> Lookup:
         partitions=tuple(lookup.partitions[file] for file in files),
         unit=unit,
         predicate=lookup.predicate,
-        fingerprints=tuple(lookup.fingerprints[file] for file in files),
+        described=lookup.described.take(pa.array(chosen)),
         spark_only=tuple(lookup.spark_only[file] for file in files),
-        schema_crc=tuple(lookup.schema_crc[file] for file in files),
-        foreign=tuple(lookup.foreign[file] for file in files),
         deletes=tuple(lookup.deletes[file] for file in files) if lookup.deletes else (),
-        starts=tuple(lookup.starts[file] for file in files) if lookup.starts else (),
     )

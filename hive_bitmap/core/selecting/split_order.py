@@ -75,10 +75,10 @@ def pieces_in_order(results: LookupResults, format: str, most: int) -> list[Piec
     pieces: list[Piece | WholePiece] = []
     for position, lookup in enumerate(results.lookups):
         edges = np.searchsorted(lookup.unit.file, np.arange(len(lookup.unit.paths) + 1)).tolist()
-        for file, fingerprint in enumerate(lookup.fingerprints):
+        for file, (path, size) in enumerate(zip(lookup.unit.paths, lookup.sizes.tolist(), strict=True)):
             first, end = edges[file], edges[file + 1]
-            number = numbers[lookup.partitions[file], fingerprint.path] if most else 0
-            cut = splits(number, fingerprint.size, most)
+            number = numbers[lookup.partitions[file], path] if most else 0
+            cut = splits(number, size, most)
             bounds = [first, end]
             if len(cut) > 1:
                 starts = block_starts(lookup, file, end - first)
@@ -107,7 +107,7 @@ def block_starts(lookup: Lookup, file: int, blocks: int) -> Longs | None:
 
     None if the index does not have them in ascending order.
     """
-    starts = lookup.starts[file] if lookup.starts else None
+    starts = lookup.starts(file)
     is_complete = starts is not None and len(starts) == blocks and bool((np.diff(starts) > 0).all())
     return starts if is_complete else None
 

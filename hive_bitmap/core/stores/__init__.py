@@ -14,15 +14,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
+from itertools import takewhile
 from threading import RLock
 from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
 
+from hive_bitmap.core.parallel import map_parallel
 from hive_bitmap.core.stores import clouds, disk_cache, hdfs, libhdfs, memory_cache, s3, speed
 from hive_bitmap.core.stores.access import Access, strictest
 from hive_bitmap.core.stores.local import Local
+from hive_bitmap.core.stores.objects import Objects
 from hive_bitmap.core.stores.options import Options, current
 from hive_bitmap.core.stores.paths import absolute, canonical, is_local, local_path, normal, parent, parts, with_parents
 from hive_bitmap.core.stores.ranged import Ranged
@@ -77,6 +80,8 @@ __all__ = [
     "with_parents",
 ]
 
+MANY_FOLDERS = 8  # so many folders of an object store are listed together
+_STORE_PARTS = 3  # `s3a:`, "" and the bucket, in a path that is split at slashes
 _CHUNK_BYTES = 1 << 22  # copied at a time
 # Schemes of stores with conditional requests: they fail if the object no longer has a given entity tag.
 _TAGGED = (*s3.SCHEMES, *clouds.GOOGLE, *clouds.AZURE)
@@ -104,6 +109,56 @@ def listing(path: str) -> Listing:
     Raises FileNotFoundError.
     """
     return _store(path).listing(path)
+
+
+def listings(folders: Sequence[str]) -> list[Listing | None]:
+    """Return the listing of each folder; None for a folder that does not exist.
+
+    Many folders of an object store are listed together if they are below one folder.
+    """
+    if len(folders) >= MANY_FOLDERS and (root := _common_folder(folders)):
+        store = _store(root)
+        together = store.listings(root, folders) if isinstance(store, Objects) else None
+        if together is not None:
+            return [together.get(folder) for folder in folders]
+    return map_parallel(_listing_or_none, folders, max(map(parallel, folders), default=1))
+
+
+def _listing_or_none(folder: str) -> Listing | None:
+    try:
+        return listing(folder)
+    except FileNotFoundError:
+        return None
+
+
+def _common_folder(folders: Sequence[str]) -> str:
+    """Return the innermost folder above all of these, or "" if they are not in one store.
+
+    >>> _common_folder(["s3a://b/t/day=1", "s3a://b/t/day=2"]), _common_folder(["s3a://b/t", "s3a://c/t"])
+    ('s3a://b/t', '')
+    """
+    names = [folder.rstrip("/").split("/") for folder in (min(folders), max(folders))]
+    common = [first for first, last in takewhile(lambda pair: pair[0] == pair[1], zip(*names, strict=False))]
+    return "/".join(common) if len(common) > _STORE_PARTS else ""
+
+
+def statuses(paths: Sequence[str]) -> list[FileStatus | None]:
+    """Return the status of each file; None for a file that does not exist.
+
+    Local files are looked at one by one. Of other files the folders are listed.
+    """
+    if all(map(is_local, paths)):
+        return [_status_or_none(path) for path in paths]
+    folders = list(dict.fromkeys(path.rpartition("/")[0] for path in paths))
+    files = {file.path: file for listed in listings(folders) if listed is not None for file in listed.files}
+    return [files.get(path) for path in paths]
+
+
+def _status_or_none(path: str) -> FileStatus | None:
+    try:
+        return status(path)
+    except FileNotFoundError:
+        return None
 
 
 def open_input(path: str) -> pa.NativeFile:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -87,6 +88,45 @@ class Objects:
         if key and not result["objects"] and not folders:
             raise FileNotFoundError(f"no folder {path}")
         return Listing(sorted(files, key=lambda file: file.path), sorted(folders))
+
+    def listings(self, root: str, folders: Sequence[str]) -> dict[str, Listing] | None:
+        """List folders below `root`, with one request for each 1000 objects below it.
+
+        Folders without objects are missing from the result. None if many of the objects are in other folders.
+        """
+        import obstore
+
+        wanted = {_key(folder): folder for folder in folders}
+        files: dict[str, list[FileStatus]] = defaultdict(list)
+        nested: dict[str, set[str]] = defaultdict(set)
+        unclear, number, others = set[str](), 0, 0
+        with self._request(requests.LIST, root):
+            for page in obstore.list(self._client, _key(root) or None, chunk_size=1000):
+                for meta in page:
+                    number += 1
+                    if number % 1000 == 0:
+                        requests.count(requests.LIST)
+                    key = meta["path"]
+                    if key in wanted:
+                        files[wanted[key]]  # the marker of the folder
+                        continue
+                    above, _, name = key.rpartition("/")
+                    if above in wanted:
+                        files[wanted[above]].append(_status(f"{wanted[above].rstrip('/')}/{name}", meta))
+                        unclear |= set() if meta["size"] else {wanted[above]}
+                        continue
+                    while above and above not in wanted:
+                        above, _, name = above.rpartition("/")
+                    if above in wanted:
+                        nested[wanted[above]].add(name)
+                    elif (others := others + 1) > max(1000, number // 2):
+                        return None
+        listed = {
+            folder: Listing(sorted(files[folder], key=lambda file: file.path), sorted(nested[folder]))
+            for folder in {*files, *nested}
+        }
+        # An empty object may be the marker of a folder: only a listing of its own tells.
+        return {**listed, **{folder: self.listing(folder) for folder in unclear}}
 
     def status_and_tail(self, path: str) -> tuple[FileStatus, bytes]:
         """Return status and tail, with a single request."""

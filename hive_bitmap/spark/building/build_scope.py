@@ -22,7 +22,7 @@ from hive_bitmap.core.index import checksums, generation, manifest, roots
 from hive_bitmap.core.index.checksums import FOLDER
 from hive_bitmap.core.index.definition import Definition, from_table, schema_crc, valid_schemas
 from hive_bitmap.core.index.manifest import Manifest
-from hive_bitmap.core.parallel import THREADS, map_parallel
+from hive_bitmap.core.parallel import map_parallel
 from hive_bitmap.core.segments import segment_plan, slots
 from hive_bitmap.core.segments.covered import Covered, Listing, numbered
 from hive_bitmap.core.segments.segment_plan import NewSegment, Rules, SegmentPlan
@@ -228,7 +228,7 @@ def has_stayed(spark: SparkSession, base: Table, index: Index) -> bool:
     """
     covered, partitions = covered_by(spark, index), base_files.partitions(spark, base)
     if base.lake is not None:
-        listed = [file.path for partition in partitions for file in base_files.list_partition(base, partition).files]
+        listed = [file.path for source in base_files.list_files(base, partitions) for file in source.files]
         return bool(pc.any(pc.is_in(covered.files["path"], value_set=pa.array(listed, pa.string()))).as_py())
     folders = {partition.values: partition.location for partition in partitions}
     paths = zip(covered.files["path"].to_pylist(), covered.paths_in(folders), strict=True)
@@ -405,9 +405,7 @@ def _plan(
     values = [partition.values for partition in in_scope]
     covers = [coverage.covered(spark, base, index.definition.where, values) for index in indexes]
     needed = [number for number in range(len(values)) if any(flags[number] for flags in covers)]
-    remote = any(not stores.is_local(in_scope[number].location) for number in needed)
-    list_partition = partial(base_files.list_partition, base)  # on a local disk, threads list half as fast
-    listed = map_parallel(list_partition, [in_scope[number] for number in needed], THREADS if remote else 1)
+    listed = base_files.list_files(base, [in_scope[number] for number in needed])
     sources = dict(zip(needed, listed, strict=True))
     target = shard_bytes(sum(file.size for source in listed for file in source.files), parallelism(spark))
     columns, zone, reading = base.columns, metastore.time_zone(spark), serde.read_properties(base)

@@ -14,7 +14,7 @@ import pyarrow as pa
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.formats.key_values import KeyColumn, arrow_type
 from hive_bitmap.core.index.definition import TEXT_PARTITIONS
-from hive_bitmap.core.partition_texts import typed_value
+from hive_bitmap.core.partition_texts import typed_values
 from hive_bitmap.core.table_info import Values, quote
 from hive_bitmap.spark.versions import data_frame
 
@@ -39,11 +39,10 @@ def stored_values(spark: SparkSession, columns: Sequence[Column], values: Sequen
 def _column(spark: SparkSession, column: Column, texts: Sequence[str | None]) -> pa.Array:
     if column.type in TEXT_PARTITIONS:
         return pa.array(texts, pa.string())
-    typed = [None if text is None else typed_value(column.type, text) for text in texts]
-    kind = arrow_type(KeyColumn(column.name, column.type))
-    if all((text is None) == (value is None) for text, value in zip(texts, typed, strict=True)):
-        return pa.array(typed, kind)
-    return _by_spark(spark, column, texts).cast(kind)
+    typed = typed_values(column, texts)
+    if typed is not None:
+        return typed
+    return _by_spark(spark, column, texts).cast(arrow_type(KeyColumn(column.name, column.type)))
 
 
 def _by_spark(spark: SparkSession, column: Column, texts: Sequence[str | None]) -> pa.Array:

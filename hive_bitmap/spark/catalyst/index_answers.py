@@ -132,8 +132,8 @@ class Answer:
         if [(file.size, file.mtime_ms) for file in planned.files] != [(f.size, f.mtime_ms) for f in listing.files]:
             return None
         files = {file.path: file for file in listing.files}
-        indexed = (fingerprint for lookup in results.lookups for fingerprint in lookup.fingerprints)
-        return self.prepared if all(file.matches(files[file.path]) for file in indexed) else None
+        current = ((lookup, [files[path] for path in lookup.unit.paths]) for lookup in results.lookups)
+        return self.prepared if all(lookup.matches(listed).all() for lookup, listed in current) else None
 
 
 def is_countable_together(prepared: Prepared, key_sets: Sequence[Sequence[str]]) -> bool:

@@ -11,13 +11,13 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from hive_bitmap.core import stores
 from hive_bitmap.core.memory_budget import Cache
-from hive_bitmap.core.parallel import map_parallel
 from hive_bitmap.core.selecting.lookup_units import DeletedRows, Place
 from hive_bitmap.core.stores import IMMUTABLE, WITH_DELETES, FileStatus
 from hive_bitmap.core.table_info import Table, Values
@@ -44,7 +44,7 @@ class ScanListing:
     deletes: Mapping[str, str] = field(default_factory=dict)
     of_log: bool = False
 
-    @property
+    @cached_property
     def with_bytes(self) -> tuple[Partition, ...]:
         """The partitions without empty files, which no index names."""
         return tuple((values, tuple(file for file in files if file.size)) for values, files in self.partitions)
@@ -113,29 +113,20 @@ def parse(text: str) -> ScanListing:
     return ScanListing(listed, deletes, of_log)
 
 
-def _files(folder: str) -> list[FileStatus]:
-    return stores.listing(folder).files
-
-
-def as_now(listing: ScanListing, list_folder: Callable[[str], list[FileStatus]] = _files) -> ScanListing | None:
-    """List the folders again and return the current state of the files.
+def as_now(listing: ScanListing) -> ScanListing | None:
+    """Return the current state of the files.
 
     None if one of them is gone. Files of a log never change, so their listing is returned as it is: the planned files
     are read even if the log has other files by now.
     """
     if listing.of_log:
         return listing
-    folders = {file.path.rpartition("/")[0] for file in listing.files}
-    threads = max(map(stores.parallel, folders), default=1)
-    try:
-        current = {file.path: file for files in map_parallel(list_folder, folders, threads) for file in files}
-    except FileNotFoundError:
+    current = stores.statuses([file.path for file in listing.files])
+    present = [file for file in current if file is not None]
+    if len(present) < len(current):
         return None
-    if any(file.path not in current for file in listing.files):
-        return None
-    return ScanListing(
-        tuple((values, tuple(current[file.path] for file in files)) for values, files in listing.partitions)
-    )
+    files = iter(present)
+    return ScanListing(tuple((values, tuple(islice(files, len(planned)))) for values, planned in listing.partitions))
 
 
 def deleted_rows(

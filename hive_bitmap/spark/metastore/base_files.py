@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hive_bitmap.core import stores
-from hive_bitmap.core.parallel import map_parallel
 from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.core.table_info import Partition, Table, Values
 from hive_bitmap.errors import NotFound, PartitionNotFound, Unsupported
 from hive_bitmap.spark.metastore import delta_log, iceberg_log, lake_tables, metastore, serde
-from hive_bitmap.spark.metastore.file_listing import files_of
+from hive_bitmap.spark.metastore.file_listing import files_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -71,16 +69,11 @@ def list_files(base: Table, of_table: Sequence[Partition]) -> list[Source]:
 
     Raise Unsupported for a folder that readers might list differently.
     """
-    return map_parallel(partial(list_partition, base), of_table)
-
-
-def list_partition(base: Table, partition: Partition) -> Source:
-    """Return the base files of a partition, with one listing.
-
-    Raise Unsupported as `list_files`.
-    """
-    files = partition.files if partition.files is not None else tuple(files_of(base, partition.location))
-    return Source(partition.values, partition.location, files)
+    listed = iter(files_in(base, [partition.location for partition in of_table if partition.files is None]))
+    return [
+        Source(partition.values, partition.location, partition.files if partition.files is not None else next(listed))
+        for partition in of_table
+    ]
 
 
 def require_one_listing(source: Source) -> None:
@@ -108,8 +101,8 @@ def changed(base: Table, listed: Sequence[Source]) -> int:
     """
     if base.lake is not None:
         return 0
-    relisted = map_parallel(lambda source: replace(source, files=tuple(files_of(base, source.folder))), listed)
-    differ = (set(before.files) ^ set(after.files) for before, after in zip(listed, relisted, strict=True))
+    relisted = files_in(base, [source.folder for source in listed])
+    differ = (set(before.files) ^ set(after) for before, after in zip(listed, relisted, strict=True))
     return sum(len({file.path for file in files}) for files in differ)
 
 

@@ -8,11 +8,11 @@ values, the table is not supported and Spark scans it alone.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from hive_bitmap.core import stores
 from hive_bitmap.core.formats import BY_INPUT_FORMAT, FORMATS, LAYOUTS
-from hive_bitmap.core.stores import FileStatus
+from hive_bitmap.core.stores import FileStatus, Listing
 from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import Unsupported
 from hive_bitmap.spark.metastore import lake_tables, serde
@@ -155,15 +155,17 @@ def why_query_unsupported(options: Iterable[str], table: Table) -> str | None:
     return f"the query reads it with the option {odd[0]!r}, which may change what is read" if odd else None
 
 
-def files_of(table: Table, folder: str) -> list[FileStatus]:
-    """Return the files that readers of the table find in a folder, sorted by path.
+def files_in(table: Table, folders: Sequence[str]) -> list[tuple[FileStatus, ...]]:
+    """Return the files that readers of the table find in each folder, sorted by path.
 
-    Raise Unsupported if readers might differ.
+    Raises Unsupported if readers might differ.
     """
     try:
-        return serde.files(folder) if serde.read_properties(table) else base_files(folder)
+        listings = stores.listings(folders)
     except NotADirectoryError as e:
-        raise Unsupported(f"{folder} is a file, but should be a folder of table {table.full_name}") from e
+        raise Unsupported(f"{e.filename} is a file, but should be a folder of table {table.full_name}") from e
+    files = serde.files if serde.read_properties(table) else base_files
+    return [tuple(files(folder, listing)) for folder, listing in zip(folders, listings, strict=True)]
 
 
 def require_no_stream(table: Table) -> None:
@@ -180,15 +182,13 @@ def why_stream(folder: str) -> str:
     return f"a stream of Spark writes into {folder}: only the files that {STREAM_LOG} names hold its rows"
 
 
-def base_files(folder: str) -> list[FileStatus]:
-    """Return the visible, nonempty files of a folder, sorted by path.
+def base_files(folder: str, listing: Listing | None) -> list[FileStatus]:
+    """Return the visible, nonempty files of a listed folder, sorted by path.
 
     These are the files that Spark reads. A missing folder has no files. Raises Unsupported for a folder that contains
     `name=value` folders, because some readers take them for partitions, and for the output of a stream.
     """
-    try:
-        listing = stores.listing(folder)
-    except FileNotFoundError:
+    if listing is None:
         return []
     if STREAM_LOG in listing.folders:
         raise Unsupported(why_stream(folder))

@@ -10,9 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from hive_bitmap.core import stores
 from hive_bitmap.core.formats import BY_INPUT_FORMAT, FileFormat
-from hive_bitmap.core.stores import FileStatus
+from hive_bitmap.core.stores import FileStatus, Listing
 from hive_bitmap.core.table_info import Partition, Table
 from hive_bitmap.errors import Unsupported
 from hive_bitmap.spark.metastore.session_settings import OF_HADOOP
@@ -89,15 +88,13 @@ def why_unsupported(settings: Mapping[str, str]) -> str | None:
     return None
 
 
-def files(folder: str) -> list[FileStatus]:
-    """Return the nonempty files of a folder that Hadoop lists, sorted by path.
+def files(folder: str, listing: Listing | None) -> list[FileStatus]:
+    """Return the nonempty files of a listed folder that Hadoop lists, sorted by path.
 
     Raises Unsupported for a folder that does not exist or contains folders: readers fail then, or read them too.
     """
-    try:
-        listing = stores.listing(folder)
-    except FileNotFoundError as e:
-        raise Unsupported(f"partition folder {folder} is missing; Spark cannot read this table either") from e
+    if listing is None:
+        raise Unsupported(f"partition folder {folder} is missing; Spark cannot read this table either")
     nested = [name for name in listing.folders if is_visible(name)]
     if nested:
         raise Unsupported(f"folder {folder} contains the folder {nested[0]!r}, which readers may fail on")

@@ -14,14 +14,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hive_bitmap.core import stores
+from hive_bitmap.core import partition_texts, stores
 from hive_bitmap.core.columns import Column
-from hive_bitmap.core.formats.key_values import KeyColumn, arrow_type
 from hive_bitmap.core.index import manifest, unreadable
 from hive_bitmap.core.index.manifest import Manifest
 from hive_bitmap.core.memory_budget import Cache
 from hive_bitmap.core.parallel import map_parallel
-from hive_bitmap.core.partition_texts import typed_value
 from hive_bitmap.core.predicates.nodes import Constant, Predicate, SparkLeaf, leaves_of
 from hive_bitmap.core.segments.covered import Covered, Longs
 from hive_bitmap.core.selecting.candidates import residual_predicates
@@ -30,7 +28,7 @@ from hive_bitmap.core.selecting.table_files import KnownFiles, PartitionState, T
 from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.core.table_info import Partition, Table, Values, partition_name
 from hive_bitmap.errors import CorruptIndex
-from hive_bitmap.spark.metastore.file_listing import files_of
+from hive_bitmap.spark.metastore.file_listing import files_in
 from hive_bitmap.spark.preparing.request import Evaluate
 from hive_bitmap.spark.registry import catalog
 from hive_bitmap.spark.registry.catalog import Index
@@ -94,8 +92,7 @@ def states(
     are still valid; files indexed under another checksum count as unindexed. None: any checksum is valid. `numbers` are
     the positions of the partitions among all listed partitions.
     """
-    threads = max((stores.parallel(partition.location) for partition in partitions), default=1)
-    files = map_parallel(lambda partition: tuple(files_of(base, partition.location)), partitions, threads)
+    files = files_in(base, [partition.location for partition in partitions])
     listed = _states(base, [partition.values for partition in partitions], files, numbers)
 
     def place(covered: Covered) -> Longs:
@@ -190,12 +187,11 @@ def typed_values(columns: Sequence[Column], values: Sequence[Values]) -> pa.Tabl
     There is a row for each partition. A column is left out if its type is not simple or if a value is not in canonical
     form. The column "" numbers the rows.
     """
-    arrays = {"": pa.array(range(len(values)))}  # keeps the number of rows if every column is left out
+    arrays = {"": pa.array(np.arange(len(values)))}  # keeps the number of rows if every column is left out
     for position, column in enumerate(columns):
-        texts = [value[position] for value in values]
-        typed = [None if text is None else typed_value(column.type, text) for text in texts]
-        if all((text is None) == (value is None) for text, value in zip(texts, typed, strict=True)):
-            arrays[column.name] = pa.array(typed, arrow_type(KeyColumn(column.name, column.type)))
+        typed = partition_texts.typed_values(column, [value[position] for value in values])
+        if typed is not None:
+            arrays[column.name] = typed
     return pa.table(arrays)
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hive_bitmap.core import stores
 from hive_bitmap.core.answering.answer_size import TooLarge, nbytes, remember_too_large
@@ -221,8 +222,10 @@ def _confirmed(lookup: Lookup) -> Flags:
 
     If the store has tags, the listing that was just compared has already shown that.
     """
+    if pc.all(pc.not_equal(lookup.described["etag"], ""), min_count=0).as_py():
+        return np.ones(len(lookup.unit.paths), bool)
     fingerprints = lookup.fingerprints
-    threads = stores.parallel(fingerprints[0].path) if fingerprints else 1
+    threads = stores.parallel(fingerprints[0].path)
     return np.array(map_parallel(lambda file: bool(file.etag) or file.confirmed(), fingerprints, threads), bool)
 
 

@@ -20,7 +20,8 @@ from hive_bitmap.core.answering.answer_size import (
 )
 from hive_bitmap.core.index import lookup as shards
 from hive_bitmap.core.predicates.nodes import TRUE, Compare, Predicate
-from hive_bitmap.core.selecting.candidates import Lookup, LookupResults, look_up
+from hive_bitmap.core.selecting.candidates import LookupResults, look_up
+from tests.core.selecting.lookups import lookup_of
 from tests.core.selecting.test_select import unit_of
 
 ROWS = 3 * FEW_ROWS
@@ -37,18 +38,7 @@ def looked_up(folder: Path, *files: list[dict[str, Any]], predicate: Predicate =
             name: replace(part, entries=sum(pq.read_metadata(path[5:]).num_rows for path, _ in part.shards))
             for name, part in unit.parts.items()
         }
-        unit, empty = replace(unit, parts=parts), ()
-        lookups.append(
-            Lookup(
-                partitions=empty,
-                unit=unit,
-                predicate=predicate,
-                fingerprints=empty,
-                spark_only=empty,
-                schema_crc=empty,
-                foreign=empty,
-            )
-        )
+        lookups.append(lookup_of(replace(unit, parts=parts), predicate))
     results = tuple(look_up(lookup, {}) for lookup in lookups)
     return LookupResults(partitions=(), lookups=tuple(lookups), results=results, whole_files=(), deleted=0)
 

@@ -9,18 +9,11 @@ import pytest
 from hive_bitmap.core.answering.count_budget import CountPrices, bytes_to_look_up, count_cost, share_in_memory
 from hive_bitmap.core.index import lookup
 from hive_bitmap.core.predicates.nodes import TRUE, And, Compare, Or, Predicate
-from hive_bitmap.core.selecting.candidates import Lookup
-from hive_bitmap.core.selecting.lookup_units import LookupUnit
+from tests.core.selecting.lookups import lookup_of
 from tests.core.selecting.test_select import unit_of
 
 DEAR_BITMAPS = CountPrices(key_byte=0.0, bitmap_byte=1.0)
 K, RARE, HALF = Compare("k", "=", 1), Compare("s", "=", "nowhere"), Compare("s", "=", "a")
-
-
-def lookup_of(unit: LookupUnit, predicate: Predicate) -> Lookup:
-    return Lookup(
-        partitions=(), unit=unit, predicate=predicate, fingerprints=(), spark_only=(), schema_crc=(), foreign=()
-    )
 
 
 @pytest.mark.parametrize(
@@ -89,19 +82,7 @@ def test_only_row_groups_in_which_keys_may_match_are_looked_up(tmp_path: Path) -
     size = {column: sum(size for _, size in unit.parts[column].shards) for column in ("k", "s")}
 
     def read(predicate: Predicate) -> float:
-        return bytes_to_look_up(
-            [
-                Lookup(
-                    partitions=(),
-                    unit=unit,
-                    predicate=predicate,
-                    fingerprints=(),
-                    spark_only=(),
-                    schema_crc=(),
-                    foreign=(),
-                )
-            ]
-        )
+        return bytes_to_look_up([lookup_of(unit, predicate)])
 
     assert read(TRUE) == 0  # it tests no key
     assert read(K) == size["k"]

@@ -16,29 +16,13 @@ from hive_bitmap.core.answering.extremes import extremes, has_order, index_cover
 from hive_bitmap.core.answering.tally import COUNT
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index import lookup as shards
-from hive_bitmap.core.index.fingerprint import Fingerprint
 from hive_bitmap.core.predicates.nodes import TRUE, Compare, Predicate
 from hive_bitmap.core.selecting.candidates import Lookup, restrict
-from hive_bitmap.core.selecting.lookup_units import LookupUnit
 from hive_bitmap.core.selecting.select import is_understood
 from hive_bitmap.errors import CorruptIndex
 from tests.core.answering.test_tally import composite
+from tests.core.selecting.lookups import lookup_of
 from tests.core.selecting.test_select import FILES, PREDICATES, Row, truth, unit_of
-
-ANY = Fingerprint(path="", size=0, mtime_ms=0, etag="", tail_crc32=0)
-
-
-def lookup_of(unit: LookupUnit, predicate: Predicate = TRUE) -> Lookup:
-    files = len(unit.paths)
-    return Lookup(
-        partitions=(0,) * files,
-        unit=unit,
-        predicate=predicate,
-        fingerprints=(ANY,) * files,
-        spark_only=(frozenset(),) * files,
-        schema_crc=(0,) * files,
-        foreign=(frozenset(),) * files,
-    )
 
 
 def require_found(lookups: list[Lookup], key: str, rows: list[Row]) -> None:

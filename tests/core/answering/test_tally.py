@@ -17,13 +17,13 @@ from hive_bitmap.core.bitmaps import ENCODINGS
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index import lookup
 from hive_bitmap.core.index.definition import Definition
-from hive_bitmap.core.index.fingerprint import Fingerprint
 from hive_bitmap.core.index.table_schema import key_fields
 from hive_bitmap.core.predicates.nodes import TRUE, Compare, IsNull, Or, Predicate, Prefix
-from hive_bitmap.core.selecting.candidates import Lookup, restrict
+from hive_bitmap.core.selecting.candidates import restrict
 from hive_bitmap.core.selecting.lookup_units import IndexPart, LookupUnit
 from hive_bitmap.core.selecting.select import is_understood
 from hive_bitmap.errors import CorruptIndex
+from tests.core.selecting.lookups import lookup_of
 from tests.core.selecting.test_select import COLUMNS, FILES, PREDICATES, Row, group_of, truth, unit_of
 
 ENCODED = st.sampled_from(list(ENCODINGS))
@@ -130,15 +130,7 @@ def test_nan_and_zero_are_one_key_each(tmp_path: Path) -> None:
 def test_what_is_kept_of_a_shard_is_of_the_files_that_were_asked_for(tmp_path: Path) -> None:
     files: list[list[Row]] = [[{"k": n % number, "s": "a", "f": 0.0} for n in range(9)] for number in (2, 3, 5)]
     unit = unit_of(tmp_path, files, {"k": "gap"}, {"k": [0, 1, 2]})
-    whole = Lookup(
-        partitions=(0,) * 3,
-        unit=unit,
-        predicate=TRUE,
-        fingerprints=(Fingerprint(path="", size=0, mtime_ms=0, etag="", tail_crc32=0),) * 3,
-        spark_only=(frozenset(),) * 3,
-        schema_crc=(0,) * 3,
-        foreign=(None,) * 3,
-    )
+    whole = lookup_of(unit, TRUE)
     for wanted in ([0, 1, 2], [1], [0, 2], [0, 1, 2], [1]):
         some = restrict(whole, wanted).unit
         assert counted(some, TRUE, ("k",)) == expected([files[file] for file in wanted], TRUE, ("k",))

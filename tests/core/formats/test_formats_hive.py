@@ -306,7 +306,7 @@ def test_partitions_that_share_a_folder(spark: SparkSession, database: str, agai
 
 REFUSED = {
     "STORED AS TEXTFILE TBLPROPERTIES ('skip.header.line.count'='1')": "Hive skips lines that Spark reads as rows",
-    "ROW FORMAT SERDE 'org.apache.hadoop.hive.serde2.lazybinary.LazyBinarySerDe'": "text read by .*BinarySerDe; known",
+    "ROW FORMAT SERDE 'org.apache.hadoop.hive.serde2.lazybinary.LazyBinarySerDe'": "text read by .*BinarySerDe, which",
     "USING csv": "is USING csv; with USING, only parquet and orc are supported",
 }
 

@@ -15,13 +15,14 @@ from hive_bitmap.core.planning.reads import reads
 from hive_bitmap.core.planning.reasons import Reason
 from hive_bitmap.core.planning.strategy import Strategy
 from hive_bitmap.core.predicates.nodes import Compare
-from hive_bitmap.core.selecting.candidates import Lookup, LookupResults, WholeFile
+from hive_bitmap.core.selecting.candidates import LookupResults, WholeFile
 from hive_bitmap.core.selecting.lookup_units import LookupUnit
 from hive_bitmap.core.selecting.select import LookupResult
 from hive_bitmap.core.selecting.table_files import PartitionState
 from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.core.stores.speed import Speed
 from hive_bitmap.errors import CorruptIndex
+from tests.core.selecting.lookups import lookup_of
 
 BLOCKS, ROWS, BYTES = 8, 1_000_000, 128 << 20  # of a file, of a block
 INPUTS = PlanInputs(
@@ -49,14 +50,10 @@ def looked_up(*files: list[int], exact: bool = True, damaged: tuple[int, ...] = 
         parts={},
     )
     fields: dict[str, Any] = {
-        "partitions": (0,) * len(files),
-        "unit": unit,
-        "predicate": Compare("k", "=", 1),
         "fingerprints": tuple(
             Fingerprint(path=path, size=len(blocks) * BYTES, mtime_ms=0, etag="", tail_crc32=0)
             for path, blocks in zip(unit.paths, files, strict=True)
         ),
-        "spark_only": (frozenset[str](),) * len(files),
         "schema_crc": (7,) * len(files),
         "foreign": (frozenset(),) * len(files),
     }
@@ -66,9 +63,8 @@ def looked_up(*files: list[int], exact: bool = True, damaged: tuple[int, ...] = 
         damaged={number: CorruptIndex("gone") for number in damaged},
         index_bytes=5,
     )
-    return LookupResults(
-        partitions=(PARTITION,), lookups=(Lookup(**(fields | lookup)),), results=(result,), whole_files=(), deleted=3
-    )
+    lookups = (lookup_of(unit, Compare("k", "=", 1), **(fields | lookup)),)
+    return LookupResults(partitions=(PARTITION,), lookups=lookups, results=(result,), whole_files=(), deleted=3)
 
 
 def with_new_file(work: LookupResults, blocks: int = 8) -> LookupResults:

@@ -45,6 +45,7 @@ from hive_bitmap.core.selecting.candidates import (
 from hive_bitmap.core.selecting.select import LookupResult
 from hive_bitmap.core.selecting.table_files import KnownFiles, PartitionState, TableFiles, listing_of
 from hive_bitmap.core.stores import FileStatus
+from tests.core.selecting.lookups import lookup_of
 from tests.core.selecting.test_select import truth, unit_of
 
 K, S = Compare("k", "=", 1), Compare("s", "=", "a")
@@ -205,7 +206,7 @@ def require_unit(
     assert list(zip(*(a.tolist() for a in (unit.file, unit.offset, unit.length, unit.rows)), strict=True)) == blocks
     assert [one.tail_crc32 for one in lookup.fingerprints] == files
     assert lookup.spark_only == tuple(frozenset([f"c{file}"]) for file in files)
-    assert lookup.schema_crc == (7,) * len(files)
+    assert lookup.described["schema_crc"].to_pylist() == [7] * len(files)
     names = {column: CHOSEN[column].name for column in CHOSEN if CHOSEN[column].name in indexes}
     assert set(unit.parts) == set(names)
     for column, name in names.items():
@@ -406,7 +407,7 @@ def test_a_lookup_of_some_files_is_the_same_but_for_the_others(known: dict[int, 
             assert part.shards == lookup.unit.parts[column].shards
         assert [one.path for one in some.fingerprints] == list(some.unit.paths)
         assert some.spark_only == tuple(frozenset([f"c{path[8:]}"]) for path in some.unit.paths)
-        assert len(some.schema_crc) == len(wanted)
+        assert some.described.num_rows == len(wanted)
 
 
 def blocks_of(lookup: Lookup) -> list[tuple[int, int, int]]:
@@ -419,18 +420,7 @@ def test_lookups_of_real_shards_come_in_their_order(tmp_path_factory: pytest.Tem
     for number in range(3):
         rows = [{"k": n % (number + 2), "s": "a", "f": 0.0} for n in range(20)]
         unit = unit_of(tmp_path_factory.mktemp("w"), [rows], {"k": "gap"}, {"k": [0]})
-        empty: tuple[Any, ...] = ()
-        lookups.append(
-            Lookup(
-                partitions=empty,
-                unit=unit,
-                predicate=K,
-                fingerprints=empty,
-                spark_only=empty,
-                schema_crc=empty,
-                foreign=empty,
-            )
-        )
+        lookups.append(lookup_of(unit, K))
         expected.append(sum(row["k"] == 1 for row in rows))
     assert [int(found.counts.sum()) for found in evaluate_here({})(lookups)] == expected
 

@@ -17,7 +17,8 @@ from hive_bitmap.core.selecting import candidates
 from hive_bitmap.core.selecting.candidates import look_up, restrict
 from hive_bitmap.core.selecting.lookup_units import DeletedRows, LookupUnit
 from hive_bitmap.core.selecting.select import LookupResult, count
-from tests.core.selecting.test_select import Row, lookup_of, unit_of
+from tests.core.selecting.lookups import lookup_of
+from tests.core.selecting.test_select import Row, unit_of
 
 ONE, FEW = Compare("k", "=", 1), In("k", (0, 2))
 PREDICATES: tuple[Predicate, ...] = (
@@ -65,7 +66,7 @@ def _units(folder: Path) -> list[LookupUnit]:
     changed = [replace(part, files=np.array(known)) for known in ([0, 1], [0, 2])]
     units += [replace(first, parts={"k": one}) for one in (part, *changed, replace(part, shards=elsewhere))]
     files = [Fingerprint(path=path, size=1, mtime_ms=1, etag="", tail_crc32=1) for path in first.paths]
-    whole = replace(lookup_of(first, ONE), fingerprints=tuple(files))
+    whole = lookup_of(first, ONE, fingerprints=files)
     units += [restrict(whole, kept).unit for kept in ([0], [1], [2], [0, 1], [0, 2])]
     return units
 

@@ -32,7 +32,8 @@ from hive_bitmap.core.selecting.select import count, is_understood, select
 from hive_bitmap.core.selecting.table_files import PartitionState
 from hive_bitmap.core.stores import IMMUTABLE, WITH_DELETES
 from hive_bitmap.errors import CorruptIndex
-from tests.core.selecting.test_select import FILES, PREDICATES, Row, lookup_of, truth, unit_of
+from tests.core.selecting.lookups import lookup_of
+from tests.core.selecting.test_select import FILES, PREDICATES, Row, truth, unit_of
 
 ENCODED = st.sampled_from(list(ENCODINGS))
 SHARES = st.sampled_from([0.0, 0.2, 1.0])
@@ -84,7 +85,7 @@ FEW = [[{"k": n % 3, "s": "a", "f": 0.0} for n in range(12)] for _ in range(3)]
 def looked_up(folder: Path, predicate: Predicate, deletes: tuple[str, ...]) -> LookupResults:
     unit = unit_of(folder, FEW, {"k": "gap"}, {"k": [0, 1, 2]})
     prints = tuple(Fingerprint(path=path, size=9, mtime_ms=1, etag=IMMUTABLE, tail_crc32=0) for path in unit.paths)
-    lookup = replace(lookup_of(unit, predicate), fingerprints=prints, deletes=deletes)
+    lookup = lookup_of(unit, predicate, fingerprints=prints, deletes=deletes)
     return LookupResults(
         partitions=(PARTITION,), lookups=(lookup,), results=(look_up(lookup, {}),), whole_files=(), deleted=0
     )

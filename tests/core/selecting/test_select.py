@@ -31,7 +31,6 @@ from hive_bitmap.core.predicates.nodes import (
     SparkLeaf,
     Unknown,
 )
-from hive_bitmap.core.selecting.candidates import Lookup
 from hive_bitmap.core.selecting.key_matches import key_matches
 from hive_bitmap.core.selecting.lookup_units import IndexPart, LookupUnit
 from hive_bitmap.core.selecting.select import count, is_understood, select
@@ -41,20 +40,6 @@ from hive_bitmap.spark.building.staged_values import ReadOptions
 COLUMNS = (Column("k", "int"), Column("s", "string"), Column("f", "double"))
 KEYS, TEXTS = [None, -1, 0, 1, 2, 3], [None, "", "a", "ab", "b", "é", "\U0010ffff", "x" * 5000]
 Row = dict[str, Any]
-
-
-def lookup_of(unit: LookupUnit, predicate: Predicate) -> Lookup:
-    """The lookup of a unit's files, of which nothing else is known."""
-    count = len(unit.paths)
-    return Lookup(
-        partitions=(0,) * count,
-        unit=unit,
-        predicate=predicate,
-        fingerprints=(),
-        spark_only=(frozenset[str](),) * count,
-        schema_crc=(1,) * count,
-        foreign=(None,) * count,
-    )
 
 
 def unit_of(

@@ -15,6 +15,7 @@ from hive_bitmap.core.selecting.split_order import Piece, WholePiece, cut, piece
 from hive_bitmap.core.selecting.table_files import PartitionState
 from hive_bitmap.core.stores import FileStatus
 from tests.core.planning.test_planner import BYTES, looked_up
+from tests.core.selecting.lookups import with_column
 
 
 def work_of(blocks: list[int], whole: list[int], known: bool = True) -> LookupResults:
@@ -22,11 +23,11 @@ def work_of(blocks: list[int], whole: list[int], known: bool = True) -> LookupRe
     found = looked_up(*[[1] * count for count in blocks])
     new = [FileStatus(f"file:/w/new{number}", size, 1, "") for number, size in enumerate(whole)]
     files = [FileStatus(one.path, one.size, 1, "") for one in found.lookups[0].fingerprints]
-    starts = tuple(np.arange(count) * BYTES for count in blocks) if known else ()
+    starts = [np.arange(count) * BYTES if known else None for count in blocks]
     state = PartitionState(name="", values=(), files=(*files, *new))
     return replace(
         found,
-        lookups=(replace(found.lookups[0], starts=starts),),
+        lookups=(with_column(found.lookups[0], "starts", starts),),
         partitions=(state,),
         whole_files=tuple(WholeFile(0, file, Freshness.UNINDEXED, "") for file in new),
     )

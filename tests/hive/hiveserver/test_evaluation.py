@@ -23,7 +23,8 @@ from hive_bitmap.core.stores import local_path
 from hive_bitmap.errors import CorruptIndex
 from hive_bitmap.hive.hiveserver.connection import Server
 from hive_bitmap.hive.hiveserver.evaluation import evaluation
-from tests.core.selecting.test_select import COLUMNS, FILES, KINDS, PREDICATES, Row, lookup_of, truth, unit_of
+from tests.core.selecting.lookups import lookup_of
+from tests.core.selecting.test_select import COLUMNS, FILES, KINDS, PREDICATES, Row, truth, unit_of
 
 
 def definitions_of(kinds: Mapping[str, str]) -> dict[str, Definition]:

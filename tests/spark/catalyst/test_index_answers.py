@@ -33,7 +33,7 @@ from hive_bitmap.spark.preparing.request import Request, ResolvedTable
 from hive_bitmap.spark.registry.catalog import INDEX_CACHE_SECONDS
 from tests.core.planning.test_planner import looked_up
 from tests.core.selecting.test_select import unit_of
-from tests.spark.reading.test_read_task import lookup_of, rows
+from tests.spark.reading.test_read_task import lookup_now, rows
 
 NOBODY: Any = None  # in place of a session
 K, S, P = Column("k", "int"), Column("S", "string"), Column("p", "int")
@@ -117,7 +117,7 @@ def answer(work: LookupResults | None, listing: Any = None, **request: Any) -> A
 def real(folder: Path) -> LookupResults:
     """What an index on k says of k = 1 in real files, of which two rows match."""
     unit = unit_of(folder, [rows(1, 2, 1), rows(3)], {"k": "gap"}, {"k": [0, 1]})
-    lookup = lookup_of(unit, Compare("k", "=", 1))
+    lookup = lookup_now(unit, Compare("k", "=", 1))
     found = look_up(lookup, {})
     return replace(EXACT, lookups=(lookup,), results=(found,), deleted=0)
 

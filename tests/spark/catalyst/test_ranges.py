@@ -6,8 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hive_bitmap.core.stores import FileStatus
-from hive_bitmap.spark.catalyst.listing import ScanListing, as_now, parse
+from hive_bitmap.spark.catalyst.listing import ScanListing, parse
 from hive_bitmap.spark.catalyst.ranges import _ranges
 
 
@@ -34,13 +33,6 @@ def test_names_of_files_and_partitions_survive() -> None:
     assert [file.path for file in odd.files] == ["file:/w/x\ny\\z", "file:/w/empty"]
     assert [file.size for _, files in odd.with_bytes for file in files] == [3]
     assert parse("") == ScanListing(())
-
-
-def test_files_as_they_are_now() -> None:
-    before = ScanListing(((("1",), (FileStatus("file:/w/a", 3, 5, ""),)),))
-    now = FileStatus("file:/w/a", 4, 6, "tag")
-    assert as_now(before, lambda folder: [now, FileStatus("file:/w/new", 1, 1, "")]) == ScanListing(((("1",), (now,)),))
-    assert as_now(before, lambda folder: []) is None
 
 
 def test_where_a_store_tells_parts_of_a_second_in_its_listing_only_they_are_left_out() -> None:

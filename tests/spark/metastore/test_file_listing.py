@@ -7,9 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from hive_bitmap.core import stores
+from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import Unsupported
 from hive_bitmap.spark.metastore.file_listing import base_files, why_option_unsupported
+
+
+def files_in(folder: Path) -> list[FileStatus]:
+    [listing] = stores.listings([f"file:{folder}"])
+    return base_files(f"file:{folder}", listing)
 
 
 def test_visible_files_that_lie_directly_in_the_folder(tmp_path: Path) -> None:
@@ -19,14 +26,14 @@ def test_visible_files_that_lie_directly_in_the_folder(tmp_path: Path) -> None:
         (tmp_path / name).write_text(name)
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "deep.parquet").write_text("deep")
-    found = base_files(f"file:{tmp_path}")
+    found = files_in(tmp_path)
     names = ["100%.parquet", "_x=1", "a.parquet", "b c.parquet", "no_extension"]
     assert [file.path for file in found] == [f"file:{tmp_path}/{name}" for name in names]
     assert [file.size for file in found] == [len(name) for name in names]
-    assert base_files(f"file:{tmp_path}/missing") == []
+    assert files_in(tmp_path / "missing") == []
     (tmp_path / "p=1").mkdir()
     with pytest.raises(Unsupported, match="p=1"):
-        base_files(f"file:{tmp_path}")
+        files_in(tmp_path)
 
 
 def test_a_file_that_vanishes_meanwhile_hides_no_other(tmp_path: Path) -> None:
@@ -45,7 +52,7 @@ def test_a_file_that_vanishes_meanwhile_hides_no_other(tmp_path: Path) -> None:
     thread.start()
     try:
         for _ in range(300):
-            kept = [file for file in base_files(f"file:{tmp_path}") if "/kept" in file.path]
+            kept = [file for file in files_in(tmp_path) if "/kept" in file.path]
             assert len(kept) == 50
     finally:
         stop.set()

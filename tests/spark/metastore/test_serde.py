@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hive_bitmap.core import stores
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.formats import BY_INPUT_FORMAT, FILE_FORMATS
+from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.core.table_info import Partition, Table
 from hive_bitmap.errors import Unsupported
 from hive_bitmap.spark.metastore import serde
@@ -126,16 +128,21 @@ def test_hidden_names(name: str) -> None:
     assert serde.is_visible(name) is (name[0] == "a")
 
 
+def files_in(folder: Path) -> list[FileStatus]:
+    [listing] = stores.listings([f"file:{folder}"])
+    return serde.files(f"file:{folder}", listing)
+
+
 def test_the_files_of_a_folder(tmp_path: Path) -> None:
     folder = tmp_path / "t"
     with pytest.raises(Unsupported, match="is missing; Spark cannot read this table either"):
-        serde.files(f"file:{folder}")
+        files_in(folder)
     folder.mkdir()
     for name, content in (("b", b"2"), ("a%20 é", b"1"), ("empty", b""), ("_SUCCESS", b"x"), (".a.crc", b"x")):
         (folder / name).write_bytes(content)
     (folder / "_temporary").mkdir()
     (folder / ".staging").mkdir()
-    assert [file.path for file in serde.files(f"file:{folder}")] == [f"file:{folder}/a%20 é", f"file:{folder}/b"]
+    assert [file.path for file in files_in(folder)] == [f"file:{folder}/a%20 é", f"file:{folder}/b"]
     (folder / "sub").mkdir()
     with pytest.raises(Unsupported, match="contains the folder 'sub', which readers may fail on"):
-        serde.files(f"file:{folder}")
+        files_in(folder)

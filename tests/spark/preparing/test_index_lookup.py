@@ -24,7 +24,8 @@ from hive_bitmap.spark.preparing.index_lookup import (
     Evaluation,
     is_small,
 )
-from tests.core.selecting.test_select import lookup_of, unit_of
+from tests.core.selecting.lookups import lookup_of
+from tests.core.selecting.test_select import unit_of
 
 NOBODY: Any = None  # in place of a session, which is asked for nothing
 K, S = Compare("k", "=", 1), Compare("s", "=", "a")

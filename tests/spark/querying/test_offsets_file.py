@@ -16,6 +16,7 @@ from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.errors import Unsupported
 from hive_bitmap.spark.querying.offsets_file import all_offsets, block_offsets, whole_files
 from tests.core.planning.test_planner import INPUTS, looked_up, with_new_file
+from tests.core.selecting.lookups import lookup_of
 from tests.spark.building.generations import Workshop
 
 if TYPE_CHECKING:
@@ -52,7 +53,8 @@ def test_a_tag_that_only_the_listing_of_the_store_tells_counts() -> None:
     work = looked_up([5])
     [lookup] = work.lookups
     tagged = tuple(replace(one, etag="1", path="s3a://b/0") for one in lookup.fingerprints)
-    work = replace(work, lookups=(replace(lookup, fingerprints=tagged),))
+    unit = replace(lookup.unit, paths=("s3a://b/0",))
+    work = replace(work, lookups=(lookup_of(unit, lookup.predicate, fingerprints=tagged),))
     [status] = as_indexed(work)
     assert isinstance(tagged[0], Fingerprint)
     assert whole(work, status) == []

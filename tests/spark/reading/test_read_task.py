@@ -25,7 +25,7 @@ from hive_bitmap.core.selecting.lookup_units import LookupUnit
 from hive_bitmap.core.selecting.split_order import Piece, Split
 from hive_bitmap.errors import FileChanged
 from hive_bitmap.spark.reading.read_task import ReadTask, read_task
-from tests.core.selecting import test_select
+from tests.core.selecting import lookups
 from tests.core.selecting.test_select import COLUMNS, PREDICATES, Row, truth, unit_of
 
 NO_CONSTANTS = pa.table({"": [0]})
@@ -33,9 +33,9 @@ SPLIT = Split((0, 0, 0), 0, 0)
 K1 = Compare("k", "=", 1)
 
 
-def lookup_of(unit: LookupUnit, predicate: Predicate) -> Lookup:
+def lookup_now(unit: LookupUnit, predicate: Predicate) -> Lookup:
     """The lookup of a unit's files as they are now."""
-    return replace(test_select.lookup_of(unit, predicate), fingerprints=tuple(map(fingerprint.take, unit.paths)))
+    return lookups.lookup_of(unit, predicate, fingerprints=tuple(map(fingerprint.take, unit.paths)))
 
 
 def pieces_of(*lookups: Lookup) -> list[Piece]:
@@ -76,7 +76,7 @@ def test_all_rows_that_may_match_are_read_in_order_and_once(
     files = [rows(*some) for some in keys]
     known = sorted(data.draw(st.sets(st.sampled_from(range(len(files))))))
     unit = unit_of(tmp_path, files, {"k": "gap", "s": "gap"}, {"k": known, "s": known})
-    found = rows_of(task(lookup_of(unit, predicate)))
+    found = rows_of(task(lookup_now(unit, predicate)))
     everything = [(row["k"], row["s"]) for some in files for row in some]
     wanted = [(row["k"], row["s"]) for some in files for row in some if truth(predicate, row)]
     remaining = iter(everything)
@@ -88,21 +88,21 @@ def test_all_rows_that_may_match_are_read_in_order_and_once(
 
 def test_only_selected_rows_of_the_wanted_columns_are_read(tmp_path: Path) -> None:
     unit = unit_of(tmp_path, [rows(1, 2, 1), rows(3)], {"k": "gap"}, {"k": [0, 1]})
-    assert rows_of(task(lookup_of(unit, K1))) == [(1, "0"), (1, "2")]
-    assert rows_of(task(lookup_of(unit, K1), names=("s",))) == [("0",), ("2",)]
-    assert rows_of(task(lookup_of(unit, Constant(False)))) == []
+    assert rows_of(task(lookup_now(unit, K1))) == [(1, "0"), (1, "2")]
+    assert rows_of(task(lookup_now(unit, K1), names=("s",))) == [("0",), ("2",)]
+    assert rows_of(task(lookup_now(unit, Constant(False)))) == []
 
 
 def test_values_of_the_partition_have_their_place(tmp_path: Path) -> None:
     unit = unit_of(tmp_path, [rows(1, 2)], {"k": "gap"}, {"k": [0]})
     constants = pa.table({"p": pa.array(["x"]), "q": pa.array([None], pa.int32())})
-    found = rows_of(task(lookup_of(unit, K1), names=("q", "k", "p"), constants=constants))
+    found = rows_of(task(lookup_now(unit, K1), names=("q", "k", "p"), constants=constants))
     assert found == [(None, 1, "x")]
 
 
 def test_rows_come_in_the_order_of_the_pieces(tmp_path: Path) -> None:
     unit = unit_of(tmp_path, [rows(1, 2, 1, 1), rows(1)], {"k": "gap"}, {"k": [0, 1]}, block_rows=2)
-    one = task(lookup_of(unit, K1))
+    one = task(lookup_now(unit, K1))
     first, second = one.pieces
     parts = (replace(first, first=1), second, replace(first, end=1))
     found = rows_of(replace(one, pieces=parts))
@@ -111,7 +111,7 @@ def test_rows_come_in_the_order_of_the_pieces(tmp_path: Path) -> None:
 
 def test_a_file_that_was_replaced_ends_the_query(tmp_path: Path) -> None:
     unit = unit_of(tmp_path, [rows(2, 2), rows(1)], {"k": "gap"}, {"k": [0, 1]})
-    lookup = lookup_of(unit, K1)
+    lookup = lookup_now(unit, K1)
     pq.write_table(pa.table({"k": pa.array([1, 5], pa.int32()), "s": ["new", "newer"]}), unit.paths[0][5:])
     with pytest.raises(FileChanged, match="was replaced after the query was planned"):
         rows_of(task(lookup))
@@ -120,7 +120,7 @@ def test_a_file_that_was_replaced_ends_the_query(tmp_path: Path) -> None:
 @pytest.mark.parametrize("check_only", [False, True])
 def test_a_file_that_is_gone_ends_the_query(tmp_path: Path, check_only: bool) -> None:
     unit = unit_of(tmp_path, [rows(2)], {"k": "gap"}, {"k": [0]})
-    lookup = lookup_of(unit, K1)  # none of its rows matches
+    lookup = lookup_now(unit, K1)  # none of its rows matches
     os.unlink(unit.paths[0][5:])
     with pytest.raises(FileChanged) as raised:
         rows_of(task(lookup, check_only=check_only))
@@ -129,7 +129,7 @@ def test_a_file_that_is_gone_ends_the_query(tmp_path: Path, check_only: bool) ->
 
 def test_a_task_that_only_checks_reads_nothing_and_ends_the_query_for_a_change(tmp_path: Path) -> None:
     unit = unit_of(tmp_path, [rows(1)], {"k": "gap"}, {"k": [0]})
-    one = task(lookup_of(unit, TRUE), check_only=True)
+    one = task(lookup_now(unit, TRUE), check_only=True)
     assert rows_of(one) == []
     os.utime(unit.paths[0][5:], (1, 1))
     with pytest.raises(FileChanged, match=r"was replaced after the query was planned: run it again$"):
@@ -138,7 +138,7 @@ def test_a_task_that_only_checks_reads_nothing_and_ends_the_query_for_a_change(t
 
 def test_a_file_that_changes_while_it_is_read(tmp_path: Path) -> None:
     unit = unit_of(tmp_path, [rows(*[1] * 5)], {"k": "gap"}, {"k": [0]})
-    found = read_task(task(lookup_of(unit, K1)))
+    found = read_task(task(lookup_now(unit, K1)))
     assert next(found).num_rows
     os.utime(unit.paths[0][5:], (len(unit.paths[0]), 1))
     with pytest.raises(FileChanged, match=r"was replaced while it was read: run the query again$"):
@@ -161,7 +161,7 @@ def test_few_rows_of_several_files_are_read_by_one_query(many: LookupUnit, monke
         return by_numbers(paths, *given)
 
     monkeypatch.setattr(parquet_rows, "_by_numbers", seen)
-    found = rows_of(task(lookup_of(many, K1)))
+    found = rows_of(task(lookup_now(many, K1)))
     assert found == [(1, str(number)) for number in (7, 207, 407)] * 3
     assert asked == [[path[5:] for path in many.paths]]
 
@@ -182,11 +182,11 @@ def test_one_of_several_files_changes_while_they_are_read(
 
     monkeypatch.setattr(parquet_rows, "_by_numbers", changing)
     with pytest.raises(FileChanged, match=r"^file:.* was (replaced while it was read|deleted after .*): run"):
-        rows_of(task(lookup_of(many, K1)))
+        rows_of(task(lookup_now(many, K1)))
 
 
 def test_one_of_several_files_had_changed_before(many: LookupUnit) -> None:
-    lookup = lookup_of(many, K1)
+    lookup = lookup_now(many, K1)
     pq.write_table(pa.table({"k": pa.array([1, 5], pa.int32()), "s": ["new", "newer"]}), many.paths[1][5:])
     with pytest.raises(FileChanged, match="was replaced after the query was planned"):
         rows_of(task(lookup))
@@ -195,5 +195,5 @@ def test_one_of_several_files_had_changed_before(many: LookupUnit) -> None:
 def test_a_column_that_is_read_need_not_be_among_the_names(tmp_path: Path) -> None:
     """A scan of partition columns alone reads a data column, which tells how many rows there are."""
     unit = unit_of(tmp_path, [rows(1, 2, 1)], {"k": "gap"}, {"k": [0]})
-    one = task(lookup_of(unit, K1), names=("k",), constants=pa.table({"p": [7]}))
+    one = task(lookup_now(unit, K1), names=("k",), constants=pa.table({"p": [7]}))
     assert rows_of(replace(one, names=("p",))) == [(7,), (7,)]

@@ -15,6 +15,7 @@ from hive_bitmap.core.predicates.nodes import TRUE, Constant, Predicate, Unknown
 from hive_bitmap.core.selecting.candidates import Lookup
 from hive_bitmap.core.selecting.lookup_units import LookupUnit
 from hive_bitmap.spark.reading.unit_offsets import UnitTask, located
+from tests.core.selecting.lookups import lookup_of
 
 LINES = ["one", "", "three", "four", "5"]
 STARTS = np.cumsum([0, *(len(line) + 1 for line in LINES)])[:-1].tolist()
@@ -36,16 +37,7 @@ def lookup(*paths: str, predicate: Predicate = TRUE) -> Lookup:
         rows=np.concatenate([one.rows for one in blocks]),
         parts={},
     )
-    count = len(paths)
-    return Lookup(
-        partitions=(0,) * count,
-        unit=unit,
-        predicate=predicate,
-        fingerprints=tuple(map(fingerprint.take, paths)),
-        spark_only=(frozenset[str](),) * count,
-        schema_crc=(1,) * count,
-        foreign=(None,) * count,
-    )
+    return lookup_of(unit, predicate, fingerprints=tuple(map(fingerprint.take, paths)))
 
 
 def told(task: UnitTask) -> tuple[dict[str, list[int]], str]:

@@ -27,7 +27,7 @@ public final class SameQuestions {
         CompletableFuture<String> replyToOther = ASKED.putIfAbsent(question, futureReply);
         if (replyToOther == null) return new Asked(true, null);
         try {
-            return new Asked(false, Patience.await(replyToOther, context, seconds));
+            return new Asked(false, Patience.await(replyToOther, context, seconds, () -> 0));
         } catch (TimeoutException e) {
             return new Asked(false, null);
         } catch (ExecutionException e) {

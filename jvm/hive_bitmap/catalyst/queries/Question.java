@@ -62,6 +62,8 @@ public final class Question extends PythonRequest {
     private volatile boolean closed; // the answer is no longer waited for
     private volatile Exception unlisted; // why Spark could not list the files of a scan
     private volatile boolean cut; // Python has stopped early, because the call was late
+    private volatile long listedNanos; // spent on listing files
+    private volatile long listingSince; // when the current listing of files began; 0 if none is in progress
 
     public Question(SparkSession session, List<Scan> scans) {
         super(session);
@@ -161,7 +163,7 @@ public final class Question extends PythonRequest {
         }
         try {
             if (waits) planning.result().get();
-            else Patience.await(planning.result(), session.sparkContext(), settings.planningSeconds());
+            else Patience.await(planning.result(), session.sparkContext(), settings.planningSeconds(), this::listingNanos);
             apply(outcomes);
         } catch (TimeoutException e) {
             late(settings.planningSeconds(), LatePlans.add(shape(), crowded || PlanningSlots.areCrowded()));
@@ -319,12 +321,23 @@ public final class Question extends PythonRequest {
 
     /** Lists the files of a scan for Python. Spark's error is kept: Python would report an error of the metastore as its own. */
     private Listing listed(Scan scan) {
+        long began = System.nanoTime();
+        listingSince = began;
         try {
             return scan.listing();
         } catch (Exception e) {
             unlisted = e;
             throw e;
+        } finally {
+            listedNanos += System.nanoTime() - began;
+            listingSince = 0;
         }
+    }
+
+    /** Returns the nanoseconds that were spent on listing files until now. */
+    private long listingNanos() {
+        long since = listingSince;
+        return listedNanos + (since == 0 ? 0 : System.nanoTime() - since);
     }
 
     /** Returns the text of a scan's listing. It is a StringBuilder, so that Python can fetch it in pieces. */
