@@ -14,7 +14,7 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from threading import BoundedSemaphore
 from typing import Any, TypeVar
@@ -99,7 +99,7 @@ class Objects:
         wanted = {_key(folder): folder for folder in folders}
         files: dict[str, list[FileStatus]] = defaultdict(list)
         nested: dict[str, set[str]] = defaultdict(set)
-        unclear, number, others = set[str](), 0, 0
+        markers, unclear, number, others = set[str](), set[str](), 0, 0
         with self._request(requests.LIST, root):
             for page in obstore.list(self._client, _key(root) or None, chunk_size=1000):
                 for meta in page:
@@ -107,13 +107,13 @@ class Objects:
                     if number % 1000 == 0:
                         requests.count(requests.LIST)
                     key = meta["path"]
-                    if key in wanted:
-                        files[wanted[key]]  # the marker of the folder
-                        continue
                     above, _, name = key.rpartition("/")
+                    if key in wanted:
+                        markers.add(wanted[key])
                     if above in wanted:
                         files[wanted[above]].append(_status(f"{wanted[above].rstrip('/')}/{name}", meta))
-                        unclear |= set() if meta["size"] else {wanted[above]}
+                        unclear |= set() if meta["size"] and key not in wanted else {wanted[above]}
+                    if key in wanted or above in wanted:
                         continue
                     while above and above not in wanted:
                         above, _, name = above.rpartition("/")
@@ -125,8 +125,11 @@ class Objects:
             folder: Listing(sorted(files[folder], key=lambda file: file.path), sorted(nested[folder]))
             for folder in {*files, *nested}
         }
-        # An empty object may be the marker of a folder: only a listing of its own tells.
-        return {**listed, **{folder: self.listing(folder) for folder in unclear}}
+        # An object of such a name may be the marker of a folder: only a listing of its own tells.
+        for folder in unclear | (markers - listed.keys()):
+            with suppress(FileNotFoundError):
+                listed[folder] = self.listing(folder)
+        return listed
 
     def status_and_tail(self, path: str) -> tuple[FileStatus, bytes]:
         """Return status and tail, with a single request."""

@@ -66,6 +66,41 @@ def test_each_thousand_names_of_a_listing_is_a_request(
     assert made.requests.by_kind == {requests.LIST: asked}
 
 
+NAMES = st.lists(st.sampled_from(["a", "b", "p=1"]), min_size=1, max_size=4).map("/".join)
+
+
+@settings(max_examples=200)
+@given(keys=st.dictionaries(NAMES, st.sampled_from([b"", b"x"])), folders=st.sets(NAMES, min_size=1))
+def test_folders_that_are_listed_together_are_as_each_alone(keys: dict[str, bytes], folders: set[str]) -> None:
+    store = Objects(MemoryStore(), "", 2)
+    for key, content in keys.items():
+        put(store, f"{ROOT}/w/{key}", content)
+    paths = [f"{ROOT}/w/{folder}" for folder in folders]
+    assert store.listings(f"{ROOT}/w", paths) == {path: store.listing(path) for path in paths if store_has(store, path)}
+
+
+def store_has(store: Objects, folder: str) -> bool:
+    try:
+        store.listing(folder)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def test_folders_among_many_others_are_not_listed_together(store: Objects, client: MemoryStore) -> None:
+    for number in range(1500):
+        obstore.put(client, f"w/other/{number}", b"x")
+    for number in range(20):
+        obstore.put(client, f"w/p={number}/file", b"x")
+    folders = [f"{ROOT}/w/p={number}" for number in range(20)]
+    assert store.listings(f"{ROOT}/w", folders) is None
+    obstore.delete(client, [f"w/other/{number}" for number in range(1490)])
+    with requests.measured() as made:
+        together = store.listings(f"{ROOT}/w", folders)
+    assert together == {folder: store.listing(folder) for folder in folders}
+    assert made.requests.by_kind == {requests.LIST: 1}
+
+
 @pytest.mark.parametrize(
     ("path", "there"),
     [("/w", True), ("/w/a", True), ("/w/a/", True), ("/w/b", False), ("/", True), ("/w/a/b", False)],
