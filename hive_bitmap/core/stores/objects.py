@@ -113,13 +113,14 @@ class Objects:
                     if above in wanted:
                         files[wanted[above]].append(_status(f"{wanted[above].rstrip('/')}/{name}", meta))
                         unclear |= set() if meta["size"] and key not in wanted else {wanted[above]}
-                    if key in wanted or above in wanted:
-                        continue
-                    while above and above not in wanted:
+                    is_wanted = key in wanted or above in wanted
+                    while above:
                         above, _, name = above.rpartition("/")
-                    if above in wanted:
-                        nested[wanted[above]].add(name)
-                    elif (others := others + 1) > max(1000, number // 2):
+                        if above in wanted:
+                            nested[wanted[above]].add(name)
+                            is_wanted = True
+                    others += not is_wanted
+                    if others > max(1000, number // 2):
                         return None
         listed = {
             folder: Listing(sorted(files[folder], key=lambda file: file.path), sorted(nested[folder]))
