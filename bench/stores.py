@@ -56,7 +56,7 @@ def main(rows: int, delays: tuple[int, ...], repeats: int) -> None:
     """Measure on a server of S3 that is started for it. Exit status 1 where an answer differs from Spark's."""
     out = Console(highlight=False, width=None if sys.stdout.isatty() else 210)
     try:
-        with tempfile.TemporaryDirectory() as folder, _started(Path(folder)) as (spark, proxy):
+        with tempfile.TemporaryDirectory() as folder, started(Path(folder)) as (spark, proxy):
             _make(spark, rows)
             wrong = False
             for delay in delays:
@@ -73,7 +73,7 @@ def main(rows: int, delays: tuple[int, ...], repeats: int) -> None:
 
 
 @contextmanager
-def _started(folder: Path) -> Iterator[tuple[SparkSession, Proxy]]:
+def started(folder: Path) -> Iterator[tuple[SparkSession, Proxy]]:
     lib = s3_server.client_jars()
     with s3_server.serving(folder / "s3") as port, proxy_server.serving(port) as proxy:
         s3_server.make_bucket(port, BUCKET)

@@ -1,0 +1,156 @@
+"""`python -m bench.partitions 0 60 365 f365`: what partitions cost an index, beside files without partitions.
+
+The same rows are in N daily partitions (`365`), or in as many files without partitions (`f365`). `--external` gives the
+tables folders of their own, which a rename does not move; `--store MS` puts them on an S3 server with so many
+milliseconds before each request, and counts the requests of a step, Spark's among them.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+from pyspark.sql import SparkSession
+from rich.console import Console
+from rich.table import Table
+
+import hive_bitmap
+from bench import stores, tables
+from hive_bitmap.spark.session import session
+from tests.servers import jars
+from tests.stores.servers.proxy import Proxy
+
+COLUMNS = (
+    "CAST(pmod(hash(id, 1), 7) AS int) a, CAST(pmod(hash(id, 2), 50) AS int) b, concat('k', pmod(hash(id, 3), 300)) c, "
+    "CAST(pmod(hash(id, 4), 1000) AS int) d, pmod(hash(id, 5), 2) = 0 e, uuid() v"
+)
+QUESTIONS = {
+    "count": "SELECT count(*) FROM {} WHERE b = 7 AND c = 'k11'",
+    "group": "SELECT a, count(*) FROM {} GROUP BY a",
+    "rows": "SELECT * FROM {} WHERE d = 3 AND c = 'k11' AND b = 7",
+}
+TURNS = 5
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the tables are: below `url`, or in the warehouse if it is empty; `proxy` counts the requests of a store."""
+
+    url: str = ""
+    proxy: Proxy | None = None
+
+    def requests(self) -> int:
+        return 0 if self.proxy is None else len(self.proxy.seen)
+
+
+@click.command()
+@click.argument("layouts", nargs=-1)
+@click.option("--rows", default=2_000_000, show_default=True, type=click.IntRange(1000), help="Rows of each table.")
+@click.option("--external", is_flag=True, help="External tables, whose files stay when they are renamed.")
+@click.option("--store", "delay", type=int, help="On an S3 server, with so many ms before each request.")
+def main(layouts: Sequence[str], rows: int, external: bool, delay: int | None) -> None:
+    """Measure each layout: N for N partitions, fN for N files. Exit status 1 where an answer differs from Spark's."""
+    out = Console(highlight=False, width=None if sys.stdout.isatty() else 200)
+    try:
+        with tempfile.TemporaryDirectory() as folder, _started(Path(folder), external, delay) as (spark, place):
+            wrong = False
+            for layout in layouts or ("0", "60", "365", "f365"):
+                wrong |= _measure(spark, place, layout, rows, out)
+    except jars.Unavailable as e:
+        raise click.ClickException(str(e)) from e
+    sys.exit(1 if wrong else 0)
+
+
+@contextmanager
+def _started(folder: Path, external: bool, delay: int | None) -> Iterator[tuple[SparkSession, Place]]:
+    if delay is not None:
+        with stores.started(folder) as (spark, proxy):
+            proxy.delay = delay / 1000
+            spark.sql(f"CREATE DATABASE bench LOCATION 's3a://{stores.BUCKET}/bench'")
+            spark.catalog.setCurrentDatabase("bench")
+            yield spark, Place(f"s3a://{stores.BUCKET}/tables", proxy)
+        return
+    conf = {"spark.driver.memory": "2g", "spark.sql.shuffle.partitions": "2", "spark.log.level": "ERROR"}
+    spark = session(folder / "warehouse", app_name="bench", master=f"local[{os.cpu_count()}]", conf=conf)
+    yield spark, Place(f"file:{folder}/tables" if external else "")
+    spark.stop()
+
+
+def _measure(spark: SparkSession, place: Place, layout: str, rows: int, out: Console) -> bool:
+    name, table = f"t{layout}", Table("step", "s", "requests", "Spark alone: s", "requests ", "how", title=layout)
+
+    def step(label: str, do: Callable[[], Any]) -> None:
+        seconds, requests, _ = _timed(place, do)
+        table.add_row(label, f"{seconds:.2f}", _shown(place, requests))
+
+    _create(spark, place, name, layout, rows)
+    step("build of an index", lambda: hive_bitmap.build(spark, name, ["a"]))
+    step("build of four more", lambda: hive_bitmap.build(spark, name, [["b"], ["c"], ["d"], ["e"]]))
+    spark.sql(f"INSERT INTO {name} SELECT {COLUMNS}, -1 day FROM range(1000)")
+    step("refresh: a new day, five indexes", lambda: hive_bitmap.refresh(spark, name))
+    step("refresh: nothing new", lambda: hive_bitmap.refresh(spark, name))
+    wrong = False
+    for label, text in QUESTIONS.items():
+        wrong |= _ask(spark, place, table, label, text.format(name))
+    step("RENAME TO", lambda: spark.sql(f"ALTER TABLE {name} RENAME TO {name}_renamed"))
+    step("DROP TABLE", lambda: spark.sql(f"DROP TABLE {name}_renamed"))
+    tables.show(out, table)
+    return wrong
+
+
+def _create(spark: SparkSession, place: Place, name: str, layout: str, rows: int) -> None:
+    files = int(layout.removeprefix("f"))
+    kind, where = ("EXTERNAL", f"LOCATION '{place.url}/{name}'") if place.url else ("", "")
+    columns = "a INT, b INT, c STRING, d INT, e BOOLEAN, v STRING"
+    if layout.startswith("f") or not files:
+        spark.sql(f"CREATE {kind} TABLE {name} ({columns}, day INT) STORED AS PARQUET {where}")
+        hint, day = f"REPARTITION({files or 10})", "0"
+    else:
+        spark.conf.set("hive.exec.dynamic.partition.mode", "nonstrict")
+        spark.conf.set("hive.exec.max.dynamic.partitions", "100000")
+        spark.sql(f"CREATE {kind} TABLE {name} ({columns}) PARTITIONED BY (day INT) STORED AS PARQUET {where}")
+        hint, day = "REPARTITION(2, day)", f"CAST(id DIV {max(rows // files, 1)} AS int)"
+    spark.sql(f"INSERT INTO {name} SELECT /*+ {hint} */ {COLUMNS}, {day} day FROM range({rows})")
+
+
+def _ask(spark: SparkSession, place: Place, table: Table, label: str, text: str) -> bool:
+    """Add a line for the first answer and one for the median of later ones, in turns with Spark alone."""
+
+    def answer(on: bool) -> tuple[float, int, Any]:
+        spark.conf.set("hive_bitmap.enabled", str(on).lower())
+        return _timed(place, lambda: sorted(map(repr, spark.sql(text).collect())))
+
+    first = answer(True)
+    turns = [(answer(True), answer(False)) for _ in range(TURNS)]
+    spark.conf.set("hive_bitmap.enabled", "true")
+    how = hive_bitmap.explain(text).relations[0]
+    table.add_row(f"{label}: first", f"{first[0]:.3f}", _shown(place, first[1]))
+    ours, sparks = ([turn[at] for turn in turns] for at in (0, 1))
+    figures = []
+    for some in (ours, sparks):
+        figures += [f"{statistics.median(one[0] for one in some):.3f}", _shown(place, some[-1][1])]
+    table.add_row(f"{label}: warm", *figures, f"{how.action} {how.strategy} {how.reason or ''}")
+    return any(one[2] != first[2] for turn in turns for one in turn)
+
+
+def _timed(place: Place, do: Callable[[], Any]) -> tuple[float, int, Any]:
+    before, began = place.requests(), time.perf_counter()
+    result = do()
+    return time.perf_counter() - began, place.requests() - before, result
+
+
+def _shown(place: Place, requests: int) -> str:
+    return "" if place.proxy is None else str(requests)
+
+
+if __name__ == "__main__":
+    main()
