@@ -251,13 +251,13 @@ def _require_unchanged(fingerprint: Fingerprint) -> None:
 
 
 def _listed(fingerprints: Sequence[Fingerprint]) -> dict[str, FileStatus]:
-    """List the folders with several files that have a tag.
+    """List the folders of files that have a tag, if that takes fewer requests than a request for each file.
 
-    This takes one request per folder instead of one per file.
+    It does for folders with several files, and for many folders, which may be listed together.
     """
-    folders = Counter(fingerprint.path.rpartition("/")[0] for fingerprint in fingerprints if fingerprint.tagged)
-    listings = map_parallel(stores.listing, [folder for folder, files in folders.items() if files > 1])
-    return {file.path: file for listing in listings for file in listing.files}
+    counts = Counter(fingerprint.path.rpartition("/")[0] for fingerprint in fingerprints if fingerprint.tagged)
+    folders = [folder for folder, files in counts.items() if files > 1 or len(counts) >= stores.MANY_FOLDERS]
+    return {file.path: file for listing in stores.listings(folders) if listing is not None for file in listing.files}
 
 
 def are_unchanged(fingerprints: Sequence[Fingerprint]) -> bool:
