@@ -19,7 +19,7 @@ import hive_bitmap
 from hive_bitmap.hive.hive2.ddl import drop
 from hive_bitmap.hive.hive2.export import export
 from hive_bitmap.hive.hiveserver.connection import Server
-from hive_bitmap.hive.hiveserver.hive2_index import register_index
+from hive_bitmap.hive.hiveserver.register import register_index
 from tests.servers import hive2
 from tests.servers.hiveserver import HiveServer, JobFailed, Refused, run
 

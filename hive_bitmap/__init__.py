@@ -31,9 +31,8 @@ if TYPE_CHECKING:
     from hive_bitmap.spark.maintaining.clean import Leftover, clean
     from hive_bitmap.spark.maintaining.drop import drop, drop_table
     from hive_bitmap.spark.maintaining.show import IndexStatus, show
-    from hive_bitmap.spark.querying.counting import count, group_counts
     from hive_bitmap.spark.querying.offsets_file import write_offsets
-    from hive_bitmap.spark.querying.scanning import plan, scan
+    from hive_bitmap.spark.querying.scanning import count, group_counts, plan, scan
     from hive_bitmap.spark.session import session
     from hive_bitmap.spark.verifying.verify import Verification, verify
 
@@ -58,7 +57,7 @@ _HOMES = {
     "build": "spark.building.build",
     "caches": "core.memory_budget",
     "clean": "spark.maintaining.clean",
-    "count": "spark.querying.counting",
+    "count": "spark.querying.scanning",
     "disable": "spark.catalyst.enabling",
     "drop": "spark.maintaining.drop",
     "drop_table": "spark.maintaining.drop",
@@ -66,7 +65,7 @@ _HOMES = {
     "estimate": "spark.estimating.estimate",
     "explain": "spark.catalyst.explanation",
     "extend": "spark.maintaining.alter",
-    "group_counts": "spark.querying.counting",
+    "group_counts": "spark.querying.scanning",
     "plan": "spark.querying.scanning",
     "preview": "spark.building.preview",
     "rebuild": "spark.building.build",

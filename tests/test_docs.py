@@ -25,9 +25,8 @@ from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index import generation
 from hive_bitmap.core.index.definition import INDEX_DATABASE, SEGMENT, Definition, schema_crc, to_properties
 from hive_bitmap.core.index.manifest import FILES, SHARDS
-from hive_bitmap.core.planning.reasons import Reason
 from hive_bitmap.core.planning.settings import Settings
-from hive_bitmap.core.planning.strategy import STRATEGIES
+from hive_bitmap.core.planning.strategy import STRATEGIES, Reason
 from hive_bitmap.core.selecting.offsets import result_file
 from hive_bitmap.spark.metastore.security_settings import TRUSTED_OWNERS, TRUSTED_ROOTS
 

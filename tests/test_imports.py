@@ -35,7 +35,6 @@ LAYERS = [
         "spark.handled_errors",
         "spark.packages",
         "spark.session_cache",
-        "spark.text_conditions",
         "spark.versions",
     },
     {"spark.metastore"},

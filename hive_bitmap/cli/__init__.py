@@ -19,10 +19,9 @@ from rich.text import Text
 from hive_bitmap import __version__
 from hive_bitmap.cli.advice import advise
 from hive_bitmap.cli.checks import estimate, verify
-from hive_bitmap.cli.config_file import Config, read
 from hive_bitmap.cli.doctor import doctor
 from hive_bitmap.cli.indexes import create, rebuild
-from hive_bitmap.cli.invocation import Endpoint, messages, one_line, settings_of, spark_options
+from hive_bitmap.cli.invocation import Config, Endpoint, messages, one_line, read_config, settings_of, spark_options
 from hive_bitmap.cli.other_engines import export_hive, jar
 from hive_bitmap.cli.queries import explain, offsets, query
 from hive_bitmap.cli.refresh_command import refresh
@@ -69,7 +68,7 @@ def command(
     address = address_of(**server)
     if address is not None and (master or conf):
         raise click.UsageError("--master and --conf configure Spark, which --hiveserver2 does not use: leave them out")
-    config = Config() if address is not None else read()
+    config = Config() if address is not None else read_config()
     folder = config.warehouse if warehouse is None else warehouse
     if folder is not None and not folder.strip():
         raise click.UsageError("the name of the warehouse is empty: give its folder (is a shell variable unset?)")

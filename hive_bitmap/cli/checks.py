@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.text import Text
 
-from hive_bitmap.cli.index_options import compression_option, encoding_option, type_option
+from hive_bitmap.cli.index_options import compression_option, encoding_option, split_names, type_option
 from hive_bitmap.cli.invocation import Endpoint, messages
-from hive_bitmap.cli.name_lists import split_names
 from hive_bitmap.cli.output import Field, format_option, print_records
 from hive_bitmap.cli.records import INDEX_FIELDS, definition_record, thousands
 from hive_bitmap.core.explaining.measures import seconds, size

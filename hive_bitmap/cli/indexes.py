@@ -16,12 +16,13 @@ from hive_bitmap.cli.index_options import (
     encoding_option,
     keep_removed_option,
     refresh_interval_option,
+    split_names,
+    split_pairs,
     table_argument,
     tables_of,
     type_option,
 )
 from hive_bitmap.cli.invocation import Endpoint, messages, one_line
-from hive_bitmap.cli.name_lists import split_names, split_pairs
 from hive_bitmap.cli.output import Field, format_option, print_records
 from hive_bitmap.cli.progress_bar import build_bar
 from hive_bitmap.cli.records import (

@@ -11,7 +11,7 @@ from dataclasses import replace
 import click
 
 from hive_bitmap.cli.invocation import Endpoint, messages
-from hive_bitmap.spark.catalyst.extension_jar import EXTENSION, JAR
+from hive_bitmap.spark.catalyst.jvm_bridge import EXTENSION, JAR
 
 CONFIGURATION = f"--jars {JAR} --conf spark.sql.extensions={EXTENSION}"
 
@@ -60,7 +60,7 @@ def export_hive(endpoint: Endpoint, table: str, index: str, folder: str, name: s
     if endpoint.address is None:
         sys.stdout.write(script(exported))
         return
-    from hive_bitmap.hive.hiveserver.hive2_index import register_index
+    from hive_bitmap.hive.hiveserver.register import register_index
 
     with endpoint.server() as server:
         register_index(server, exported)

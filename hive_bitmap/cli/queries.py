@@ -13,8 +13,8 @@ from types import ModuleType
 import click
 
 from hive_bitmap.cli import server
+from hive_bitmap.cli.index_options import split_names
 from hive_bitmap.cli.invocation import Endpoint, messages
-from hive_bitmap.cli.name_lists import split_names
 from hive_bitmap.cli.output import LIMIT_HELP, format_option, print_count
 from hive_bitmap.core.explaining import explain as explaining
 from hive_bitmap.core.explaining.measures import measures
@@ -65,8 +65,8 @@ def query(
       hive-bitmap query flights "dest = 'ANC'" --columns carrier,flight,time_hour --format csv
       hive-bitmap query flights "dep_time IS NULL" --count
     """
-    from hive_bitmap.cli.row_output import print_rows
-    from hive_bitmap.spark.querying import counting
+    from hive_bitmap.cli.output import print_rows
+    from hive_bitmap.spark.querying import scanning
     from hive_bitmap.spark.querying.scanning import plan, scan
 
     if count and (columns is not None or limit is not None):
@@ -84,7 +84,7 @@ def query(
             console = messages()
             print(explaining.to_text(planned, console.width, console.is_terminal), file=sys.stderr)  # noqa: T201
         if count:
-            print_count(format_, counting.count(spark, table, where, strategy=strategy))
+            print_count(format_, scanning.count(spark, table, where, strategy=strategy))
         else:
             print_rows(format_, scan(spark, table, where, columns, strategy=strategy), limit)
 

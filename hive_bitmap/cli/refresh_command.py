@@ -20,7 +20,7 @@ from hive_bitmap.errors import HiveBitmapError, InvalidProperty
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from hive_bitmap.spark.following.refresh_all import TableRefresh
+    from hive_bitmap.spark.following.table_refresh import TableRefresh
 
 _FIELDS = (
     Field("table", "table"),
@@ -81,7 +81,7 @@ def _round(spark: SparkSession, tables: Sequence[str], database: str | None, all
 
     Return how many failed.
     """
-    from hive_bitmap.spark.following.refresh_all import refresh_table
+    from hive_bitmap.spark.following.table_refresh import refresh_table
     from hive_bitmap.spark.registry.catalog import indexed_tables
 
     records = []

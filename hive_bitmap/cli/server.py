@@ -139,7 +139,7 @@ def address_of(
 
 def show(endpoint: Endpoint, table: str, index: str | None, format_: str) -> None:
     """Run `show`, without sizes and times, which only the files have."""
-    from hive_bitmap.hive.hiveserver.index_coverage import show as run
+    from hive_bitmap.hive.hiveserver.states import show as run
 
     with endpoint.server() as server:
         reports = run(server, table)

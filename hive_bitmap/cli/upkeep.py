@@ -9,9 +9,8 @@ import click
 from rich.markup import escape
 
 from hive_bitmap.cli import server
-from hive_bitmap.cli.index_options import TABLE_FIELD, all_options, table_argument, tables_of
+from hive_bitmap.cli.index_options import TABLE_FIELD, all_options, split_pairs, table_argument, tables_of
 from hive_bitmap.cli.invocation import Endpoint, messages
-from hive_bitmap.cli.name_lists import split_pairs
 from hive_bitmap.cli.output import format_option, print_lines, print_records
 from hive_bitmap.cli.progress_bar import build_bar
 from hive_bitmap.cli.records import (

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hive_bitmap import cli
-from hive_bitmap.cli.name_lists import split_names, split_pairs
+from hive_bitmap.cli.index_options import split_names, split_pairs
 
 COMMANDS = [
     "advise",

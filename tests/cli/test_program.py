@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import hive_bitmap
-from hive_bitmap.cli import COMPLETION, config_file, main
-from hive_bitmap.cli.config_file import Config
+from hive_bitmap.cli import COMPLETION, invocation, main
+from hive_bitmap.cli.invocation import Config
 from tests.cli.conftest import Run
 
 if TYPE_CHECKING:
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 @pytest.fixture
 def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "config"
-    monkeypatch.setenv(config_file.VARIABLE, str(path))
+    monkeypatch.setenv(invocation.CONFIG_VARIABLE, str(path))
     return path
 
 
 def test_the_configuration_file(config: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     config.write_text("[hive-bitmap]\nwarehouse = ~/w\nmaster=local[3]\n[conf]\nspark.Ab.c = d=e\n")
     home = str(Path("~/w").expanduser())
-    assert config_file.read() == Config(home, "local[3]", {"spark.Ab.c": "d=e"})
-    monkeypatch.delenv(config_file.VARIABLE)
+    assert invocation.read_config() == Config(home, "local[3]", {"spark.Ab.c": "d=e"})
+    monkeypatch.delenv(invocation.CONFIG_VARIABLE)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "x"))
-    assert config_file.read() == Config()
+    assert invocation.read_config() == Config()
     (tmp_path / "x/hive-bitmap").mkdir(parents=True)
     config.rename(tmp_path / "x/hive-bitmap/config")
-    assert config_file.read().master == "local[3]"
+    assert invocation.read_config().master == "local[3]"
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hive_bitmap.cli.output import csv_line
-from hive_bitmap.cli.row_output import csv_value, text_of, values_of
+from hive_bitmap.cli.output import csv_line, csv_value, text_of, values_of
 
 
 def test_numbers_keep_all_their_digits() -> None:

@@ -14,7 +14,7 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
-from hive_bitmap.cli.terminal import completer, inputs, is_unfinished, state_folder
+from hive_bitmap.cli.sql_command import completer, inputs, is_unfinished, state_folder
 
 
 @pytest.fixture

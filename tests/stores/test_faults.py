@@ -13,7 +13,7 @@ from hive_bitmap.core import stores
 from hive_bitmap.errors import BuildFailed, StoreError
 from hive_bitmap.spark import session_cache
 from hive_bitmap.spark.metastore import session_stores
-from hive_bitmap.spark.preparing import spark_fallback
+from hive_bitmap.spark.preparing import spark_only
 from tests.stores.conftest import S3, SECRET, forget
 from tests.stores.servers import proxy
 from tests.stores.servers.proxy import Request
@@ -31,7 +31,7 @@ def table(spark: SparkSession, home: str, s3: S3) -> Iterator[str]:
     spark.sql("INSERT INTO t SELECT CAST(id % 5 AS int), id FROM range(0, 1000, 1, 2)")
     hive_bitmap.build(spark, "t", ["k"], name="i")
     forget()
-    spark_fallback._logged.clear()
+    spark_only._logged.clear()
     yield "t"
     s3.proxy.reset()
 

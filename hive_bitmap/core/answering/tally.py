@@ -27,9 +27,8 @@ from hive_bitmap.core.bitmaps import selection
 from hive_bitmap.core.index import lookup
 from hive_bitmap.core.planning.settings import ANSWER_BYTES
 from hive_bitmap.core.predicates.nodes import TRUE, And, Constant, Or, Predicate, columns_of
-from hive_bitmap.core.selecting.deleted_rows import deleted_bits
 from hive_bitmap.core.selecting.key_matches import MatchingKeys, key_matches, may_hold
-from hive_bitmap.core.selecting.lookup_units import BlockNumbers, Flags, Longs, LookupUnit
+from hive_bitmap.core.selecting.lookup_units import BlockNumbers, Flags, Longs, LookupUnit, deleted_bits
 from hive_bitmap.core.selecting.select import Selection, select
 from hive_bitmap.errors import CorruptIndex
 

@@ -24,11 +24,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hive_bitmap.core.bitmaps import ewah, gap, plain, plain_as_gap, roaring
+from hive_bitmap.core.bitmaps import ewah, gap, plain, roaring
 from hive_bitmap.core.bitmaps.cached_bitmaps import CachedBitmaps
 from hive_bitmap.core.bitmaps.keybytes import KeyBytes
 
-__all__ = ["ENCODINGS", "Encoding", "cached_bitmaps", "gap", "keybytes", "plain", "plain_as_gap", "ragged", "selection"]
+__all__ = ["ENCODINGS", "Encoding", "cached_bitmaps", "gap", "keybytes", "plain", "ragged", "selection"]
 
 
 class Encoding(Protocol):

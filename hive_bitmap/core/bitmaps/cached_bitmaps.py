@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hive_bitmap.core.bitmaps.ragged import offsets_of, pieces, require, segment_sums, spans
-from hive_bitmap.core.bitmaps.writing import byte_lengths, fill, or_bytes, or_slices, tail_bits
+from hive_bitmap.core.bitmaps.selection import byte_lengths, fill, or_bytes, or_slices, tail_bits
 
 Bits = NDArray[np.uint8]
 Longs = NDArray[np.int64]

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hive_bitmap.core.bitmaps.ragged import offsets_of, require, segment_sums, spans
-from hive_bitmap.core.bitmaps.writing import byte_lengths, tail_bits
+from hive_bitmap.core.bitmaps.selection import byte_lengths, tail_bits
 
 ARRAY, BITS, RUNS = 0, 1, 2
 BITS_SIZE = 8192  # bytes of a container of kind BITS

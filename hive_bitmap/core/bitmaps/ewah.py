@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from hive_bitmap.core.bitmaps.cached_bitmaps import CachedBitmaps, StoredBitmaps
 from hive_bitmap.core.bitmaps.keybytes import KeyBytes, join_full
 from hive_bitmap.core.bitmaps.ragged import changes, list_array, list_values, offsets_of, require, segment_sums, spans
-from hive_bitmap.core.bitmaps.writing import byte_lengths, fill, or_slices
+from hive_bitmap.core.bitmaps.selection import byte_lengths, fill, or_slices
 
 NAME = "ewah"
 DENSE = False

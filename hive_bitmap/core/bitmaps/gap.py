@@ -40,7 +40,7 @@ from hive_bitmap.core.bitmaps.ragged import (
     require,
     segment_sums,
 )
-from hive_bitmap.core.bitmaps.writing import byte_lengths, tail_bits
+from hive_bitmap.core.bitmaps.selection import byte_lengths, tail_bits
 
 NAME = "gap"
 DENSE = False

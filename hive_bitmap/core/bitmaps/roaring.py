@@ -40,7 +40,7 @@ from hive_bitmap.core.bitmaps.cached_bitmaps import CachedBitmaps, StoredBitmaps
 from hive_bitmap.core.bitmaps.containers import ARRAY, ARRAY_MAX, BITS, BITS_SIZE, RUNS, parse
 from hive_bitmap.core.bitmaps.keybytes import KeyBytes
 from hive_bitmap.core.bitmaps.ragged import binary_array, binary_values, changes, offsets_of, segment_sums, spans
-from hive_bitmap.core.bitmaps.writing import byte_lengths, fill_rows, or_rows, or_slices
+from hive_bitmap.core.bitmaps.selection import byte_lengths, fill_rows, or_rows, or_slices
 
 NAME = "roaring"
 DENSE = False

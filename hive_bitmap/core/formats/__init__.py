@@ -16,11 +16,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hive_bitmap.core.formats import avro, orc, parquet, rcfile, sequencefile, text
-from hive_bitmap.core.formats.blocks import Blocks
+from hive_bitmap.core.formats.blocks import Blocks, Layout
 from hive_bitmap.core.formats.engine import EngineFormat
 from hive_bitmap.core.formats.key_values import KeyColumn
 from hive_bitmap.core.formats.parquet_rows import FEW_ROWS
-from hive_bitmap.core.formats.units import Layout
 
 __all__ = [
     "BY_INPUT_FORMAT",
@@ -35,7 +34,6 @@ __all__ = [
     "engine",
     "key_values",
     "orc_rows",
-    "units",
 ]
 
 

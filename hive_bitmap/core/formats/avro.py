@@ -13,8 +13,8 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
+from hive_bitmap.core.formats.blocks import Units, in_batches
 from hive_bitmap.core.formats.bytestream import SYNC_BYTES, ByteStream
-from hive_bitmap.core.formats.units import Units, in_batches
 from hive_bitmap.errors import Undecodable
 
 MAGIC = b"Obj\x01"

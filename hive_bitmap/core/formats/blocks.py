@@ -1,16 +1,25 @@
-"""The positions of the blocks of one file.
+"""Find the blocks of a file, also in formats that have none of their own.
 
-A block is a part that its format can read independently.
+A block is a part that its format can read independently. In formats without blocks, consecutive units form a block of
+about BLOCK_BYTES. A unit is what a reader assigns to a split as a whole: a line of text, or the records after one sync
+marker. A layout finds the positions of the units and their numbers of rows. It does not read values.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
+from hive_bitmap.core import stores
 from hive_bitmap.errors import Undecodable
+
+Longs = npt.NDArray[np.int64]
+BLOCK_BYTES = 4 << 20  # a block ends before the first unit that starts so many bytes or more after the block
 
 
 @dataclass(frozen=True)
@@ -54,3 +63,91 @@ class Blocks:
         """
         ends: npt.NDArray[np.int64] = np.cumsum(self.rows)
         return ends - self.rows
+
+
+@dataclass(frozen=True)
+class Units:
+    """Consecutive units of a file.
+
+    Each has the byte by which readers assign it to a split, and its number of rows.
+    """
+
+    offset: Longs
+    rows: Longs
+
+
+class Layout(Protocol):
+    """A finder of the units of a file."""
+
+    def units(self, source: pa.NativeFile, path: str, start: int, end: int) -> Iterator[Units]:
+        """Yield the units from byte `start` to before `end`.
+
+        `start` is 0 or the offset of a unit. Raises Undecodable.
+        """
+
+
+def blocks(layout: Layout, path: str) -> Blocks:
+    """Return the blocks of a file.
+
+    The offset of a block is that of its first unit. Raises FileNotFoundError or Undecodable.
+    """
+    offsets: list[int] = []
+    rows: list[int] = []
+    with stores.open_input(path) as source:
+        size = source.size()
+        for batch in layout.units(source, path, 0, size):
+            while len(batch.offset):
+                if not offsets:
+                    offsets, rows = [int(batch.offset[0])], [0]
+                cut = int(np.searchsorted(batch.offset, offsets[-1] + BLOCK_BYTES))
+                rows[-1] += int(batch.rows[:cut].sum())
+                batch = Units(batch.offset[cut:], batch.rows[cut:])
+                if len(batch.offset):
+                    offsets.append(int(batch.offset[0]))
+                    rows.append(0)
+    return Blocks.of(offsets, np.diff([*offsets, size]).tolist() if offsets else [], rows)
+
+
+def row_offsets(layout: Layout, path: str, offset: int, length: int, rows: Longs | None) -> Longs:
+    """Return the offsets of the units that hold these rows.
+
+    They are ascending offsets of units of one block. `rows` are 0-based inside the block and ascending, or None for all
+    rows. A reader that reads every split with one of these offsets reads all of the rows. Raises FileNotFoundError or
+    Undecodable.
+    """
+    with stores.open_input(path) as source:
+        chosen = [np.zeros(0, np.int64)]
+        first = 0
+        for batch in layout.units(source, path, offset, offset + length):
+            ends = first + np.cumsum(batch.rows)
+            if rows is None:
+                chosen.append(batch.offset[batch.rows > 0])
+            else:
+                low, high = np.searchsorted(rows, (first, ends[-1] if len(ends) else first))
+                chosen.append(batch.offset[np.unique(np.searchsorted(ends, rows[low:high], side="right"))])
+            first = int(ends[-1]) if len(ends) else first
+    if rows is not None and len(rows) and int(rows[-1]) >= first:
+        raise Undecodable(f"{path} holds {first} rows at {offset}, not {int(rows[-1]) + 1}")
+    return np.concatenate(chosen)
+
+
+def in_batches(pairs: Iterator[tuple[int, int]], size: int = 4096) -> Iterator[Units]:
+    """Collect units in arrays of `size` units.
+
+    They are given as pairs of offset and number of rows. Raises Undecodable for a negative number of rows, which only a
+    damaged file has.
+    """
+    waiting: list[tuple[int, int]] = []
+    for unit in pairs:
+        waiting.append(unit)
+        if len(waiting) == size:
+            yield _units(waiting)
+            waiting = []
+    yield _units(waiting)
+
+
+def _units(pairs: list[tuple[int, int]]) -> Units:
+    offset, rows = np.array(pairs, np.int64).reshape(-1, 2).T
+    if (rows < 0).any():
+        raise Undecodable(f"the file is damaged at byte {offset[rows < 0][0]}: it has {rows[rows < 0][0]} rows there")
+    return Units(offset, rows)

@@ -13,10 +13,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hive_bitmap.core import stores
-from hive_bitmap.core.formats import units
-from hive_bitmap.core.formats.blocks import Blocks
+from hive_bitmap.core.formats import blocks
+from hive_bitmap.core.formats.blocks import Blocks, Layout
 from hive_bitmap.core.formats.key_values import KeyColumn
-from hive_bitmap.core.formats.units import Layout
 from hive_bitmap.errors import Undecodable
 
 
@@ -50,7 +49,7 @@ class EngineFormat:
 
         Raises Undecodable.
         """
-        return units.blocks(self.layout, handle.path)
+        return blocks.blocks(self.layout, handle.path)
 
     def names(self, handle: EngineHandle) -> list[str]:
         """Return no column: the columns of the file are not known here."""

@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterator, Mapping
 
 import pyarrow as pa
 
+from hive_bitmap.core.formats.blocks import Units, in_batches
 from hive_bitmap.core.formats.bytestream import SYNC_BYTES, ByteStream
 from hive_bitmap.core.formats.key_values import decoding
 from hive_bitmap.core.formats.sequencefile import between_marks
-from hive_bitmap.core.formats.units import Units, in_batches
 from hive_bitmap.errors import Undecodable
 
 MAGIC = b"RCF\x01"

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
+from hive_bitmap.core.formats.blocks import Longs, Units
 from hive_bitmap.core.formats.key_values import decoding
-from hive_bitmap.core.formats.units import Longs, Units
 from hive_bitmap.errors import Undecodable
 
 CHUNK_BYTES = 4 << 20

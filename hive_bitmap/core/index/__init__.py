@@ -14,12 +14,10 @@ __all__ = [
     "lookup",
     "manifest",
     "markers",
-    "packed_rows",
     "partition_conditions",
     "refresh_record",
     "roots",
     "schema_drift",
     "shard",
     "table_schema",
-    "unreadable",
 ]

@@ -4,25 +4,31 @@ A flipped bit can thus not change an answer. Parquet has checksums of its pages,
 and a flipped bit in a footer can crash the process inside Arrow. Therefore `_manifest/checksums` (JSON) holds, by file
 name, a list of checksums. A manifest file or a file of cardinalities has one; a shard has that of its footer, then
 those of its column chunks, row group by row group. A generation without that file is not checked.
+
+Files of a generation cannot be read if the index is damaged, or was dropped or rebuilt: queries may use a generation
+for some seconds after it was replaced, see `catalog.INDEX_CACHE_SECONDS`. In both cases they read the base files whole.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import zlib
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from typing import cast
+from typing import TypeAlias, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hive_bitmap.core import stores
 from hive_bitmap.core.memory_budget import cached
+from hive_bitmap.errors import CorruptBitmap, CorruptIndex, DroppedIndex
 
 FOLDER = "_manifest"
 NAME = "checksums"
 _TRAILER = 8  # bytes at the end of a Parquet file: length of the footer (4), magic (4)
+Unreadable: TypeAlias = CorruptIndex | CorruptBitmap
 
 
 def of_shard(source: pa.NativeFile) -> list[int]:
@@ -168,3 +174,21 @@ def _chunks(metadata: pq.FileMetaData) -> list[tuple[int, int]]:
             start = chunk.dictionary_page_offset if chunk.has_dictionary_page else chunk.data_page_offset
             chunks.append((min(start, chunk.data_page_offset), chunk.total_compressed_size))
     return chunks
+
+
+def error(folder: str, file: str, cause: Exception) -> CorruptIndex:
+    """Return the error for a file that could not be read.
+
+    `folder` is its generation, `cause` the error of the read.
+    """
+    if isinstance(cause, FileNotFoundError) and not stores.exists(f"{folder}/{FOLDER}"):
+        return DroppedIndex(f"generation {folder} or its manifest no longer exists")
+    return CorruptIndex(f"{file} of {folder} cannot be read: {cause}")
+
+
+def log_whole(log: logging.Logger, index: str, error: Unreadable) -> None:
+    """Log that base files are read whole because of an error."""
+    if isinstance(error, DroppedIndex):
+        log.info("%s was dropped or rebuilt during the query, so its files are read whole: %s", index, error)
+    else:
+        log.warning("%s is damaged, so its files are read whole until it is rebuilt in full: %s", index, error)

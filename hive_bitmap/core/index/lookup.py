@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from hive_bitmap.core import stores
 from hive_bitmap.core.bitmaps import ENCODINGS
 from hive_bitmap.core.bitmaps.cached_bitmaps import CachedBitmaps
-from hive_bitmap.core.index import checksums, unreadable
+from hive_bitmap.core.index import checksums
 from hive_bitmap.core.index.definition import BUCKET, OFFSET, OFFSETS
 from hive_bitmap.core.index.shard import CARDINALITY, cardinalities_path
 from hive_bitmap.core.memory_budget import Cache
@@ -250,7 +250,7 @@ def _reading(path: str) -> Iterator[None]:
         yield
     except (OSError, pa.ArrowException, KeyError, ValueError) as e:
         folder, _, shard = path.rpartition("/")
-        raise unreadable.error(folder, f"shard {shard}", e) from e
+        raise checksums.error(folder, f"shard {shard}", e) from e
 
 
 def _row_groups(

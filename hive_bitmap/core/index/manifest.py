@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hive_bitmap.core import stores
-from hive_bitmap.core.index import checksums, unreadable
+from hive_bitmap.core.index import checksums
 from hive_bitmap.core.index.checksums import FOLDER
 from hive_bitmap.core.index.definition import BY_NAME
 from hive_bitmap.core.memory_budget import cached
@@ -207,7 +207,7 @@ def read(folder: str) -> Manifest:
     try:  # at once, if the store is remote
         *contents, sums = map_parallel(lambda request: request(), requests, stores.parallel(folder))
     except OSError as e:
-        raise unreadable.error(folder, "the manifest", e) from e
+        raise checksums.error(folder, "the manifest", e) from e
     for name, schema, content in zip(names, (FILES, SHARDS), contents, strict=True):
         try:
             checksums.require(content, sums.get(name))

@@ -4,4 +4,4 @@
 (`prices`) by what each would read (`reads`). The result is a `plan`, a value.
 """
 
-__all__ = ["index_choice", "plan", "planner", "prices", "reads", "reasons", "settings", "strategy"]
+__all__ = ["index_choice", "plan", "planner", "prices", "settings", "strategy"]

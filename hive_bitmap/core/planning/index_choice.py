@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.planning.plan import IndexUse
-from hive_bitmap.core.planning.reasons import Reason
+from hive_bitmap.core.planning.strategy import Reason
 from hive_bitmap.core.predicates.nodes import Predicate, Unknown, columns_of, leaves_of
 from hive_bitmap.core.selecting.candidates import choose_indexes
 

@@ -11,8 +11,7 @@ from importlib import import_module
 
 import pyarrow as pa
 
-from hive_bitmap.core.planning.reasons import Reason
-from hive_bitmap.core.planning.strategy import Strategy
+from hive_bitmap.core.planning.strategy import Reason, Strategy
 from hive_bitmap.core.selecting.candidates import LookupResults
 
 # The base files of the partitions that remain after pruning, a row for each.

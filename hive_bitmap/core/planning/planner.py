@@ -17,10 +17,8 @@ import pyarrow as pa
 
 from hive_bitmap.core.index.manifest import Freshness
 from hive_bitmap.core.planning.plan import BLOCKS_SCHEMA, FILES_SCHEMA, IndexUse, Plan
-from hive_bitmap.core.planning.prices import CLEARLY_CHEAPER, Prices
-from hive_bitmap.core.planning.reads import Reads, reads
-from hive_bitmap.core.planning.reasons import Reason
-from hive_bitmap.core.planning.strategy import Strategy
+from hive_bitmap.core.planning.prices import CLEARLY_CHEAPER, Prices, Reads, reads
+from hive_bitmap.core.planning.strategy import Reason, Strategy
 from hive_bitmap.core.selecting.candidates import Lookup, LookupResults
 from hive_bitmap.core.selecting.select import LookupResult
 from hive_bitmap.core.stores.speed import LOCAL, Speed

@@ -5,4 +5,4 @@ is parsed to one (`hiveserver/parser`). A leaf that is not on an allowlist becom
 Unknown.
 """
 
-__all__ = ["matching", "nodes", "tokens"]
+__all__ = ["nodes", "tokens"]

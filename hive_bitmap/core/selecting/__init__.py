@@ -9,7 +9,6 @@ rows; `table_files` has what indexes record about listed files.
 
 __all__ = [
     "candidates",
-    "deleted_rows",
     "key_matches",
     "live_counts",
     "lookup_units",

@@ -1,6 +1,9 @@
 """Units of lookup: base files that are looked up together.
 
 They have their blocks, and what each index has for them.
+
+Rows that a table has deleted and its files still have are turned into a selection: positions in files become bits of
+blocks.
 """
 
 from __future__ import annotations
@@ -14,6 +17,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hive_bitmap.core.bitmaps import selection
+from hive_bitmap.core.bitmaps.selection import BitLayout
 from hive_bitmap.errors import CorruptIndex
 
 Flags = npt.NDArray[np.bool_]
@@ -123,3 +128,21 @@ def _positions(buckets: pa.DictionaryArray, paths: pa.Array) -> Longs:
     """Return the position of each bucket in `paths`; -1 if missing."""
     numbers = pc.fill_null(pc.index_in(buckets.dictionary, value_set=paths), -1).to_numpy(zero_copy_only=False)
     return numbers.astype(np.int64)[buckets.indices.to_numpy(zero_copy_only=False)]
+
+
+def deleted_bits(unit: LookupUnit, where: BitLayout) -> npt.NDArray[np.uint8]:
+    """Return the selection of the deleted rows of a unit.
+
+    `where` is its layout.
+    """
+    bits = selection.nothing(where)
+    for number, path in enumerate(unit.paths):
+        deleted = unit.deleted.get(path)
+        if deleted is None:
+            continue
+        blocks = np.arange(*np.searchsorted(unit.file, [number, number + 1]))
+        ends = np.cumsum(unit.rows[blocks])
+        at = np.searchsorted(ends, deleted.rows, side="right")
+        row = deleted.rows - (ends - unit.rows[blocks])[at]
+        np.bitwise_or.at(bits, where.starts[blocks[at]] + (row >> 3), (1 << (row & 7)).astype(np.uint8))
+    return bits

@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from hive_bitmap.core.bitmaps import selection
 from hive_bitmap.core.bitmaps.selection import BitLayout
-from hive_bitmap.core.index import lookup, unreadable
-from hive_bitmap.core.index.unreadable import Unreadable
+from hive_bitmap.core.index import checksums, lookup
+from hive_bitmap.core.index.checksums import Unreadable
 from hive_bitmap.core.predicates.nodes import (
     And,
     Constant,
@@ -31,9 +31,8 @@ from hive_bitmap.core.predicates.nodes import (
     leaves_of,
     only_column,
 )
-from hive_bitmap.core.selecting.deleted_rows import deleted_bits
 from hive_bitmap.core.selecting.key_matches import MatchingKeys, key_matches, may_hold
-from hive_bitmap.core.selecting.lookup_units import BlockNumbers, Flags, Longs, LookupUnit
+from hive_bitmap.core.selecting.lookup_units import BlockNumbers, Flags, Longs, LookupUnit, deleted_bits
 from hive_bitmap.errors import CorruptBitmap, CorruptIndex
 
 log = logging.getLogger(__name__)
@@ -361,7 +360,7 @@ class _Evaluation:
 
     def _mark_damaged(self, column: str, error: Unreadable) -> None:
         part = self.unit.parts[column]
-        unreadable.log_whole(log, f"index {part.index}", error)
+        checksums.log_whole(log, f"index {part.index}", error)
         self.damaged.update((int(file), error) for file in part.files)
         self.known[column][:] = False
         for where in self.hits:

@@ -5,4 +5,9 @@ manifests and listings of base files, and bitmaps are combined on the client. On
 change anything on the server.
 """
 
-__all__ = ["connection", "hive2_index", "index_coverage", "register", "server_queries"]
+__all__ = [
+    "connection",
+    "register",
+    "server_queries",
+    "states",
+]

@@ -17,8 +17,7 @@ from hive_bitmap.core.answering.count_budget import COUNT_PRICES, is_counted_by_
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.planning.plan import BLOCKS_SCHEMA, FILES_SCHEMA
 from hive_bitmap.core.planning.planner import EngineSkips, PlanInputs, strategy_costs
-from hive_bitmap.core.planning.prices import CLEARLY_CHEAPER, Prices, waiting_seconds
-from hive_bitmap.core.planning.reads import Reads, reads, share_of_bytes
+from hive_bitmap.core.planning.prices import CLEARLY_CHEAPER, Prices, Reads, reads, share_of_bytes, waiting_seconds
 from hive_bitmap.core.planning.settings import ANSWER_BYTES
 from hive_bitmap.core.planning.strategy import Strategy
 from hive_bitmap.core.stores.speed import LOCAL, Speed

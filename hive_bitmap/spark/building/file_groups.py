@@ -2,12 +2,15 @@
 
 A shard covers consecutive files of about the same number of bytes. A file that several indexes need is opened once, for
 all of them.
+
+Partition columns of an index table get their values from the texts in the metastore. Python types texts in the
+canonical form of their types, and Spark all others, as it does when it reads the table.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
@@ -15,12 +18,14 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from hive_bitmap.core.index.definition import schema_crc, value_columns
+from hive_bitmap.core.columns import Column
+from hive_bitmap.core.formats.key_values import KeyColumn, arrow_type
+from hive_bitmap.core.index.definition import TEXT_PARTITIONS, schema_crc, value_columns
+from hive_bitmap.core.partition_texts import typed_values
 from hive_bitmap.core.stores import IMMUTABLE, FileStatus
-from hive_bitmap.core.table_info import Table, Values
+from hive_bitmap.core.table_info import Table, Values, quote
 from hive_bitmap.spark.building.build_job import Job
 from hive_bitmap.spark.building.group_indexing import Group
-from hive_bitmap.spark.building.partition_values import StoredValues, stored_values
 from hive_bitmap.spark.building.segment_change import BaseFile, Change
 from hive_bitmap.spark.building.shard_compaction import Compaction
 from hive_bitmap.spark.building.staged_values import ReadOptions
@@ -28,13 +33,49 @@ from hive_bitmap.spark.metastore import metastore, serde
 from hive_bitmap.spark.metastore.base_files import Source
 from hive_bitmap.spark.metastore.file_listing import format_of
 from hive_bitmap.spark.tasks.distribution import parallelism
+from hive_bitmap.spark.versions import data_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+
+# From the partition columns and distinct values to a table with a row for each.
+StoredValues = Callable[[Sequence[Column], Sequence[Values]], pa.Table]
+_NUMBER = "__number"
 SHARDS_PER_CORE = 2  # so that work can be balanced between tasks
 GROUP_BYTES = 512 << 20  # most bytes of base files of one shard: limits the work and memory of a task
 SMALL_GROUP_BYTES = 8 << 20  # groups are not made smaller than this to occupy more tasks
+
+
+def stored_values(spark: SparkSession, columns: Sequence[Column], values: Sequence[Values]) -> pa.Table:
+    """Return the values that an index table has for these partitions.
+
+    There is a row for each partition, and a column for each partition column. A text that is not a value of its type is
+    NULL.
+    """
+    arrays = [_column(spark, column, [texts[at] for texts in values]) for at, column in enumerate(columns)]
+    return pa.table(arrays, [column.name for column in columns])
+
+
+def _column(spark: SparkSession, column: Column, texts: Sequence[str | None]) -> pa.Array:
+    if column.type in TEXT_PARTITIONS:
+        return pa.array(texts, pa.string())
+    typed = typed_values(column, texts)
+    if typed is not None:
+        return typed
+    return _by_spark(spark, column, texts).cast(arrow_type(KeyColumn(column.name, column.type)))
+
+
+def _by_spark(spark: SparkSession, column: Column, texts: Sequence[str | None]) -> pa.Array:
+    """Return the values that Spark reads from texts of partition values."""
+    from pyspark.sql import functions as f
+
+    texts_table = pa.table(
+        {column.name: pa.array(texts, pa.string()), _NUMBER: pa.array(range(len(texts)), pa.int64())}
+    )
+    typed = f.expr(f"try_cast({quote(column.name)} AS {column.type})").alias(column.name)
+    rows = data_frame(spark, texts_table).select(typed, _NUMBER).toArrow().sort_by(_NUMBER)  # Python has no year 10000
+    return rows.column(0).combine_chunks().cast(arrow_type(KeyColumn(column.name, column.type)))
 
 
 def shard_bytes(total: int, cores: int) -> int:

@@ -21,7 +21,7 @@ from hive_bitmap.core.bitmaps import ENCODINGS
 from hive_bitmap.core.bitmaps.keybytes import KeyBytes, key_bytes
 from hive_bitmap.core.formats.blocks import Blocks
 from hive_bitmap.core.formats.key_values import KeyColumn
-from hive_bitmap.core.index import fingerprint, packed_rows, shard
+from hive_bitmap.core.index import fingerprint, shard
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.index.fingerprint import Fingerprint
 from hive_bitmap.core.index.manifest import FILES
@@ -219,13 +219,13 @@ def _rows_or_reason(group: Group, definition: Definition, path: str, handle: Any
     If the file cannot be indexed, return the reason instead.
     """
     format, columns = group.read_options.file_format(), group.read_options.key_columns(definition.columns)
-    making = packed_rows.packing(definition)
+    making = shard.packing(definition)
     rows, size = [_empty(definition)], 0
     try:
         for block in np.flatnonzero(blocks.rows).tolist():
             keys = format.key_columns(handle, block, columns)
-            rows.append(packed_rows.packed(index_rows(making, keys, path, int(blocks.offset[block])), making))
-            size += max(rows[-1].nbytes, int(packed_rows.bitmap_bytes(rows[-1], definition).sum()))
+            rows.append(shard.packed(index_rows(making, keys, path, int(blocks.offset[block])), making))
+            size += max(rows[-1].nbytes, int(shard.bitmap_bytes(rows[-1], definition).sum()))
             if size > MOST_BYTES:
                 raise Undecodable(
                     f"its {definition.encoding} bitmaps take more than {MOST_BYTES >> 20:,} MiB: {ADVICE}"
@@ -237,8 +237,8 @@ def _rows_or_reason(group: Group, definition: Definition, path: str, handle: Any
 
 def _empty(definition: Definition) -> pa.Table:
     """Return an empty table of packed rows."""
-    making = packed_rows.packing(definition)
-    return packed_rows.packed(built_schema(making).empty_table(), making)
+    making = shard.packing(definition)
+    return shard.packed(built_schema(making).empty_table(), making)
 
 
 def _unindexed(group: Group, file: Fingerprint, reason: str, columns: Sequence[KeyColumn] = ()) -> IndexedFile:

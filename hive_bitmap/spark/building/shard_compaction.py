@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hive_bitmap.core import stores
-from hive_bitmap.core.index import checksums, packed_rows, shard
+from hive_bitmap.core.index import checksums, shard
 from hive_bitmap.core.index.definition import BUCKET, OFFSET, Definition
 from hive_bitmap.core.index.fingerprint import Fingerprint
 from hive_bitmap.core.index.lookup import cardinalities, open_checked
@@ -96,7 +96,7 @@ def _rows(item: Compaction, path: str, size: int) -> pa.Table:
         rows = rows.filter(pc.is_in(rows[BUCKET.name], value_set=value_set))
         if item.former:
             rows = rows.set_column(rows.schema.get_field_index(BUCKET.name), BUCKET, _moved(rows[BUCKET.name], item))
-        return packed_rows.packed(rows, definition)
+        return shard.packed(rows, definition)
 
     try:
         return pa.concat_tables(map(kept_rows, _row_groups(definition, path, size)))

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from hive_bitmap.core import stores
 from hive_bitmap.core.columns import Column
-from hive_bitmap.core.formats import FORMATS, LAYOUTS, Format, units
+from hive_bitmap.core.formats import FORMATS, LAYOUTS, Format, blocks
 from hive_bitmap.core.formats.blocks import Blocks
 from hive_bitmap.core.formats.calendar_checks import as_keys
 from hive_bitmap.core.formats.engine import EngineFormat, EngineHandle
@@ -157,4 +157,4 @@ def _blocks(format: str, file: Fingerprint) -> Blocks:
 
     The fingerprint makes sure that a changed file is read again.
     """
-    return units.blocks(LAYOUTS[format], file.path)
+    return blocks.blocks(LAYOUTS[format], file.path)

@@ -5,4 +5,11 @@ folder `jvm/`. `enabling` switches the rule on for a session, `jvm_bridge` reach
 jar, `explanation` and `reporting` describe what the rule did to a query, and `sql_text` runs SQL text with it.
 """
 
-__all__ = ["enabling", "explanation", "extension_jar", "index_answers", "jvm_bridge", "reporting", "sql_text"]
+__all__ = [
+    "enabling",
+    "explanation",
+    "index_answers",
+    "jvm_bridge",
+    "outcomes",
+    "sql_text",
+]

@@ -15,7 +15,7 @@ from hive_bitmap.core.columns import Column
 from hive_bitmap.core.predicates.nodes import SparkLeaf
 from hive_bitmap.spark.catalyst.conditions import Condition
 from hive_bitmap.spark.handled_errors import handled
-from hive_bitmap.spark.metastore.spark_schema import CHAR_TYPE_KEY
+from hive_bitmap.spark.metastore.protocol import CHAR_TYPE_KEY
 from hive_bitmap.spark.preparing.spark_leaves import at_places, with_places
 from hive_bitmap.spark.versions import arrow_schema
 

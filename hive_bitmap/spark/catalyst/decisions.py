@@ -20,9 +20,8 @@ from hive_bitmap.core.columns import Column
 from hive_bitmap.core.memory_budget import BUDGET
 from hive_bitmap.core.planning import settings
 from hive_bitmap.core.planning.plan import Plan
-from hive_bitmap.core.planning.reasons import Reason
 from hive_bitmap.core.planning.settings import Settings
-from hive_bitmap.core.planning.strategy import Strategy
+from hive_bitmap.core.planning.strategy import Reason, Strategy
 from hive_bitmap.core.predicates.nodes import Constant, SparkLeaf
 from hive_bitmap.core.selecting.lookup_units import DeletedRows
 from hive_bitmap.core.selecting.split_order import Piece, runs
@@ -34,6 +33,10 @@ from hive_bitmap.spark.catalyst.driver_reads import fetch_of
 from hive_bitmap.spark.catalyst.index_answers import Answer, is_countable_together
 from hive_bitmap.spark.catalyst.listing import ScanListing
 from hive_bitmap.spark.catalyst.outcomes import (
+    ANSWERED,
+    LEFT_ALONE,
+    NARROWED,
+    NOTHING_READ,
     Counts,
     Empty,
     FetchPart,
@@ -43,10 +46,11 @@ from hive_bitmap.spark.catalyst.outcomes import (
     Outcome,
     ReadChoices,
     ReadRows,
+    Report,
     SparkPart,
+    read_figures,
 )
 from hive_bitmap.spark.catalyst.ranges import file_choices, split_choices
-from hive_bitmap.spark.catalyst.reporting import ANSWERED, LEFT_ALONE, NARROWED, NOTHING_READ, Report, read_figures
 from hive_bitmap.spark.catalyst.scans import ListingSummary, Scan, why_too_small, worthwhile_runtime_filters
 from hive_bitmap.spark.metastore import file_listing
 from hive_bitmap.spark.preparing.prepare import Prepared

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any
 from cachetools import LRUCache
 
 from hive_bitmap.errors import Unsupported
-from hive_bitmap.spark.catalyst import callback_port, index_statements
-from hive_bitmap.spark.catalyst.extension_jar import EXTENSION
-from hive_bitmap.spark.catalyst.jvm_bridge import bridge
+from hive_bitmap.spark.catalyst import index_statements, jvm_bridge
+from hive_bitmap.spark.catalyst.jvm_bridge import EXTENSION, bridge
 from hive_bitmap.spark.catalyst.serving import Serving
 from hive_bitmap.spark.metastore import jvm_reader, metastore
 from hive_bitmap.spark.registry import catalog
@@ -99,7 +98,7 @@ def enable(spark: SparkSession) -> None:
             "a Spark Connect client plans nothing: start the server with the jar that `hive-bitmap jar` names, "
             f"--conf spark.sql.extensions={EXTENSION}"
         )
-    callback_port.open_port(spark)
+    jvm_bridge.open_port(spark)
     bridge(spark).enable(spark._jsparkSession, _answers(spark.sparkContext))
     catalog.on_change(_forget_indexed_columns)
     spark.conf.unset("hive_bitmap.enabled")
@@ -115,7 +114,7 @@ def enable_chosen(spark: SparkSession) -> None:
     extension, this process answers from now on, as after `enable`, so that it has the plans that `explain` looks up.
     """
     if not _is_answered_here(spark):
-        callback_port.open_port(spark)
+        jvm_bridge.open_port(spark)
         bridge(spark).enableChosen(spark._jsparkSession, _answers(spark.sparkContext))
         catalog.on_change(_forget_indexed_columns)
 

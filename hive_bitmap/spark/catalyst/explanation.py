@@ -19,15 +19,14 @@ from hive_bitmap.core.explaining.explain import to_text as plan_text
 from hive_bitmap.core.explaining.explain_html import body, fragment, page
 from hive_bitmap.core.explaining.measures import seconds
 from hive_bitmap.core.planning.plan import Plan
-from hive_bitmap.core.planning.reasons import Reason
-from hive_bitmap.core.planning.strategy import Strategy
+from hive_bitmap.core.planning.strategy import Reason, Strategy
 from hive_bitmap.core.predicates.tokens import tokenize
 from hive_bitmap.core.stores.requests import Requests, so_far
 from hive_bitmap.errors import InvalidStatement
 from hive_bitmap.spark.catalyst.enabling import answers, enable, is_enabled
 from hive_bitmap.spark.catalyst.index_answers import Answer
 from hive_bitmap.spark.catalyst.jvm_bridge import bridge
-from hive_bitmap.spark.catalyst.reporting import ANSWERED, LEFT_ALONE, NARROWED
+from hive_bitmap.spark.catalyst.outcomes import ANSWERED, LEFT_ALONE, NARROWED
 from hive_bitmap.spark.registry import hints as hints_for_people
 from hive_bitmap.spark.tasks import task_requests
 

@@ -31,7 +31,7 @@ def _attach() -> None:
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
 
-    from hive_bitmap.spark.catalyst import callback_port
+    from hive_bitmap.spark.catalyst import jvm_bridge
     from hive_bitmap.spark.catalyst.enabling import Answers
 
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
@@ -46,7 +46,7 @@ def _attach() -> None:
         )
     spark_context = SparkContext(gateway=gateway, jsc=context, conf=SparkConf(_jconf=context.getConf()))
     # PySpark makes the first session of a process the JVM's default, so let that be the server's own session
-    callback_port.open_port(SparkSession(spark_context))
+    jvm_bridge.open_port(SparkSession(spark_context))
     attachment.attach(Answers(spark_context))
 
 

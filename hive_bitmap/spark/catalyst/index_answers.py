@@ -24,7 +24,7 @@ from hive_bitmap.spark.catalyst.conditions import Condition
 from hive_bitmap.spark.catalyst.listing import ScanListing, as_now, deleted_rows
 from hive_bitmap.spark.preparing.prepare import Prepared, prepare
 from hive_bitmap.spark.preparing.request import Request, ResolvedTable
-from hive_bitmap.spark.preparing.spark_fallback import fallback_reason
+from hive_bitmap.spark.preparing.spark_only import fallback_reason
 from hive_bitmap.spark.reading.aggregates import KnownCounts, known_counts
 from hive_bitmap.spark.registry import catalog
 from hive_bitmap.spark.registry.catalog import Index

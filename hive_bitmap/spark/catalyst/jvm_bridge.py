@@ -1,21 +1,51 @@
-"""Reach the Java half through an object of the JVM."""
+"""Reach the Java half, and let it call this process.
+
+The jar of a server is the one that its configuration names; it may belong to another version of hive_bitmap than this
+Python. Any local program can connect to py4j's port for calls from the JVM, so callers have to show a token. PySpark
+itself opens the port without one, for this or for `foreachBatch`. The token differs from the gateway's secret: a
+program that takes over the port of an ended process learns nothing with which it could call the JVM.
+"""
 
 from __future__ import annotations
 
+import secrets
+import sys
+from collections.abc import Mapping
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakSet
 
-from hive_bitmap.spark.catalyst.extension_jar import JAR
+from hive_bitmap.errors import Unsupported
+from hive_bitmap.spark.packages import file_of
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
+
+JAR = file_of("hive_bitmap.spark.catalyst", "hive-bitmap.jar")
+EXTENSION = "hive_bitmap.catalyst.BitmapExtension"
+PROTOCOL = 11  # as in PythonRequest.java, which says when to raise it
 _BRIDGE = "hive_bitmap.catalyst.Bridge"
 _bridges: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # by py4j's gateway
 _prepared: WeakSet[SparkContext] = WeakSet()
 _preparing = Lock()
+_opening = Lock()
+
+
+def protocol_mismatch(question: Mapping[str, Any]) -> str | None:
+    """Say why this Python cannot answer a `Question`.
+
+    The text also says which jar to use. `question` is the JSON. None if this Python can answer.
+    """
+    jar_protocol = question.get("protocol")
+    if jar_protocol == PROTOCOL:
+        return None
+    jar_has = "no protocol number" if jar_protocol is None else f"protocol {jar_protocol}"
+    return (
+        f"the jar of hive_bitmap in Spark's JVM has {jar_has} and {sys.executable} has protocol {PROTOCOL}: "
+        f"start Spark with the jar that `hive-bitmap jar` prints for this Python, {JAR}"
+    )
 
 
 def bridge(spark: SparkSession) -> Any:
@@ -59,3 +89,39 @@ def _new(gateway: Any, bridge_class: Any) -> Any:
     classes = gateway.new_array(gateway.jvm.java.lang.Class, 0)
     objects = gateway.new_array(gateway.jvm.java.lang.Object, 0)
     return bridge_class.getConstructor(classes).newInstance(objects)
+
+
+def open_port(spark: SparkSession) -> None:
+    """Open the port for the JVM of a session.
+
+    A port that is open stays so. From then on it takes only callers with the token. Raise Unsupported if the JVM has
+    the jar of another version.
+    """
+    from py4j.java_gateway import JavaObject  # type: ignore[import-untyped]
+    from pyspark.java_gateway import ensure_callback_server_started
+
+    gateway: Any = spark.sparkContext._gateway
+    parameters, jvm = gateway.callback_server_parameters, bridge(spark)
+    with _opening:
+        is_new = parameters.auth_token is None
+        if is_new:
+            parameters.auth_token = secrets.token_hex(32)
+        ensure_callback_server_started(gateway)
+        if is_new:
+            _show_token(jvm, JavaObject("GATEWAY_SERVER", gateway._gateway_client), parameters)
+
+
+def _show_token(jvm: Any, server: Any, parameters: Any) -> None:
+    """Have the JVM show the token.
+
+    Raise Unsupported if its jar cannot do that; the port is then as PySpark opens it.
+    """
+    from py4j.protocol import Py4JError
+
+    try:
+        jvm.authenticate(server, parameters.auth_token)
+    except Py4JError as e:
+        parameters.auth_token = None
+        raise Unsupported(
+            "the JVM has the jar of another version of hive_bitmap: start it with the one that `hive-bitmap jar` names"
+        ) from e

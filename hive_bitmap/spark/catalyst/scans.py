@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hive_bitmap.core import stores
-from hive_bitmap.core.planning.prices import Prices
-from hive_bitmap.core.planning.reads import share_of_bytes
+from hive_bitmap.core.planning.prices import Prices, share_of_bytes
 from hive_bitmap.core.planning.settings import Settings
 from hive_bitmap.core.planning.strategy import Strategy
 from hive_bitmap.core.table_info import Table

@@ -19,7 +19,7 @@ from uuid import uuid4
 from hive_bitmap.core.memory_budget import Cache
 from hive_bitmap.core.planning import settings
 from hive_bitmap.core.planning.plan import Plan
-from hive_bitmap.core.planning.reasons import Reason
+from hive_bitmap.core.planning.strategy import Reason
 from hive_bitmap.core.selecting.split_order import Piece
 from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import HiveBitmapError, StoreError
@@ -28,18 +28,26 @@ from hive_bitmap.spark.catalyst import driver_reads, weights
 from hive_bitmap.spark.catalyst.arrow_batches import batches, satisfying_keys
 from hive_bitmap.spark.catalyst.decisions import Ask, IndexedTable, decide
 from hive_bitmap.spark.catalyst.driver_reads import Fetch
-from hive_bitmap.spark.catalyst.extension_jar import PROTOCOL, protocol_mismatch
 from hive_bitmap.spark.catalyst.index_answers import Answer
-from hive_bitmap.spark.catalyst.jvm_bridge import bridge
+from hive_bitmap.spark.catalyst.jvm_bridge import PROTOCOL, bridge, protocol_mismatch
 from hive_bitmap.spark.catalyst.listing import ScanListing, deleted_rows, parse
-from hive_bitmap.spark.catalyst.outcomes import Counts, FetchPart, FramePart, LeaveAlone, Outcome, ReadRows, Reply
-from hive_bitmap.spark.catalyst.reporting import LEFT_ALONE, Report
+from hive_bitmap.spark.catalyst.outcomes import (
+    LEFT_ALONE,
+    Counts,
+    FetchPart,
+    FramePart,
+    LeaveAlone,
+    Outcome,
+    ReadRows,
+    Reply,
+    Report,
+)
 from hive_bitmap.spark.catalyst.scans import ListingSummary, Scan
 from hive_bitmap.spark.following.refresher import Refresher
 from hive_bitmap.spark.metastore import jvm_reader, jvm_settings, metastore
 from hive_bitmap.spark.preparing.prepare import Prepared, prepare
 from hive_bitmap.spark.preparing.request import Request
-from hive_bitmap.spark.preparing.spark_fallback import fallback_reason
+from hive_bitmap.spark.preparing.spark_only import fallback_reason
 from hive_bitmap.spark.reading.planned_files import OpenedFiles, PlannedFiles
 from hive_bitmap.spark.reading.superset import piece_rows, split_rows
 from hive_bitmap.spark.registry import catalog

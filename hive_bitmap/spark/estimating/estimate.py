@@ -3,6 +3,8 @@
 Each index has its own sample: a block takes less space if its equal keys are adjacent than if they are scattered, and
 that differs from column to column. The sample is scaled up by the bytes of the key columns, in the sample and in all
 blocks, according to the footers of the files.
+
+A file for which a library ends the process of its task has no blocks, since a build leaves it unindexed.
 """
 
 from __future__ import annotations
@@ -26,7 +28,6 @@ from hive_bitmap.errors import InvalidProperty
 from hive_bitmap.spark.building import staging
 from hive_bitmap.spark.building.file_groups import GROUP_BYTES, count_shards
 from hive_bitmap.spark.building.staged_values import ReadOptions
-from hive_bitmap.spark.estimating import task_reads
 from hive_bitmap.spark.estimating.extrapolate import (
     BaseTable,
     build_seconds,
@@ -35,18 +36,42 @@ from hive_bitmap.spark.estimating.extrapolate import (
     spread_of_values,
     usefulness,
 )
-from hive_bitmap.spark.estimating.sampling import FooterItem, Sample, SampleItem, choose_blocks
+from hive_bitmap.spark.estimating.sampling import (
+    FooterItem,
+    Sample,
+    SampleItem,
+    choose_blocks,
+    measure,
+    no_blocks,
+    not_indexed,
+    read_footer,
+)
 from hive_bitmap.spark.estimating.verdict import Candidate, Queries, verdict
 from hive_bitmap.spark.metastore import metastore, permission, session_settings
 from hive_bitmap.spark.metastore.base_files import Source, sources
 from hive_bitmap.spark.metastore.file_listing import format_of, require_plain_options
-from hive_bitmap.spark.tasks.distribution import parallelism
+from hive_bitmap.spark.tasks.children import Died
+from hive_bitmap.spark.tasks.distribution import in_surviving_tasks, parallelism
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Longs = npt.NDArray[np.int64]
 TASK_BLOCKS = 8  # minimum of sampled blocks in a task: fewer show less well how often keys recur
+
+
+def footers(spark: SparkSession, items: Sequence[FooterItem]) -> list[tuple[Longs, Longs]]:
+    """Read the footers of files (`sampling.read_footer`)."""
+    results = in_surviving_tasks(spark, items, read_footer)
+    return [
+        no_blocks(item) if isinstance(result, Died) else result for item, result in zip(items, results, strict=True)
+    ]
+
+
+def samples(spark: SparkSession, items: Sequence[SampleItem]) -> list[Sample]:
+    """Measure samples (`sampling.measure`)."""
+    results = in_surviving_tasks(spark, items, measure)
+    return [not_indexed(result.reason) if isinstance(result, Died) else result for result in results]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,10 +209,10 @@ def _estimates(
         ]
         for number, definition in enumerate(definitions)
     ]
-    measured = iter(task_reads.samples(spark, [item for items in work for item in items]))
-    samples = [[next(measured) for _ in items] for items in work]
+    measured = iter(samples(spark, [item for items in work for item in items]))
+    sampled = [[next(measured) for _ in items] for items in work]
     return Reports(
-        _estimate(definition, number, footers, samples[number], queries)
+        _estimate(definition, number, footers, sampled[number], queries)
         for number, definition in enumerate(definitions)
     )
 
@@ -198,7 +223,7 @@ def _read_footers(
     """Read the footers of all files; files that cannot be read have no blocks."""
     files = [file for source in base_files for file in source.files]
     columns = tuple(definition.columns for definition in definitions)
-    read = task_reads.footers(spark, [FooterItem(file.path, columns, options) for file in files])
+    read = footers(spark, [FooterItem(file.path, columns, options) for file in files])
     filled = [np.flatnonzero(rows) for rows, _ in read]
     none = [np.zeros(0, np.int64)]
     return _Footers(

@@ -11,8 +11,7 @@ from math import ceil
 from hive_bitmap.core.answering.answer_size import driver_bytes
 from hive_bitmap.core.answering.count_budget import is_counted_by_index
 from hive_bitmap.core.planning.planner import EngineSkips, PlanInputs, is_read_by_driver, strategy_costs
-from hive_bitmap.core.planning.prices import Prices
-from hive_bitmap.core.planning.reads import Reads
+from hive_bitmap.core.planning.prices import Prices, Reads
 from hive_bitmap.core.planning.settings import ANSWER_BYTES, DRIVER_READ_BYTES
 from hive_bitmap.core.planning.strategy import Strategy
 from hive_bitmap.core.stores.speed import LOCAL, Speed

@@ -4,4 +4,4 @@
 does it.
 """
 
-__all__ = ["places", "refresh_all", "refresh_queue", "refresh_state", "refresher", "table_refresh"]
+__all__ = ["refresh_queue", "refresher", "table_refresh"]

@@ -2,6 +2,8 @@
 
 The JVM reports the writes that it has committed (`written`). The planner reports files that are not indexed (`seen`):
 they were written by Hive, by other programs, or by applications that ended before their refresh.
+
+Writes are recognised by path: folders are mapped to the tables that are followed.
 """
 
 from __future__ import annotations
@@ -13,18 +15,17 @@ from dataclasses import dataclass
 from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
-from cachetools import TTLCache
+from cachetools import LRUCache, TTLCache
 
 from hive_bitmap.core.explaining.measures import counted, size
 from hive_bitmap.core.index.manifest import Freshness
 from hive_bitmap.core.selecting.candidates import LookupResults, WholeFile
 from hive_bitmap.core.stores import WITH_DELETES, FileStatus
-from hive_bitmap.core.table_info import Table, in_spark
+from hive_bitmap.core.table_info import NULL_PARTITION, Table, in_spark, raw_hadoop_path
 from hive_bitmap.errors import NotFound
-from hive_bitmap.spark.following.places import TableFolders
-from hive_bitmap.spark.following.refresh_queue import RefreshQueue
-from hive_bitmap.spark.following.refresh_state import Key, Outcome, Partition, RefreshRequest, few
+from hive_bitmap.spark.following.refresh_queue import Key, Outcome, Partition, RefreshQueue, RefreshRequest, few
 from hive_bitmap.spark.following.table_refresh import following, is_followed, refresh_followers
 from hive_bitmap.spark.metastore import jvm_settings
 from hive_bitmap.spark.registry import catalog
@@ -33,9 +34,56 @@ from hive_bitmap.spark.registry.catalog import Index
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+
+MOST_TABLES = 10_000
 POOL = "hive_bitmap"  # the scheduler pool of the refreshes' jobs
 MOST_DATABASES = 1000
 LOOK_SECONDS = 30.0  # for this long, writes by path to new tables may be missed
+
+
+@dataclass(frozen=True)
+class TableFolder:
+    """A table, and the partition values of a folder.
+
+    There are no values for the table's own folder.
+    """
+
+    database: str
+    table: str
+    values: Mapping[str, str | None]
+
+
+class TableFolders:
+    """The folders of tables; the newest are kept.
+
+    Queries and writes come from many threads.
+    """
+
+    def __init__(self) -> None:
+        self._tables: LRUCache[str, tuple[str, str]] = LRUCache(MOST_TABLES)  # by folder
+        self._lock = Lock()  # a lookup also changes an LRUCache
+
+    def add(self, base: Table) -> None:
+        """Add the folder of a table, unless a log lists its files."""
+        if base.lake is not None:
+            return
+        with self._lock:
+            self._tables[base.location] = (base.database, base.name)
+
+    def at(self, path: str) -> TableFolder | None:
+        """Return the table of a folder or partition folder.
+
+        Return None if no known table has it.
+        """
+        folder = raw_hadoop_path(path).rstrip("/")
+        values: dict[str, str | None] = {}
+        with self._lock:
+            while folder not in self._tables and "=" in folder.rpartition("/")[2]:
+                folder, _, part = folder.rpartition("/")
+                name, _, value = part.partition("=")
+                values[unquote(name)] = None if value == NULL_PARTITION else unquote(value)
+            table = self._tables.get(folder)
+        return None if table is None else TableFolder(*table, values)
 
 
 @dataclass(frozen=True)

@@ -1,18 +1,23 @@
-"""One refresh of the indexes that follow a table, by this process."""
+"""Refresh the indexes of tables once, by this process.
+
+It is one table that an index follows, or several tables for a scheduler, which others write.
+"""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hive_bitmap.core.index import generation, refresh_record
 from hive_bitmap.core.index.refresh_record import RefreshRecord
 from hive_bitmap.core.table_info import Table
-from hive_bitmap.errors import NotFound, StoreError
+from hive_bitmap.errors import HiveBitmapError, NotFound, StoreError
 from hive_bitmap.spark.building.build import BuildReport, refresh
-from hive_bitmap.spark.following.refresh_state import Key, Outcome, Partition
+from hive_bitmap.spark.building.progress import BuildProgress
+from hive_bitmap.spark.following.refresh_queue import Key, Outcome, Partition
 from hive_bitmap.spark.metastore.identity import metastore_id
 from hive_bitmap.spark.registry import catalog
 from hive_bitmap.spark.registry.catalog import Index
@@ -23,6 +28,47 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 MOST_PASSES = 3  # of one refresh, while other processes publish what lacks files that this one has indexed
 YOUNG_SECONDS = 600.0  # a build that began earlier may have been forgotten, and is not waited for
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableRefresh:
+    """The refresh of one table: a report for each index, or the error.
+
+    `seconds` is its duration.
+    """
+
+    table: str
+    seconds: float
+    reports: tuple[BuildReport, ...] = ()
+    error: str = ""
+
+    @property
+    def files(self) -> int:
+        """The number of base files that were read: each once, for all indexes together."""
+        return max((report.files_read for report in self.reports), default=0)
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of base files that were read."""
+        return max((report.bytes_read for report in self.reports), default=0)
+
+
+def refresh_table(
+    spark: SparkSession, table: str, progress: Callable[[BuildProgress], None] | None = None
+) -> TableRefresh:
+    """Refresh all indexes of a table.
+
+    A failure is part of the result, so that the next table has its turn.
+    """
+    from pyspark.errors import PySparkException
+
+    started = time.monotonic()
+    reports, error = [], ""
+    try:
+        reports = refresh(spark, table, progress=progress)
+    except (HiveBitmapError, PySparkException, OSError) as e:
+        error = str(e)
+    return TableRefresh(table=table, seconds=time.monotonic() - started, reports=tuple(reports), error=error)
 
 
 def refresh_followers(spark: SparkSession, key: Key, partitions: Iterable[Partition] | None) -> Outcome:

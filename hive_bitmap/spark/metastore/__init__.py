@@ -15,9 +15,9 @@ __all__ = [
     "jvm_settings",
     "metastore",
     "permission",
+    "protocol",
     "security_settings",
     "serde",
     "session_settings",
     "session_stores",
-    "spark_schema",
 ]

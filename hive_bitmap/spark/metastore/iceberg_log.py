@@ -17,7 +17,7 @@ from hive_bitmap.core.table_info import Table, in_spark, raw_hadoop_path
 from hive_bitmap.errors import Unsupported
 from hive_bitmap.spark.metastore import jvm_reader, lake_tables
 from hive_bitmap.spark.metastore.lake_tables import MOST_FILES, IcebergFacts, sentence
-from hive_bitmap.spark.metastore.spark_schema import columns_of
+from hive_bitmap.spark.metastore.protocol import columns_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

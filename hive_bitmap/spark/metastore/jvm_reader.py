@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 
 from hive_bitmap.core.table_info import SESSION_CATALOG, Table, hadoop_path
 from hive_bitmap.spark.metastore import lake_tables
-from hive_bitmap.spark.metastore.spark_schema import columns_of
+from hive_bitmap.spark.metastore.protocol import columns_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

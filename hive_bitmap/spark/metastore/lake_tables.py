@@ -13,7 +13,7 @@ from typing import Any
 
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.table_info import Lake, Table
-from hive_bitmap.spark.metastore.spark_schema import columns_of
+from hive_bitmap.spark.metastore.protocol import columns_of
 
 DELTA, ICEBERG = "delta", "iceberg"
 MOST_FILES = 1_000_000  # live files of an indexed table; the driver needs some 500 bytes for each of them

@@ -4,12 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+from hive_bitmap.core.columns import Column
 from hive_bitmap.core.table_info import Partition, Table, Values
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+CHAR_TYPE_KEY = "__CHAR_VARCHAR_TYPE_STRING"  # field metadata where Spark stores CHAR(n) and VARCHAR(n)
+DEFAULT_KEY = "EXISTS_DEFAULT"  # field metadata where Spark stores a column's value for files that lack it
+
+
+def columns_of(schema: Mapping[str, Any]) -> list[Column]:
+    """Return the columns of a Spark schema in JSON form.
+
+    The types CHAR and VARCHAR are restored.
+    """
+    from pyspark.sql.types import StructType
+
+    return [
+        Column(f.name, f.metadata.get(CHAR_TYPE_KEY) or f.dataType.simpleString(), DEFAULT_KEY in f.metadata)
+        for f in StructType.fromJson(dict(schema)).fields
+    ]
 
 
 @dataclass(frozen=True, kw_only=True)

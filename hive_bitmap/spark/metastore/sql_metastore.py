@@ -20,9 +20,8 @@ from hive_bitmap.core.table_info import (
     quote,
 )
 from hive_bitmap.spark.metastore import table_ddl
-from hive_bitmap.spark.metastore.protocol import Changes
+from hive_bitmap.spark.metastore.protocol import Changes, columns_of
 from hive_bitmap.spark.metastore.session_settings import verbatim_partitions
-from hive_bitmap.spark.metastore.spark_schema import columns_of
 
 if TYPE_CHECKING:
     from pyspark.errors import PySparkException

@@ -9,8 +9,7 @@ __all__ = [
     "prepare",
     "request",
     "snapshot",
-    "spark_fallback",
     "spark_leaves",
-    "spark_types",
+    "spark_only",
     "table_state",
 ]

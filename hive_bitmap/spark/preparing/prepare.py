@@ -25,11 +25,9 @@ from hive_bitmap.core.planning import settings
 from hive_bitmap.core.planning.index_choice import IndexChoice, Unserved, choose
 from hive_bitmap.core.planning.plan import IndexUse, Plan
 from hive_bitmap.core.planning.planner import PlanInputs, full_scan, make_plan
-from hive_bitmap.core.planning.prices import Prices
-from hive_bitmap.core.planning.reads import share_of_bytes
-from hive_bitmap.core.planning.reasons import Reason
+from hive_bitmap.core.planning.prices import Prices, share_of_bytes
 from hive_bitmap.core.planning.settings import Settings
-from hive_bitmap.core.planning.strategy import Strategy
+from hive_bitmap.core.planning.strategy import Reason, Strategy
 from hive_bitmap.core.predicates.nodes import IsNull, Unknown, columns_of, leaves_of
 from hive_bitmap.core.selecting.candidates import LookupResults
 from hive_bitmap.core.selecting.split_order import Piece, WholePiece, pieces_in_order, runs
@@ -38,12 +36,10 @@ from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import StoreError, Unsupported
 from hive_bitmap.spark.metastore import file_listing, serde
 from hive_bitmap.spark.preparing import snapshot as snapshots
-from hive_bitmap.spark.preparing.engine_only import engine_skips, why_unreadable
 from hive_bitmap.spark.preparing.index_lookup import Counting, look_up_snapshot
 from hive_bitmap.spark.preparing.request import Request, ResolvedTable
 from hive_bitmap.spark.preparing.snapshot import Snapshot
-from hive_bitmap.spark.preparing.spark_fallback import fallback_reason
-from hive_bitmap.spark.preparing.task_probe import require_readable
+from hive_bitmap.spark.preparing.spark_only import engine_skips, fallback_reason, require_readable, why_unreadable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hive_bitmap.core.columns import Column, find
-from hive_bitmap.core.index import lookup, unreadable
+from hive_bitmap.core.index import checksums, lookup
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.index.table_schema import key_fields
 from hive_bitmap.core.predicates.nodes import Predicate, SparkLeaf, leaves_of
@@ -73,7 +73,7 @@ def _distinct(definition: Definition, column: str, table: TableFiles) -> pa.Arra
                 if _are_too_many(keys):
                     return None
     except CorruptIndex as e:
-        unreadable.log_whole(log, f"index {definition.name}", e)
+        checksums.log_whole(log, f"index {definition.name}", e)
         return None
     keys = pc.unique(pa.chunked_array([keys, *pending]))
     return None if _are_too_many(keys) else keys

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from hive_bitmap.core import partition_texts, stores
 from hive_bitmap.core.columns import Column
-from hive_bitmap.core.index import manifest, unreadable
+from hive_bitmap.core.index import checksums, manifest
 from hive_bitmap.core.index.manifest import Manifest
 from hive_bitmap.core.memory_budget import Cache
 from hive_bitmap.core.parallel import map_parallel
@@ -200,5 +200,5 @@ def _manifest(index: Index, folder: str) -> Manifest | None:
     try:
         return manifest.read(folder)
     except CorruptIndex as e:
-        unreadable.log_whole(log, f"index {index.definition.name}", e)
+        checksums.log_whole(log, f"index {index.definition.name}", e)
         return None

@@ -4,4 +4,4 @@ Each makes a DataFrame of Spark, which the optimizer rule plans. So a function, 
 decision on the same scan, and Spark's checks, caches and authorizers see them all.
 """
 
-__all__ = ["counting", "offsets_file", "scanning"]
+__all__ = ["offsets_file", "scanning"]

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from hive_bitmap.core.planning.plan import Plan
 from hive_bitmap.core.planning.planner import full_scan
-from hive_bitmap.core.planning.reasons import Reason
-from hive_bitmap.core.planning.strategy import Strategy
+from hive_bitmap.core.planning.strategy import Reason, Strategy
 from hive_bitmap.errors import Unsupported
 from hive_bitmap.spark.catalyst.explanation import DecisionReport, Relation, reports_of
 from hive_bitmap.spark.catalyst.index_answers import Answer
-from hive_bitmap.spark.catalyst.reporting import LEFT_ALONE, NARROWED
+from hive_bitmap.spark.catalyst.outcomes import LEFT_ALONE, NARROWED
 from hive_bitmap.spark.querying.table_rows import why_spark_alone
 
 if TYPE_CHECKING:

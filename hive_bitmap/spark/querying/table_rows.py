@@ -17,10 +17,9 @@ from hive_bitmap.core.predicates.tokens import require_characters
 from hive_bitmap.core.table_info import name_parts, quote
 from hive_bitmap.errors import InvalidPredicate, Unsupported
 from hive_bitmap.spark.catalyst import enabling
-from hive_bitmap.spark.catalyst.extension_jar import EXTENSION
-from hive_bitmap.spark.catalyst.jvm_bridge import bridge
+from hive_bitmap.spark.catalyst.jvm_bridge import EXTENSION, bridge
 from hive_bitmap.spark.metastore import jvm_reader, metastore
-from hive_bitmap.spark.text_conditions import satisfying
+from hive_bitmap.spark.registry.coverage import satisfying
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

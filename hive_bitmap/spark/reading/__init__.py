@@ -5,4 +5,4 @@ They return rows, counts, or offsets for readers of compact indexes. `superset` 
 checks the files of a plan before it is executed.
 """
 
-__all__ = ["aggregates", "planned_files", "read_task", "superset", "unit_offsets"]
+__all__ = ["aggregates", "planned_files", "read_task", "superset"]

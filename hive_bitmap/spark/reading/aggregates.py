@@ -24,7 +24,7 @@ from hive_bitmap.core.answering.extremes import are_enough, extremes
 from hive_bitmap.core.answering.tally import COUNT, GROUP, Counts, merge_counts, require_small, tally
 from hive_bitmap.core.columns import find
 from hive_bitmap.core.formats.key_values import KeyColumn, arrow_type
-from hive_bitmap.core.index import unreadable
+from hive_bitmap.core.index import checksums
 from hive_bitmap.core.parallel import map_parallel
 from hive_bitmap.core.planning import settings
 from hive_bitmap.core.planning.plan import Plan
@@ -37,7 +37,7 @@ from hive_bitmap.errors import CorruptBitmap, CorruptIndex
 from hive_bitmap.spark.preparing.index_lookup import DRIVER_INDEX_BYTES
 from hive_bitmap.spark.preparing.prepare import Prepared, Reading
 from hive_bitmap.spark.preparing.request import Request
-from hive_bitmap.spark.preparing.spark_fallback import fallback_reason
+from hive_bitmap.spark.preparing.spark_only import fallback_reason
 from hive_bitmap.spark.tasks.distribution import in_tasks, store_error_of
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ def _counts_of_set(spark: SparkSession, request: Request, plan: Plan, reading: R
         try:
             extreme_keys = extremes(lookups, data[0], reading.results.matching_keys, indexed_rows)
         except CorruptIndex as e:
-            unreadable.log_whole(log, "an index", e)
+            checksums.log_whole(log, "an index", e)
             return None
         counts.add(_complete(extreme_keys, reading, schema))
         return _Counted(counts.total(), uncounted)
@@ -300,7 +300,7 @@ def _tally(
             tables = [require_small(merge_counts([*tables, table]), limit) if tables else table]
         return tables[0]
     except (CorruptIndex, CorruptBitmap) as e:
-        unreadable.log_whole(log, "an index", e)
+        checksums.log_whole(log, "an index", e)
         return _NotCounted.DAMAGED
     except TooLarge:
         return _NotCounted.TOO_LARGE

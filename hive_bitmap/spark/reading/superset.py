@@ -7,7 +7,7 @@ predicate: the index prunes, the engine decides.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -17,13 +17,15 @@ import pyarrow as pa
 
 from hive_bitmap.core.selecting.candidates import Lookup, restrict
 from hive_bitmap.core.selecting.split_order import Piece, cut, pieces_in_order
-from hive_bitmap.core.table_info import quote
+from hive_bitmap.core.table_info import Table, quote
 from hive_bitmap.errors import Unsupported
+from hive_bitmap.spark.metastore import metastore, protocol
 from hive_bitmap.spark.preparing.prepare import Prepared, Reading
 from hive_bitmap.spark.preparing.request import Request
-from hive_bitmap.spark.preparing.spark_types import schema_of
 from hive_bitmap.spark.reading import hadoop_splits
 from hive_bitmap.spark.reading.read_task import ReadTask, read_batches
+from hive_bitmap.spark.registry import catalog
+from hive_bitmap.spark.session_cache import TtlCache
 from hive_bitmap.spark.tasks.distribution import distribute, parallelism, with_store_settings
 from hive_bitmap.spark.tasks.worker_python import map_in_arrow
 
@@ -31,8 +33,33 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+
+_seen: TtlCache[tuple[str, str], tuple[Table, Mapping[str, str], StructType]] = TtlCache()
 log = logging.getLogger(__name__)
 PIECE_BYTES = 1 << 20  # the weight of opening a file, when work is distributed over tasks
+
+
+def schema_of(spark: SparkSession, name: str, base: Table, settings: Mapping[str, str]) -> StructType:
+    """Return the schema of `spark.table(name)`.
+
+    `base` is that table in the metastore. Spark caches tables: if its schema differs from the metastore's, because
+    another session altered the table, Spark is made to read it again. The schema is cached while `base` and the
+    settings stay the same, because analysing a table takes as long as planning a small query.
+    """
+    key = (base.database, base.name)
+    cached = _seen.get(spark, key, catalog.INDEX_CACHE_SECONDS)
+    if cached is not None and cached[:2] == (base, settings):
+        return cached[2]
+    schema = spark.table(name).schema
+    if _types(schema) != {column.name.lower(): column.type for column in (*base.columns, *base.partition_columns)}:
+        metastore.forget_files(spark, base)
+        schema = spark.table(name).schema
+    _seen.put(spark, key, (base, settings, schema))
+    return schema
+
+
+def _types(schema: StructType) -> dict[str, str]:
+    return {column.name.lower(): column.type for column in protocol.columns_of(schema.jsonValue())}
 
 
 def split_rows(spark: SparkSession, request: Request, prepared: Prepared) -> DataFrame | None:

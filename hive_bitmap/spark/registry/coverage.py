@@ -12,15 +12,37 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from hive_bitmap.core.index.partition_conditions import parse
+from hive_bitmap.core.predicates.tokens import require_characters
 from hive_bitmap.core.table_info import Table, error_message, quote
 from hive_bitmap.errors import InvalidPredicate, Unsupported
-from hive_bitmap.spark.text_conditions import satisfying
 from hive_bitmap.spark.versions import data_frame
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 _NUMBER = "__number"
+
+
+def satisfying(frame: DataFrame, condition: str) -> DataFrame:
+    """Return the rows of a DataFrame that satisfy an SQL condition.
+
+    The condition is put in parentheses, because `where` would read the last word of `k = 1 AND` as an alias. It must be
+    valid without them, too, unlike `a) OR (b`. Raises ParseException, and InvalidPredicate for text that is not valid
+    Unicode.
+    """
+    require_characters(condition)
+    unbracketed = frame.where(condition)
+    if not hasattr(frame, "_jdf"):
+        unbracketed.schema  # noqa: B018 - Spark Connect parses when the schema is requested
+    return frame.where(bracketed(condition))
+
+
+def bracketed(condition: str) -> str:
+    """Return a condition in parentheses.
+
+    A line break keeps a comment at its end from hiding the closing parenthesis.
+    """
+    return f"({condition}\n)" if "--" in condition else f"({condition})"
 
 
 def covered(spark: SparkSession, base: Table, where: str, values: Sequence[tuple[str | None, ...]]) -> list[bool]:

@@ -22,8 +22,18 @@ from hive_bitmap.spark.registry import catalog
 from hive_bitmap.spark.registry.catalog import Index
 from hive_bitmap.spark.registry.coverage import covered
 from hive_bitmap.spark.sql.create import create, require_partition_columns
-from hive_bitmap.spark.sql.results import COLUMNS, NOTHING_HELD, Held, Row, built, held
-from hive_bitmap.spark.sql.show_index import HIVE_COLUMNS, OPENLOOKENG_COLUMNS, hive_listing, openlookeng_listing
+from hive_bitmap.spark.sql.show_index import (
+    HIVE_COLUMNS,
+    NOTHING_HELD,
+    OPENLOOKENG_COLUMNS,
+    RESULT_COLUMNS,
+    Held,
+    Row,
+    built,
+    held,
+    hive_listing,
+    openlookeng_listing,
+)
 from hive_bitmap.spark.sql.statements import (
     CreateIndex,
     DropDatabase,
@@ -53,8 +63,9 @@ class IsIndexTable(Unsupported):
 def run(spark: SparkSession, statement: Statement) -> DataFrame:
     """Execute a statement and return its result.
 
-    SHOW INDEX returns the indexes; CREATE, REBUILD, REFRESH and DROP INDEX return what was done (`results.COLUMNS`);
-    the others return a DataFrame without columns. Raise what the functions of the Python API raise.
+    SHOW INDEX returns the indexes; CREATE, REBUILD, REFRESH and DROP INDEX return what was done
+    (`show_index.RESULT_COLUMNS`); the others return a DataFrame without columns. Raises what the functions of the
+    Python API raise.
     """
     match statement:
         case CreateIndex():
@@ -83,7 +94,7 @@ def run(spark: SparkSession, statement: Statement) -> DataFrame:
 
 
 def _build_result(spark: SparkSession, rows: list[Row]) -> DataFrame:
-    schema = ", ".join(f"`{name}` {type}" for name, type in COLUMNS)
+    schema = ", ".join(f"`{name}` {type}" for name, type in RESULT_COLUMNS)
     return spark.createDataFrame(rows, schema)
 
 
@@ -98,7 +109,7 @@ def columns(statement: Statement) -> tuple[tuple[str, str], ...]:
         case ShowIndexes():
             return tuple((name, "string") for name in HIVE_COLUMNS)
         case CreateIndex() | RebuildIndex() | RefreshIndex() | DropIndex():
-            return COLUMNS
+            return RESULT_COLUMNS
     return ()
 
 

@@ -1,22 +1,42 @@
-"""The result of SHOW INDEX.
+"""The rows of SHOW INDEX, and of CREATE, REBUILD, REFRESH and DROP INDEX.
 
 It has Hive's six columns for the indexes of a table, openLooKeng's eleven for a database.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, TypeAlias
+
+import pyarrow.compute as pc
 
 from hive_bitmap.core.explaining.measures import size
+from hive_bitmap.core.index import manifest
 from hive_bitmap.core.index.definition import Definition
+from hive_bitmap.core.index.manifest import Manifest
+from hive_bitmap.core.parallel import map_parallel
 from hive_bitmap.core.table_info import full_name, in_spark, quote
+from hive_bitmap.errors import CorruptIndex
+from hive_bitmap.spark.building.build import BuildReport
 from hive_bitmap.spark.maintaining.show import IndexStatus, show
 from hive_bitmap.spark.metastore import metastore
 from hive_bitmap.spark.registry import catalog
+from hive_bitmap.spark.registry.catalog import Index
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+
+RESULT_COLUMNS = (
+    ("index", "string"),
+    ("files", "bigint"),
+    ("rows", "bigint"),
+    ("bytes", "bigint"),
+    ("seconds", "double"),
+)
+Row: TypeAlias = tuple[str, int, int, int, float]
+Held: TypeAlias = tuple[int, int, int]  # files and rows that an index covers, and its bytes
+NOTHING_HELD: Held = (0, 0, 0)
 HIVE_COLUMNS = ("idx_name", "tab_name", "col_names", "idx_tab_name", "idx_type", "comment")
 OPENLOOKENG_COLUMNS = (
     "Index Name",
@@ -33,6 +53,35 @@ OPENLOOKENG_COLUMNS = (
 )
 _PARTITIONS_WIDTH = 70  # characters in a line of the column Partitions
 _NOTHING_CACHED = "0 B"  # unlike in openLooKeng, no coordinator caches indexes in memory or on its disk
+
+
+def built(reports: Iterable[BuildReport]) -> list[Row]:
+    """Return the rows of a build: files that were read, rows that are indexed, bytes of the index, and seconds."""
+    return [
+        (one.definition.name, one.files_read, one.base_rows, one.index_bytes, round(one.seconds, 3)) for one in reports
+    ]
+
+
+def held(spark: SparkSession, index: Index) -> Held:
+    """Return how many files and rows an index covers, and its bytes.
+
+    Nothing is read of an index that is not trusted, and damaged segments are not counted.
+    """
+    if not index.trusted:
+        return NOTHING_HELD
+    found = [one for one in map_parallel(_manifest, catalog.segments(spark, index)) if one]
+    return (
+        sum(one.files.num_rows for one in found),
+        sum(pc.sum(pc.list_flatten(one.files["rows"])).as_py() or 0 for one in found),
+        sum(pc.sum(pc.add(one.shards["size"], one.shards["cardinality_size"])).as_py() or 0 for one in found),
+    )
+
+
+def _manifest(folder: str) -> Manifest | None:
+    try:
+        return manifest.read(folder)
+    except CorruptIndex:
+        return None
 
 
 def hive_listing(spark: SparkSession, table: str) -> DataFrame:

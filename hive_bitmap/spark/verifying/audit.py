@@ -20,8 +20,7 @@ from hive_bitmap.core.index.definition import BUCKET, OFFSET
 from hive_bitmap.errors import CorruptIndex, FileChanged, Undecodable
 from hive_bitmap.spark.building.staged_values import ReadOptions
 from hive_bitmap.spark.verifying.base_file_check import COMPARED, DAMAGED, STALE, BaseFile, KnownFile, open_base
-from hive_bitmap.spark.verifying.compare import compare_block
-from hive_bitmap.spark.verifying.problems import Problems
+from hive_bitmap.spark.verifying.compare import Problems, compare_block
 from hive_bitmap.spark.verifying.stored_shard import OpenShard, StoredShard, opened
 
 Longs = npt.NDArray[np.int64]

@@ -17,7 +17,7 @@ from hive_bitmap.core.formats.blocks import Blocks
 from hive_bitmap.core.index.fingerprint import Fingerprint
 from hive_bitmap.errors import FileChanged, Undecodable
 from hive_bitmap.spark.building.staged_values import ReadOptions
-from hive_bitmap.spark.verifying.problems import Problems
+from hive_bitmap.spark.verifying.compare import Problems
 
 COMPARED, STALE, DAMAGED = "compared", "stale", "damaged"
 

@@ -9,7 +9,8 @@ digit. That takes log2(keys) decodings of each bitmap, and memory for two bitmap
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -21,11 +22,36 @@ from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.index.shard import CARDINALITY
 from hive_bitmap.core.index.table_schema import key_fields
 from hive_bitmap.errors import CorruptBitmap
-from hive_bitmap.spark.verifying.problems import Problems
 
+MOST_MESSAGES = 20
 Longs = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 _LARGE = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}  # the values of a block may exceed 2 GiB
+
+
+@dataclass
+class Problems:
+    """The number of problems, and the messages of the first MOST_MESSAGES."""
+
+    count: int = 0
+    messages: list[str] = field(default_factory=list)
+
+    def add(self, message: str) -> None:
+        """Add one problem."""
+        self.add_many(1, lambda _: message)
+
+    def add_many(self, count: int, message: Callable[[int], str]) -> None:
+        """Add `count` problems.
+
+        `message(i)` describes the i-th and is called for the first few only.
+        """
+        self.messages += [message(number) for number in range(min(count, MOST_MESSAGES - len(self.messages)))]
+        self.count += count
+
+    def add_all(self, problems: Problems, prefix: str = "") -> None:
+        """Add all of these problems, each message with a prefix."""
+        self.messages += [prefix + message for message in problems.messages[: MOST_MESSAGES - len(self.messages)]]
+        self.count += problems.count
 
 
 def compare_block(definition: Definition, keys: pa.Table, stored: pa.Table) -> Problems:
@@ -58,8 +84,8 @@ def _numbers(
     Return the numbers of base and stored rows.
     """
     numbers: Longs | None = None
-    for base_column, stored_column, field in zip(base, stored, fields, strict=True):
-        kind = _LARGE.get(field.type, field.type)
+    for base_column, stored_column, key in zip(base, stored, fields, strict=True):
+        kind = _LARGE.get(key.type, key.type)
         values = pa.chunked_array(
             [*base_column.cast(kind).chunks, *stored_column.cast(kind).chunks], kind
         ).combine_chunks()

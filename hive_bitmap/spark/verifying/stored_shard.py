@@ -20,7 +20,7 @@ from hive_bitmap.core.index.lookup import open_checked
 from hive_bitmap.core.index.shard import CARDINALITY, cardinalities_path
 from hive_bitmap.core.index.table_schema import built_schema, compact_schema, row_schema, value_fields
 from hive_bitmap.errors import CorruptIndex
-from hive_bitmap.spark.verifying.problems import Problems
+from hive_bitmap.spark.verifying.compare import Problems
 
 _MAGIC = b"PAR1"  # at the start of a Parquet file
 

@@ -35,7 +35,7 @@ from hive_bitmap.spark.registry.catalog import Index
 from hive_bitmap.spark.tasks.distribution import in_tasks
 from hive_bitmap.spark.verifying.audit import ShardAudit, ShardItem, audit_shard
 from hive_bitmap.spark.verifying.base_file_check import KnownFile, recorded_blocks
-from hive_bitmap.spark.verifying.problems import Problems
+from hive_bitmap.spark.verifying.compare import Problems
 from hive_bitmap.spark.verifying.stored_shard import StoredShard
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hive_bitmap.core.formats import LAYOUTS, text, units
+from hive_bitmap.core.formats import LAYOUTS, blocks, text
 from hive_bitmap.errors import Undecodable
 
 PIECES = st.lists(st.sampled_from([b"", b"a", b"\xff\x00", b"\r", b"\n", b"\r\n", b"\n\r", b"x" * 9]), max_size=40)
@@ -39,8 +39,8 @@ def test_lines_blocks_and_offsets_of_rows(
     starts = starts_of(data)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(text, "CHUNK_BYTES", chunk)
-        patch.setattr(units, "BLOCK_BYTES", block)
-        found = units.blocks(text, f"file:{path}")
+        patch.setattr(blocks, "BLOCK_BYTES", block)
+        found = blocks.blocks(text, f"file:{path}")
         assert int(found.rows.sum()) == len(starts)
         assert found.offset.tolist() == [s for s in starts if s in set(found.offset.tolist())]
         assert found.length.tolist() == np.diff([*found.offset.tolist(), len(data)]).tolist()
@@ -50,34 +50,34 @@ def test_lines_blocks_and_offsets_of_rows(
             count = int(found.rows[number])
             rows = np.flatnonzero(np.random.default_rng(seed).random(count) < 0.5)
             place = int(found.offset[number]), int(found.length[number])
-            got = units.row_offsets(text, f"file:{path}", *place, rows)
+            got = blocks.row_offsets(text, f"file:{path}", *place, rows)
             assert got.tolist() == [starts[first + row] for row in rows]
-            everything = units.row_offsets(text, f"file:{path}", *place, None)
+            everything = blocks.row_offsets(text, f"file:{path}", *place, None)
             assert everything.tolist() == starts[first : first + count]
         for suffix, compress in (("gz", gzip.compress), ("deflate", zlib.compress)):
             (path.parent / f"z.{suffix}").write_bytes(compress(data[:7]) + compress(data[7:]))
-            zipped = units.blocks(text, f"file:{path.parent}/z.{suffix}")
+            zipped = blocks.blocks(text, f"file:{path.parent}/z.{suffix}")
             assert (zipped.offset.tolist(), zipped.rows.tolist()) == ([0], [len(starts)])
 
 
 def test_rows_that_a_block_does_not_have(tmp_path: Path) -> None:
     (tmp_path / "t").write_bytes(b"a\nb\n")
     with pytest.raises(Undecodable, match="holds 2 rows at 0, not 3"):
-        units.row_offsets(text, f"file:{tmp_path}/t", 0, 4, np.array([2]))
+        blocks.row_offsets(text, f"file:{tmp_path}/t", 0, 4, np.array([2]))
 
 
 @pytest.mark.parametrize("name", ["t.bz2", "t.snappy", "t.zst"])
 def test_text_of_other_codecs(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"a\n")
     with pytest.raises(Undecodable, match="is not supported: use gzip or deflate"):
-        units.blocks(text, f"file:{tmp_path}/{name}")
+        blocks.blocks(text, f"file:{tmp_path}/{name}")
 
 
 @pytest.mark.parametrize(("name", "codec"), [("t.gz", "gzip"), ("t.deflate", "deflate")])
 def test_compressed_text_that_is_none(tmp_path: Path, name: str, codec: str) -> None:
     (tmp_path / name).write_bytes(b"no such thing")
     with pytest.raises(Undecodable, match=codec):
-        units.blocks(text, f"file:{tmp_path}/{name}")
+        blocks.blocks(text, f"file:{tmp_path}/{name}")
 
 
 @pytest.mark.parametrize("format", ["avro", "rcfile", "sequencefile"])
@@ -87,4 +87,4 @@ def test_compressed_text_that_is_none(tmp_path: Path, name: str, codec: str) -> 
 def test_what_is_no_such_file(tmp_path: Path, format: str, data: bytes) -> None:
     (tmp_path / "f").write_bytes(data)
     with pytest.raises(Undecodable):
-        units.blocks(LAYOUTS[format], f"file:{tmp_path}/f")
+        blocks.blocks(LAYOUTS[format], f"file:{tmp_path}/f")

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hive_bitmap.core.formats import units
-from hive_bitmap.core.formats.units import Units, in_batches
+from hive_bitmap.core.formats import blocks
+from hive_bitmap.core.formats.blocks import Units, in_batches
 from hive_bitmap.errors import Undecodable
 
 Pieces = list[tuple[int, int]]  # length and rows of each unit
@@ -53,8 +53,8 @@ def test_units_are_put_together_to_blocks_and_found_again_by_their_rows(
     path = tmp_path / "f"
     path.write_bytes(bytes(layout.size))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(units, "BLOCK_BYTES", most)
-        found = units.blocks(layout, f"file:{path}")
+        patch.setattr(blocks, "BLOCK_BYTES", most)
+        found = blocks.blocks(layout, f"file:{path}")
     # a block ends before the first unit that starts so many bytes after the block
     expected: list[list[tuple[int, int]]] = []
     for start, (_, rows) in zip(layout.starts, layout.pieces, strict=True):
@@ -69,11 +69,11 @@ def test_units_are_put_together_to_blocks_and_found_again_by_their_rows(
         holder = [start for start, rows in block for _ in range(rows)]  # the unit of each row
         wanted = sorted(data.draw(st.sets(st.sampled_from(range(len(holder))))) if holder else [])
         place = (int(found.offset[number]), int(found.length[number]))
-        got = units.row_offsets(layout, f"file:{path}", *place, np.array(wanted, np.int64))
+        got = blocks.row_offsets(layout, f"file:{path}", *place, np.array(wanted, np.int64))
         assert got.tolist() == sorted({holder[row] for row in wanted})
-        assert units.row_offsets(layout, f"file:{path}", *place, None).tolist() == sorted(set(holder))
+        assert blocks.row_offsets(layout, f"file:{path}", *place, None).tolist() == sorted(set(holder))
         with pytest.raises(Undecodable) as error:
-            units.row_offsets(layout, f"file:{path}", *place, np.array([*wanted, len(holder)]))
+            blocks.row_offsets(layout, f"file:{path}", *place, np.array([*wanted, len(holder)]))
         assert str(error.value) == f"file:{path} holds {len(holder)} rows at {place[0]}, not {len(holder) + 1}"
 
 
@@ -89,9 +89,9 @@ def test_batches_hold_all_units_in_their_order(pairs: list[tuple[int, int]], siz
 def test_a_file_that_is_gone_is_not_found(tmp_path: Path) -> None:
     layout = Listed([(1, 1)], 1, 0)
     with pytest.raises(FileNotFoundError):
-        units.blocks(layout, f"file:{tmp_path}/none")
+        blocks.blocks(layout, f"file:{tmp_path}/none")
     with pytest.raises(FileNotFoundError):
-        units.row_offsets(layout, f"file:{tmp_path}/none", 0, 1, None)
+        blocks.row_offsets(layout, f"file:{tmp_path}/none", 0, 1, None)
 
 
 def test_a_negative_number_of_rows_is_damage() -> None:

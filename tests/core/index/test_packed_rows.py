@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hive_bitmap.core.bitmaps import ENCODINGS
 from hive_bitmap.core.bitmaps.keybytes import key_bytes
 from hive_bitmap.core.columns import Column
-from hive_bitmap.core.index import packed_rows
+from hive_bitmap.core.index import shard
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.index.table_schema import built_schema
 from hive_bitmap.errors import CorruptBitmap
@@ -44,25 +44,25 @@ BLOCKS = st.lists(st.lists(st.integers(0, 40), min_size=1, max_size=60), max_siz
 def test_what_was_packed_comes_back(encoding: str, blocks: list[list[int]]) -> None:
     index = definition(encoding)
     stored = rows(index, blocks)
-    packed = packed_rows.packed(stored, index)
-    assert packed_rows.packed(packed, index) == packed
-    assert packed_rows.unpacked(packed, index) == stored == packed_rows.unpacked(stored, index)
-    sizes = packed_rows.bitmap_bytes(stored, index)
-    assert packed_rows.bitmap_bytes(packed, index).tolist() == sizes.tolist()
+    packed = shard.packed(stored, index)
+    assert shard.packed(packed, index) == packed
+    assert shard.unpacked(packed, index) == stored == shard.unpacked(stored, index)
+    sizes = shard.bitmap_bytes(stored, index)
+    assert shard.bitmap_bytes(packed, index).tolist() == sizes.tolist()
 
 
 @given(blocks=BLOCKS)
 def test_rows_that_are_made_packed_are_those_that_were_packed(blocks: list[list[int]]) -> None:
-    dense, making = definition("plain"), packed_rows.packing(definition("plain"))
-    assert making.encoding == "gap" and packed_rows.packing(definition("roaring")) == definition("roaring")
-    made = packed_rows.packed(rows(making, blocks), making)
-    assert packed_rows.unpacked(made, dense) == rows(dense, blocks)
+    dense, making = definition("plain"), shard.packing(definition("plain"))
+    assert making.encoding == "gap" and shard.packing(definition("roaring")) == definition("roaring")
+    made = shard.packed(rows(making, blocks), making)
+    assert shard.unpacked(made, dense) == rows(dense, blocks)
 
 
 def test_packed_rows_are_small() -> None:
     dense = definition("plain")
     stored = rows(dense, [list(range(2000)) * 4])
-    assert packed_rows.packed(stored, dense).nbytes < stored.nbytes / 10
+    assert shard.packed(stored, dense).nbytes < stored.nbytes / 10
 
 
 def test_a_dense_bitmap_without_rows_is_refused() -> None:
@@ -70,12 +70,12 @@ def test_a_dense_bitmap_without_rows_is_refused() -> None:
     stored = rows(dense, [[0, 1]])
     none = pa.array([b"\x00", b"\x02"], pa.binary())
     with pytest.raises(CorruptBitmap, match="no row"):
-        packed_rows.packed(stored.set_column(3, "_bitmaps", none), dense)
+        shard.packed(stored.set_column(3, "_bitmaps", none), dense)
 
 
 def test_rows_of_an_index_without_bitmaps() -> None:
     compact = definition("plain", "COMPACT")
     stored = rows(compact, [[1, 2], [2]])
-    packed = packed_rows.packed(stored, compact)
-    assert pa.types.is_dictionary(packed["_bucketname"].type) and packed_rows.unpacked(packed, compact) == stored
-    assert packed_rows.bitmap_bytes(packed, compact).tolist() == [0, 0, 0]
+    packed = shard.packed(stored, compact)
+    assert pa.types.is_dictionary(packed["_bucketname"].type) and shard.unpacked(packed, compact) == stored
+    assert shard.bitmap_bytes(packed, compact).tolist() == [0, 0, 0]

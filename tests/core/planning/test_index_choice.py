@@ -7,7 +7,7 @@ import pytest
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.planning.index_choice import Unserved, choose, explain_indexes
-from hive_bitmap.core.planning.reasons import Reason
+from hive_bitmap.core.planning.strategy import Reason
 from hive_bitmap.core.predicates.nodes import TRUE, And, Compare, Unknown
 
 COLUMNS = [Column(name, "int") for name in "abc"]

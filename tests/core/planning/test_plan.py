@@ -8,8 +8,7 @@ import pyarrow as pa
 import pytest
 
 from hive_bitmap.core.planning.plan import BLOCKS_SCHEMA, FILES_SCHEMA, IndexUse, Plan
-from hive_bitmap.core.planning.reasons import Reason
-from hive_bitmap.core.planning.strategy import Strategy
+from hive_bitmap.core.planning.strategy import Reason, Strategy
 
 USES = (
     IndexUse(name="by_k", columns=("k",), encoding="gap", used=True, reason=""),

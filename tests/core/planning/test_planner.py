@@ -11,9 +11,8 @@ import pytest
 from hive_bitmap.core.index.fingerprint import Fingerprint
 from hive_bitmap.core.index.manifest import Freshness
 from hive_bitmap.core.planning.planner import EngineSkips, PlanInputs, make_plan
-from hive_bitmap.core.planning.reads import reads
-from hive_bitmap.core.planning.reasons import Reason
-from hive_bitmap.core.planning.strategy import Strategy
+from hive_bitmap.core.planning.prices import reads
+from hive_bitmap.core.planning.strategy import Reason, Strategy
 from hive_bitmap.core.predicates.nodes import Compare
 from hive_bitmap.core.selecting.candidates import LookupResults, WholeFile
 from hive_bitmap.core.selecting.lookup_units import LookupUnit

@@ -9,8 +9,7 @@ import pyarrow as pa
 import pytest
 
 from hive_bitmap.core.planning.plan import BLOCKS_SCHEMA
-from hive_bitmap.core.planning.prices import Prices
-from hive_bitmap.core.planning.reads import ORC_STRIDE, Reads, decoded_bytes
+from hive_bitmap.core.planning.prices import ORC_STRIDE, Prices, Reads, decoded_bytes
 from hive_bitmap.core.stores.speed import Speed
 
 STRIPE_ROWS, STRIPE_BYTES = 15 * ORC_STRIDE, 3_000_000

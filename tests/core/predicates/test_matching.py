@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hive_bitmap.core.predicates.matching import ANY_KEY, Interval, interval, matches
 from hive_bitmap.core.predicates.nodes import Compare, Constant, In, IsNull, Leaf, Prefix, SparkLeaf, Unknown, Value
+from hive_bitmap.core.selecting.key_matches import ANY_KEY, Interval, interval, matches
 
 OPS: dict[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq,

@@ -25,9 +25,8 @@ from hive_bitmap.core.selecting.candidates import (
     look_up,
     restrict,
 )
-from hive_bitmap.core.selecting.deleted_rows import deleted_bits
 from hive_bitmap.core.selecting.live_counts import without_deleted
-from hive_bitmap.core.selecting.lookup_units import DeletedRows, LookupUnit
+from hive_bitmap.core.selecting.lookup_units import DeletedRows, LookupUnit, deleted_bits
 from hive_bitmap.core.selecting.select import count, is_understood, select
 from hive_bitmap.core.selecting.table_files import PartitionState
 from hive_bitmap.core.stores import IMMUTABLE, WITH_DELETES

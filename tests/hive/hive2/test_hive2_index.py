@@ -19,7 +19,7 @@ from hive_bitmap.cli import main
 from hive_bitmap.errors import AlreadyExists, NotFound, Unsupported
 from hive_bitmap.hive.hive2.export import export
 from hive_bitmap.hive.hiveserver.connection import Server
-from hive_bitmap.hive.hiveserver.hive2_index import register_index
+from hive_bitmap.hive.hiveserver.register import register_index
 from tests.hive.hive2.hive2_tables import Base, make_table, shared_database
 from tests.servers.hiveserver import HiveServer, Refused, run
 

@@ -12,7 +12,7 @@ from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.errors import Unsupported
 from hive_bitmap.hive.hive2.ddl import HiveIndex
 from hive_bitmap.hive.hiveserver.connection import Server
-from hive_bitmap.hive.hiveserver.hive2_index import register_index
+from hive_bitmap.hive.hiveserver.register import register_index
 from tests.servers import metastore, metastore4
 from tests.servers.hiveserver import HiveServer, run
 from tests.servers.metastore import Metastore

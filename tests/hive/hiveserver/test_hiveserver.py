@@ -24,9 +24,9 @@ from hive_bitmap.core.table_info import index_table_name
 from hive_bitmap.errors import CorruptIndex, InvalidPredicate, NotFound, NotPermitted, ServerError, Unsupported
 from hive_bitmap.hive.hiveserver import files
 from hive_bitmap.hive.hiveserver.connection import Server
-from hive_bitmap.hive.hiveserver.index_coverage import show
 from hive_bitmap.hive.hiveserver.register import create_table, register
 from hive_bitmap.hive.hiveserver.server_queries import ask, count, write_offsets
+from hive_bitmap.hive.hiveserver.states import show
 from hive_bitmap.hive.hiveserver.tables import describe, indexes
 from hive_bitmap.spark.metastore.security_settings import TRUSTED_OWNERS
 from tests.hive.hiveserver.lake import FILES, INDEXES, PLAIN, ROWS, Lake, lake, write_file

@@ -15,9 +15,9 @@ import hive_bitmap
 from hive_bitmap import cli
 from hive_bitmap.errors import Unsupported
 from hive_bitmap.hive.hiveserver.connection import Server
-from hive_bitmap.hive.hiveserver.index_coverage import show
 from hive_bitmap.hive.hiveserver.register import register
 from hive_bitmap.hive.hiveserver.server_queries import count, write_offsets
+from hive_bitmap.hive.hiveserver.states import show
 from tests.hive.hive2.hive2_tables import Reader
 from tests.servers.hiveserver import HiveServer, run
 

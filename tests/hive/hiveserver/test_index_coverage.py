@@ -15,7 +15,7 @@ from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import CorruptIndex, NotFound, Unsupported
 from hive_bitmap.hive.hiveserver.connection import Server
-from hive_bitmap.hive.hiveserver.index_coverage import Coverage, show
+from hive_bitmap.hive.hiveserver.states import Coverage, show
 from hive_bitmap.spark.building.segment_change import BaseFile
 from tests.hive.hiveserver.described import hive, lake
 from tests.spark.building.generations import Workshop

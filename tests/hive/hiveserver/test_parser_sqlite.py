@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from hive_bitmap.core.columns import Column
-from hive_bitmap.core.predicates.matching import matches
 from hive_bitmap.core.predicates.nodes import And, Constant, Or, Predicate, columns_of, simplify
+from hive_bitmap.core.selecting.key_matches import matches
 from hive_bitmap.hive.hiveserver.parser import parse
 
 COLUMNS = [Column("a", "int"), Column("s", "string")]

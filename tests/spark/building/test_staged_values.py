@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hive_bitmap.core.columns import Column
-from hive_bitmap.core.formats import FORMATS, LAYOUTS, units
+from hive_bitmap.core.formats import FORMATS, LAYOUTS, blocks
 from hive_bitmap.core.index import fingerprint
 from hive_bitmap.core.index.fingerprint import Fingerprint
 from hive_bitmap.errors import FileChanged, Undecodable
@@ -50,14 +50,14 @@ def test_the_rows_of_a_block_are_found_in_the_parts(
 ) -> None:
     total = sum(parts)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(units, "BLOCK_BYTES", block)
+        patch.setattr(blocks, "BLOCK_BYTES", block)
         path, format = staged(tmp_path, total, parts, row_groups)
         handle = format.open_file(path)
-        blocks = format.blocks(handle)
-        assert handle.rows == total == int(blocks.rows.sum())
+        found = format.blocks(handle)
+        assert handle.rows == total == int(found.rows.sum())
         columns = ReadOptions("text", (K, S), "UTC").key_columns([K, S])
-        read = [format.key_columns(handle, number, columns) for number in range(len(blocks.rows))]
-    assert [len(rows) for rows in read] == blocks.rows.tolist()
+        read = [format.key_columns(handle, number, columns) for number in range(len(found.rows))]
+    assert [len(rows) for rows in read] == found.rows.tolist()
     assert [key for rows in read for key in rows["k"].to_pylist()] == list(range(total))
     # as keys are: a CHAR is padded to its length
     assert [key for rows in read for key in rows["s"].to_pylist()] == [f"{row % 7}  " for row in range(total)]

@@ -18,7 +18,7 @@ from hive_bitmap.spark.catalyst.explanation import (
     to_json,
     to_text,
 )
-from hive_bitmap.spark.catalyst.reporting import ANSWERED, LEFT_ALONE, NARROWED
+from hive_bitmap.spark.catalyst.outcomes import ANSWERED, LEFT_ALONE, NARROWED
 from tests.core.explaining.test_explain import THREE
 
 NARROW = Relation(

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import hive_bitmap
-from hive_bitmap.spark.catalyst import extension_jar
+from hive_bitmap.spark.catalyst import jvm_bridge
 from hive_bitmap.spark.catalyst.enabling import answers
-from hive_bitmap.spark.catalyst.extension_jar import JAR, PROTOCOL, protocol_mismatch
+from hive_bitmap.spark.catalyst.jvm_bridge import JAR, PROTOCOL, protocol_mismatch
 from tests.asking import answer, by_spark, difference, frame, indexed
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def test_all_scans_are_left_alone_and_it_is_logged_once(
     wanted = [by_spark(spark, query) for query in QUERIES]
     with indexed(spark, "blocks", strict=strict), caplog.at_level(logging.WARNING):
         monkeypatch.setattr(answers(spark).serving, "_mismatch_logged", False)
-        monkeypatch.setattr(extension_jar, "PROTOCOL", PROTOCOL + 1)
+        monkeypatch.setattr(jvm_bridge, "PROTOCOL", PROTOCOL + 1)
         for query, expected in zip(QUERIES, wanted, strict=True):
             assert not difference(answer(frame(spark, query)), expected)
             for one in hive_bitmap.explain(query, spark).relations:

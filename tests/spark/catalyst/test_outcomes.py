@@ -11,6 +11,9 @@ import pytest
 from hive_bitmap.core.planning.plan import IndexUse
 from hive_bitmap.core.planning.strategy import Strategy
 from hive_bitmap.spark.catalyst.outcomes import (
+    ANSWERED,
+    LEFT_ALONE,
+    NARROWED,
     Counts,
     Empty,
     FetchPart,
@@ -19,11 +22,12 @@ from hive_bitmap.spark.catalyst.outcomes import (
     LeaveAlone,
     Outcome,
     ReadChoices,
+    ReadFigures,
     ReadRows,
     Reply,
+    Report,
     SparkPart,
 )
-from hive_bitmap.spark.catalyst.reporting import ANSWERED, LEFT_ALONE, NARROWED, ReadFigures, Report
 from tests.core.planning.test_planner import BYTES
 from tests.spark.catalyst.test_reporting import planned
 

@@ -15,7 +15,7 @@ import pytest
 import hive_bitmap
 from hive_bitmap.core.planning.plan import IndexUse, Plan
 from hive_bitmap.core.planning.strategy import Strategy
-from hive_bitmap.spark.catalyst.extension_jar import PROTOCOL
+from hive_bitmap.spark.catalyst.jvm_bridge import PROTOCOL
 from hive_bitmap.spark.catalyst.outcomes import (
     Counts,
     Empty,
@@ -25,11 +25,12 @@ from hive_bitmap.spark.catalyst.outcomes import (
     LeaveAlone,
     Outcome,
     ReadChoices,
+    ReadFigures,
     ReadRows,
     Reply,
+    Report,
     SparkPart,
 )
-from hive_bitmap.spark.catalyst.reporting import ReadFigures, Report
 from hive_bitmap.spark.catalyst.scans import ListingSummary, Scan
 from tests.asking import answer, frame, indexed
 

@@ -10,9 +10,8 @@ import pytest
 
 from hive_bitmap.core.planning.plan import Plan
 from hive_bitmap.core.planning.planner import PlanInputs, make_plan
-from hive_bitmap.core.planning.reasons import Reason
-from hive_bitmap.core.planning.strategy import Strategy
-from hive_bitmap.spark.catalyst.reporting import (
+from hive_bitmap.core.planning.strategy import Reason, Strategy
+from hive_bitmap.spark.catalyst.outcomes import (
     ANSWERED,
     LEFT_ALONE,
     NARROWED,

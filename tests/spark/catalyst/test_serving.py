@@ -19,8 +19,7 @@ import pytest
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.planning.plan import Plan
-from hive_bitmap.core.planning.reasons import Reason
-from hive_bitmap.core.planning.strategy import Strategy
+from hive_bitmap.core.planning.strategy import Reason, Strategy
 from hive_bitmap.core.selecting.candidates import LookupResults
 from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.core.table_info import Table
@@ -29,11 +28,21 @@ from hive_bitmap.spark.catalyst import driver_reads, serving
 from hive_bitmap.spark.catalyst.conditions import condition
 from hive_bitmap.spark.catalyst.decisions import Ask, IndexedTable
 from hive_bitmap.spark.catalyst.driver_reads import Fetch
-from hive_bitmap.spark.catalyst.extension_jar import PROTOCOL
 from hive_bitmap.spark.catalyst.index_answers import Answer
+from hive_bitmap.spark.catalyst.jvm_bridge import PROTOCOL
 from hive_bitmap.spark.catalyst.listing import ScanListing
-from hive_bitmap.spark.catalyst.outcomes import Counts, FetchPart, FramePart, LeaveAlone, Outcome, ReadChoices, ReadRows
-from hive_bitmap.spark.catalyst.reporting import LEFT_ALONE, NARROWED, Report
+from hive_bitmap.spark.catalyst.outcomes import (
+    LEFT_ALONE,
+    NARROWED,
+    Counts,
+    FetchPart,
+    FramePart,
+    LeaveAlone,
+    Outcome,
+    ReadChoices,
+    ReadRows,
+    Report,
+)
 from hive_bitmap.spark.catalyst.scans import ListingSummary, Scan
 from hive_bitmap.spark.catalyst.serving import Serving
 from hive_bitmap.spark.preparing.request import Request

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 import hive_bitmap
 from hive_bitmap.core.index import generation, markers, refresh_record, roots
 from hive_bitmap.spark.following import table_refresh
-from hive_bitmap.spark.following.refresh_state import Key, Outcome
+from hive_bitmap.spark.following.refresh_queue import Key, Outcome
 from tests.asking import under
 from tests.spark.following.tables import SECONDS, make, require_followed
 
@@ -97,7 +97,7 @@ def test_a_refresh_that_fails_is_told_and_tried_again(
     [before] = hive_bitmap.show(following, "t")
     assert before.last_refresh is None
     root = Path(before.definition.root.removeprefix("file:"))
-    monkeypatch.setattr("hive_bitmap.spark.following.refresh_state.FIRST_PAUSE", 1.0)
+    monkeypatch.setattr("hive_bitmap.spark.following.refresh_queue.FIRST_PAUSE", 1.0)
     marker = (root / roots.MARKER).read_text()
     owner = {name: value for name, value in json.loads(marker).items() if name != "crc32"}
     markers.write(str(root), roots.MARKER, {**owner, "id": "0" * 32})  # the root is another index's now
@@ -119,7 +119,7 @@ def test_a_refresh_that_fails_is_told_and_tried_again(
 
 def test_a_folder_that_cannot_be_written(following: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     make(following)
-    monkeypatch.setattr("hive_bitmap.spark.following.refresh_state.FIRST_PAUSE", 1.0)
+    monkeypatch.setattr("hive_bitmap.spark.following.refresh_queue.FIRST_PAUSE", 1.0)
     root = Path(hive_bitmap.show(following, "t")[0].definition.root.removeprefix("file:"))
     name = generation.new_name()
     (root / name).write_text("in the way")

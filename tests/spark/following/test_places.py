@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hive_bitmap.core.table_info import Table
-from hive_bitmap.spark.following.places import TableFolder, TableFolders
+from hive_bitmap.spark.following.refresher import TableFolder, TableFolders
 
 TABLE = Table(database="d", name="t", kind="MANAGED", location="file:/w/d.db/t")
 
@@ -38,7 +38,7 @@ def test_other_folders(path: str) -> None:
 
 
 def test_the_newest_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hive_bitmap.spark.following.places.MOST_TABLES", 1)
+    monkeypatch.setattr("hive_bitmap.spark.following.refresher.MOST_TABLES", 1)
     places = TableFolders()
     places.add(TABLE)
     places.add(Table(database="d", name="u", kind="MANAGED", location="file:/w/d.db/u"))

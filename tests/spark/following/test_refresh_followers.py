@@ -15,7 +15,7 @@ from hive_bitmap.core.index.definition import Definition, to_properties
 from hive_bitmap.errors import HiveBitmapError
 from hive_bitmap.spark.building.build import BuildReport
 from hive_bitmap.spark.following import table_refresh
-from hive_bitmap.spark.following.refresh_state import Key, Outcome
+from hive_bitmap.spark.following.refresh_queue import Key, Outcome
 from hive_bitmap.spark.metastore import alter_table
 from hive_bitmap.spark.registry import catalog
 from tests.spark.maintaining.life import drop_table, flat_table, parted_table, require_verified, status, write

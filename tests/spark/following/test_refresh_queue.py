@@ -9,8 +9,7 @@ from threading import Event
 
 import pytest
 
-from hive_bitmap.spark.following.refresh_queue import RefreshQueue
-from hive_bitmap.spark.following.refresh_state import Key, Outcome, RefreshRequest
+from hive_bitmap.spark.following.refresh_queue import Key, Outcome, RefreshQueue, RefreshRequest
 
 SECONDS = 60.0  # a test that waits so long has failed
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hive_bitmap.spark.following.refresh_state import (
+from hive_bitmap.spark.following.refresh_queue import (
     FIRST_PAUSE,
     LONGEST_PAUSE,
     MOST_PARTITIONS,

@@ -16,7 +16,7 @@ from hive_bitmap.core.selecting.candidates import LookupResults, WholeFile
 from hive_bitmap.core.selecting.table_files import PartitionState
 from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.core.table_info import Table
-from hive_bitmap.spark.following.refresh_state import Key, RefreshRequest
+from hive_bitmap.spark.following.refresh_queue import Key, RefreshRequest
 from hive_bitmap.spark.following.refresher import Refresher
 from hive_bitmap.spark.registry.catalog import Index
 

@@ -12,8 +12,7 @@ import pyarrow as pa
 import pytest
 
 from hive_bitmap.core.index.definition import known_schemas
-from hive_bitmap.core.planning.reasons import Reason
-from hive_bitmap.core.planning.strategy import Strategy
+from hive_bitmap.core.planning.strategy import Reason, Strategy
 from hive_bitmap.core.predicates.nodes import TRUE, Compare, Predicate
 from hive_bitmap.core.segments.covered import Covered
 from hive_bitmap.core.selecting.table_files import KnownFiles, PartitionState, TableFiles, listing_of

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from hive_bitmap.core.planning.plan import Plan
-from hive_bitmap.core.planning.reasons import Reason
-from hive_bitmap.core.planning.strategy import Strategy
+from hive_bitmap.core.planning.strategy import Reason, Strategy
 from hive_bitmap.spark.catalyst.explanation import Relation
-from hive_bitmap.spark.catalyst.reporting import ANSWERED, LEFT_ALONE, NARROWED
+from hive_bitmap.spark.catalyst.outcomes import ANSWERED, LEFT_ALONE, NARROWED
 from hive_bitmap.spark.querying.decided import plan_of
 
 PLAN = Plan(table="db.t", predicate="k = 1", strategy=Strategy.ROWS, reason="cheap")

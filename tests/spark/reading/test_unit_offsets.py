@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hive_bitmap.core.formats import LAYOUTS, units
+from hive_bitmap.core.formats import LAYOUTS, blocks
 from hive_bitmap.core.index import fingerprint
 from hive_bitmap.core.predicates.nodes import TRUE, Constant, Predicate, Unknown
 from hive_bitmap.core.selecting.candidates import Lookup
 from hive_bitmap.core.selecting.lookup_units import LookupUnit
-from hive_bitmap.spark.reading.unit_offsets import UnitTask, located
+from hive_bitmap.spark.querying.offsets_file import UnitTask, located
 from tests.core.selecting.lookups import lookup_of
 
 LINES = ["one", "", "three", "four", "5"]
@@ -28,13 +28,13 @@ def text(folder: Path, name: str, lines: list[str] = LINES) -> str:
 
 def lookup(*paths: str, predicate: Predicate = TRUE) -> Lookup:
     """A lookup of the blocks of files for which no index is needed."""
-    blocks = [units.blocks(LAYOUTS["text"], path) for path in paths]
+    found = [blocks.blocks(LAYOUTS["text"], path) for path in paths]
     unit = LookupUnit(
         paths=paths,
-        file=np.repeat(np.arange(len(paths)), [len(one.rows) for one in blocks]),
-        offset=np.concatenate([one.offset for one in blocks]),
-        length=np.concatenate([one.length for one in blocks]),
-        rows=np.concatenate([one.rows for one in blocks]),
+        file=np.repeat(np.arange(len(paths)), [len(one.rows) for one in found]),
+        offset=np.concatenate([one.offset for one in found]),
+        length=np.concatenate([one.length for one in found]),
+        rows=np.concatenate([one.rows for one in found]),
         parts={},
     )
     return lookup_of(unit, predicate, fingerprints=tuple(map(fingerprint.take, paths)))
@@ -63,7 +63,7 @@ def test_the_lines_of_selected_rows(tmp_path: Path, predicate: Predicate, offset
 
 
 def test_lines_of_several_blocks_are_told_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(units, "BLOCK_BYTES", 4)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 4)
     path = text(tmp_path, "a")
     one = lookup(path)
     assert len(one.unit.rows) > 2

@@ -14,7 +14,7 @@ from hive_bitmap.errors import AlreadyExists, HiveBitmapError, InvalidProperty, 
 from hive_bitmap.spark.metastore import metastore
 from hive_bitmap.spark.metastore.table_ddl import OWN_STATEMENT
 from hive_bitmap.spark.registry import catalog
-from hive_bitmap.spark.sql import results
+from hive_bitmap.spark.sql import show_index
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,7 +45,7 @@ def append(spark: SparkSession, table: str, *more: str) -> None:
 def run(spark: SparkSession, *texts: str) -> None:
     for text in texts:
         frame = hive_bitmap.sql(spark, text)
-        done = len(frame.collect()) <= 1 and frame.columns == [name for name, _ in results.COLUMNS]
+        done = len(frame.collect()) <= 1 and frame.columns == [name for name, _ in show_index.RESULT_COLUMNS]
         assert done or (frame.columns, frame.collect()) == ([], [])
 
 

@@ -26,7 +26,7 @@ def test_a_worker_that_has_run_a_task_does_not_visit_modules_again(spark: SparkS
 def test_modules_are_freed_at_the_end_and_loaded_ones_are_frozen_once() -> None:
     code = """
 import gc, sys
-from hive_bitmap.spark.tasks.garbage import freeze_modules
+from hive_bitmap.spark.tasks.distribution import freeze_modules
 freeze_modules()
 first = gc.get_freeze_count()
 kept = [[] for _ in range(1000)]

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from hive_bitmap.spark.tasks import sockets
+from hive_bitmap.spark.tasks import distribution
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux acknowledges at once")
@@ -17,7 +17,7 @@ def test_connections_send_at_once_and_stay_open() -> None:
         assert not near.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
         local, other = socket.socketpair()
         with local, other:
-            sockets.set_no_delay()
+            distribution.set_no_delay()
             assert near.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
             assert far.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
             for one, another in ((near, far), (local, other)):
@@ -28,5 +28,5 @@ def test_connections_send_at_once_and_stay_open() -> None:
 def test_nothing_happens_where_the_system_cannot(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(socket, "TCP_QUICKACK", raising=False)
     with socket.socket() as unconnected:
-        sockets.set_no_delay()
+        distribution.set_no_delay()
         assert not unconnected.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

@@ -17,8 +17,7 @@ from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.index.shard import CARDINALITY
 from hive_bitmap.spark.building.group_indexing import index_rows
-from hive_bitmap.spark.verifying.compare import compare_block
-from hive_bitmap.spark.verifying.problems import MOST_MESSAGES
+from hive_bitmap.spark.verifying.compare import MOST_MESSAGES, compare_block
 
 Stored = list[tuple[int, frozenset[int]]]  # key, rows of its bitmap
 

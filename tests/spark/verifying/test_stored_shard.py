@@ -16,7 +16,7 @@ from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.index.shard import CARDINALITY, cardinalities_path
 from hive_bitmap.errors import CorruptIndex
 from hive_bitmap.spark.building.group_indexing import index_rows
-from hive_bitmap.spark.verifying.problems import Problems
+from hive_bitmap.spark.verifying.compare import Problems
 from hive_bitmap.spark.verifying.stored_shard import StoredShard, opened
 
 KEYS = [3, None, 1, 1, 2, 1]

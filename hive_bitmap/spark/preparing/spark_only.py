@@ -1,0 +1,125 @@
+"""Find out what only Spark can read, and leave it to Spark.
+
+Also say how finely Spark's own reader can skip data.
+
+Tasks run on other machines, with another Python and other permissions. Before a plan first relies on tasks, a small job
+has each of them open a file, once for each session and store. Without this check the query would fail if tasks cannot
+read the files, although Spark alone can answer it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from cachetools import LRUCache
+
+from hive_bitmap.core import stores
+from hive_bitmap.core.columns import Column
+from hive_bitmap.core.formats.key_values import KeyColumn
+from hive_bitmap.core.planning.planner import EngineSkips
+from hive_bitmap.core.selecting.candidates import WholeFile
+from hive_bitmap.core.stores.paths import parts
+from hive_bitmap.errors import HiveBitmapError, StoreError
+from hive_bitmap.spark.metastore import serde
+from hive_bitmap.spark.preparing.request import ResolvedTable
+from hive_bitmap.spark.session_cache import TtlCache
+from hive_bitmap.spark.tasks.distribution import cause, in_tasks, parallelism
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+GOOD, BAD = 3600.0, 300.0  # seconds for which an answer is cached
+_good: TtlCache[tuple[str, str], bool] = TtlCache(most=64)
+_bad: TtlCache[tuple[str, str], str] = TtlCache(most=64)
+log = logging.getLogger(__name__)
+_logged: LRUCache[str, bool] = LRUCache(256)
+_lock = Lock()
+
+
+def engine_skips(resolved: ResolvedTable) -> EngineSkips:
+    """Return the smallest unit that Spark's reader can skip."""
+    if resolved.narrows:
+        return EngineSkips.BLOCKS
+    return EngineSkips.SPLITS if serde.read_properties(resolved.base) else EngineSkips.NOTHING
+
+
+def why_unreadable(
+    columns: Sequence[KeyColumn], whole: Sequence[WholeFile], needed: Sequence[Column], typed: Sequence[str]
+) -> dict[str, str]:
+    """Return why only Spark can read some files, by their path.
+
+    The path "" stands for all files. `columns` are the data columns to read, `whole` the files to be read whole,
+    `needed` the columns of the table that the request needs; `typed` are the partition columns whose values have an
+    Arrow type. Only Spark reads the whole files: no build has opened their current version, or found that it can index
+    them, and a damaged footer may end the process in which C++ reads it.
+    """
+    readable = {*typed, *(column.name for column in columns)}
+    if missing := [column.name for column in needed if column.name not in readable]:
+        return {"": f"only Spark can read the values of partition column {missing[0]!r}"}
+    if defaulted := [column.name for column in needed if column.default]:
+        return {"": f"only Spark knows the default value of column {defaulted[0]!r}"}
+    return {file.status.path: _why_whole(file) for file in whole}
+
+
+def _why_whole(file: WholeFile) -> str:
+    return f"only Spark reads {file.status.path}: {file.reason or 'no index has its current version'}"
+
+
+def require_readable(spark: SparkSession, settings: Mapping[str, str], path: str) -> None:
+    """Raise StoreError if tasks cannot open the file at this path.
+
+    No job runs if tasks run on the driver's machine.
+    """
+    if settings.get("spark.master", "").startswith("local"):
+        return
+    store = parts(path)[:2]
+    if _good.get(spark, store, GOOD):
+        return
+    reason = _bad.get(spark, store, BAD)
+    if reason is None:
+        try:
+            _open_in_tasks(spark, path)
+        except StoreError as e:
+            reason = str(e)
+            _bad.put(spark, store, reason)
+        else:
+            _good.put(spark, store, True)
+            return
+    raise StoreError(f"tasks cannot read the files of {'://'.join(store)}: {reason}")
+
+
+def _open_in_tasks(spark: SparkSession, path: str) -> None:
+    try:
+        in_tasks(spark, [path] * parallelism(spark), _open)
+    except Exception as e:  # py4j's errors have no base class that can be imported without py4j
+        raise StoreError(cause(e)) from e
+
+
+def _open(path: str) -> None:
+    """Request the status of a file from this task's machine.
+
+    A file of a remote store may have been deleted by now; a local file must be there.
+    """
+    try:
+        stores.status(path)
+    except FileNotFoundError as e:
+        if stores.is_local(path):
+            raise StoreError(f"{path} does not exist on the machines where tasks run") from e
+
+
+def fallback_reason(error: HiveBitmapError) -> str:
+    """Return the reason why a query is left to Spark.
+
+    An error of a store is logged the first time it occurs.
+    """
+    reason = str(error)
+    if isinstance(error, StoreError):
+        with _lock:
+            is_new = reason not in _logged
+            _logged[reason] = True
+        if is_new:
+            log.warning("queries are left to Spark alone: %s", reason)
+    return reason
