@@ -188,7 +188,7 @@ class Partitions:
 def write(path: str, rows: pa.Table, definition: Definition, partitions: Partitions | None = None) -> Written:
     """Write sorted rows as the shard `path`, and their cardinalities beside it.
 
-    The column CARDINALITY, if the rows have it, is written to a separate file. The rows may be packed (`packed_rows`).
+    The column CARDINALITY, if the rows have it, is written to a separate file. The rows may be packed (`packed`).
     `partitions` are those of the base files, None if the table has none. Both files are private, until `let_read`.
     Raise OSError or StoreError.
     """

@@ -4,6 +4,28 @@ They are given by their Hadoop paths. This is the only entry point of the packag
 `local`, `s3`, `clouds` (Google, Azure), `hdfs`, `libhdfs`. Functions raise FileNotFoundError for a file or folder that
 does not exist, and StoreError for a store that cannot be reached or still fails after the configured number of
 attempts; queries then fall back to plain Spark. Other errors of the local file system are OSErrors.
+
+1. Paths. The path determines the store. `stores/__init__` is the only entry point, and local files go through `os`.
+   Code that asks the metastore for a table also provides the way its session reaches stores
+   (`metastore/session_stores`), but as a function: the Hadoop configuration is read when the first path that is not
+   local appears (`stores/options`), and again once it is ten seconds old. Threads receive it through their context,
+   tasks as a value in their function (`tasks/distribution.with_store_settings`). Its values appear in no repr.
+2. Reading. Object stores (`objects`) and HDFS (`hdfs`) return files that are read in ranges (`ranged`): first the
+   end, then at least a megabyte from where a read begins, so that a footer and the columns of a row group take one
+   request each. An object is read under its tag; `stores.pinned` makes that the tag of a plan. Files that never
+   change, above all shards, are cached in blocks (`memory_cache`).
+3. Requests and failures. `requests` counts what is sent. The counts of tasks come back through an accumulator
+   (`tasks/task_requests`), or with the results (`distribution.in_tasks`). Failures that may pass are retried inside
+   `stores` and nowhere else. After that they become a StoreError with a one-sentence message (`failures`), in which
+   anything that looks like a secret is masked. A StoreError is not an OSError, so that nobody mistakes it for a
+   damaged file. In a query it causes a full scan (`preparing/spark_only`), in a build a BuildFailed.
+4. Tasks run on other machines. Before a plan relies on them, `preparing/spark_only` has them open a file, for each
+   session and store, unless Spark is local. Success is remembered for an hour, failure for five minutes.
+
+5. Permissions (`access`). Files of an index are created for their owner alone. The task that wrote a shard then gives
+   it the strictest access of its base files, the driver gives a manifest that of the shards. The folder of a
+   generation gets the access of its base folder, within that of the folders above (`generation.accesses`, once for a
+   build).
 """
 
 from __future__ import annotations

@@ -158,7 +158,7 @@ def jobs_like(template: Group, changes: Sequence[Change], cores: int, stored: St
     """Return the jobs of a build, given how groups read their files.
 
     `template` has the reading options of the groups. `cores` jobs run at once. `stored` returns the typed values of
-    partitions, see `partition_values.stored_values`.
+    partitions, see `stored_values`.
     """
     shared = _shared(changes)
     target = shard_bytes(sum(file.status.size for files, _ in shared for file in files), cores)

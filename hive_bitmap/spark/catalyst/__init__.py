@@ -1,8 +1,8 @@
 """Optimize plain Spark queries with bitmap indexes.
 
 The optimizer rule and everything else that depends on Spark's internals is here, in py4j, and in Java in the checkout's
-folder `jvm/`. `enabling` switches the rule on for a session, `jvm_bridge` reaches the Java half, `extension_jar` is its
-jar, `explanation` and `reporting` describe what the rule did to a query, and `sql_text` runs SQL text with it.
+folder `jvm/`. `enabling` switches the rule on for a session, `jvm_bridge` reaches the Java half and has its
+jar, `explanation` and `outcomes` describe what the rule did to a query, and `sql_text` runs SQL text with it.
 """
 
 __all__ = [

@@ -3,6 +3,10 @@
 Code that reads files without Spark's plans must check this first. Authorizers, such as Ranger's for Spark, are rules of
 Spark's analyzer and optimizer: they refuse a plan, or put a row filter or masks above the scan of a table. So the
 table's scan is optimized, and the result must be a mere scan.
+
+Builds, `estimate`, `verify` and the functions of Python do so. Rules that others injected are looked for once per
+session; without any, nothing is asked. `metastore/security_settings` puts those settings of a server in force that
+its sessions must not undo. Security (docs/guide/security.md) is the page for administrators.
 """
 
 from __future__ import annotations

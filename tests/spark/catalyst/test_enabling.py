@@ -77,7 +77,7 @@ def among(monkeypatch: pytest.MonkeyPatch) -> Callable[..., World]:
         answers = SimpleNamespace(serving=SimpleNamespace(refresher=refresher))
         monkeypatch.setattr(enabling, "bridge", lambda spark: world)
         monkeypatch.setattr(enabling, "_answers", lambda context: answers)
-        monkeypatch.setattr(enabling.callback_port, "open_port", lambda spark: world.done.append("port"))
+        monkeypatch.setattr(enabling.jvm_bridge, "open_port", lambda spark: world.done.append("port"))
         monkeypatch.setattr(enabling.catalog, "on_change", lambda listener: world.done.append(listener))
         monkeypatch.setattr(enabling, "_wait_at_exit", lambda context: world.done.append(("at exit", context)))
         world.told["answers"] = answers

@@ -115,7 +115,7 @@ def test_with_the_jar_of_another_version_it_is_sparks_own(
     def refused(spark: SparkSession) -> None:
         raise Unsupported("the JVM has the jar of another version of hive_bitmap")
 
-    monkeypatch.setattr(enabling.callback_port, "open_port", refused)
+    monkeypatch.setattr(enabling.jvm_bridge, "open_port", refused)
     monkeypatch.setattr(enabling, "_is_answered_here", lambda spark: False)
     assert hive_bitmap.scan(t, "t", "k = 7").count() == hive_bitmap.count(t, "t", "k = 7") == 20
     plan = hive_bitmap.plan(t, "t", "k = 7")
