@@ -66,10 +66,12 @@ def compiler() -> Path:
 
 
 def pack(classes: Path, jar: Path) -> None:
-    """The classes, sorted and uncompressed, as a jar."""
+    """The classes and the settings, sorted and uncompressed, as a jar."""
+    entries = {path.relative_to(classes).as_posix(): path for path in classes.rglob("*.class")}
+    entries["hive_bitmap/settings.json"] = CHECKOUT / "hive_bitmap" / "core" / "planning" / "settings.json"
     with zipfile.ZipFile(jar, "w", zipfile.ZIP_STORED) as archive:
-        for path in sorted(classes.rglob("*.class"), key=lambda path: path.relative_to(classes).as_posix()):
-            archive.writestr(zipfile.ZipInfo(path.relative_to(classes).as_posix(), EPOCH), path.read_bytes())
+        for name, path in sorted(entries.items()):
+            archive.writestr(zipfile.ZipInfo(name, EPOCH), path.read_bytes())
 
 
 if __name__ == "__main__":

@@ -46,7 +46,7 @@ def test_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_entry_point_loads_no_spark() -> None:
     code = (
         "import sys\nfrom hive_bitmap import cli\n"
-        "from hive_bitmap.hive.hiveserver import index_coverage, register, server_queries\n"
+        "from hive_bitmap.hive.hiveserver import register, server_queries, states\n"
         "print(cli.main(['--hiveserver2', '127.0.0.1:1', 'show', 't']))\n"
         "print([name for name in sys.modules if name.split('.')[0] in ('pyspark', 'py4j')])"
     )

@@ -1,37 +1,29 @@
 """The settings of a session that concern queries.
 
-An example is `SET hive_bitmap.enabled=false`.
+An example is `SET hive_bitmap.enabled=false`. `settings.json` has their names, kinds and defaults, and Hadoop's
+settings that determine what readers see. The jar has this file, too, for the Java half.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.resources import files
 
 from hive_bitmap.core.planning.strategy import STRATEGIES, Strategy
 from hive_bitmap.errors import InvalidProperty, suggestion
 
 PREFIX = "hive_bitmap."
 STRATEGY = f"{PREFIX}strategy"
-ANSWER_BYTES = 16 << 20
-DRIVER_READ_BYTES = 8 << 20
+_RESOURCE = json.loads((files("hive_bitmap.core.planning") / "settings.json").read_text())
+_DEFAULTS: dict[str, str] = {name: setting["default"] for name, setting in _RESOURCE["settings"].items()}
+NAMES = tuple(_DEFAULTS)  # settings below `stores.` have Hadoop's names, too
+NAMES_OF_SERVERS: tuple[str, ...] = tuple(_RESOURCE["of_servers"])
+OF_READERS: tuple[str, ...] = tuple(_RESOURCE["of_readers"])  # Hadoop's, which may be set outside the session
 RPC_SHARE = 2  # the rows of an answer take at most half of the largest message that Spark sends to a task
 RPC_MEGABYTES = 128  # default size of a message
-NAMES = (
-    "enabled",
-    "auto_refresh",
-    "engine_reads_only",
-    "strategy",
-    "strict",
-    "answer_bytes",
-    "driver_read_bytes",
-    "planning_seconds",
-    "trusted_owners",
-    "trusted_roots",
-    "index_database",
-)  # also in SettingEntries.java; settings below `stores.` have Hadoop's names, too
-NAMES_OF_SERVERS = ("advice_file", "advice_literals", "python")
 _UNITS = {"": 0, "b": 0, "k": 10, "kb": 10, "m": 20, "mb": 20, "g": 30, "gb": 30}
 
 
@@ -47,13 +39,13 @@ class Settings:
     writes nor queries of the session refresh indexes.
     """
 
-    enabled: bool = True
-    auto_refresh: bool = True
-    engine_reads_only: bool = False
-    strategy: Strategy | None = None
-    strict: bool = False
-    answer_bytes: int = ANSWER_BYTES
-    driver_read_bytes: int = DRIVER_READ_BYTES
+    enabled: bool
+    auto_refresh: bool
+    engine_reads_only: bool
+    strategy: Strategy | None
+    strict: bool
+    answer_bytes: int
+    driver_read_bytes: int
 
 
 def read(conf: Mapping[str, str]) -> Settings:
@@ -65,13 +57,13 @@ def read(conf: Mapping[str, str]) -> Settings:
     <Strategy.FULL_SCAN: 'full scan'>
     """
     return Settings(
-        enabled=_flag(conf, "enabled", True),
-        auto_refresh=_flag(conf, "auto_refresh", True),
-        engine_reads_only=_flag(conf, "engine_reads_only", False),
+        enabled=_flag(conf, "enabled"),
+        auto_refresh=_flag(conf, "auto_refresh"),
+        engine_reads_only=_flag(conf, "engine_reads_only"),
         strategy=_strategy(conf.get(STRATEGY)),
-        strict=_flag(conf, "strict", False),
-        answer_bytes=_bytes_sent(conf, "answer_bytes", ANSWER_BYTES),
-        driver_read_bytes=_bytes_sent(conf, "driver_read_bytes", DRIVER_READ_BYTES),
+        strict=_flag(conf, "strict"),
+        answer_bytes=_bytes_sent(conf, "answer_bytes"),
+        driver_read_bytes=_bytes_sent(conf, "driver_read_bytes"),
     )
 
 
@@ -100,22 +92,22 @@ def problems(conf: Mapping[str, str]) -> list[str]:
     return sentences
 
 
-def _flag(conf: Mapping[str, str], name: str, default: bool) -> bool:
-    text = conf.get(PREFIX + name, str(default)).strip().lower()
+def _flag(conf: Mapping[str, str], name: str) -> bool:
+    text = conf.get(PREFIX + name, _DEFAULTS[name]).strip().lower()
     if text not in ("true", "false"):
         raise InvalidProperty(f"{PREFIX}{name} is {text!r}; it takes true or false")
     return text == "true"
 
 
-def _bytes_sent(conf: Mapping[str, str], name: str, default: int) -> int:
+def _bytes_sent(conf: Mapping[str, str], name: str) -> int:
     """Return a setting in Spark's notation of bytes.
 
     It is no more than Spark sends to a task in one message.
     """
-    text = conf.get(PREFIX + name, str(default)).strip().lower()
+    text = conf.get(PREFIX + name, _DEFAULTS[name]).strip().lower()
     match = re.fullmatch(r"(\d{1,18})\s*([kmg]?b?)", text)
     if match is None:
-        raise InvalidProperty(f"{PREFIX}{name} is {text!r}; it takes bytes, such as {default} or {default >> 20}m")
+        raise InvalidProperty(f"{PREFIX}{name} is {text!r}; it takes bytes, such as {_DEFAULTS[name]}")
     message = conf.get("spark.rpc.message.maxSize", "").strip()
     megabytes = int(message) if message.isdigit() else RPC_MEGABYTES
     return min(int(match[1]) << _UNITS[match[2]], (megabytes << 20) // RPC_SHARE)
@@ -129,3 +121,6 @@ def _strategy(text: str | None) -> Strategy | None:
         meant = suggestion(strategy, STRATEGIES)
         raise InvalidProperty(f"{STRATEGY} is {text!r}; it takes {', '.join(STRATEGIES)}{meant}")
     return Strategy(strategy)
+
+
+ANSWER_BYTES, DRIVER_READ_BYTES = read({}).answer_bytes, read({}).driver_read_bytes  # the defaults

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
+from hive_bitmap.core.planning.settings import OF_READERS
 from hive_bitmap.core.stores.options import HDFS_USER, PREFIX
 from hive_bitmap.errors import StoreError
 from hive_bitmap.spark.metastore import jvm_reader, security_settings
@@ -18,16 +19,6 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-OF_READERS = (  # Hadoop's, which affect readers and may be set outside the session; as in PythonRequest.java
-    "orc.force.positional.evolution",
-    "mapreduce.input.pathFilter.class",
-    "mapred.input.pathFilter.class",
-    "textinputformat.record.delimiter",
-    "mapreduce.input.linerecordreader.line.maxlength",
-    "mapreduce.input.fileinputformat.input.dir.recursive",
-    "mapred.input.dir.recursive",
-    "hive.mapred.supports.subdirectories",
-)
 CREDENTIAL_FILES = "security.credential.provider.path"
 
 

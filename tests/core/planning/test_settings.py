@@ -10,7 +10,16 @@ from hive_bitmap.errors import InvalidProperty
 
 
 def test_without_a_setting_all_have_their_defaults() -> None:
-    assert read({"spark.app.name": "x"}) == Settings()
+    wanted = Settings(
+        enabled=True,
+        auto_refresh=True,
+        engine_reads_only=False,
+        strategy=None,
+        strict=False,
+        answer_bytes=16 << 20,
+        driver_read_bytes=8 << 20,
+    )
+    assert read({"spark.app.name": "x"}) == wanted
 
 
 @pytest.mark.parametrize("said", [*STRATEGIES, "FULL_SCAN", " Index Only ", "full_scan"])

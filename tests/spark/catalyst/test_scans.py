@@ -8,32 +8,33 @@ import pytest
 
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index.definition import Definition
-from hive_bitmap.core.planning.settings import Settings
+from hive_bitmap.core.planning.settings import read
 from hive_bitmap.core.planning.strategy import STRATEGIES, Strategy
 from hive_bitmap.spark.catalyst.scans import ListingSummary, why_too_small, worthwhile_runtime_filters
 from hive_bitmap.spark.registry.catalog import Index
 from tests.spark.catalyst.test_decisions import INDEX, SCAN, TABLE
 
+DEFAULTS = read({})
 SMALL, LARGE = ListingSummary(1000, 1, "a"), ListingSummary(10**11, 100, "b")
 
 
 def test_a_scan_is_too_small_by_the_bytes_of_its_columns() -> None:
-    assert (why_too_small(SCAN, TABLE, Settings(), SMALL) or "").startswith("the 1,000 bytes of its columns")
-    assert why_too_small(SCAN, TABLE, Settings(), LARGE) is None
+    assert (why_too_small(SCAN, TABLE, DEFAULTS, SMALL) or "").startswith("the 1,000 bytes of its columns")
+    assert why_too_small(SCAN, TABLE, DEFAULTS, LARGE) is None
     wide = replace(TABLE, columns=(*TABLE.columns, *(Column(f"c{number}", "string") for number in range(100))))
     between = ListingSummary(100_000_000, 1, "c")
-    assert why_too_small(SCAN, TABLE, Settings(), between) is None
-    assert why_too_small(SCAN, wide, Settings(), between)  # the other columns are not read
+    assert why_too_small(SCAN, TABLE, DEFAULTS, between) is None
+    assert why_too_small(SCAN, wide, DEFAULTS, between)  # the other columns are not read
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_with_a_strategy_none_is_too_small(strategy: str) -> None:
-    assert why_too_small(SCAN, TABLE, Settings(strategy=Strategy(strategy)), SMALL) is None
+    assert why_too_small(SCAN, TABLE, replace(DEFAULTS, strategy=Strategy(strategy)), SMALL) is None
 
 
 def test_what_cannot_be_told_is_not_too_small() -> None:
-    assert why_too_small(SCAN, TABLE, Settings(), None) is None
-    assert why_too_small(replace(SCAN, native=False), TABLE, Settings(), SMALL) is None
+    assert why_too_small(SCAN, TABLE, DEFAULTS, None) is None
+    assert why_too_small(replace(SCAN, native=False), TABLE, DEFAULTS, SMALL) is None
 
 
 OF_ID = Index(definition=Definition(name="id", database="db", table="t", columns=TABLE.columns[1:]), table=TABLE)
@@ -56,5 +57,5 @@ BOTH = replace(SCAN, runtime_filters=("id", "K", "id"))
 def test_a_small_side_is_read_first_where_it_pays(
     indexes: list[Index], listed: ListingSummary | None, strategy: Strategy | None, numbers: list[int]
 ) -> None:
-    assert worthwhile_runtime_filters(BOTH, TABLE, indexes, Settings(strategy=strategy), listed) == numbers
-    assert worthwhile_runtime_filters(replace(BOTH, native=False), TABLE, indexes, Settings(), listed) == []
+    assert worthwhile_runtime_filters(BOTH, TABLE, indexes, replace(DEFAULTS, strategy=strategy), listed) == numbers
+    assert worthwhile_runtime_filters(replace(BOTH, native=False), TABLE, indexes, DEFAULTS, listed) == []

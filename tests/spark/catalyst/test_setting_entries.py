@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ import hive_bitmap
 from hive_bitmap.core.planning import settings
 from hive_bitmap.core.planning.strategy import STRATEGIES
 from hive_bitmap.errors import InvalidProperty
+from hive_bitmap.spark.catalyst import jvm_bridge
 from hive_bitmap.spark.catalyst.explanation import explain
 from tests.asking import indexed
 from tests.contract import contract
@@ -71,9 +73,11 @@ def test_the_configuration_of_a_new_session_is_checked(tmp_path: Path) -> None:
 
 
 def test_java_and_python_know_the_same_settings() -> None:
+    resource = Path(settings.__file__).with_name("settings.json").read_bytes()
+    with zipfile.ZipFile(jvm_bridge.JAR) as jar:
+        assert jar.read("hive_bitmap/settings.json") == resource
     text = JAVA.read_text()
-    assert all(f'"{name}"' in text for name in (*settings.NAMES, *STRATEGIES))
-    assert all(f"spark.hive_bitmap.{name}" in text for name in settings.NAMES_OF_SERVERS)
+    assert all(f'"{strategy}"' in text for strategy in STRATEGIES)
 
 
 def test_no_explanation_has_a_traceback(spark: SparkSession, database: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hive_bitmap.spark.estimating import extrapolate
+from hive_bitmap.spark.estimating import sampling
 from hive_bitmap.spark.estimating.sampling import resampled
 
 SAMPLED, BLOCKS, FILES = 8, 80, 10
@@ -49,7 +49,7 @@ def test_keys_at_random_are_in_as_many_blocks_and_files_as_by_chance(chance: flo
 
 
 def test_a_shard_that_would_be_too_large_is_made_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(extrapolate, "MOST_ROWS", 1000)
+    monkeypatch.setattr(sampling, "MOST_ROWS", 1000)
     held = np.ones((50, SAMPLED), bool)
     assert pairs(held)[:2] == (20, 1000)
 

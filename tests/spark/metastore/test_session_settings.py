@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from threading import Barrier
 from typing import TYPE_CHECKING
 
@@ -65,12 +63,6 @@ def test_partitions_are_read_verbatim(spark: SparkSession, database: str) -> Non
     table = Table(database=database, name="t", kind="MANAGED", partition_columns=(Column("p", "int"),))
     for one in METASTORES:
         assert sorted(partition.values for partition in one.partitions(spark, table)) == [("01",), ("1",)]
-
-
-def test_java_sends_the_settings_of_readers_that_python_reads() -> None:
-    source = Path(__file__).parents[3] / "jvm/hive_bitmap/catalyst/python/PythonRequest.java"
-    listed = re.findall(r"OF_READERS = List\.of\((.*?)\);", source.read_text(), re.S)
-    assert [tuple(re.findall(r'"([^"]+)"', text)) for text in listed] == [jvm_settings.OF_READERS]
 
 
 def test_what_a_program_sets_past_the_session_is_seen(spark: SparkSession) -> None:

@@ -32,15 +32,8 @@ public abstract class PythonRequest {
      */
     public static final int PROTOCOL = 11;
 
-    /**
-     * Hadoop's settings that determine what readers see. A program or a site file may set them outside the session. The same are in
-     * jvm_settings.py.
-     */
-    private static final List<String> OF_READERS = List.of(
-            "orc.force.positional.evolution", "mapreduce.input.pathFilter.class", "mapred.input.pathFilter.class",
-            "textinputformat.record.delimiter", "mapreduce.input.linerecordreader.line.maxlength",
-            "mapreduce.input.fileinputformat.input.dir.recursive", "mapred.input.dir.recursive",
-            "hive.mapred.supports.subdirectories");
+    /** Hadoop's settings that determine what readers see. A program or a site file may set them outside the session. */
+    private static final List<String> OF_READERS = SettingEntries.ofReaders();
     private static final ObjectMapper JSON = new ObjectMapper();
     private static final Versions<scala.collection.immutable.Map<String, String>> SETTINGS = new Versions<>(64);
 

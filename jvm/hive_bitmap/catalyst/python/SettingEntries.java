@@ -1,5 +1,11 @@
 package hive_bitmap.catalyst.python;
 
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.UncheckedIOException;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
@@ -15,8 +21,8 @@ import scala.Tuple2;
 import scala.runtime.AbstractFunction1;
 
 /**
- * Registers our settings as entries of Spark's configuration. So SET and {@code spark.conf.set} refuse invalid values. Names and
- * values are those of hive_bitmap/core/planning/settings.py.
+ * Registers our settings as entries of Spark's configuration. So SET and {@code spark.conf.set} refuse invalid values. Names, kinds
+ * and defaults are in hive_bitmap/core/planning/settings.json, which the jar has, too.
  */
 public final class SettingEntries {
     private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
@@ -24,8 +30,8 @@ public final class SettingEntries {
     private static final String SPARKS = "spark.";
     private static final String STORES = OURS + "stores."; // Hadoop's names follow, which we do not check
     private static final List<String> STRATEGIES = List.of("index only", "rows", "blocks", "files", "full scan");
-    private static final List<String> OF_SERVERS =
-            List.of("spark.hive_bitmap.advice_file", "spark.hive_bitmap.advice_literals", "spark.hive_bitmap.python");
+    private static final JsonNode RESOURCE = resource();
+    private static final List<String> OF_SERVERS = texts("of_servers").stream().map(name -> SPARKS + OURS + name).toList();
     private static final int NEAR = 3; // the most letters by which a misspelt word may differ from the right word
 
     /** Checks a value. Returns the words to put after "it takes"; null if the value is valid. */
@@ -36,20 +42,48 @@ public final class SettingEntries {
     private static final Map<String, Check> CHECKS = new TreeMap<>();
 
     static {
-        for (String name : List.of("enabled", "auto_refresh", "engine_reads_only", "strict")) {
-            CHECKS.put(OURS + name, value -> isAmong(value, List.of("true", "false")) ? null : "true or false");
-        }
-        for (String name : List.of("answer_bytes", "driver_read_bytes")) {
-            CHECKS.put(OURS + name, value -> value.strip().toLowerCase(Locale.ROOT).matches("\\d{1,18}\\s*([kmg]?b?)")
-                    ? null : "bytes, such as 16m");
-        }
-        CHECKS.put(OURS + "strategy", SettingEntries::strategyProblem);
-        CHECKS.put(OURS + "planning_seconds", value -> isNumber(value) ? null : "seconds, such as 1 or 0.5");
-        for (String name : List.of("trusted_owners", "trusted_roots")) CHECKS.put(OURS + name, value -> null);
-        CHECKS.put(OURS + "index_database", value -> value.strip().matches("\\w*") ? null : "the name of a database");
+        RESOURCE.get("settings").fields().forEachRemaining(setting ->
+                CHECKS.put(OURS + setting.getKey(), check(setting.getValue().get("kind").asText(), setting.getValue().get("default").asText())));
     }
 
     private SettingEntries() {}
+
+    private static Check check(String kind, String byDefault) {
+        return switch (kind) {
+            case "flag" -> value -> isAmong(value, List.of("true", "false")) ? null : "true or false";
+            case "bytes" -> value -> value.strip().toLowerCase(Locale.ROOT).matches("\\d{1,18}\\s*([kmg]?b?)")
+                    ? null : "bytes, such as " + byDefault;
+            case "strategy" -> SettingEntries::strategyProblem;
+            case "seconds" -> value -> isNumber(value) ? null : "seconds, such as 1 or 0.5";
+            case "names" -> value -> null;
+            case "database" -> value -> value.strip().matches("\\w*") ? null : "the name of a database";
+            default -> throw new IllegalStateException("not a kind of settings: " + kind);
+        };
+    }
+
+    private static JsonNode resource() {
+        try (InputStream resource = SettingEntries.class.getResourceAsStream("/hive_bitmap/settings.json")) {
+            return new ObjectMapper().readTree(resource);
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+
+    private static List<String> texts(String name) {
+        List<String> texts = new ArrayList<>();
+        RESOURCE.get(name).forEach(text -> texts.add(text.asText()));
+        return texts;
+    }
+
+    /** Returns the names of Hadoop's settings that determine what readers see. */
+    static List<String> ofReaders() {
+        return texts("of_readers");
+    }
+
+    /** Returns the default value of a setting. */
+    static String byDefault(String name) {
+        return RESOURCE.get("settings").get(name.substring(OURS.length())).get("default").asText();
+    }
 
     /** Registers the entries once per JVM, and warns of wrong settings in the application's configuration. */
     public static synchronized void register(SparkConf application) {

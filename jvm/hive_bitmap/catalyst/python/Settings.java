@@ -21,14 +21,14 @@ public record Settings(boolean enabled, boolean strict, double planningSeconds, 
 
     public static Settings of(SQLConf conf) {
         return new Settings(
-                flag(conf, ENABLED, true), flag(conf, STRICT, false), seconds(value(conf, PLANNING_SECONDS, "1")),
+                flag(conf, ENABLED), flag(conf, STRICT), seconds(value(conf, PLANNING_SECONDS)),
                 answerBytes(conf));
     }
 
     /** Returns whether indexes are refreshed after writes of a session. */
     public static boolean autoRefresh(SparkSession session) {
         SQLConf conf = ((org.apache.spark.sql.classic.SparkSession) session).sessionState().conf();
-        return flag(conf, ENABLED, true) && flag(conf, AUTO_REFRESH, true);
+        return flag(conf, ENABLED) && flag(conf, AUTO_REFRESH);
     }
 
     /**
@@ -51,26 +51,26 @@ public record Settings(boolean enabled, boolean strict, double planningSeconds, 
     private static long answerBytes(SQLConf conf) {
         long message = JavaUtils.byteStringAsMb(conf.getConfString(MESSAGE_MEGABYTES, "128") + "m") << 20;
         try {
-            return Math.min(JavaUtils.byteStringAsBytes(value(conf, ANSWER_BYTES, "16m").trim()), message / (2 * RESULT_SHARE));
+            return Math.min(JavaUtils.byteStringAsBytes(value(conf, ANSWER_BYTES).trim()), message / (2 * RESULT_SHARE));
         } catch (IllegalArgumentException e) {
             return 0; // Python reports what is wrong with the value
         }
     }
 
-    private static boolean flag(SQLConf conf, String name, boolean byDefault) {
-        return "true".equalsIgnoreCase(value(conf, name, Boolean.toString(byDefault)).trim());
+    private static boolean flag(SQLConf conf, String name) {
+        return "true".equalsIgnoreCase(value(conf, name).trim());
     }
 
-    private static String value(SQLConf conf, String name, String byDefault) {
+    private static String value(SQLConf conf, String name) {
         if (conf.contains(name)) return conf.getConfString(name);
-        return conf.contains("spark." + name) ? conf.getConfString("spark." + name) : byDefault;
+        return conf.contains("spark." + name) ? conf.getConfString("spark." + name) : SettingEntries.byDefault(name);
     }
 
     private static double seconds(String value) {
         try {
             return Double.parseDouble(value.trim());
         } catch (NumberFormatException e) {
-            return 1;
+            return Double.parseDouble(SettingEntries.byDefault(PLANNING_SECONDS));
         }
     }
 }
