@@ -27,7 +27,7 @@ import hive_bitmap
 from bench import tables
 from hive_bitmap.core.bitmaps import ENCODINGS, gap, selection
 from hive_bitmap.core.bitmaps.keybytes import key_bytes
-from hive_bitmap.spark.sql.script import split
+from hive_bitmap.core.grammar.script import split
 
 FUNCTIONS = Path(__file__).parents[1] / "ddl" / "functions.sql"
 ROWS = 125_000

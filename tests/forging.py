@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 
 from hive_bitmap.core.index import generation, manifest, shard
 from hive_bitmap.core.index.definition import Definition
+from hive_bitmap.core.indexing.shard_compaction import shard_rows
 from hive_bitmap.spark.building import publish
-from hive_bitmap.spark.building.shard_compaction import shard_rows
 from hive_bitmap.spark.metastore import alter_table
 from hive_bitmap.spark.registry import catalog
 from hive_bitmap.spark.registry.catalog import Index

@@ -18,11 +18,11 @@ from hive_bitmap.cli.invocation import Endpoint, messages
 from hive_bitmap.cli.output import LIMIT_HELP, format_option, print_count
 from hive_bitmap.core.explaining import explain as explaining
 from hive_bitmap.core.explaining.measures import measures
+from hive_bitmap.core.grammar.script import first_words
 from hive_bitmap.core.planning.plan import Plan
 from hive_bitmap.core.planning.strategy import STRATEGIES, Strategy
 from hive_bitmap.errors import Unsupported
 from hive_bitmap.spark.catalyst import explanation as querying
-from hive_bitmap.spark.sql.script import first_words
 
 log = logging.getLogger(__name__)
 PLANNING_SECONDS = "spark.hive_bitmap.planning_seconds"

@@ -21,8 +21,8 @@ from hive_bitmap.errors import HiveBitmapError, NotFound, ServerError
 from hive_bitmap.hive.hiveserver.connection import AUTHS, HTTP_PATH, PORT, SECONDS, TRANSPORTS, Address, Server
 
 if TYPE_CHECKING:
+    from hive_bitmap.core.grammar.script import Part
     from hive_bitmap.core.planning.plan import Plan
-    from hive_bitmap.spark.sql.script import Part
 
 PASSWORD = "HIVE_BITMAP_PASSWORD"  # environment variable; other users of the machine can see the arguments of a command
 WITH_PASSWORD = ("LDAP", "CUSTOM")

@@ -21,9 +21,9 @@ from hive_bitmap.cli.invocation import Endpoint, messages, one_line
 from hive_bitmap.cli.output import LIMIT_HELP, format_option
 from hive_bitmap.core.bitmaps import ENCODINGS
 from hive_bitmap.core.explaining.measures import seconds
+from hive_bitmap.core.grammar.script import Part, first_words, is_complete, split
 from hive_bitmap.core.index.definition import COMPRESSIONS, TYPES
 from hive_bitmap.errors import HiveBitmapError, InvalidStatement
-from hive_bitmap.spark.sql.script import Part, first_words, is_complete, split
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from hive_bitmap.core import stores
 from hive_bitmap.core.explaining.measures import seconds
 from hive_bitmap.core.index.definition import Definition, define
+from hive_bitmap.core.samples.extrapolate import Spread
 from hive_bitmap.core.table_info import Table, quote
 from hive_bitmap.errors import HiveBitmapError, InvalidProperty, Unsupported
 from hive_bitmap.spark.advising import observed
@@ -24,7 +25,6 @@ from hive_bitmap.spark.advising.proposals import Advice, LeftOut, Proposal, Unus
 from hive_bitmap.spark.advising.useful_columns import Columns, useful_sets
 from hive_bitmap.spark.catalyst.jvm_bridge import bridge
 from hive_bitmap.spark.estimating.estimate import Estimate, estimate
-from hive_bitmap.spark.estimating.extrapolate import Spread
 from hive_bitmap.spark.maintaining.show import show
 from hive_bitmap.spark.metastore import jvm_reader, metastore
 from hive_bitmap.spark.metastore.file_listing import format_of

@@ -20,9 +20,9 @@ from hive_bitmap.core.planning.planner import EngineSkips, PlanInputs, strategy_
 from hive_bitmap.core.planning.prices import CLEARLY_CHEAPER, Prices, Reads, reads, share_of_bytes, waiting_seconds
 from hive_bitmap.core.planning.settings import ANSWER_BYTES
 from hive_bitmap.core.planning.strategy import Strategy
+from hive_bitmap.core.samples.extrapolate import Spread
 from hive_bitmap.core.stores.speed import LOCAL, Speed
 from hive_bitmap.spark.advising.observed import ColumnTest, Kind, Tally
-from hive_bitmap.spark.estimating.extrapolate import Spread
 
 MOST_BLOCKS = 4096  # of the smaller table that represents a larger one
 RANGE_SHARE = 1 / 3  # assumed share of the keys that a range selects

@@ -14,15 +14,16 @@ from typing import TYPE_CHECKING
 
 from hive_bitmap.core.formats import LAYOUTS
 from hive_bitmap.core.index import deletion, generation
+from hive_bitmap.core.indexing import segment_change
+from hive_bitmap.core.indexing.group_indexing import ShardReport
+from hive_bitmap.core.indexing.segment_change import Change
 from hive_bitmap.core.stores.paths import parent
 from hive_bitmap.errors import StoreError
-from hive_bitmap.spark.building import build_job, segment_change, staging
+from hive_bitmap.spark.building import build_job, staging
 from hive_bitmap.spark.building.build_job import WorkerDied
 from hive_bitmap.spark.building.build_scope import BuildPlan
 from hive_bitmap.spark.building.file_groups import jobs
-from hive_bitmap.spark.building.group_indexing import ShardReport
 from hive_bitmap.spark.building.progress import BuildProgress
-from hive_bitmap.spark.building.segment_change import Change
 from hive_bitmap.spark.metastore import metastore
 from hive_bitmap.spark.metastore.file_listing import format_of
 

@@ -31,9 +31,10 @@ from hive_bitmap.core.index.definition import (
 )
 from hive_bitmap.core.index.key_columns import require_keys
 from hive_bitmap.core.index.manifest import Manifest
+from hive_bitmap.core.indexing import segment_change
 from hive_bitmap.core.table_info import Table, Values
 from hive_bitmap.errors import BuildFailed, InvalidProperty, StoreError, Unsupported
-from hive_bitmap.spark.building import attempts, segment_change
+from hive_bitmap.spark.building import attempts
 from hive_bitmap.spark.building.attempts import ProgressCallback
 from hive_bitmap.spark.building.build_scope import (
     BuildPlan,

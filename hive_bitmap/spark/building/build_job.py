@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from hive_bitmap.core import stores
+from hive_bitmap.core.indexing.group_indexing import AHEAD_BYTES, Group, ShardReport, index_group, try_files
+from hive_bitmap.core.indexing.shard_compaction import Compaction, compact_shards
 from hive_bitmap.core.parallel import THREADS, batches, map_parallel
 from hive_bitmap.errors import BuildFailed
-from hive_bitmap.spark.building.group_indexing import AHEAD_BYTES, Group, ShardReport, index_group, try_files
 from hive_bitmap.spark.building.progress import BuildProgress, reported
-from hive_bitmap.spark.building.shard_compaction import Compaction, compact_shards
 from hive_bitmap.spark.tasks import distribution
 from hive_bitmap.spark.tasks.children import Died
 from hive_bitmap.spark.tasks.distribution import (

@@ -21,14 +21,14 @@ import pyarrow as pa
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.formats.key_values import KeyColumn, arrow_type
 from hive_bitmap.core.index.definition import TEXT_PARTITIONS, schema_crc, value_columns
+from hive_bitmap.core.indexing.group_indexing import Group
+from hive_bitmap.core.indexing.segment_change import BaseFile, Change
+from hive_bitmap.core.indexing.shard_compaction import Compaction
+from hive_bitmap.core.indexing.staged_values import ReadOptions
 from hive_bitmap.core.partition_texts import typed_values
 from hive_bitmap.core.stores import IMMUTABLE, FileStatus
 from hive_bitmap.core.table_info import Table, Values, quote
 from hive_bitmap.spark.building.build_job import Job
-from hive_bitmap.spark.building.group_indexing import Group
-from hive_bitmap.spark.building.segment_change import BaseFile, Change
-from hive_bitmap.spark.building.shard_compaction import Compaction
-from hive_bitmap.spark.building.staged_values import ReadOptions
 from hive_bitmap.spark.metastore import metastore, serde
 from hive_bitmap.spark.metastore.base_files import Source
 from hive_bitmap.spark.metastore.file_listing import format_of

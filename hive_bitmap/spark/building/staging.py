@@ -23,13 +23,13 @@ from hive_bitmap.core.formats import LAYOUTS
 from hive_bitmap.core.index import deletion, fingerprint, generation, markers, roots
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.index.fingerprint import Fingerprint
+from hive_bitmap.core.indexing.segment_change import Change
+from hive_bitmap.core.indexing.staged_values import LIST, STAGED
 from hive_bitmap.core.parallel import map_parallel
 from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.core.stores.paths import parent
 from hive_bitmap.core.table_info import Table, Values, quote, string_expression
 from hive_bitmap.errors import BuildFailed, Undecodable, Unsupported
-from hive_bitmap.spark.building.segment_change import Change
-from hive_bitmap.spark.building.staged_values import LIST, STAGED
 from hive_bitmap.spark.metastore.base_files import Source
 from hive_bitmap.spark.metastore.file_listing import format_of, why_unsupported
 from hive_bitmap.spark.metastore.identity import metastore_id

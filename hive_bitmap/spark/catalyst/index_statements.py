@@ -15,6 +15,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from hive_bitmap.core.grammar.parse import parse
+from hive_bitmap.core.grammar.statements import DropDatabase, DropTable, Statement
 from hive_bitmap.core.index.definition import from_properties, to_properties
 from hive_bitmap.core.predicates.tokens import require_characters
 from hive_bitmap.core.table_info import in_spark, quote
@@ -25,8 +27,6 @@ from hive_bitmap.spark.maintaining.drop import drop_after
 from hive_bitmap.spark.metastore import metastore
 from hive_bitmap.spark.registry import catalog
 from hive_bitmap.spark.sql.commands import IsIndexTable, columns, doomed_indexes, is_elsewhere, is_indexable, run
-from hive_bitmap.spark.sql.parse import parse
-from hive_bitmap.spark.sql.statements import DropDatabase, DropTable, Statement
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

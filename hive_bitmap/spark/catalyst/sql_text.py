@@ -27,13 +27,13 @@ def sql(spark: SparkSession, text: str, args: dict[str, Any] | list[Any] | None 
     require()
     from functools import partial
 
+    from hive_bitmap.core.grammar.parse import parse
     from hive_bitmap.core.predicates.tokens import require_characters
     from hive_bitmap.errors import InvalidPredicate, InvalidStatement, Unsupported
     from hive_bitmap.spark.catalyst.enabling import enable, is_enabled
     from hive_bitmap.spark.catalyst.explanation import explained
     from hive_bitmap.spark.metastore import jvm_reader
     from hive_bitmap.spark.sql.commands import is_elsewhere, is_indexable, run
-    from hive_bitmap.spark.sql.parse import parse
 
     try:
         require_characters(text)

@@ -4,4 +4,4 @@ A sample of blocks is indexed. `estimate` is the entry point. Spark tasks index 
 result.
 """
 
-__all__ = ["estimate", "extrapolate"]
+__all__ = ["estimate"]

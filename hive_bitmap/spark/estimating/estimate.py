@@ -22,13 +22,9 @@ from hive_bitmap.core.explaining.measures import seconds, size
 from hive_bitmap.core.explaining.reports import Report, Reports
 from hive_bitmap.core.index.definition import Definition, define
 from hive_bitmap.core.index.key_columns import require_keys
+from hive_bitmap.core.indexing.staged_values import ReadOptions
 from hive_bitmap.core.planning import settings
-from hive_bitmap.core.table_info import Table
-from hive_bitmap.errors import InvalidProperty
-from hive_bitmap.spark.building import staging
-from hive_bitmap.spark.building.file_groups import GROUP_BYTES, count_shards
-from hive_bitmap.spark.building.staged_values import ReadOptions
-from hive_bitmap.spark.estimating.extrapolate import (
+from hive_bitmap.core.samples.extrapolate import (
     BaseTable,
     build_seconds,
     index_bytes,
@@ -36,7 +32,7 @@ from hive_bitmap.spark.estimating.extrapolate import (
     spread_of_values,
     usefulness,
 )
-from hive_bitmap.spark.estimating.sampling import (
+from hive_bitmap.core.samples.sampling import (
     FooterItem,
     Sample,
     SampleItem,
@@ -46,7 +42,11 @@ from hive_bitmap.spark.estimating.sampling import (
     not_indexed,
     read_footer,
 )
-from hive_bitmap.spark.estimating.verdict import Candidate, Queries, verdict
+from hive_bitmap.core.samples.verdict import Candidate, Queries, verdict
+from hive_bitmap.core.table_info import Table
+from hive_bitmap.errors import InvalidProperty
+from hive_bitmap.spark.building import staging
+from hive_bitmap.spark.building.file_groups import GROUP_BYTES, count_shards
 from hive_bitmap.spark.metastore import metastore, permission, session_settings
 from hive_bitmap.spark.metastore.base_files import Source, sources
 from hive_bitmap.spark.metastore.file_listing import format_of, require_plain_options

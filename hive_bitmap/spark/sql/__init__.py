@@ -1,7 +1,3 @@
-"""Index statements of Hive's and openLooKeng's dialects.
+"""Execute index statements of Hive's and openLooKeng's dialects, which `core/grammar` parses."""
 
-`parse` parses text to the values in `statements`, without Spark; `commands` executes them. `script` splits scripts into
-statements.
-"""
-
-__all__ = ["commands", "parse", "script", "statements"]
+__all__ = ["commands"]

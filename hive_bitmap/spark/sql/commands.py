@@ -10,6 +10,21 @@ import time
 from typing import TYPE_CHECKING
 
 from hive_bitmap.core import table_info
+from hive_bitmap.core.grammar.statements import (
+    CreateIndex,
+    DropDatabase,
+    DropIndex,
+    DropTable,
+    RebuildIndex,
+    RefreshIndex,
+    RenameIndex,
+    SetProperties,
+    ShowIndexes,
+    Spec,
+    Statement,
+    TableName,
+    Where,
+)
 from hive_bitmap.core.index.definition import Definition, from_table
 from hive_bitmap.core.table_info import SESSION_CATALOG, Table, in_spark
 from hive_bitmap.errors import InvalidStatement, NotFound, PartitionNotFound, TableNotFound, Unsupported
@@ -33,21 +48,6 @@ from hive_bitmap.spark.sql.show_index import (
     held,
     hive_listing,
     openlookeng_listing,
-)
-from hive_bitmap.spark.sql.statements import (
-    CreateIndex,
-    DropDatabase,
-    DropIndex,
-    DropTable,
-    RebuildIndex,
-    RefreshIndex,
-    RenameIndex,
-    SetProperties,
-    ShowIndexes,
-    Spec,
-    Statement,
-    TableName,
-    Where,
 )
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from hive_bitmap.core.grammar.statements import CreateIndex, Dialect, Where
 from hive_bitmap.core.index.definition import OWN_PROPERTIES, REFRESH_INTERVAL, Definition, flag
 from hive_bitmap.core.index.key_columns import require_keys
 from hive_bitmap.core.table_info import SESSION_CATALOG, Table
@@ -21,7 +22,6 @@ from hive_bitmap.spark.metastore.file_listing import format_of
 from hive_bitmap.spark.registry import catalog
 from hive_bitmap.spark.registry.catalog import Index
 from hive_bitmap.spark.registry.coverage import covered
-from hive_bitmap.spark.sql.statements import CreateIndex, Dialect, Where
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

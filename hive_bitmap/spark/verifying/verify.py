@@ -16,27 +16,27 @@ import numpy as np
 import pyarrow.compute as pc
 
 from hive_bitmap.core import stores
+from hive_bitmap.core.auditing.audit import ShardAudit, ShardItem, audit_shard
+from hive_bitmap.core.auditing.base_file_check import KnownFile, recorded_blocks
+from hive_bitmap.core.auditing.compare import Problems
+from hive_bitmap.core.auditing.stored_shard import StoredShard
 from hive_bitmap.core.index import checksums, manifest
 from hive_bitmap.core.index.definition import Definition, schema_crc, valid_schemas
 from hive_bitmap.core.index.fingerprint import Fingerprint
 from hive_bitmap.core.index.manifest import Manifest
 from hive_bitmap.core.index.shard import cardinalities_path
+from hive_bitmap.core.indexing.staged_values import ReadOptions
 from hive_bitmap.core.segments.covered import Covered, Flags, Listing, numbered
 from hive_bitmap.core.selecting.table_files import KnownFiles
 from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import CorruptIndex, Unsupported
 from hive_bitmap.spark.building import staging
-from hive_bitmap.spark.building.staged_values import ReadOptions
 from hive_bitmap.spark.metastore import metastore, permission, serde
 from hive_bitmap.spark.metastore.base_files import Source, sources
 from hive_bitmap.spark.metastore.file_listing import format_of, is_visible
 from hive_bitmap.spark.registry import catalog
 from hive_bitmap.spark.registry.catalog import Index
 from hive_bitmap.spark.tasks.distribution import in_tasks
-from hive_bitmap.spark.verifying.audit import ShardAudit, ShardItem, audit_shard
-from hive_bitmap.spark.verifying.base_file_check import KnownFile, recorded_blocks
-from hive_bitmap.spark.verifying.compare import Problems
-from hive_bitmap.spark.verifying.stored_shard import StoredShard
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

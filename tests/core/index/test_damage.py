@@ -15,12 +15,12 @@ from hive_bitmap.core.index import checksums, lookup, manifest, shard
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.index.manifest import SHARDS
 from hive_bitmap.core.index.table_schema import key_fields
+from hive_bitmap.core.indexing.group_indexing import Group, index_group
+from hive_bitmap.core.indexing.staged_values import ReadOptions
 from hive_bitmap.core.selecting.lookup_units import IndexPart, LookupUnit
 from hive_bitmap.core.selecting.select import select
 from hive_bitmap.errors import CorruptIndex
 from hive_bitmap.hive.hiveserver.parser import parse
-from hive_bitmap.spark.building.group_indexing import Group, index_group
-from hive_bitmap.spark.building.staged_values import ReadOptions
 
 COLUMNS = (Column("k", "int"), Column("s", "string"))
 PREDICATES = {"k": ["k = 3", "k > 4", "k IS NULL"], "s": ["s = 'a'", "s IS NULL", "s LIKE 'c%'"]}

@@ -18,6 +18,8 @@ from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index import lookup, shard
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.index.table_schema import key_fields
+from hive_bitmap.core.indexing.group_indexing import Group, index_group
+from hive_bitmap.core.indexing.staged_values import ReadOptions
 from hive_bitmap.core.predicates.nodes import (
     NULL,
     And,
@@ -34,8 +36,6 @@ from hive_bitmap.core.predicates.nodes import (
 from hive_bitmap.core.selecting.key_matches import key_matches
 from hive_bitmap.core.selecting.lookup_units import IndexPart, LookupUnit
 from hive_bitmap.core.selecting.select import count, is_understood, select
-from hive_bitmap.spark.building.group_indexing import Group, index_group
-from hive_bitmap.spark.building.staged_values import ReadOptions
 
 COLUMNS = (Column("k", "int"), Column("s", "string"), Column("f", "double"))
 KEYS, TEXTS = [None, -1, 0, 1, 2, 3], [None, "", "a", "ab", "b", "é", "\U0010ffff", "x" * 5000]

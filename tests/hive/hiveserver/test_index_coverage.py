@@ -11,12 +11,12 @@ import pytest
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index.definition import SEGMENT, stored_columns, to_properties
 from hive_bitmap.core.index.manifest import Manifest
+from hive_bitmap.core.indexing.segment_change import BaseFile
 from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import CorruptIndex, NotFound, Unsupported
 from hive_bitmap.hive.hiveserver.connection import Server
 from hive_bitmap.hive.hiveserver.states import Coverage, show
-from hive_bitmap.spark.building.segment_change import BaseFile
 from tests.hive.hiveserver.described import hive, lake
 from tests.spark.building.generations import Workshop
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.planning.prices import Prices
+from hive_bitmap.core.samples.extrapolate import Spread
 from hive_bitmap.core.stores.speed import Speed
 from hive_bitmap.spark.advising.gains import Gain, TableFigures, gain, gain_by_answers, reads_of_test
 from hive_bitmap.spark.advising.observed import ColumnTest, Kind, Tally
-from hive_bitmap.spark.estimating.extrapolate import Spread
 
 COLUMNS = (Column("k", "bigint"), Column("v", "bigint"))
 TABLE = TableFigures(

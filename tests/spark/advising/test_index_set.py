@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hive_bitmap.core.columns import Column
+from hive_bitmap.core.samples.extrapolate import Spread
 from hive_bitmap.spark.advising.gains import Gain, TableFigures, gain, gain_by_answers
 from hive_bitmap.spark.advising.index_set import LITTLE, PossibleIndex, Step, UnchosenIndex, Workload, choose
 from hive_bitmap.spark.advising.observed import ColumnTest, Kind, Shape, Tally
 from hive_bitmap.spark.advising.useful_columns import Columns, useful_sets
-from hive_bitmap.spark.estimating.extrapolate import Spread
 from tests.spark.advising.test_gains import TABLE as OF_TWO_COLUMNS
 
 TABLE = replace(OF_TWO_COLUMNS, columns=[Column(name, "bigint") for name in "abcg"], key=Spread(0.1, 1e-4))

@@ -15,16 +15,16 @@ from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index import generation, manifest, roots
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.index.manifest import FILES, Manifest
+from hive_bitmap.core.indexing import segment_change
+from hive_bitmap.core.indexing.group_indexing import Group, index_group
+from hive_bitmap.core.indexing.segment_change import BaseFile, Change
+from hive_bitmap.core.indexing.shard_compaction import Compaction, compact_shards
+from hive_bitmap.core.indexing.staged_values import ReadOptions
 from hive_bitmap.core.segments.covered import Covered
 from hive_bitmap.core.segments.segment_plan import NewSegment
 from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.core.table_info import Table, Values
-from hive_bitmap.spark.building import segment_change
 from hive_bitmap.spark.building.file_groups import jobs_like
-from hive_bitmap.spark.building.group_indexing import Group, index_group
-from hive_bitmap.spark.building.segment_change import BaseFile, Change
-from hive_bitmap.spark.building.shard_compaction import Compaction, compact_shards
-from hive_bitmap.spark.building.staged_values import ReadOptions
 
 K, S, P = Column("k", "int"), Column("s", "string"), Column("p", "string")
 CRC = 7

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hive_bitmap.core.index.manifest import FILES
+from hive_bitmap.core.indexing.group_indexing import Group, ShardReport
+from hive_bitmap.core.indexing.shard_compaction import Compaction
 from hive_bitmap.spark.building.build_job import Job, balanced, run_jobs, weight
-from hive_bitmap.spark.building.group_indexing import Group, ShardReport
-from hive_bitmap.spark.building.shard_compaction import Compaction
 from tests.spark.building.generations import Workshop
 from tests.spark.building.test_file_groups import TEMPLATE
 

@@ -15,6 +15,10 @@ from hypothesis import strategies as st
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.index.manifest import FILES, SHARDS
+from hive_bitmap.core.indexing.group_indexing import Group
+from hive_bitmap.core.indexing.segment_change import BaseFile, Change
+from hive_bitmap.core.indexing.shard_compaction import Compaction
+from hive_bitmap.core.indexing.staged_values import ReadOptions
 from hive_bitmap.core.stores import IMMUTABLE, FileStatus
 from hive_bitmap.spark.building.build_job import Job
 from hive_bitmap.spark.building.file_groups import (
@@ -26,10 +30,6 @@ from hive_bitmap.spark.building.file_groups import (
     jobs_like,
     shard_bytes,
 )
-from hive_bitmap.spark.building.group_indexing import Group
-from hive_bitmap.spark.building.segment_change import BaseFile, Change
-from hive_bitmap.spark.building.shard_compaction import Compaction
-from hive_bitmap.spark.building.staged_values import ReadOptions
 from hive_bitmap.spark.metastore.base_files import Source
 from tests.spark.building.generations import new_segment, texts
 

@@ -10,6 +10,7 @@ import pytest
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.index.manifest import CHANGED, NEW
+from hive_bitmap.core.indexing.segment_change import Change
 from hive_bitmap.core.segments.segment_plan import Rules
 from hive_bitmap.core.table_info import Table, Values
 from hive_bitmap.spark.building.build_scope import BuildPlan, Indexed, Scope
@@ -24,7 +25,6 @@ from hive_bitmap.spark.building.preview import (
     Preview,
     preview_of,
 )
-from hive_bitmap.spark.building.segment_change import Change
 from tests.core.segments.segment_world import World, at
 
 P = Column("p", "string")

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from hive_bitmap.spark.sql.script import split
+from hive_bitmap.core.grammar.script import split
 from tests.asking import under
 from tests.spark.catalyst import star, star_views
 

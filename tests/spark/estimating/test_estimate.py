@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from bench.data import prepare
+from hive_bitmap.core.samples.sampling import FEWEST_BLOCKS
 from hive_bitmap.errors import InvalidProperty, NotFound, Unsupported
 from hive_bitmap.spark.building.build import build
 from hive_bitmap.spark.estimating.estimate import estimate
-from hive_bitmap.spark.estimating.sampling import FEWEST_BLOCKS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,8 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import hive_bitmap
+from hive_bitmap.core.indexing import segment_change
 from hive_bitmap.errors import BuildFailed
-from hive_bitmap.spark.building import build_job, segment_change
+from hive_bitmap.spark.building import build_job
 from hive_bitmap.spark.metastore import alter_table
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import hive_bitmap
+from hive_bitmap.core.grammar.statements import DropDatabase
 from hive_bitmap.core.index import generation
 from hive_bitmap.core.index.definition import INDEX_DATABASE, POINTER
 from hive_bitmap.core.stores import local_path
@@ -17,7 +18,6 @@ from hive_bitmap.errors import AlreadyExists, DatabaseNotFound, InvalidProperty,
 from hive_bitmap.spark.metastore import alter_table, metastore
 from hive_bitmap.spark.registry import catalog
 from hive_bitmap.spark.sql.commands import doomed_indexes
-from hive_bitmap.spark.sql.statements import DropDatabase
 from tests.spark.maintaining.life import (
     drop_table,
     external_table,

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from hive_bitmap.core.columns import Column
+from hive_bitmap.core.grammar.statements import CreateIndex, TableName, Where
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import AlreadyExists, Unsupported
 from hive_bitmap.spark.registry.catalog import Index
 from hive_bitmap.spark.sql.create import is_name_free, require_partition_columns, same_content
-from hive_bitmap.spark.sql.statements import CreateIndex, TableName, Where
 
 K, N = Column("k", "string"), Column("n", "int")
 DAY, HOUR = Column("Day", "date"), Column("hour", "int")

@@ -18,8 +18,8 @@ from pyspark.sql import SparkSession
 
 import hive_bitmap
 from hive_bitmap.core.bitmaps import ewah, selection
+from hive_bitmap.core.grammar.script import split
 from hive_bitmap.spark.metastore import metastore
-from hive_bitmap.spark.sql.script import split
 from tests.servers.hiveserver import HiveServer, run
 
 DDL = Path(__file__).parents[3] / "ddl"

@@ -12,12 +12,12 @@ import pytest
 from pyspark.errors import PySparkException
 
 import hive_bitmap
+from hive_bitmap.core.grammar.statements import Statement
 from hive_bitmap.core.stores import local_path
 from hive_bitmap.errors import Unsupported
 from hive_bitmap.spark.building.publish import IndexToDrop
 from hive_bitmap.spark.catalyst import index_statements
 from hive_bitmap.spark.registry import catalog
-from hive_bitmap.spark.sql.statements import Statement
 from tests.asking import under
 from tests.contract import contract
 from tests.spark.maintaining.life import flat_table, generations, live, require_right

@@ -15,7 +15,7 @@ from pyspark.errors import PySparkException
 import hive_bitmap
 from hive_bitmap.core.bitmaps import ENCODINGS, selection
 from hive_bitmap.core.bitmaps.keybytes import key_bytes
-from hive_bitmap.spark.sql.script import split
+from hive_bitmap.core.grammar.script import split
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

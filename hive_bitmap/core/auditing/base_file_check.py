@@ -1,0 +1,102 @@
+"""Check one base file for `verify`.
+
+It must still be the indexed file, and the manifest must be right about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hive_bitmap.core.auditing.compare import Problems
+from hive_bitmap.core.formats.blocks import Blocks
+from hive_bitmap.core.index.fingerprint import Fingerprint
+from hive_bitmap.core.indexing.staged_values import ReadOptions
+from hive_bitmap.errors import FileChanged, Undecodable
+
+COMPARED, STALE, DAMAGED = "compared", "stale", "damaged"
+
+
+@dataclass(frozen=True)
+class KnownFile:
+    """A base file according to the manifest.
+
+    It is `fresh` if a listing shows it unchanged. `spark_only` are the columns, by their names in the table, whose
+    values only Spark reads correctly; None if the table's columns have changed, so that they cannot be compared.
+    """
+
+    fingerprint: Fingerprint
+    blocks: Blocks
+    spark_only: frozenset[str] | None
+    fresh: bool
+
+
+@dataclass
+class BaseFile:
+    """A base file while it is compared.
+
+    `blocks` are those of the file, or of the manifest if it is not compared. `state` is COMPARED, STALE (it is not the
+    file that was indexed), or DAMAGED (it, or its shard, cannot be read).
+    """
+
+    indexed_file: KnownFile
+    blocks: Blocks
+    state: str
+    problems: Problems
+
+    @property
+    def path(self) -> str:
+        return self.indexed_file.fingerprint.path
+
+    @cached_property
+    def filled(self) -> npt.NDArray[np.int64]:
+        """The numbers of the blocks that have rows."""
+        return np.flatnonzero(self.blocks.rows)
+
+
+def recorded_blocks(row: Mapping[str, Any]) -> Blocks:
+    """Return the blocks of a base file from its manifest row.
+
+    The row has schema FILES. Manifests of older builds lack the first bytes of blocks, which are not compared; the
+    offsets replace them.
+    """
+    starts = row["offsets"] if row["starts"] is None else row["starts"]
+    return Blocks(*(np.array(column, np.int64) for column in (row["offsets"], row["lengths"], row["rows"], starts)))
+
+
+def open_base(indexed_file: KnownFile, options: ReadOptions) -> BaseFile:
+    """Check whether a file is still the indexed one.
+
+    Its blocks are compared with the manifest. Raise StoreError.
+    """
+    problems = Problems()
+    if not (indexed_file.fresh and indexed_file.fingerprint.confirmed()):
+        return BaseFile(indexed_file, indexed_file.blocks, STALE, problems)
+    format = options.file_format()
+    try:
+        handle = format.open_file(indexed_file.fingerprint.path)
+        blocks = format.blocks(handle)
+        spark_only = format.spark_only_columns(handle, options.key_columns(options.schema))
+    except (FileNotFoundError, FileChanged):
+        return BaseFile(indexed_file, indexed_file.blocks, STALE, problems)
+    except Undecodable as e:
+        problems.add(f"it is indexed, but cannot be read as Spark reads it: {e}")
+        return BaseFile(indexed_file, indexed_file.blocks, DAMAGED, problems)
+    for what in ("offset", "length", "rows"):
+        recorded, actual = getattr(indexed_file.blocks, what).tolist(), getattr(blocks, what).tolist()
+        if recorded != actual:
+            problems.add(f"the manifest says of its blocks: {what} {_short(recorded)}, but they have {_short(actual)}")
+    if indexed_file.spark_only is not None and not indexed_file.spark_only >= frozenset(spark_only):
+        problems.add(
+            f"only Spark can read {sorted(spark_only)}, but the manifest says {sorted(indexed_file.spark_only)}"
+        )
+    return BaseFile(indexed_file, blocks, COMPARED, problems)
+
+
+def _short(numbers: Sequence[int]) -> str:
+    return f"{list(numbers[:4])}{' ..' if len(numbers) > 4 else ''} ({len(numbers)})"

@@ -1,0 +1,159 @@
+"""The token stream of an index statement, for parsing by recursive descent."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TypeVar
+
+from hive_bitmap.core.grammar.script import split, syntax_error
+from hive_bitmap.core.grammar.statements import TableName
+from hive_bitmap.core.predicates.tokens import Token, tokenize
+from hive_bitmap.errors import InvalidPredicate, InvalidStatement
+
+_Item = TypeVar("_Item")
+_END = Token("end", "<EOF>", -1, "")
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|[0-3][0-7]{2}|.)", re.DOTALL)
+_ESCAPED = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
+
+
+class Cursor:
+    """A position in the tokens of one statement.
+
+    Methods raise InvalidStatement for an unexpected token. A word or symbol matches a token if it equals the token's
+    `key`, in which words are in upper case. `is_indexable` says whether a table may have indexes; by default, tables of
+    the session's own catalog may.
+    """
+
+    def __init__(self, text: str, is_indexable: Callable[[TableName], bool] = TableName.is_own) -> None:
+        self._is_indexable = is_indexable
+        parts = split(text)
+        if len(parts) != 1:
+            place = f"line {parts[1].line}, column {parts[1].column}: " if parts else ""
+            raise InvalidStatement(f"{place}expected one statement, got {len(parts)}")
+        self.text = parts[0].in_place
+        try:
+            self._tokens = tokenize(self.text)
+        except InvalidPredicate as e:  # `split` and this lexer differ on what closes a quote or comment
+            raise InvalidStatement(str(e)) from e
+        self._at = 0
+
+    @property
+    def token(self) -> Token:
+        """The next token; of kind `end` at the end of the statement."""
+        return self._tokens[self._at] if self._at < len(self._tokens) else _END
+
+    def next_is(self, *words: str) -> bool:
+        """Whether these words or symbols come next, in this order."""
+        return tuple(token.key for token in self._tokens[self._at : self._at + len(words)]) == words
+
+    def accept(self, *words: str) -> bool:
+        """Consume these words or symbols if they come next.
+
+        Return whether they did.
+        """
+        if not self.next_is(*words):
+            return False
+        self._at += len(words)
+        return True
+
+    def expect(self, *words: str) -> None:
+        """Consume these words or symbols, which must come next."""
+        for word in words:
+            if not self.accept(word):
+                raise self.mismatch(word)
+
+    def advance(self) -> Token:
+        """Consume the next token, of any kind, and return it."""
+        token = self.token
+        self._at += 1
+        return token
+
+    def mismatch(self, *expected: str) -> InvalidStatement:
+        """Return an error that names the next token and what was expected instead."""
+        return self.error(f"mismatched input '{self.token.text}', expecting {' or '.join(expected)}")
+
+    def error(self, reason: str) -> InvalidStatement:
+        """Return an error with this reason, and line and column of the next token."""
+        offset = self.token.start if self.token is not _END else len(self.text)
+        return syntax_error(self.text, offset, reason)
+
+    def end(self, *expected: str) -> None:
+        """Require the end of the statement.
+
+        `expected` are the clauses that could follow here, for the error.
+        """
+        if self.token is not _END:
+            raise self.mismatch(*expected, "the end")
+
+    def name(self) -> str:
+        """Consume an identifier: a word, or text in backticks or (openLooKeng) double quotes."""
+        token = self.token
+        if token.kind not in ("word", "name") and not (token.kind == "string" and token.text[0] == '"'):
+            raise self.mismatch("a name")
+        self._at += 1
+        if token.text[0] not in '`"':
+            return token.text
+        name = token.text[1:-1].replace("``", "`") if token.text[0] == "`" else token.text[1:-1]
+        if not name:
+            self._at -= 1
+            raise self.error("a name cannot be empty")
+        return name
+
+    def path(self) -> tuple[str, ...]:
+        """Consume a dotted name and return its parts."""
+        parts = [self.name()]
+        while self.accept("."):
+            parts.append(self.name())
+        return tuple(parts)
+
+    def table(self) -> TableName:
+        """Consume the name of a table, with or without its database and catalog."""
+        start = self._at
+        parts = self.path()
+        if len(parts) > 3:
+            self._at = start
+            raise self.error(f"a table is [catalog.][database.]table, but this name has {len(parts)} parts")
+        return TableName(*reversed(parts))
+
+    def is_foreign(self, table: TableName) -> bool:
+        """Return whether statements on a table are left to Spark.
+
+        They are if its catalog has no indexes.
+        """
+        return not self._is_indexable(table)
+
+    def string(self, *, escapes: bool = True) -> str:
+        """Consume a quoted string and return its value.
+
+        A quote inside it is doubled or, with `escapes`, preceded by a backslash.
+        """
+        if self.token.kind != "string":
+            raise self.mismatch("a quoted string")
+        first = self.advance()
+        quote, pieces, end = first.text[0], [first.text[1:-1]], first.end
+        while self.token.kind == "string" and self.token.start == end and self.token.text[0] == quote:
+            pieces.append(self.token.text[1:-1])
+            end = self.advance().end
+        return quote.join(map(_unescaped, pieces) if escapes else pieces)
+
+    def items(self, item: Callable[[], _Item]) -> tuple[_Item, ...]:
+        """Consume a list in parentheses, of one or more items that `item` consumes."""
+        self.expect("(")
+        consumed = [item()]
+        while self.accept(","):
+            consumed.append(item())
+        if not self.accept(")"):
+            raise self.mismatch(",", ")")
+        return tuple(consumed)
+
+
+def _unescaped(text: str) -> str:
+    """Resolve backslash escapes as Hive and Spark do."""
+    return _ESCAPE.sub(lambda match: _escaped(match[1]), text) if "\\" in text else text
+
+
+def _escaped(code: str) -> str:
+    if len(code) > 1:
+        return chr(int(code[1:], 16) if code[0] == "u" else int(code, 8))
+    return _ESCAPED.get(code, code)

@@ -1,0 +1,115 @@
+"""Make a new segment of an index, from plan to manifest.
+
+Unchanged shards of segments that it replaces are linked or copied into it, tasks write the others, and the manifest
+lists both.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hive_bitmap.core import stores
+from hive_bitmap.core.index import checksums, deletion, generation, manifest
+from hive_bitmap.core.index.definition import Definition
+from hive_bitmap.core.index.manifest import FILES, SHARDS, Manifest
+from hive_bitmap.core.index.shard import cardinalities_path
+from hive_bitmap.core.indexing.group_indexing import ShardReport
+from hive_bitmap.core.parallel import map_parallel
+from hive_bitmap.core.segments.segment_plan import NewSegment
+from hive_bitmap.core.stores import Access, FileStatus
+from hive_bitmap.core.table_info import Values
+
+
+@dataclass(frozen=True)
+class BaseFile:
+    """A listed base file, in the partition with these values."""
+
+    values: Values
+    status: FileStatus
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """A new segment of an index, which will be in `folder`.
+
+    `index` is the number of the index in the build, `read` are the base files to index, `shards` the published shards
+    that it may take over (schema SHARDS, with paths). `access` is that of the folder; None if its store has no
+    permissions. `moved` maps the current paths of files that were moved to the paths in the rows of shards.
+    """
+
+    index: int
+    definition: Definition
+    segment: NewSegment
+    folder: str
+    read: tuple[BaseFile, ...]
+    shards: pa.Table = field(default_factory=SHARDS.empty_table)
+    access: Access | None = None
+    moved: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The size of each published shard, by path."""
+        return dict(zip(self.shards["shard"].to_pylist(), self.shards["size"].to_pylist(), strict=True))
+
+
+def start(changes: Sequence[Change]) -> None:
+    """Create the new segments, with the unchanged shards in them.
+
+    Shards are linked or copied. Raise OSError, FileExistsError if somebody else has made a folder in one of them, and
+    StoreError.
+    """
+    map_parallel(_start, changes)
+
+
+def _start(change: Change) -> None:
+    linked = [shard.rpartition("/")[2] for shard in change.segment.linked]
+    generation.start(change.folder, change.access, change.definition, linked)
+    links = [(shard, f"{change.folder}/{name}") for shard, name in zip(change.segment.linked, linked, strict=True)]
+    if change.definition.has_bitmaps:
+        links += [(cardinalities_path(before), cardinalities_path(after)) for before, after in links]
+    map_parallel(lambda link: stores.link_or_copy(*link), links, stores.parallel(change.folder))
+
+
+def finish(changes: Sequence[Change], reports: Sequence[ShardReport]) -> list[Manifest]:
+    """Write the manifests of the new segments, and return them."""
+    by_change: dict[int, list[ShardReport]] = defaultdict(list)
+    for report in reports:
+        by_change[report.index].append(report)
+    return map_parallel(lambda pair: _finish(pair[1], by_change[pair[0]]), enumerate(changes))
+
+
+def _finish(change: Change, reports: Sequence[ShardReport]) -> Manifest:
+    rows = [
+        {"shard": r.shard, "size": r.written.size, "rows": r.shard_rows, "cardinality_size": r.written.cardinality_size}
+        for r in reports
+        if r.shard
+    ]
+    linked = pa.array(change.segment.linked, pa.string())
+    linked_shards = change.shards.filter(pc.is_in(change.shards["shard"], value_set=linked))
+    taken_over = Manifest("", change.segment.untouched, linked_shards).named()
+    files = pa.concat_tables([FILES.empty_table(), taken_over.files, *(report.files for report in reports)])
+    shards = pa.concat_tables([taken_over.shards, pa.Table.from_pylist(rows, SHARDS)])
+    sums: dict[str, Sequence[int]] = {name: crcs for report in reports for name, crcs in report.written.sums.items()}
+    deletion.delete_abandoned(change.folder, change.definition.root, shards["shard"].to_pylist())
+    manifest.write(change.folder, [files], shards, {**_sums(change.segment.linked), **sums})
+    return Manifest(change.folder, files, shards)
+
+
+def _sums(shards: Sequence[str]) -> dict[str, Sequence[int]]:
+    """Return the checksums of shards and their cardinalities.
+
+    They are by file name.
+    """
+    sums: dict[str, Sequence[int]] = {}
+    for shard in shards:
+        folder, _, name = shard.rpartition("/")
+        of_folder = checksums.read(folder)
+        sums |= {
+            file: of_folder[file] for file in (name, cardinalities_path(shard).rpartition("/")[2]) if file in of_folder
+        }
+    return sums

@@ -1,0 +1,378 @@
+"""Choose blocks of a table, and measure in Spark tasks what indexing them costs.
+
+The blocks are sorted by the bytes of the key columns per row, according to the footers. The sorted blocks are divided
+into equal parts, and in each part the block nearest to its mean is chosen. So blocks with adjacent equal keys and
+blocks with scattered keys are as frequent in the sample as in the table, and the sample is the same each time.
+
+The size of a COMPACT index is not proportional to the number of blocks, as it has one row for each key and file: the
+more blocks of a file hold a key, the less space each of them takes. A whole shard is therefore simulated. A key that
+occurs in several of the sampled blocks is put into the same share of the blocks of the shard. Of keys that occur in
+only one sampled block, the table has more than the sample shows. Chao's estimator of the number of species estimates
+their number from the numbers of keys that occur once and twice, and so the number of blocks that hold each of them.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from hive_bitmap.core import stores
+from hive_bitmap.core.columns import Column
+from hive_bitmap.core.index import shard
+from hive_bitmap.core.index.definition import BUCKET, OFFSET, Definition
+from hive_bitmap.core.indexing.group_indexing import index_rows
+from hive_bitmap.core.indexing.staged_values import ReadOptions
+from hive_bitmap.errors import FileChanged, Undecodable
+
+Flags = npt.NDArray[np.bool_]
+Longs = npt.NDArray[np.int64]
+MOST_ROWS = 1 << 20  # most rows of the simulated index; limits memory and time
+MOST_DRAWN = 1 << 24  # most random numbers, one for each key and block; limits memory and time
+NEARLY_ALL = 0.95  # a block with more than this share of the recurring keys counts as holding all of them
+# Simulated blocks have realistic offsets, since their bytes decide how well the offsets compress.
+_BLOCK_BYTES = 8_000_000
+
+
+def resampled(
+    rows: pa.Table, keys: Sequence[str], sampled: int, blocks: int, files: float
+) -> tuple[float, list[tuple[pa.Table, float]]]:
+    """Simulate the rows of a shard, given the sorted rows of `sampled` blocks.
+
+    The shard has `blocks` blocks in `files` files. `rows` has the columns `keys`, `_bucketname` and `_offset`, and any
+    others, and one row for each key and block. Return the number of blocks that were simulated, fewer than `blocks` if
+    the result would be too large, and tables of these columns, without others, sorted like a shard. Each table comes
+    with a weight: the factor to multiply its size by.
+    """
+    counted = rows.select(keys).group_by(list(keys), use_threads=False).aggregate([([], "count_all")])
+    counts: Longs = counted["count_all"].to_numpy()  # the number of sampled blocks that hold each key
+    distinct = counted.drop_columns(["count_all"])
+    block = _blocks(rows)
+    per_file = max(1, round(blocks / files))
+    often, once = np.flatnonzero(counts > 1), np.flatnonzero(counts == 1)
+    blocks = max(1, min(blocks, MOST_ROWS * sampled // max(1, rows.num_rows), MOST_DRAWN // max(1, len(often))))
+    key_of_row = np.repeat(np.arange(len(counts)), counts)
+    recurs = counts[key_of_row] > 1
+    member = np.zeros((len(often), sampled), bool)
+    member[np.searchsorted(often, key_of_row[recurs]), block[recurs]] = True
+    key, where = _spread(member, blocks)
+    recurring = _table(distinct, often[key], where, per_file)
+    key, where, species = _scattered(block[~recurs], int((counts == 2).sum()), sampled, blocks)
+    single = _table(distinct, once[key], where, per_file)
+    return blocks, [(recurring, 1.0), (single, species / max(1, len(once)))]
+
+
+def _blocks(rows: pa.Table) -> Longs:
+    """Return the number of each row's sampled block."""
+    bucket = pc.rank(rows[BUCKET.name], tiebreaker="dense").to_numpy().astype(np.int64)
+    _, offset = np.unique(rows[OFFSET.name].to_numpy(), return_inverse=True)
+    _, block = np.unique(bucket * (int(offset.max(initial=0)) + 1) + offset, return_inverse=True)
+    return block
+
+
+def _spread(member: Flags, blocks: int) -> tuple[Longs, Longs]:
+    """Return pairs of key and block for recurring keys.
+
+    `member[key, block]` says whether a sampled block holds a key. As in the sample, some blocks hold nearly all keys,
+    and others do not. In the blocks of either kind a key occurs at random, as often as in the sampled blocks of that
+    kind.
+    """
+    full = member.mean(0) > NEARLY_ALL if len(member) else np.zeros(member.shape[1], bool)
+    like_full = full[np.arange(blocks) * len(full) // blocks]
+    random = np.random.default_rng(1)
+    held = np.zeros((len(member), blocks), bool)
+    for alike, targets in ((full, like_full), (~full, ~like_full)):
+        if alike.any():
+            drawn = random.integers(0, alike.sum(), (len(member), targets.sum()), np.uint32)
+            held[:, targets] = drawn < member[:, alike].sum(1)[:, np.newaxis]
+    key, block = np.nonzero(held)
+    return key, block
+
+
+def _scattered(block: Longs, twice: int, sampled: int, blocks: int) -> tuple[Longs, Longs, float]:
+    """Return pairs of key and block for keys that occur once.
+
+    Also return the estimated number of such keys in the shard. `block` is the sampled block of each key, `twice` the
+    number of keys that occur in two blocks. Each key keeps one block that corresponds to its sampled block, so that
+    keys of one block stay together; its other blocks are random.
+    """
+    once = len(block)
+    pairs = once * blocks / sampled
+    species = min(once * (1 + (once - 1) / (2 * twice + 2)), pairs)
+    each = np.diff((np.arange(once + 1) * pairs / max(species, 1)).astype(np.int64))
+    more = np.repeat(np.arange(once), np.maximum(each - 1, 0))
+    at = np.random.default_rng(1).integers(0, blocks, len(more))
+    placed = np.unique(np.concatenate([np.arange(once) * blocks + block * blocks // sampled, more * blocks + at]))
+    return placed // blocks, placed % blocks, species
+
+
+def _table(keys: pa.Table, key: Longs, block: Longs, per_file: int) -> pa.Table:
+    """Return a row for each pair of key and block.
+
+    A key is a row number in `keys`.
+    """
+    file, place = np.divmod(np.arange(int(block.max(initial=0)) + 1), per_file)
+    path = pa.array([f"file:/warehouse/part-{number:032}.parquet" for number in range(int(file[-1]) + 1)])
+    jitter = np.random.default_rng(2).integers(0, _BLOCK_BYTES // 100, len(file)) * (place > 0)
+    offset = 4 + place * _BLOCK_BYTES + jitter
+    rows = keys.take(pa.array(key))
+    rows = rows.append_column(BUCKET, path.take(pa.array(file[block])))
+    return rows.append_column(OFFSET, pa.array(offset[block]))
+
+
+RARE = 0.1  # quantile of keys that a rare key is at
+FEWEST_BLOCKS = 4  # minimum of a sample: fewer blocks do not show how many blocks hold a key
+
+
+@dataclass(frozen=True)
+class FooterItem:
+    """Work item of a task: the footer of a base file.
+
+    `columns` are those of each index.
+    """
+
+    path: str
+    columns: tuple[tuple[Column, ...], ...]
+    read_options: ReadOptions
+
+
+@dataclass(frozen=True, kw_only=True)
+class SampleItem:
+    """Work item of a task: sampled blocks, as (path, number in the file).
+
+    Their key columns take `size` bytes. The task indexes them together into one shard; a shard of a build would have
+    about `shard_blocks` blocks in `shard_files` files. It counts the rows and the blocks that hold one of the `values`,
+    which are text; an index of several columns has none.
+    """
+
+    definition: Definition
+    blocks: tuple[tuple[str, int], ...]
+    size: int
+    shard_blocks: int
+    shard_files: float
+    read_options: ReadOptions
+    values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """The cost of an index on the sampled blocks, as part of a whole shard.
+
+    `data` and `cardinalities` are bytes that grow with the table. In addition, each row group takes `group_overhead`
+    bytes and each file of cardinalities `cardinality_overhead`. `groups` is the number of row groups that the rows
+    fill, `seconds` the time to write them.
+    """
+
+    data: float = 0.0
+    group_overhead: int = 0
+    groups: float = 0.0
+    cardinalities: int = 0
+    cardinality_overhead: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample:
+    """What a task measured on `blocks` blocks, whose key columns take `size` bytes.
+
+    If they could not be indexed, `blocks` is 0 and `reason` says why. `index_rows` is the number of pairs of a key and
+    a block that holds it, `recurrences` the number of triples (key, block, other block) with the key in both blocks,
+    `keys` the number of distinct keys. A build would take `seconds` for these blocks. They have `rows` rows; an average
+    requested value has `value_rows` of them, in `value_blocks` blocks. A rare key, rarer than nine of ten others, has
+    `rare_rows` rows in `rare_blocks` blocks. An average key takes `key_bytes` in memory.
+    """
+
+    blocks: int
+    size: int
+    index_rows: int
+    keys: int
+    recurrences: int
+    cost: Cost
+    seconds: float
+    reason: str = ""
+    rows: int = 0
+    value_rows: float = 0.0
+    value_blocks: float = 0.0
+    rare_rows: float = 0.0
+    rare_blocks: float = 0.0
+    key_bytes: float = 0.0
+
+
+def read_footer(item: FooterItem) -> tuple[Longs, Longs]:
+    """Read the footer of a file with b blocks, for i indexes.
+
+    Return the number of rows of each block, of shape (b,), and the bytes of the columns of each index in each block, of
+    shape (i, b), both int64. A file that cannot be read has no blocks, as a build would leave it unindexed. Raise
+    StoreError.
+    """
+    format = item.read_options.file_format()
+    try:
+        handle = format.open_file(item.path)
+        blocks = format.blocks(handle)
+    except (Undecodable, FileChanged, FileNotFoundError):
+        return no_blocks(item)
+    size = np.empty((len(item.columns), len(blocks)), np.int64)
+    for index, columns in enumerate(item.columns):
+        try:
+            size[index] = format.column_bytes(handle, item.read_options.key_columns(columns))
+        except Undecodable:
+            size[index] = blocks.length
+    return blocks.rows, size
+
+
+def no_blocks(item: FooterItem) -> tuple[Longs, Longs]:
+    """Return the result of `read_footer` for a file without blocks."""
+    return np.zeros(0, np.int64), np.zeros((len(item.columns), 0), np.int64)
+
+
+def choose_blocks(rows: Longs, size: Longs, share: float) -> Longs:
+    """Choose about the fraction `share` of b blocks.
+
+    At least FEWEST_BLOCKS are chosen, if there are as many. `rows` (b, none of them 0) are the rows of each block,
+    `size` (b) the bytes of its key columns. Return the numbers of the chosen blocks (int64), ascending.
+    """
+    count = min(len(rows), max(FEWEST_BLOCKS, int(len(rows) * share)))
+    density = size / rows
+    parts = np.array_split(np.argsort(density, kind="stable"), max(count, 1))
+    nearest = [part[np.argmin(np.abs(density[part] - density[part].mean()))] for part in parts if len(part)]
+    return np.sort(nearest).astype(np.int64)
+
+
+def measure(item: SampleItem) -> Sample:
+    """Index sampled blocks as a build does, and measure that.
+
+    They are written as a shard into a temporary folder. If a block cannot be indexed, the result says so. Raise
+    StoreError.
+    """
+    started = time.perf_counter()
+    try:
+        indexed = list(_index_rows(item))
+    except (Undecodable, FileChanged, FileNotFoundError) as e:
+        return not_indexed(str(e))
+    parts, value_counts = [rows for rows, _ in indexed], [counts for _, counts in indexed]
+    rows = shard.sort(pa.concat_tables(parts), item.definition.column_names)
+    seconds = time.perf_counter() - started
+    with tempfile.TemporaryDirectory() as folder:
+        cost = _cost(f"file:{folder}/part.parquet", rows, item)
+    counted = _counted_keys(rows, item.definition)
+    blocks, key_rows = counted["count_all"].to_numpy(), counted[f"{shard.CARDINALITY.name}_sum"].to_numpy()
+    keys = counted.select(list(item.definition.column_names))
+    recurrences = int((blocks * (blocks - 1)).sum())
+    return Sample(
+        blocks=len(parts),
+        size=item.size,
+        index_rows=rows.num_rows,
+        keys=len(blocks),
+        recurrences=recurrences,
+        cost=cost,
+        seconds=seconds + cost.seconds,
+        rows=sum(counts.rows for counts in value_counts),
+        value_rows=sum(counts.value_rows for counts in value_counts),
+        value_blocks=sum(counts.value_blocks for counts in value_counts),
+        rare_rows=float(np.quantile(key_rows, RARE, method="lower")),
+        rare_blocks=float(np.quantile(blocks, RARE, method="lower")),
+        key_bytes=keys.nbytes / max(keys.num_rows, 1),
+    )
+
+
+def not_indexed(reason: str) -> Sample:
+    """Return the sample of blocks that cannot be indexed."""
+    return Sample(blocks=0, size=0, index_rows=0, keys=0, recurrences=0, cost=Cost(), seconds=0.0, reason=reason)
+
+
+@dataclass(frozen=True)
+class _ValueCounts:
+    """The rows of a block, and the occurrences of the requested values in it.
+
+    An average value has `value_rows` rows; `value_blocks` is the share of the values that occur.
+    """
+
+    rows: int
+    value_rows: float
+    value_blocks: float
+
+
+def _index_rows(item: SampleItem) -> Iterator[tuple[pa.Table, _ValueCounts]]:
+    format = item.read_options.file_format()
+    columns = item.read_options.key_columns(item.definition.columns)
+    for path, block in item.blocks:
+        handle = format.open_file(path)
+        keys = format.key_columns(handle, block, columns)
+        rows = index_rows(item.definition, keys, path, int(format.blocks(handle).offset[block]))
+        yield rows, _count_values(keys.column(0), item.values)
+
+
+def _count_values(keys: pa.ChunkedArray, values: Sequence[str]) -> _ValueCounts:
+    """Count the values among the keys of a block.
+
+    Values of a type that Arrow does not write as text are not counted.
+    """
+    if not values:
+        return _ValueCounts(len(keys), 0.0, 0.0)
+    texts = pa.array(values, pa.string())
+    try:
+        counted = pc.value_counts(pc.cast(keys, pa.string()))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return _ValueCounts(len(keys), 0.0, 0.0)
+    counts = counted.field("counts").filter(pc.is_in(counted.field("values"), value_set=texts))
+    return _ValueCounts(len(keys), (pc.sum(counts).as_py() or 0) / len(values), len(counts) / len(values))
+
+
+def _cost(path: str, rows: pa.Table, item: SampleItem) -> Cost:
+    """Measure the cost of the rows by writing shards to `path`.
+
+    The cost of COMPACT is extrapolated to a whole shard.
+    """
+    definition, keys, sampled = item.definition, item.definition.column_names, len(item.blocks)
+    smallest = index_rows(definition, rows.select(keys).slice(0, 1), rows[BUCKET.name][0].as_py(), 4)
+    if definition.has_bitmaps:
+        return _written(path, rows, smallest, definition)
+    blocks, parts = resampled(rows, keys, sampled, item.shard_blocks, item.shard_files)
+    smallest = shard.compact(smallest, keys)
+    costs = [(_written(path, shard.compact(part, keys), smallest, definition), weight) for part, weight in parts]
+    share = sampled / blocks
+    return Cost(
+        data=sum(cost.data * weight for cost, weight in costs) * share,
+        group_overhead=max(cost.group_overhead for cost, _ in costs),
+        groups=sum(cost.groups * weight for cost, weight in costs) * share,
+        seconds=sum(cost.seconds * weight for cost, weight in costs) * share,
+    )
+
+
+def _written(path: str, rows: pa.Table, smallest: pa.Table, definition: Definition) -> Cost:
+    """Write the rows as a shard and measure it.
+
+    The overhead of a row group is measured with a shard of the single row `smallest`.
+    """
+    started = time.perf_counter()
+    written = shard.write(path, rows, definition)
+    seconds = time.perf_counter() - started
+    groups = _row_groups(path)
+    overhead = shard.write(path, smallest, definition)
+    return Cost(
+        data=max(written.size - groups * overhead.size, 0),
+        group_overhead=overhead.size,
+        groups=rows.nbytes / shard.ROW_GROUP_BYTES,
+        cardinalities=written.cardinality_size - overhead.cardinality_size,
+        cardinality_overhead=overhead.cardinality_size,
+        seconds=seconds,
+    )
+
+
+def _counted_keys(rows: pa.Table, definition: Definition) -> pa.Table:
+    """Count the sampled blocks and rows of each distinct key."""
+    names, many = list(definition.column_names), shard.CARDINALITY.name
+    return rows.select([*names, many]).group_by(names).aggregate([([], "count_all"), (many, "sum")])
+
+
+def _row_groups(path: str) -> int:
+    with stores.open_input(path) as source:
+        groups: int = pq.read_metadata(source).num_row_groups
+        return groups
