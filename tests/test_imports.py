@@ -27,6 +27,7 @@ LAYERS = [
     {"core.index"},
     {"core.partition_texts", "core.segments"},
     {"core.selecting"},
+    {"core.listings"},
     {"core.planning"},
     {"core.answering", "core.explaining", "core.grammar", "core.indexing"},
     {"core.auditing", "core.samples"},

@@ -24,6 +24,9 @@ NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 VARIABLE = "${"  # begins a setting, property or environment variable, which Spark and Hive put into SQL
 
 
+DELTA, ICEBERG = "delta", "iceberg"  # kinds of `Lake`, and providers of tables
+
+
 @dataclass(frozen=True)
 class Lake:
     """The format of a table with a log that lists its files.

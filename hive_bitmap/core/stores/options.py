@@ -17,6 +17,7 @@ from functools import cached_property
 from hive_bitmap.errors import InvalidProperty
 
 PREFIX = "hive_bitmap.stores."
+OF_HADOOP = "spark.hadoop."  # optional prefix of Hadoop's settings in a session
 # Prefixes of the settings in a Hadoop configuration that stores may need.
 PREFIXES = ("fs.", "dfs.", "hadoop.security.", "hadoop.rpc.", "google.cloud.")
 OWN = {  # name: (default, description)

@@ -23,15 +23,16 @@ from hive_bitmap.core.index.fingerprint import COARSE_RESOLUTION, Fingerprint
 from hive_bitmap.core.index.shard import CARDINALITY, let_read, write
 from hive_bitmap.core.index.table_schema import shard_name
 from hive_bitmap.core.indexing.shard_compaction import shard_rows
+from hive_bitmap.core.listings import serde
+from hive_bitmap.core.listings.file_listing import format_of
 from hive_bitmap.core.segments.covered import Covered, Listing, Longs
 from hive_bitmap.core.selecting.table_files import KnownFiles
 from hive_bitmap.core.stores.paths import parent
 from hive_bitmap.core.table_info import NULL_PARTITION, Table, raw_hadoop_path
 from hive_bitmap.errors import FileChanged, HiveBitmapError, Unsupported
 from hive_bitmap.hive.hive2.ddl import HiveIndex, HivePartition
-from hive_bitmap.spark.metastore import metastore, permission, serde
+from hive_bitmap.spark.metastore import metastore, permission
 from hive_bitmap.spark.metastore.base_files import Source, require_one_listing, sources
-from hive_bitmap.spark.metastore.file_listing import format_of
 from hive_bitmap.spark.registry import catalog
 from hive_bitmap.spark.registry.catalog import Index
 from hive_bitmap.spark.tasks.distribution import cause, in_tasks

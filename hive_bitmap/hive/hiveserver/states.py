@@ -16,6 +16,8 @@ import numpy as np
 from hive_bitmap.core.index import checksums, manifest
 from hive_bitmap.core.index.definition import BY_NAME, Definition, valid_schemas
 from hive_bitmap.core.index.manifest import Freshness, Manifest
+from hive_bitmap.core.listings import file_listing, serde
+from hive_bitmap.core.listings.file_listing import is_visible
 from hive_bitmap.core.predicates.nodes import TRUE
 from hive_bitmap.core.segments import slots
 from hive_bitmap.core.segments.covered import Covered
@@ -27,8 +29,6 @@ from hive_bitmap.core.table_info import Table, partition_name
 from hive_bitmap.errors import CorruptIndex, NotPermitted, ServerError, Unsupported
 from hive_bitmap.hive.hiveserver import files, tables
 from hive_bitmap.hive.hiveserver.connection import Server
-from hive_bitmap.spark.metastore import file_listing, serde
-from hive_bitmap.spark.metastore.file_listing import is_visible
 
 # Lines of `SET -v` that do not matter: settings without a value, recursive listing (files in sub-folders are refused
 # anyway), and common compression codecs.

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from hive_bitmap.core import stores
 from hive_bitmap.core.explaining.measures import seconds
 from hive_bitmap.core.index.definition import Definition, define
+from hive_bitmap.core.listings.file_listing import format_of
 from hive_bitmap.core.samples.extrapolate import Spread
 from hive_bitmap.core.table_info import Table, quote
 from hive_bitmap.errors import HiveBitmapError, InvalidProperty, Unsupported
@@ -27,7 +28,6 @@ from hive_bitmap.spark.catalyst.jvm_bridge import bridge
 from hive_bitmap.spark.estimating.estimate import Estimate, estimate
 from hive_bitmap.spark.maintaining.show import show
 from hive_bitmap.spark.metastore import jvm_reader, metastore
-from hive_bitmap.spark.metastore.file_listing import format_of
 from hive_bitmap.spark.registry import catalog
 from hive_bitmap.spark.registry.catalog import Index
 from hive_bitmap.spark.tasks.distribution import parallelism

@@ -17,6 +17,7 @@ from hive_bitmap.core.index import deletion, generation
 from hive_bitmap.core.indexing import segment_change
 from hive_bitmap.core.indexing.group_indexing import ShardReport
 from hive_bitmap.core.indexing.segment_change import Change
+from hive_bitmap.core.listings.file_listing import format_of
 from hive_bitmap.core.stores.paths import parent
 from hive_bitmap.errors import StoreError
 from hive_bitmap.spark.building import build_job, staging
@@ -25,7 +26,6 @@ from hive_bitmap.spark.building.build_scope import BuildPlan
 from hive_bitmap.spark.building.file_groups import jobs
 from hive_bitmap.spark.building.progress import BuildProgress
 from hive_bitmap.spark.metastore import metastore
-from hive_bitmap.spark.metastore.file_listing import format_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

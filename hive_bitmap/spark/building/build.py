@@ -32,6 +32,7 @@ from hive_bitmap.core.index.definition import (
 from hive_bitmap.core.index.key_columns import require_keys
 from hive_bitmap.core.index.manifest import Manifest
 from hive_bitmap.core.indexing import segment_change
+from hive_bitmap.core.listings.file_listing import format_of, require_no_stream, require_plain_options
 from hive_bitmap.core.table_info import Table, Values
 from hive_bitmap.errors import BuildFailed, InvalidProperty, StoreError, Unsupported
 from hive_bitmap.spark.building import attempts
@@ -49,7 +50,6 @@ from hive_bitmap.spark.building.publish import NotPublished, Publication, drop_r
 from hive_bitmap.spark.metastore import base_files as sources
 from hive_bitmap.spark.metastore import metastore, permission, session_settings
 from hive_bitmap.spark.metastore.base_files import Spec
-from hive_bitmap.spark.metastore.file_listing import format_of, require_no_stream, require_plain_options
 from hive_bitmap.spark.metastore.identity import metastore_id
 from hive_bitmap.spark.registry import catalog, locations, trust
 from hive_bitmap.spark.registry.catalog import Index

@@ -24,6 +24,8 @@ from hive_bitmap.core.index.definition import Definition, from_table, schema_crc
 from hive_bitmap.core.index.manifest import Manifest
 from hive_bitmap.core.indexing.group_indexing import SHARD_BYTES
 from hive_bitmap.core.indexing.segment_change import BaseFile, Change
+from hive_bitmap.core.listings import serde
+from hive_bitmap.core.listings.file_listing import format_of, is_visible
 from hive_bitmap.core.parallel import map_parallel
 from hive_bitmap.core.segments import segment_plan, slots
 from hive_bitmap.core.segments.covered import Covered, Listing, numbered
@@ -34,9 +36,8 @@ from hive_bitmap.core.stores.paths import parent
 from hive_bitmap.core.table_info import Table, Values
 from hive_bitmap.errors import CorruptIndex, NotFound, Unsupported
 from hive_bitmap.spark.building.file_groups import shard_bytes
-from hive_bitmap.spark.metastore import base_files, metastore, permission, serde
+from hive_bitmap.spark.metastore import base_files, metastore, permission
 from hive_bitmap.spark.metastore.base_files import Source, Spec
-from hive_bitmap.spark.metastore.file_listing import format_of, is_visible
 from hive_bitmap.spark.registry import catalog, coverage, locations
 from hive_bitmap.spark.registry.catalog import Index
 from hive_bitmap.spark.tasks.distribution import parallelism

@@ -25,13 +25,14 @@ from hive_bitmap.core.indexing.group_indexing import Group
 from hive_bitmap.core.indexing.segment_change import BaseFile, Change
 from hive_bitmap.core.indexing.shard_compaction import Compaction
 from hive_bitmap.core.indexing.staged_values import ReadOptions
+from hive_bitmap.core.listings import serde
+from hive_bitmap.core.listings.file_listing import format_of
 from hive_bitmap.core.partition_texts import typed_values
 from hive_bitmap.core.stores import IMMUTABLE, FileStatus
 from hive_bitmap.core.table_info import Table, Values, quote
 from hive_bitmap.spark.building.build_job import Job
-from hive_bitmap.spark.metastore import metastore, serde
+from hive_bitmap.spark.metastore import metastore
 from hive_bitmap.spark.metastore.base_files import Source
-from hive_bitmap.spark.metastore.file_listing import format_of
 from hive_bitmap.spark.tasks.distribution import parallelism
 from hive_bitmap.spark.versions import data_frame
 

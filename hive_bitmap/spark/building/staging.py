@@ -25,13 +25,13 @@ from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.index.fingerprint import Fingerprint
 from hive_bitmap.core.indexing.segment_change import Change
 from hive_bitmap.core.indexing.staged_values import LIST, STAGED
+from hive_bitmap.core.listings.file_listing import format_of, why_unsupported
 from hive_bitmap.core.parallel import map_parallel
 from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.core.stores.paths import parent
 from hive_bitmap.core.table_info import Table, Values, quote, string_expression
 from hive_bitmap.errors import BuildFailed, Undecodable, Unsupported
 from hive_bitmap.spark.metastore.base_files import Source
-from hive_bitmap.spark.metastore.file_listing import format_of, why_unsupported
 from hive_bitmap.spark.metastore.identity import metastore_id
 from hive_bitmap.spark.metastore.metastore import is_cached
 from hive_bitmap.spark.metastore.session_settings import settings

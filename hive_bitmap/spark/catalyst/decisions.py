@@ -17,6 +17,8 @@ import pyarrow as pa
 
 from hive_bitmap.core.answering.extremes import has_order
 from hive_bitmap.core.columns import Column
+from hive_bitmap.core.listings import file_listing
+from hive_bitmap.core.listings.scan_listing import ScanListing
 from hive_bitmap.core.memory_budget import BUDGET
 from hive_bitmap.core.planning import settings
 from hive_bitmap.core.planning.plan import Plan
@@ -31,7 +33,6 @@ from hive_bitmap.spark.catalyst import weights
 from hive_bitmap.spark.catalyst.conditions import Condition, condition
 from hive_bitmap.spark.catalyst.driver_reads import fetch_of
 from hive_bitmap.spark.catalyst.index_answers import Answer, is_countable_together
-from hive_bitmap.spark.catalyst.listing import ScanListing
 from hive_bitmap.spark.catalyst.outcomes import (
     ANSWERED,
     LEFT_ALONE,
@@ -52,7 +53,6 @@ from hive_bitmap.spark.catalyst.outcomes import (
 )
 from hive_bitmap.spark.catalyst.ranges import file_choices, split_choices
 from hive_bitmap.spark.catalyst.scans import ListingSummary, Scan, why_too_small, worthwhile_runtime_filters
-from hive_bitmap.spark.metastore import file_listing
 from hive_bitmap.spark.preparing.prepare import Prepared
 from hive_bitmap.spark.preparing.request import Request, ResolvedTable
 from hive_bitmap.spark.preparing.snapshot import Snapshot

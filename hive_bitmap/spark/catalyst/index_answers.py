@@ -16,12 +16,13 @@ import pyarrow as pa
 
 from hive_bitmap.core import stores
 from hive_bitmap.core.answering.tally import COUNT, is_countable
+from hive_bitmap.core.listings.scan_listing import ScanListing, as_now, deleted_rows
 from hive_bitmap.core.planning.planner import needs_file
 from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import StoreError
 from hive_bitmap.spark.catalyst.arrow_batches import satisfying_keys
 from hive_bitmap.spark.catalyst.conditions import Condition
-from hive_bitmap.spark.catalyst.listing import ScanListing, as_now, deleted_rows
+from hive_bitmap.spark.metastore.jvm_reader import text_of
 from hive_bitmap.spark.preparing.prepare import Prepared, prepare
 from hive_bitmap.spark.preparing.request import Request, ResolvedTable
 from hive_bitmap.spark.preparing.spark_only import fallback_reason
@@ -107,7 +108,9 @@ class Answer:
             native=listing is not None,
         )
         if listing is not None and listing.deletes:
-            resolved = replace(resolved, deleted=partial(deleted_rows, partial(counting.deleted, 0), listing))
+            resolved = replace(
+                resolved, deleted=partial(deleted_rows, lambda files: text_of(counting.deleted(0, files)), listing)
+            )
         return known_counts(spark, self.request, prepare(spark, self.request, resolved))
 
     def _current(

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from hive_bitmap.core import stores
+from hive_bitmap.core.listings.file_listing import format_of
 from hive_bitmap.core.planning.prices import Prices, share_of_bytes
 from hive_bitmap.core.planning.settings import Settings
 from hive_bitmap.core.planning.strategy import Strategy
 from hive_bitmap.core.table_info import Table
-from hive_bitmap.spark.metastore.file_listing import format_of
 from hive_bitmap.spark.registry.catalog import Index
 
 RUNTIME_FILTER_SECONDS = 0.4  # a scan must take at least this long for a job that computes a runtime filter to pay

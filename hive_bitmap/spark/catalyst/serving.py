@@ -16,6 +16,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
+from hive_bitmap.core.listings.scan_listing import ScanListing, deleted_rows, parse
 from hive_bitmap.core.memory_budget import Cache
 from hive_bitmap.core.planning import settings
 from hive_bitmap.core.planning.plan import Plan
@@ -30,7 +31,6 @@ from hive_bitmap.spark.catalyst.decisions import Ask, IndexedTable, decide
 from hive_bitmap.spark.catalyst.driver_reads import Fetch
 from hive_bitmap.spark.catalyst.index_answers import Answer
 from hive_bitmap.spark.catalyst.jvm_bridge import PROTOCOL, bridge, protocol_mismatch
-from hive_bitmap.spark.catalyst.listing import ScanListing, deleted_rows, parse
 from hive_bitmap.spark.catalyst.outcomes import (
     LEFT_ALONE,
     Counts,
@@ -189,7 +189,7 @@ class Serving:
             listing=listing,
             small_side=small_side,
             keys=partial(satisfying_keys, spark, question, number),
-            deleted=partial(deleted_rows, partial(question.deleted, number)),
+            deleted=partial(deleted_rows, lambda files: jvm_reader.text_of(question.deleted(number, files))),
             prepare=partial(prepare, spark),
             frame=frame,
         )

@@ -13,9 +13,9 @@ from hive_bitmap.core.table_info import Table
 from hive_bitmap.spark.reading.planned_files import OpenedFiles, PlannedFiles
 
 if TYPE_CHECKING:
+    from hive_bitmap.core.listings.scan_listing import ScanListing
     from hive_bitmap.spark.catalyst.driver_reads import Fetch
     from hive_bitmap.spark.catalyst.index_answers import Answer
-    from hive_bitmap.spark.catalyst.listing import ScanListing
 
 FILE_BYTES = 300  # of a FileStatus and its places, besides its path
 PARTITION_BYTES = 400

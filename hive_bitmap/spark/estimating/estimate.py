@@ -23,6 +23,7 @@ from hive_bitmap.core.explaining.reports import Report, Reports
 from hive_bitmap.core.index.definition import Definition, define
 from hive_bitmap.core.index.key_columns import require_keys
 from hive_bitmap.core.indexing.staged_values import ReadOptions
+from hive_bitmap.core.listings.file_listing import format_of, require_plain_options
 from hive_bitmap.core.planning import settings
 from hive_bitmap.core.samples.extrapolate import (
     BaseTable,
@@ -49,7 +50,6 @@ from hive_bitmap.spark.building import staging
 from hive_bitmap.spark.building.file_groups import GROUP_BYTES, count_shards
 from hive_bitmap.spark.metastore import metastore, permission, session_settings
 from hive_bitmap.spark.metastore.base_files import Source, sources
-from hive_bitmap.spark.metastore.file_listing import format_of, require_plain_options
 from hive_bitmap.spark.tasks.children import Died
 from hive_bitmap.spark.tasks.distribution import in_surviving_tasks, parallelism
 

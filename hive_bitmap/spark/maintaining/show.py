@@ -22,15 +22,16 @@ from hive_bitmap.core.index import generation, manifest, refresh_record, roots
 from hive_bitmap.core.index.definition import Definition, schema_crc, valid_schemas
 from hive_bitmap.core.index.manifest import CHANGED, COLUMNS_CHANGED, NEW, UNBUILT, Manifest
 from hive_bitmap.core.index.refresh_record import RefreshRecord
+from hive_bitmap.core.listings import serde
+from hive_bitmap.core.listings.file_listing import format_of, is_visible
 from hive_bitmap.core.parallel import map_parallel
 from hive_bitmap.core.segments import slots
 from hive_bitmap.core.segments.covered import Covered, Listing, Longs
 from hive_bitmap.core.selecting.table_files import KnownFiles
 from hive_bitmap.core.table_info import Table, Values, quote
 from hive_bitmap.errors import CorruptIndex, Unsupported
-from hive_bitmap.spark.metastore import base_files, metastore, permission, serde
+from hive_bitmap.spark.metastore import base_files, metastore, permission
 from hive_bitmap.spark.metastore.base_files import Source
-from hive_bitmap.spark.metastore.file_listing import format_of, is_visible
 from hive_bitmap.spark.metastore.identity import metastore_id
 from hive_bitmap.spark.registry import catalog
 from hive_bitmap.spark.registry.catalog import Index

@@ -9,7 +9,6 @@ does not depend on indexes.
 __all__ = [
     "alter_table",
     "base_files",
-    "file_listing",
     "identity",
     "jvm_reader",
     "jvm_settings",
@@ -17,7 +16,6 @@ __all__ = [
     "permission",
     "protocol",
     "security_settings",
-    "serde",
     "session_settings",
     "session_stores",
 ]

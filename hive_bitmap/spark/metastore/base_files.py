@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hive_bitmap.core import stores
+from hive_bitmap.core.listings import serde
+from hive_bitmap.core.listings.file_listing import files_in
 from hive_bitmap.core.stores import FileStatus
-from hive_bitmap.core.table_info import Partition, Table, Values
+from hive_bitmap.core.table_info import ICEBERG, Partition, Table, Values
 from hive_bitmap.errors import NotFound, PartitionNotFound, Unsupported
-from hive_bitmap.spark.metastore import delta_log, iceberg_log, lake_tables, metastore, serde
-from hive_bitmap.spark.metastore.file_listing import files_in
+from hive_bitmap.spark.metastore import delta_log, iceberg_log, metastore
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,7 +45,7 @@ def partitions(spark: SparkSession, base: Table) -> list[Partition]:
     whose read properties differ from those of its table.
     """
     if base.lake is not None:
-        live_files = iceberg_log.live_files if base.lake.kind == lake_tables.ICEBERG else delta_log.live_files
+        live_files = iceberg_log.live_files if base.lake.kind == ICEBERG else delta_log.live_files
         return [Partition(values=(), location=base.location, files=live_files(spark, base))]
     read_partitions = (
         metastore.partitions(spark, base) if base.partition_columns else [Partition(values=(), location=base.location)]
@@ -60,7 +61,7 @@ def removed_files(spark: SparkSession, base: Table, since: float) -> frozenset[s
     """
     if base.lake is None:
         return frozenset()
-    removed = iceberg_log.removed_files if base.lake.kind == lake_tables.ICEBERG else delta_log.removed_files
+    removed = iceberg_log.removed_files if base.lake.kind == ICEBERG else delta_log.removed_files
     return removed(spark, base, since)
 
 

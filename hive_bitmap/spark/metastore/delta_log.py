@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from hive_bitmap.core.stores import IMMUTABLE, FileStatus
-from hive_bitmap.core.table_info import Table, hadoop_path, raw_hadoop_path
+from hive_bitmap.core.table_info import DELTA, Table, hadoop_path, raw_hadoop_path
 from hive_bitmap.errors import Unsupported
 from hive_bitmap.spark.metastore import jvm_reader, lake_tables
 from hive_bitmap.spark.metastore.lake_tables import MOST_FILES, Facts, sentence
@@ -27,7 +27,7 @@ def described(spark: SparkSession, table: Table) -> Table:
 
     Any other table is returned unchanged.
     """
-    if table.provider.lower() != lake_tables.DELTA or not jvm_reader.available(spark):
+    if table.provider.lower() != DELTA or not jvm_reader.available(spark):
         return table
     try:
         snapshot = _files_of_log(spark, table).getSnapshot()
@@ -42,7 +42,7 @@ def described(spark: SparkSession, table: Table) -> Table:
         )
         return lake_tables.by_facts(table, facts)
     except Exception as e:  # noqa: BLE001 - an error of Spark, of this or another version of Delta, or of the log
-        return lake_tables.unreadable(table, lake_tables.DELTA, e)
+        return lake_tables.unreadable(table, DELTA, e)
 
 
 def live_files(spark: SparkSession, table: Table) -> tuple[FileStatus, ...]:

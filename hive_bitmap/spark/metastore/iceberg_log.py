@@ -13,7 +13,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from hive_bitmap.core.stores import IMMUTABLE, FileStatus
-from hive_bitmap.core.table_info import Table, in_spark, raw_hadoop_path
+from hive_bitmap.core.table_info import ICEBERG, Table, in_spark, raw_hadoop_path
 from hive_bitmap.errors import Unsupported
 from hive_bitmap.spark.metastore import jvm_reader, lake_tables
 from hive_bitmap.spark.metastore.lake_tables import MOST_FILES, IcebergFacts, sentence
@@ -43,7 +43,7 @@ def described(spark: SparkSession, table: Table) -> Table:
     try:
         return _with_facts(spark, table)
     except Exception as e:  # noqa: BLE001 - an error of Spark, of this or another version of Iceberg, or of the table
-        return lake_tables.unreadable(table, lake_tables.ICEBERG, e)
+        return lake_tables.unreadable(table, ICEBERG, e)
 
 
 def table_of_catalog(spark: SparkSession, catalog: str, database: str, name: str) -> Table | None:
@@ -57,7 +57,7 @@ def table_of_catalog(spark: SparkSession, catalog: str, database: str, name: str
     replaces_session_catalog = spark.conf.get("spark.sql.catalog.spark_catalog", None) in SESSION_CATALOGS
     if not jvm_reader.available(spark) or (not catalog and not replaces_session_catalog):
         return None
-    plain = Table(database=database, name=name, kind="EXTERNAL", provider=lake_tables.ICEBERG, catalog=catalog)
+    plain = Table(database=database, name=name, kind="EXTERNAL", provider=ICEBERG, catalog=catalog)
     if any(not NAME.fullmatch(part) for part in (database, name)):
         if not catalog:
             return None
@@ -69,9 +69,9 @@ def table_of_catalog(spark: SparkSession, catalog: str, database: str, name: str
     except AnalysisException as e:
         if "TABLE_OR_VIEW_NOT_FOUND" in str(e) or "SCHEMA_NOT_FOUND" in str(e):
             return None
-        return lake_tables.unreadable(plain, lake_tables.ICEBERG, e)
+        return lake_tables.unreadable(plain, ICEBERG, e)
     except Exception as e:  # noqa: BLE001 - as above
-        return lake_tables.unreadable(plain, lake_tables.ICEBERG, e)
+        return lake_tables.unreadable(plain, ICEBERG, e)
 
 
 def live_files(spark: SparkSession, table: Table) -> tuple[FileStatus, ...]:
@@ -132,7 +132,7 @@ def _with_facts(spark: SparkSession, table: Table) -> Table:
     shown = replace(
         table,
         kind="EXTERNAL",
-        provider=lake_tables.ICEBERG,
+        provider=ICEBERG,
         columns=tuple(columns_of(json.loads(declared))),
         location=raw_hadoop_path(str(iceberg.location()), _default_file_system(spark)),
         options={},

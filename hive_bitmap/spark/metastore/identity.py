@@ -7,8 +7,8 @@ import socket
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from hive_bitmap.core.stores.options import OF_HADOOP
 from hive_bitmap.spark.metastore import jvm_reader, jvm_settings, session_settings
-from hive_bitmap.spark.metastore.session_settings import OF_HADOOP
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

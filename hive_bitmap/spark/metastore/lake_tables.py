@@ -12,10 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hive_bitmap.core.columns import Column
-from hive_bitmap.core.table_info import Lake, Table
+from hive_bitmap.core.table_info import DELTA, ICEBERG, Lake, Table
 from hive_bitmap.spark.metastore.protocol import columns_of
 
-DELTA, ICEBERG = "delta", "iceberg"
 MOST_FILES = 1_000_000  # live files of an indexed table; the driver needs some 500 bytes for each of them
 # The property in which the JVM puts a log's facts, in the table description of a question of the rule.
 FACTS = "hive_bitmap.facts_of_log"

@@ -13,7 +13,6 @@ from hive_bitmap.spark.metastore import jvm_reader, jvm_settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-OF_HADOOP = "spark.hadoop."  # optional prefix of Hadoop's settings in a session
 SKIP_VALIDATION = "spark.sql.legacy.skipTypeValidationOnAlterPartition"
 KEEP_CONSTANTS = "spark.sql.legacy.keepPartitionSpecAsStringLiteral"
 _VERBATIM = {SKIP_VALIDATION: "true", KEEP_CONSTANTS: "false"}

@@ -9,9 +9,8 @@ import weakref
 from typing import TYPE_CHECKING
 
 from hive_bitmap.core.stores import options
-from hive_bitmap.core.stores.options import Options
+from hive_bitmap.core.stores.options import OF_HADOOP, Options
 from hive_bitmap.spark.metastore import jvm_reader, jvm_settings, session_settings
-from hive_bitmap.spark.metastore.session_settings import OF_HADOOP
 from hive_bitmap.spark.session_cache import TtlCache
 
 if TYPE_CHECKING:

@@ -20,6 +20,7 @@ from hive_bitmap.core.columns import Column, find
 from hive_bitmap.core.formats import LAYOUTS
 from hive_bitmap.core.formats.key_values import KeyColumn, is_simple
 from hive_bitmap.core.index.table_schema import key_columns
+from hive_bitmap.core.listings import file_listing, serde
 from hive_bitmap.core.memory_budget import BUDGET
 from hive_bitmap.core.planning import settings
 from hive_bitmap.core.planning.index_choice import IndexChoice, Unserved, choose
@@ -34,7 +35,6 @@ from hive_bitmap.core.selecting.split_order import Piece, WholePiece, pieces_in_
 from hive_bitmap.core.stores.options import memory_bytes
 from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import StoreError, Unsupported
-from hive_bitmap.spark.metastore import file_listing, serde
 from hive_bitmap.spark.preparing import snapshot as snapshots
 from hive_bitmap.spark.preparing.index_lookup import Counting, look_up_snapshot
 from hive_bitmap.spark.preparing.request import Request, ResolvedTable

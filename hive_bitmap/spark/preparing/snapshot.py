@@ -13,12 +13,13 @@ import pyarrow as pa
 
 from hive_bitmap.core import stores
 from hive_bitmap.core.index.definition import known_schemas, valid_schemas
+from hive_bitmap.core.listings import file_listing, serde
 from hive_bitmap.core.predicates.nodes import Predicate
 from hive_bitmap.core.selecting.table_files import TableFiles
 from hive_bitmap.core.stores.speed import LOCAL, Speed
 from hive_bitmap.core.table_info import Partition
 from hive_bitmap.errors import Unsupported
-from hive_bitmap.spark.metastore import base_files, file_listing, metastore, serde
+from hive_bitmap.spark.metastore import base_files, metastore
 from hive_bitmap.spark.preparing import table_state
 from hive_bitmap.spark.preparing.request import ResolvedTable
 from hive_bitmap.spark.registry.catalog import Index

@@ -19,11 +19,11 @@ from cachetools import LRUCache
 from hive_bitmap.core import stores
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.formats.key_values import KeyColumn
+from hive_bitmap.core.listings import serde
 from hive_bitmap.core.planning.planner import EngineSkips
 from hive_bitmap.core.selecting.candidates import WholeFile
 from hive_bitmap.core.stores.paths import parts
 from hive_bitmap.errors import HiveBitmapError, StoreError
-from hive_bitmap.spark.metastore import serde
 from hive_bitmap.spark.preparing.request import ResolvedTable
 from hive_bitmap.spark.session_cache import TtlCache
 from hive_bitmap.spark.tasks.distribution import cause, in_tasks, parallelism

@@ -18,6 +18,7 @@ from hive_bitmap.core import partition_texts, stores
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index import checksums, manifest
 from hive_bitmap.core.index.manifest import Manifest
+from hive_bitmap.core.listings.file_listing import files_in
 from hive_bitmap.core.memory_budget import Cache
 from hive_bitmap.core.parallel import map_parallel
 from hive_bitmap.core.predicates.nodes import Constant, Predicate, SparkLeaf, leaves_of
@@ -28,7 +29,6 @@ from hive_bitmap.core.selecting.table_files import KnownFiles, PartitionState, T
 from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.core.table_info import Partition, Table, Values, partition_name
 from hive_bitmap.errors import CorruptIndex
-from hive_bitmap.spark.metastore.file_listing import files_in
 from hive_bitmap.spark.preparing.request import Evaluate
 from hive_bitmap.spark.registry import catalog
 from hive_bitmap.spark.registry.catalog import Index

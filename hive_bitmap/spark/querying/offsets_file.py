@@ -19,6 +19,7 @@ import numpy as np
 
 from hive_bitmap.core import stores
 from hive_bitmap.core.formats import FORMATS, LAYOUTS, blocks
+from hive_bitmap.core.listings import file_listing
 from hive_bitmap.core.planning.plan import Plan
 from hive_bitmap.core.planning.planner import needs_file
 from hive_bitmap.core.selecting.candidates import Lookup, LookupResults, restrict
@@ -28,7 +29,7 @@ from hive_bitmap.core.selecting.offsets import READER_LIMIT, result_file, select
 from hive_bitmap.core.selecting.select import select
 from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.errors import FileChanged, Undecodable, Unsupported
-from hive_bitmap.spark.metastore import file_listing, jvm_reader, metastore, permission
+from hive_bitmap.spark.metastore import jvm_reader, metastore, permission
 from hive_bitmap.spark.metastore.base_files import require_one_listing, sources
 from hive_bitmap.spark.querying.scanning import plan
 from hive_bitmap.spark.querying.table_rows import BY_SERVER

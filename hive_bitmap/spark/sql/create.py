@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 from hive_bitmap.core.grammar.statements import CreateIndex, Dialect, Where
 from hive_bitmap.core.index.definition import OWN_PROPERTIES, REFRESH_INTERVAL, Definition, flag
 from hive_bitmap.core.index.key_columns import require_keys
+from hive_bitmap.core.listings.file_listing import format_of
 from hive_bitmap.core.table_info import SESSION_CATALOG, Table
 from hive_bitmap.errors import AlreadyExists, InvalidProperty, Unsupported
 from hive_bitmap.spark.building import build
 from hive_bitmap.spark.building.build import BuildReport
 from hive_bitmap.spark.maintaining import alter
 from hive_bitmap.spark.metastore import alter_table, metastore
-from hive_bitmap.spark.metastore.file_listing import format_of
 from hive_bitmap.spark.registry import catalog
 from hive_bitmap.spark.registry.catalog import Index
 from hive_bitmap.spark.registry.coverage import covered

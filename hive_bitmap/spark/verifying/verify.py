@@ -26,14 +26,15 @@ from hive_bitmap.core.index.fingerprint import Fingerprint
 from hive_bitmap.core.index.manifest import Manifest
 from hive_bitmap.core.index.shard import cardinalities_path
 from hive_bitmap.core.indexing.staged_values import ReadOptions
+from hive_bitmap.core.listings import serde
+from hive_bitmap.core.listings.file_listing import format_of, is_visible
 from hive_bitmap.core.segments.covered import Covered, Flags, Listing, numbered
 from hive_bitmap.core.selecting.table_files import KnownFiles
 from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import CorruptIndex, Unsupported
 from hive_bitmap.spark.building import staging
-from hive_bitmap.spark.metastore import metastore, permission, serde
+from hive_bitmap.spark.metastore import metastore, permission
 from hive_bitmap.spark.metastore.base_files import Source, sources
-from hive_bitmap.spark.metastore.file_listing import format_of, is_visible
 from hive_bitmap.spark.registry import catalog
 from hive_bitmap.spark.registry.catalog import Index
 from hive_bitmap.spark.tasks.distribution import in_tasks

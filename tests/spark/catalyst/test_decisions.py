@@ -11,6 +11,7 @@ import pytest
 
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index.definition import Definition
+from hive_bitmap.core.listings.scan_listing import ScanListing
 from hive_bitmap.core.planning.plan import IndexUse, Plan
 from hive_bitmap.core.planning.strategy import STRATEGIES, Strategy
 from hive_bitmap.core.predicates.nodes import And, Compare, In
@@ -19,7 +20,6 @@ from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import NotFound, Unsupported
 from hive_bitmap.spark.catalyst.decisions import Ask, IndexedTable, decide
-from hive_bitmap.spark.catalyst.listing import ScanListing
 from hive_bitmap.spark.catalyst.outcomes import (
     Counts,
     Empty,

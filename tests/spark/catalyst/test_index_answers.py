@@ -17,6 +17,7 @@ import pytest
 from hive_bitmap.core import stores
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index.manifest import Freshness
+from hive_bitmap.core.listings.scan_listing import ScanListing
 from hive_bitmap.core.planning.plan import Plan
 from hive_bitmap.core.planning.strategy import Strategy
 from hive_bitmap.core.predicates.nodes import TRUE, Compare
@@ -27,7 +28,6 @@ from hive_bitmap.core.table_info import Table
 from hive_bitmap.spark.catalyst import index_answers
 from hive_bitmap.spark.catalyst.conditions import Condition
 from hive_bitmap.spark.catalyst.index_answers import Answer, is_countable_together
-from hive_bitmap.spark.catalyst.listing import ScanListing
 from hive_bitmap.spark.preparing.prepare import Prepared, Reading
 from hive_bitmap.spark.preparing.request import Request, ResolvedTable
 from hive_bitmap.spark.registry.catalog import INDEX_CACHE_SECONDS

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hive_bitmap.spark.catalyst.listing import ScanListing, parse
+from hive_bitmap.core.listings.scan_listing import ScanListing, parse
 from hive_bitmap.spark.catalyst.ranges import _ranges
 
 

@@ -18,6 +18,7 @@ import pytest
 
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index.definition import Definition
+from hive_bitmap.core.listings.scan_listing import ScanListing
 from hive_bitmap.core.planning.plan import Plan
 from hive_bitmap.core.planning.strategy import Reason, Strategy
 from hive_bitmap.core.selecting.candidates import LookupResults
@@ -30,7 +31,6 @@ from hive_bitmap.spark.catalyst.decisions import Ask, IndexedTable
 from hive_bitmap.spark.catalyst.driver_reads import Fetch
 from hive_bitmap.spark.catalyst.index_answers import Answer
 from hive_bitmap.spark.catalyst.jvm_bridge import PROTOCOL
-from hive_bitmap.spark.catalyst.listing import ScanListing
 from hive_bitmap.spark.catalyst.outcomes import (
     LEFT_ALONE,
     NARROWED,

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from hive_bitmap.core.columns import Column
+from hive_bitmap.core.listings.file_listing import format_of
 from hive_bitmap.core.table_info import Lake, Table
 from hive_bitmap.errors import Unsupported
 from hive_bitmap.spark.metastore import lake_tables
-from hive_bitmap.spark.metastore.file_listing import format_of
 
 TABLE = Table(database="d", name="t", kind="MANAGED", provider="delta", location="file:/w/t")
 

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hive_bitmap.core.columns import Column
+from hive_bitmap.core.listings.scan_listing import ScanListing, as_now, deleted_rows, parse
 from hive_bitmap.core.selecting.lookup_units import Place
 from hive_bitmap.core.stores import IMMUTABLE, WITH_DELETES, FileStatus
 from hive_bitmap.core.table_info import Lake, Table
-from hive_bitmap.spark.catalyst.listing import ScanListing, as_now, deleted_rows, parse
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=8)
 FILES = st.lists(st.tuples(st.integers(0, 2**40), st.integers(0, 2**41), TEXT.map("file:/w/".__add__)), max_size=3)

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from hive_bitmap.core import stores
 from hive_bitmap.core.formats import BY_INPUT_FORMAT, FORMATS, LAYOUTS
+from hive_bitmap.core.listings import serde
 from hive_bitmap.core.stores import FileStatus, Listing
-from hive_bitmap.core.table_info import Table
+from hive_bitmap.core.stores.options import OF_HADOOP
+from hive_bitmap.core.table_info import ICEBERG, Table
 from hive_bitmap.errors import Unsupported
-from hive_bitmap.spark.metastore import lake_tables, serde
-from hive_bitmap.spark.metastore.session_settings import OF_HADOOP
 
 FOREIGN = {  # formats whose folders may hold files without current rows: the table property that marks them
     "iceberg": ("table_type", "iceberg"),
@@ -148,7 +148,7 @@ def why_query_unsupported(options: Iterable[str], table: Table) -> str | None:
 
     Return None if not.
     """
-    if table.lake is not None and table.lake.kind == lake_tables.ICEBERG:
+    if table.lake is not None and table.lake.kind == ICEBERG:
         odd = sorted(name for name in options if not OF_ICEBERG.fullmatch(name))
     else:
         odd = sorted(name for name in options if not (HARMLESS_OPTIONS.fullmatch(name) or name.lower() in OF_QUERIES))

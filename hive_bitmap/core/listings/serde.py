@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping
 
 from hive_bitmap.core.formats import BY_INPUT_FORMAT, FileFormat
 from hive_bitmap.core.stores import FileStatus, Listing
+from hive_bitmap.core.stores.options import OF_HADOOP
 from hive_bitmap.core.table_info import Partition, Table
 from hive_bitmap.errors import Unsupported
-from hive_bitmap.spark.metastore.session_settings import OF_HADOOP
 
 REFUSED = {  # table properties that are supported with one value only: (value, the problem with any other value)
     "skip.header.line.count": ("0", "Hive skips lines that Spark reads as rows"),

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from hive_bitmap.core import stores
+from hive_bitmap.core.listings.file_listing import base_files, why_option_unsupported
 from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import Unsupported
-from hive_bitmap.spark.metastore.file_listing import base_files, why_option_unsupported
 
 
 def files_in(folder: Path) -> list[FileStatus]:

@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
-from typing import Any
 
 import numpy as np
 
@@ -21,7 +20,6 @@ from hive_bitmap.core.memory_budget import Cache
 from hive_bitmap.core.selecting.lookup_units import DeletedRows, Place
 from hive_bitmap.core.stores import IMMUTABLE, WITH_DELETES, FileStatus
 from hive_bitmap.core.table_info import Table, Values
-from hive_bitmap.spark.metastore.jvm_reader import text_of
 
 _ESCAPED = re.compile(r"\\(.)")
 _CHARACTERS = {"t": "\t", "n": "\n", "r": "\r"}
@@ -130,7 +128,7 @@ def as_now(listing: ScanListing) -> ScanListing | None:
 
 
 def deleted_rows(
-    ask: Callable[[str], Any], listing: ScanListing, versions: Mapping[str, str]
+    ask: Callable[[str], str], listing: ScanListing, versions: Mapping[str, str]
 ) -> dict[str, DeletedRows]:
     """Return the deleted rows of files of a listing, by path.
 
@@ -144,7 +142,7 @@ def deleted_rows(
         return deleted
     number = {place.path: number for place, number in listing.numbers.items()}  # a log has a file once
     numbers = json.dumps([number[path] for path in missing])
-    for path, text in zip(missing, json.loads(text_of(ask(numbers))), strict=True):
+    for path, text in zip(missing, json.loads(ask(numbers)), strict=True):
         if text is not None:
             positions = np.frombuffer(base64.b64decode(text), "<i4").astype(np.int64)
             deleted[path] = DeletedRows(versions[path], positions)

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from hive_bitmap.core import stores
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.formats import BY_INPUT_FORMAT, FILE_FORMATS
+from hive_bitmap.core.listings import serde
 from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.core.table_info import Partition, Table
 from hive_bitmap.errors import Unsupported
-from hive_bitmap.spark.metastore import serde
 
 TEXT = "org.apache.hadoop.mapred.TextInputFormat"
 LAZY = "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe"
