@@ -133,7 +133,7 @@ class FileFormat:
     The metastore identifies it by the class of the table's input format. A format has either a `reader`, which reads
     values with Arrow, or a `layout`, if only Spark reads its values. Tables of the latter are supported if their SerDe
     is one of `serdes`, which make exactly one row of each record; settings of a session that change how their readers
-    read a file belong to `spark/metastore/serde.DOUBTFUL_SETTINGS`. Readers take a file with one of the suffixes
+    read a file belong to `listings/serde.DOUBTFUL_SETTINGS`. Readers take a file with one of the suffixes
     `unsplit` as one split.
     """
 
