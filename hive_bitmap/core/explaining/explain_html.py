@@ -8,6 +8,7 @@ its tooltip has the file, offset and rows.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import fields
 from html import escape
 from importlib.resources import files
 from itertools import groupby
@@ -25,6 +26,18 @@ LEVELS = 9
 # Up to so many cells share the width of the map; more are small squares, in as many lines as they take.
 FEW_CELLS = 24
 MOST_HEIGHT = 90  # em of a frame
+
+
+class ShownPlan(Plan):
+    """A plan that a notebook shows as a page."""
+
+    @classmethod
+    def of(cls, plan: Plan) -> ShownPlan:
+        """Return the same plan."""
+        return cls(**{field.name: getattr(plan, field.name) for field in fields(plan)})
+
+    def _repr_html_(self) -> str:
+        return shown(self)
 
 
 def to_html(plan: Plan) -> str:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
 
 import pyarrow as pa
 
@@ -105,11 +104,6 @@ class Plan:
         if self.costs:
             lines.append("estimates " + ", ".join(f"{name} {cost:.3f} s" for name, cost in self.costs.items()))
         return "\n".join(lines)
-
-    def _repr_html_(self) -> str:
-        # The modules that show plans import this one, so they are loaded on demand.
-        html: str = import_module("hive_bitmap.core.explaining.explain_html").shown(self)
-        return html
 
     @property
     def without_figures(self) -> Plan:

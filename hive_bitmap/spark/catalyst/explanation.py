@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from hive_bitmap.core.explaining.explain import to_json as plan_json
 from hive_bitmap.core.explaining.explain import to_text as plan_text
-from hive_bitmap.core.explaining.explain_html import body, fragment, page
+from hive_bitmap.core.explaining.explain_html import ShownPlan, body, fragment, page
 from hive_bitmap.core.explaining.measures import seconds
 from hive_bitmap.core.planning.plan import Plan
 from hive_bitmap.core.planning.strategy import Reason, Strategy
@@ -220,7 +220,8 @@ def _reports(session: SparkSession, reports: Sequence[dict[str, Any]]) -> list[D
     decisions = []
     for fields in reports:
         plan, answer, asked = (fields.pop(name, None) for name in ("plan", "answer", "asked"))
-        relation = Relation(**fields, plan=serving.plans.get(plan))
+        kept = serving.plans.get(plan)
+        relation = Relation(**fields, plan=None if kept is None else ShownPlan.of(kept))
         decisions.append(DecisionReport(relation=relation, asked=bool(asked), answer=serving.answers.get(answer)))
     return decisions
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from hive_bitmap.core.columns import Column, find
+from hive_bitmap.core.explaining.explain_html import ShownPlan
 from hive_bitmap.core.planning.plan import Plan
 from hive_bitmap.core.planning.strategy import Strategy
 from hive_bitmap.core.table_info import quote
@@ -105,4 +106,5 @@ def plan(
     """
     chosen_strategy = Strategy.chosen(strategy)
     rows = table_rows(spark, table, predicate, columns, strategy=chosen_strategy, must_pay=False)
-    return decision_on(rows.groupBy().count() if count else rows, table, predicate, chosen_strategy).plan
+    decided = decision_on(rows.groupBy().count() if count else rows, table, predicate, chosen_strategy)
+    return ShownPlan.of(decided.plan)
