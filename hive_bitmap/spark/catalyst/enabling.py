@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from cachetools import LRUCache
 
 from hive_bitmap.errors import Unsupported
-from hive_bitmap.spark.catalyst import index_statements, jvm_bridge
+from hive_bitmap.spark.catalyst import jvm_bridge
 from hive_bitmap.spark.catalyst.jvm_bridge import EXTENSION, bridge
 from hive_bitmap.spark.catalyst.serving import Serving
 from hive_bitmap.spark.metastore import jvm_reader, metastore
@@ -63,6 +63,8 @@ class Answers:
             case "written":
                 return self.serving.refresher.written(spark, request.text())
             case statement_kind:
+                from hive_bitmap.spark.catalyst import index_statements  # loads all that statements execute
+
                 return index_statements.answer(spark, statement_kind, request.text())
 
     def _session(self, session: Any) -> SparkSession:

@@ -10,13 +10,19 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from enum import Enum
 from threading import Condition, Thread
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from hive_bitmap.core.table_info import full_name, in_spark
+from hive_bitmap.core.table_info import Table, full_name, in_spark
+from hive_bitmap.errors import NotFound
+from hive_bitmap.spark.registry import catalog
+from hive_bitmap.spark.registry.catalog import Index
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 FIRST_PAUSE = 60.0  # seconds from a failed refresh to the next one; doubled after each further failure
 LONGEST_PAUSE = 3600.0
@@ -263,3 +269,22 @@ class RefreshQueue:
                 FIRST_PAUSE,
                 error,
             )
+
+
+def following(indexes: Iterable[Index]) -> list[Index]:
+    """Return those of the indexes of a table that follow it."""
+    return [index for index in indexes if index.trusted and index.definition.auto_refresh]
+
+
+def is_followed(spark: SparkSession, key: Key) -> bool:
+    """Return whether there still are indexes that a refresh of this key would be of."""
+    return bool(followers_of(spark, key)[1])
+
+
+def followers_of(spark: SparkSession, key: Key) -> tuple[Table | None, list[Index]]:
+    """Return the table of a key and the indexes that follow it with that interval; None and none if it is gone."""
+    try:
+        base, indexes = catalog.table_and_indexes(spark, key.spark_name)
+    except NotFound:
+        return None, []
+    return base, [index for index in following(indexes) if index.definition.refresh_seconds == key.interval]

@@ -25,8 +25,16 @@ from hive_bitmap.core.selecting.candidates import LookupResults, WholeFile
 from hive_bitmap.core.stores import WITH_DELETES, FileStatus
 from hive_bitmap.core.table_info import NULL_PARTITION, Table, in_spark, raw_hadoop_path
 from hive_bitmap.errors import NotFound
-from hive_bitmap.spark.following.refresh_queue import Key, Outcome, Partition, RefreshQueue, RefreshRequest, few
-from hive_bitmap.spark.following.table_refresh import following, is_followed, refresh_followers
+from hive_bitmap.spark.following.refresh_queue import (
+    Key,
+    Outcome,
+    Partition,
+    RefreshQueue,
+    RefreshRequest,
+    few,
+    following,
+    is_followed,
+)
 from hive_bitmap.spark.metastore import jvm_settings
 from hive_bitmap.spark.registry import catalog
 from hive_bitmap.spark.registry.catalog import Index
@@ -205,6 +213,8 @@ class Refresher:
         return json.dumps(sorted({name for index in indexes for name in index.definition.column_names}))
 
     def _refresh(self, request: RefreshRequest) -> Outcome:
+        from hive_bitmap.spark.following.table_refresh import refresh_followers  # builds are loaded when one begins
+
         spark: SparkSession = request.session
         if _is_stopped(spark):
             return Outcome.IN_VAIN

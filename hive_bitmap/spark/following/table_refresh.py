@@ -13,13 +13,11 @@ from typing import TYPE_CHECKING
 
 from hive_bitmap.core.index import generation, refresh_record
 from hive_bitmap.core.index.refresh_record import RefreshRecord
-from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import HiveBitmapError, NotFound, StoreError
 from hive_bitmap.spark.building.build import BuildReport, refresh
 from hive_bitmap.spark.building.progress import BuildProgress
-from hive_bitmap.spark.following.refresh_queue import Key, Outcome, Partition
+from hive_bitmap.spark.following.refresh_queue import Key, Outcome, Partition, followers_of, is_followed
 from hive_bitmap.spark.metastore.identity import metastore_id
-from hive_bitmap.spark.registry import catalog
 from hive_bitmap.spark.registry.catalog import Index
 
 if TYPE_CHECKING:
@@ -77,7 +75,7 @@ def refresh_followers(spark: SparkSession, key: Key, partitions: Iterable[Partit
     A table or index that is gone is nothing to do. What the refresh did, or why it failed, is recorded in the root of
     each index. Raise what `refresh` does.
     """
-    base, followers = _followers(spark, key)
+    base, followers = followers_of(spark, key)
     if base is None or not followers:
         return Outcome.IN_VAIN
     listed = None if partitions is None else [dict(one) for one in partitions]
@@ -98,25 +96,6 @@ def refresh_followers(spark: SparkSession, key: Key, partitions: Iterable[Partit
     if any(map(has_changed, reports[-1])):
         return Outcome.UNSETTLED
     return Outcome.CHANGED if len(reports) > 1 else Outcome.IN_VAIN
-
-
-def following(indexes: Iterable[Index]) -> list[Index]:
-    """Return those of the indexes of a table that follow it."""
-    return [index for index in indexes if index.trusted and index.definition.auto_refresh]
-
-
-def is_followed(spark: SparkSession, key: Key) -> bool:
-    """Return whether there still are indexes that a refresh of this key would be of."""
-    return bool(_followers(spark, key)[1])
-
-
-def _followers(spark: SparkSession, key: Key) -> tuple[Table | None, list[Index]]:
-    """Return the table of a key and the indexes that follow it with that interval; None and none if it is gone."""
-    try:
-        base, indexes = catalog.table_and_indexes(spark, key.spark_name)
-    except NotFound:
-        return None, []
-    return base, [index for index in following(indexes) if index.definition.refresh_seconds == key.interval]
 
 
 def _until_published(

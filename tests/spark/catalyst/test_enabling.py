@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from hive_bitmap.errors import Unsupported
-from hive_bitmap.spark.catalyst import enabling
+from hive_bitmap.spark.catalyst import enabling, index_statements
 from hive_bitmap.spark.catalyst.enabling import Answers
 
 CONNECT: Any = SimpleNamespace()  # has no session of a JVM
@@ -251,9 +251,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> Answers:
         refresher=Refresher(),
     )
     monkeypatch.setattr(made, "serving", serving)
-    monkeypatch.setattr(
-        enabling.index_statements, "answer", lambda spark, kind, text: f"statement {kind} {text} {spark.name}"
-    )
+    monkeypatch.setattr(index_statements, "answer", lambda spark, kind, text: f"statement {kind} {text} {spark.name}")
     monkeypatch.setattr(
         "pyspark.sql.SparkSession", lambda given, session: SimpleNamespace(context=given, name=session.name)
     )

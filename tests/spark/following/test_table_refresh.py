@@ -17,13 +17,8 @@ from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.stores import local_path
 from hive_bitmap.core.table_info import Table
 from hive_bitmap.spark.building.build import BuildReport
-from hive_bitmap.spark.following.table_refresh import (
-    YOUNG_SECONDS,
-    following,
-    has_changed,
-    has_looked,
-    is_being_built,
-)
+from hive_bitmap.spark.following.refresh_queue import following
+from hive_bitmap.spark.following.table_refresh import YOUNG_SECONDS, has_changed, has_looked, is_being_built
 from hive_bitmap.spark.registry.catalog import Index
 from tests.spark.building.generations import Workshop
 
