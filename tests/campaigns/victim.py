@@ -90,8 +90,9 @@ class Victim:
     def others(self) -> dict[str, int]:
         """Checksums of all files that are not the index's."""
         found = {path: checksum(path) for folder in (self.base, self.neighbour) for path in below(folder)}
+        ours = (f"{self.root}/{roots.MARKER}", f"{self.root}/empty/_empty")
         for path in below(self.root):
-            if "/generation-" not in path and not path.startswith(f"{self.root}/{roots.MARKER}"):
+            if "/generation-" not in path and not path.startswith(ours):
                 found[path] = checksum(path)
         return found
 
