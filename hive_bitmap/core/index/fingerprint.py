@@ -13,10 +13,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from hive_bitmap.core import stores
 from hive_bitmap.core.stores import IMMUTABLE, FileStatus
 from hive_bitmap.errors import Undecodable
 
+Longs = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
 FINE_RESOLUTION = 0.05  # seconds; a local kernel's timestamps advance with its ticks, at most 10 ms apart
 COARSE_RESOLUTION = 2.0  # seconds; for FAT, HFS+, NFS, and stores with times in whole seconds
 
@@ -80,6 +87,16 @@ class Fingerprint:
             return self.matches(status) and crc == self.tail_crc32
         except FileNotFoundError:
             return False
+
+
+def matching(known: pa.Table, sizes: Longs, times: Longs, tags: pa.Array) -> Flags:
+    """Return for each file whether a listing shows it as it is known; see `Fingerprint.matches`.
+
+    `known` has the columns size, mtime_ms and etag of a manifest; the arrays are those of the listing.
+    """
+    same: Flags = (known["size"].to_numpy() == sizes) & (known["mtime_ms"].to_numpy() == times)
+    alike = pc.or_(pc.equal(known["etag"], tags), pc.equal(tags, ""))
+    return same & alike.to_numpy().astype(bool)
 
 
 def immutable(listed: FileStatus) -> Fingerprint:

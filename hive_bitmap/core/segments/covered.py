@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hive_bitmap.core.index import fingerprint
 from hive_bitmap.core.index.manifest import FILES, SHARDS, Manifest, valid_rows
 from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.core.table_info import Values
@@ -189,12 +190,8 @@ class Covered:
         """
         if not self.files.num_rows:
             return np.zeros(len(listing.files), bool)
-        at = np.maximum(rows, 0)
-        same = (rows >= 0) & (self.files["size"].to_numpy()[at] == listing.sizes)
-        same &= self.files["mtime_ms"].to_numpy()[at] == listing.times
-        tags = self.files["etag"].combine_chunks().take(pa.array(at))
-        alike: Flags = pc.or_(pc.equal(tags, listing.etags), pc.equal(listing.etags, "")).to_numpy(zero_copy_only=False)
-        return same & alike.astype(bool)
+        known = self.files.select(["size", "mtime_ms", "etag"]).take(pa.array(np.maximum(rows, 0)))
+        return (rows >= 0) & fingerprint.matching(known, listing.sizes, listing.times, listing.etags)
 
     def paths_in(self, folders: Mapping[Values, str]) -> list[str | None]:
         """Return the path that the file of each row has if its partition lies in its present folder.

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hive_bitmap.core.columns import Column
+from hive_bitmap.core.index import fingerprint
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.index.fingerprint import Fingerprint
 from hive_bitmap.core.index.manifest import Freshness
@@ -78,11 +79,8 @@ class Lookup:
 
     def matches(self, listed: Sequence[FileStatus]) -> Flags:
         """Return for each file whether its listed status is that of the indexed file; see `Fingerprint.matches`."""
-        times = np.array([file.mtime_ms for file in listed], np.int64)
-        same: Flags = (self.sizes == [file.size for file in listed]) & (self.described["mtime_ms"].to_numpy() == times)
-        tags = pa.array([file.etag for file in listed], pa.string())
-        same_tag = pc.or_(pc.equal(self.described["etag"], tags), pc.equal(tags, ""))
-        return same & same_tag.to_numpy().astype(bool)
+        sizes, times = (np.array([getattr(file, name) for file in listed], np.int64) for name in ("size", "mtime_ms"))
+        return fingerprint.matching(self.described, sizes, times, pa.array([file.etag for file in listed], pa.string()))
 
     def schema_crc(self, file: int) -> int:
         """Return the checksum of the table's columns when the file was indexed, see `definition.schema_crc`."""

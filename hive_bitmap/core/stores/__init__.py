@@ -30,16 +30,17 @@ attempts; queries then fall back to plain Spark. Other errors of the local file 
 
 from __future__ import annotations
 
+import errno
 import os
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import takewhile
 from threading import RLock
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -102,6 +103,7 @@ __all__ = [
     "with_parents",
 ]
 
+T = TypeVar("T")
 MANY_FOLDERS = 8  # so many folders of an object store are listed together
 _STORE_PARTS = 3  # `s3a:`, "" and the bucket, in a path that is split at slashes
 _CHUNK_BYTES = 1 << 22  # copied at a time
@@ -136,19 +138,29 @@ def listing(path: str) -> Listing:
 def listings(folders: Sequence[str]) -> list[Listing | None]:
     """Return the listing of each folder; None for a folder that does not exist.
 
-    Many folders of an object store are listed together if they are below one folder.
+    Many folders of an object store are listed together if they are below one folder. Raises NotADirectoryError, with
+    the path of the file.
     """
+    listed: dict[str, Listing | None] = {}
     if len(folders) >= MANY_FOLDERS and (root := _common_folder(folders)):
         store = _store(root)
-        together = store.listings(root, folders) if isinstance(store, Objects) else None
-        if together is not None:
-            return [together.get(folder) for folder in folders]
-    return map_parallel(_listing_or_none, folders, max(map(parallel, folders), default=1))
+        listed |= store.listings(root, folders) if isinstance(store, Objects) else {}
+    others = list(dict.fromkeys(folder for folder in folders if folder not in listed))
+    read = map_parallel(partial(_if_exists, _folder), others, max(map(parallel, others), default=1))
+    listed |= zip(others, read, strict=True)
+    return [listed[folder] for folder in folders]
 
 
-def _listing_or_none(folder: str) -> Listing | None:
+def _folder(path: str) -> Listing:
     try:
-        return listing(folder)
+        return listing(path)
+    except NotADirectoryError as e:
+        raise NotADirectoryError(errno.ENOTDIR, "not a folder but a file", path) from e
+
+
+def _if_exists(read: Callable[[str], T], path: str) -> T | None:
+    try:
+        return read(path)
     except FileNotFoundError:
         return None
 
@@ -170,17 +182,10 @@ def statuses(paths: Sequence[str]) -> list[FileStatus | None]:
     Local files are looked at one by one. Of other files the folders are listed.
     """
     if all(map(is_local, paths)):
-        return [_status_or_none(path) for path in paths]
+        return [_if_exists(status, path) for path in paths]
     folders = list(dict.fromkeys(path.rpartition("/")[0] for path in paths))
     files = {file.path: file for listed in listings(folders) if listed is not None for file in listed.files}
     return [files.get(path) for path in paths]
-
-
-def _status_or_none(path: str) -> FileStatus | None:
-    try:
-        return status(path)
-    except FileNotFoundError:
-        return None
 
 
 def open_input(path: str) -> pa.NativeFile:

@@ -14,7 +14,7 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import timedelta
 from threading import BoundedSemaphore
 from typing import Any, TypeVar
@@ -89,17 +89,18 @@ class Objects:
             raise FileNotFoundError(f"no folder {path}")
         return Listing(sorted(files, key=lambda file: file.path), sorted(folders))
 
-    def listings(self, root: str, folders: Sequence[str]) -> dict[str, Listing] | None:
+    def listings(self, root: str, folders: Sequence[str]) -> dict[str, Listing]:
         """List folders below `root`, with one request for each 1000 objects below it.
 
-        Folders without objects are missing from the result. None if many of the objects are in other folders.
+        Folders are missing from the result unless their content is certain. All are if many of the objects are in other
+        folders.
         """
         import obstore
 
         wanted = {_key(folder): folder for folder in folders}
         files: dict[str, list[FileStatus]] = defaultdict(list)
         nested: dict[str, set[str]] = defaultdict(set)
-        markers, unclear, number, others = set[str](), set[str](), 0, 0
+        unclear, number, others = set[str](), 0, 0
         with self._request(requests.LIST, root):
             for page in obstore.list(self._client, _key(root) or None, chunk_size=1000):
                 for meta in page:
@@ -108,10 +109,9 @@ class Objects:
                         requests.count(requests.LIST)
                     key = meta["path"]
                     above, _, name = key.rpartition("/")
-                    if key in wanted:
-                        markers.add(wanted[key])
                     if above in wanted:
                         files[wanted[above]].append(_status(f"{wanted[above].rstrip('/')}/{name}", meta))
+                        # An object of such a name may be the marker of a folder: only a listing of its own tells.
                         unclear |= set() if meta["size"] and key not in wanted else {wanted[above]}
                     is_wanted = key in wanted or above in wanted
                     while above:
@@ -121,16 +121,11 @@ class Objects:
                             is_wanted = True
                     others += not is_wanted
                     if others > max(1000, number // 2):
-                        return None
-        listed = {
+                        return {}
+        return {
             folder: Listing(sorted(files[folder], key=lambda file: file.path), sorted(nested[folder]))
-            for folder in {*files, *nested}
+            for folder in {*files, *nested} - unclear
         }
-        # An object of such a name may be the marker of a folder: only a listing of its own tells.
-        for folder in unclear | (markers - listed.keys()):
-            with suppress(FileNotFoundError):
-                listed[folder] = self.listing(folder)
-        return listed
 
     def status_and_tail(self, path: str) -> tuple[FileStatus, bytes]:
         """Return status and tail, with a single request."""

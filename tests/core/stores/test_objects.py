@@ -12,11 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from obstore.store import LocalStore, MemoryStore, S3Store
 
+from hive_bitmap.core import stores
 from hive_bitmap.core.stores import requests
 from hive_bitmap.core.stores.objects import IN_MEMORY, Objects, client_options, opening, retries
 from hive_bitmap.core.stores.options import Options
 from hive_bitmap.core.stores.ranged import AHEAD, TAIL
-from hive_bitmap.core.stores.store import FileStatus
+from hive_bitmap.core.stores.store import FileStatus, Listing
 from hive_bitmap.errors import FileChanged, StoreError
 
 ROOT = "s3a://b"
@@ -66,7 +67,7 @@ def test_each_thousand_names_of_a_listing_is_a_request(
     assert made.requests.by_kind == {requests.LIST: asked}
 
 
-NAMES = st.lists(st.sampled_from(["a", "b", "p=1"]), min_size=1, max_size=4).map("/".join)
+NAMES = st.lists(st.sampled_from(["a", "b", "p=1", "p=1%2F", "é #"]), min_size=1, max_size=4).map("/".join)
 
 
 @settings(max_examples=200)
@@ -76,15 +77,20 @@ def test_folders_that_are_listed_together_are_as_each_alone(keys: dict[str, byte
     for key, content in keys.items():
         put(store, f"{ROOT}/w/{key}", content)
     paths = [f"{ROOT}/w/{folder}" for folder in folders]
-    assert store.listings(f"{ROOT}/w", paths) == {path: store.listing(path) for path in paths if store_has(store, path)}
+    alone = {path: listed_alone(store, path) for path in paths}
+    together = store.listings(f"{ROOT}/w", paths)
+    assert together == {path: alone[path] for path in together}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stores, "_store", lambda path: store)
+        patch.setattr(stores, "MANY_FOLDERS", 1)
+        assert stores.listings([*paths, paths[0], f"{paths[0]}/"]) == [*alone.values(), *[alone[paths[0]]] * 2]
 
 
-def store_has(store: Objects, folder: str) -> bool:
+def listed_alone(store: Objects, folder: str) -> Listing | None:
     try:
-        store.listing(folder)
+        return store.listing(folder)
     except FileNotFoundError:
-        return False
-    return True
+        return None
 
 
 def test_folders_among_many_others_are_not_listed_together(store: Objects, client: MemoryStore) -> None:
@@ -93,7 +99,7 @@ def test_folders_among_many_others_are_not_listed_together(store: Objects, clien
     for number in range(20):
         obstore.put(client, f"w/p={number}/file", b"x")
     folders = [f"{ROOT}/w/p={number}" for number in range(20)]
-    assert store.listings(f"{ROOT}/w", folders) is None
+    assert store.listings(f"{ROOT}/w", folders) == {}
     obstore.delete(client, [f"w/other/{number}" for number in range(1490)])
     with requests.measured() as made:
         together = store.listings(f"{ROOT}/w", folders)
