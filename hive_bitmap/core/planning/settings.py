@@ -107,7 +107,7 @@ def _bytes_sent(conf: Mapping[str, str], name: str) -> int:
     text = conf.get(PREFIX + name, _DEFAULTS[name]).strip().lower()
     match = re.fullmatch(r"(\d{1,18})\s*([kmg]?b?)", text)
     if match is None:
-        raise InvalidProperty(f"{PREFIX}{name} is {text!r}; it takes bytes, such as {_DEFAULTS[name]}")
+        raise InvalidProperty(f"{PREFIX}{name} is {text!r}; it takes bytes, such as 16777216 or 16m")
     message = conf.get("spark.rpc.message.maxSize", "").strip()
     megabytes = int(message) if message.isdigit() else RPC_MEGABYTES
     return min(int(match[1]) << _UNITS[match[2]], (megabytes << 20) // RPC_SHARE)
