@@ -33,8 +33,8 @@ from bench.measure import OURS, SPARK, Contender, Race, by_index, race, without
 from bench.report import machine, marked, show_machine
 from hive_bitmap.core.explaining.measures import seconds
 from hive_bitmap.errors import HiveBitmapError
+from hive_bitmap.spark.catalyst.decision import ANSWERED, NARROWED
 from hive_bitmap.spark.catalyst.explanation import Relation, explain
-from hive_bitmap.spark.catalyst.outcomes import ANSWERED, NARROWED
 
 FOLDER = Path("bench-warehouse") / "questions"
 WIDTH = 150  # of the table in a file

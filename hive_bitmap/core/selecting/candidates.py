@@ -36,7 +36,6 @@ from hive_bitmap.core.predicates.nodes import (
     simplify,
 )
 from hive_bitmap.core.selecting.key_matches import MatchingKeys, key_matches
-from hive_bitmap.core.selecting.known_results import known_result, text_of
 from hive_bitmap.core.selecting.lookup_units import Flags, IndexPart, Longs, LookupUnit
 from hive_bitmap.core.selecting.select import LookupResult, count
 from hive_bitmap.core.selecting.table_files import KnownFiles, PartitionState, TableFiles
@@ -123,15 +122,12 @@ class LookupResults:
         return zip(self.lookups, self.results, strict=True)
 
 
-def look_up(lookup: Lookup, matching_keys: MatchingKeys, texts: Mapping[int, str | None] | None = None) -> LookupResult:
+def look_up(lookup: Lookup, matching_keys: MatchingKeys) -> LookupResult:
     """Look up the files of one lookup.
 
-    The size of the result does not depend on the number of rows. `texts` has the `text_of` of each predicate, by the
-    predicate's id, so that the text of a long predicate is made once for many lookups.
+    The size of the result does not depend on the number of rows.
     """
-    unit, predicate = lookup.unit, lookup.predicate
-    text = text_of(predicate) if texts is None else texts[id(predicate)]
-    return known_result(unit, text, lambda: count(unit, predicate, matching_keys))
+    return count(lookup.unit, lookup.predicate, matching_keys)
 
 
 def choose_indexes(
@@ -359,20 +355,21 @@ def _flat(lists: pa.ChunkedArray) -> Longs:
     return values
 
 
-def evaluate_here(matching_keys: MatchingKeys) -> Callable[[Sequence[Lookup]], list[LookupResult]]:
-    """Return a function that does lookups in this process.
+def look_up_all(
+    lookups: Sequence[Lookup], matching_keys: MatchingKeys, before_each: Callable[[], None] = lambda: None
+) -> list[LookupResult]:
+    """Do lookups in this process.
 
-    It uses threads if a shard is read over a network. Threads would only slow down lookups in local shards.
+    Threads are used if a shard is read over a network; they would only slow down lookups in local shards.
     """
 
-    def evaluate(lookups: Sequence[Lookup]) -> list[LookupResult]:
-        predicates = {id(lookup.predicate): lookup.predicate for lookup in lookups}
-        texts = {place: text_of(predicate) for place, predicate in predicates.items()}
-        if all(is_local(path) for lookup in lookups for part in lookup.unit.parts.values() for path, _ in part.shards):
-            return [look_up(lookup, matching_keys, texts) for lookup in lookups]
-        return map_parallel(lambda lookup: look_up(lookup, matching_keys, texts), lookups, REMOTE_READS)
+    def one(lookup: Lookup) -> LookupResult:
+        before_each()
+        return look_up(lookup, matching_keys)
 
-    return evaluate
+    if all(is_local(path) for lookup in lookups for part in lookup.unit.parts.values() for path, _ in part.shards):
+        return [one(lookup) for lookup in lookups]
+    return map_parallel(one, lookups, REMOTE_READS)
 
 
 def restrict(lookup: Lookup, files: Sequence[int]) -> Lookup:

@@ -48,16 +48,6 @@ class LookupResult:
     damaged: Mapping[int, Unreadable]  # positions of the files whose index cannot be read -> the reason
     index_bytes: int  # bytes of the bitmaps that were read
 
-    @property
-    def nbytes(self) -> int:
-        """The bytes of its arrays."""
-        return int(self.counts.nbytes + self.exact.nbytes)
-
-    def freeze(self) -> None:
-        """Make the arrays read-only, for results that several queries share."""
-        self.counts.setflags(write=False)
-        self.exact.setflags(write=False)
-
 
 @dataclass(kw_only=True)
 class Selection:

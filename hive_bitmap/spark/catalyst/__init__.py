@@ -2,14 +2,14 @@
 
 The optimizer rule and everything else that depends on Spark's internals is here, in py4j, and in Java in the checkout's
 folder `jvm/`. `enabling` switches the rule on for a session, `jvm_bridge` reaches the Java half and has its
-jar, `explanation` and `outcomes` describe what the rule did to a query, and `sql_text` runs SQL text with it.
+jar, `explanation` describes what the rule did to a query, and `sql_text` runs SQL text with it.
 """
 
 __all__ = [
+    "decision",
     "enabling",
+    "execution",
     "explanation",
-    "index_answers",
     "jvm_bridge",
-    "outcomes",
     "sql_text",
 ]

@@ -48,18 +48,14 @@ class Answers:
     def apply(self, session: Any, request: Any) -> Any:
         """Answer a request of the JVM.
 
-        It is a `Question`, a `Counting`, a `Fetching`, a `Comparing`, a `Written` or a `Statement`.
+        It is a `Question`, an `Execution`, a `Written` or a `Statement`.
         """
         spark = self._session(session)
         match request.kind():
             case "plan":
                 return self.serving.answer(spark, request)
-            case "count":
-                return self.serving.counts(spark, request)
-            case "fetch":
-                return self.serving.fetched(spark, request)
-            case "compare":
-                return self.serving.compared(spark, request)
+            case "execute":
+                return self.serving.execute(spark, request)
             case "written":
                 return self.serving.refresher.written(spark, request.text())
             case statement_kind:

@@ -23,10 +23,9 @@ from hive_bitmap.core.planning.strategy import Reason, Strategy
 from hive_bitmap.core.predicates.tokens import tokenize
 from hive_bitmap.core.stores.requests import Requests, so_far
 from hive_bitmap.errors import InvalidStatement
+from hive_bitmap.spark.catalyst.decision import ANSWERED, LEFT_ALONE, NARROWED, Decision
 from hive_bitmap.spark.catalyst.enabling import answers, enable, is_enabled
-from hive_bitmap.spark.catalyst.index_answers import Answer
 from hive_bitmap.spark.catalyst.jvm_bridge import bridge
-from hive_bitmap.spark.catalyst.outcomes import ANSWERED, LEFT_ALONE, NARROWED
 from hive_bitmap.spark.registry import hints as hints_for_people
 from hive_bitmap.spark.tasks import task_requests
 
@@ -199,12 +198,13 @@ def relations_of(frame: DataFrame) -> tuple[Relation, ...]:
 class DecisionReport:
     """The report on a scan.
 
-    `asked` says that a function of hive_bitmap requested it; `answer` is then the answer to the aggregation, if any.
+    `asked` says that a function of hive_bitmap requested it. `decision` is None if it was made in another process, or
+    has been evicted.
     """
 
     relation: Relation
     asked: bool
-    answer: Answer | None
+    decision: Decision | None
 
 
 def reports_of(frame: DataFrame) -> list[DecisionReport]:
@@ -219,10 +219,11 @@ def _reports(session: SparkSession, reports: Sequence[dict[str, Any]]) -> list[D
     serving = answers(session).serving
     decisions = []
     for fields in reports:
-        plan, answer, asked = (fields.pop(name, None) for name in ("plan", "answer", "asked"))
-        kept = serving.plans.get(plan)
-        relation = Relation(**fields, plan=None if kept is None else ShownPlan.of(kept))
-        decisions.append(DecisionReport(relation=relation, asked=bool(asked), answer=serving.answers.get(answer)))
+        id, asked = (fields.pop(name, None) for name in ("id", "asked"))
+        decision = None if id is None else serving.decisions.get(id)
+        plan = None if decision is None else decision.report.plan
+        relation = Relation(**fields, plan=None if plan is None else ShownPlan.of(plan))
+        decisions.append(DecisionReport(relation=relation, asked=bool(asked), decision=decision))
     return decisions
 
 

@@ -1,95 +1,96 @@
 """Answer the optimizer rule for all sessions of a JVM.
 
-The answers are decisions on scans (`Question`), counts of keys (`Counting`), rows (`Fetching`) and comparisons of files
-(`Comparing`).
+The rule asks for decisions on scans (`Question.java`), and later to carry them out (`Execution.java`).
 """
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from functools import partial
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
 from itertools import count
 from threading import Lock
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from hive_bitmap.core.listings.scan_listing import ScanListing, deleted_rows, parse
 from hive_bitmap.core.memory_budget import Cache
 from hive_bitmap.core.planning import settings
-from hive_bitmap.core.planning.plan import Plan
 from hive_bitmap.core.planning.strategy import Reason
-from hive_bitmap.core.selecting.split_order import Piece
 from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import HiveBitmapError, StoreError
 from hive_bitmap.spark import session_cache
-from hive_bitmap.spark.catalyst import driver_reads, weights
-from hive_bitmap.spark.catalyst.arrow_batches import batches, satisfying_keys
-from hive_bitmap.spark.catalyst.decisions import Ask, IndexedTable, decide
-from hive_bitmap.spark.catalyst.driver_reads import Fetch
-from hive_bitmap.spark.catalyst.index_answers import Answer
-from hive_bitmap.spark.catalyst.jvm_bridge import PROTOCOL, bridge, protocol_mismatch
-from hive_bitmap.spark.catalyst.outcomes import (
+from hive_bitmap.spark.catalyst import driver_reads, execution, weights
+from hive_bitmap.spark.catalyst.arrow_batches import batches
+from hive_bitmap.spark.catalyst.decide import IndexedTable, decide
+from hive_bitmap.spark.catalyst.decision import (
     LEFT_ALONE,
     Counts,
+    Decision,
     FetchPart,
     FramePart,
     LeaveAlone,
-    Outcome,
     ReadRows,
-    Reply,
     Report,
 )
-from hive_bitmap.spark.catalyst.scans import ListingSummary, Scan
+from hive_bitmap.spark.catalyst.jvm_bridge import PROTOCOL, bridge, protocol_mismatch
+from hive_bitmap.spark.catalyst.question import Question
+from hive_bitmap.spark.catalyst.scans import Scan
 from hive_bitmap.spark.following.refresher import Refresher
-from hive_bitmap.spark.metastore import jvm_reader, jvm_settings, metastore
-from hive_bitmap.spark.preparing.prepare import Prepared, prepare
-from hive_bitmap.spark.preparing.request import Request
+from hive_bitmap.spark.metastore import jvm_settings, metastore
 from hive_bitmap.spark.preparing.spark_only import fallback_reason
-from hive_bitmap.spark.reading.planned_files import OpenedFiles, PlannedFiles
-from hive_bitmap.spark.reading.superset import piece_rows, split_rows
 from hive_bitmap.spark.registry import catalog
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
 MOST_WARNINGS = 1000  # about settings, since clients of a server may invent any number of them
-T = TypeVar("T")
-Conf = tuple[Mapping[str, str], settings.Settings]  # all settings of a session, and those of hive_bitmap, parsed
+SHARED_SECONDS = 60.0  # for which a decision by price is used again; prices depend on what is in memory
+KEY_BYTES = 1024  # of a question's text and the state of its indexes
+_EXPRESSION = '["expression"'  # in the JSON of a condition: Spark evaluates it
+_Kept = tuple[str | None, Decision]  # a decision, and the id under which it is kept
+
+
+@dataclass(frozen=True)
+class _Shared:
+    """A decision that may be used again, by its id, while the table's indexes are as they were."""
+
+    id: str
+    state: tuple[Any, ...]
+    until: float  # a time of time.monotonic
 
 
 class Serving:
     """Answer the questions of all sessions of one JVM.
 
     Tables, listings and settings are cached under versions, which the JVM sends with each question. The version of a
-    table or of settings changes with any change in it; a listing's version is a digest of its content. Plans and
-    answers are kept under ids: `explain` looks up the plans, the JVM asks for the answers when it executes them.
+    table or of settings changes with any change in it; a listing's version is a digest of its content. Decisions are
+    kept under ids: `explain` looks them up, and the JVM names them when it executes a plan. A question that was asked
+    before gets the kept decision, if all that the decision depends on is in the question.
     """
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._tables: Cache[str, Table] = Cache("tables", weights.of_table)
-        self._listings: Cache[str, ScanListing] = Cache("listings", weights.of_listing)
         self._settings: Cache[tuple[str, str], Mapping[str, str]] = Cache("settings", weights.of_settings)
-        self.answers: Cache[str, Answer] = Cache("answers", weights.of_answer)
-        self._fetches: Cache[str, Fetch] = Cache("fetches", weights.of_fetch)
-        self._files: Cache[str, PlannedFiles | OpenedFiles] = Cache("planned files", weights.of_planned_files)
+        self.decisions: Cache[str, Decision] = Cache("decisions", lambda decision: decision.nbytes)
+        self._shared: Cache[str, _Shared] = Cache("questions", lambda shared: KEY_BYTES)
+        self._deciding: dict[str, Future[_Kept | None]] = {}
         self._process, self._numbers = uuid4().hex, count()
         self._mismatch_logged = False
         self._warned: set[str] = set()
         self.refresher = Refresher(bridge)
-        self.plans: Cache[str, Plan] = Cache("plans", weights.of_plan)
 
     def answer(self, spark: SparkSession, question: Any) -> str | None:
-        """Decide on each scan of a question.
+        """Decide on each scan of a question, a `Question.java`.
 
-        Return the JSON of the reply, which `Question.java` reads. If a decision raises a HiveBitmapError, the scan is
-        left alone, with the reason in its report; but if the session is strict, the error is raised, unless it is a
-        StoreError. If the JVM has the jar of another protocol, all scans are left alone. Return None if the JVM has
-        stopped waiting and has cancelled the jobs.
+        Return the JSON of the reply. If a decision raises a HiveBitmapError, the scan is left alone, with the reason in
+        its report; but if the session is strict, the error is raised, unless it is a StoreError. If the JVM has the jar
+        of another protocol, all scans are left alone. Return None if the JVM has stopped waiting and has cancelled the
+        jobs, or if it wants only kept decisions and one of them is missing.
         """
         try:
             return self._answer(spark, question)
@@ -99,20 +100,30 @@ class Serving:
             log.info("planning was late, and its jobs were cancelled")
             return None
 
-    def _answer(self, spark: SparkSession, question: Any) -> str:
+    def _answer(self, spark: SparkSession, question: Any) -> str | None:
         fields = json.loads(question.text())
         mismatch = protocol_mismatch(fields)
         if mismatch is not None:
             replies = self._leave_all(fields["scans"], mismatch)
-        else:
-            session_cache.belongs_to(spark, fields["user"])
-            conf = self._conf(spark, question, (fields["session"], fields["settings"]))
-            own_settings, cores = settings.read(conf), int(fields["cores"])
-            scans = [Scan.of(number, scan, cores) for number, scan in enumerate(fields["scans"])]
-            replies = [self._reply(spark, question, scan, (conf, own_settings)) for scan in scans]
-        return json.dumps({"protocol": PROTOCOL, "scans": [reply.to_json() for reply in replies]})
+            return json.dumps({"protocol": PROTOCOL, "scans": replies})
+        session_cache.belongs_to(spark, fields["user"])
+        session_settings = (fields["session"], fields["settings"])
+        conf = self._settings.of(
+            session_settings, lambda: self._checked(jvm_settings.of_map(spark, question.settings()))
+        )
+        own_settings, cores = settings.read(conf), int(fields["cores"])
+        asker = (fields["settings"], fields["user"], fields["cores"])
+        replies = []
+        for number, scan_fields in enumerate(fields["scans"]):
+            asked = Question(spark=spark, jvm=question, scan=Scan.of(number, scan_fields, cores))
+            key = _key(asker, scan_fields)
+            reply = self._reply(asked, key, conf, own_settings, only_kept=fields.get("only_kept", False))
+            if reply is None:
+                return None
+            replies.append(reply)
+        return json.dumps({"protocol": PROTOCOL, "scans": replies})
 
-    def _leave_all(self, scans: Sequence[Mapping[str, Any]], why: str) -> list[Reply]:
+    def _leave_all(self, scans: Sequence[Mapping[str, Any]], why: str) -> list[dict[str, Any]]:
         """Leave all scans alone and log the reason once.
 
         The fields of `scans` may be those of another protocol.
@@ -123,135 +134,150 @@ class Serving:
             log.warning("indexes are not used: %s", why)
         tables = [f"{fields['database']}.{fields['table']}" for fields in scans]
         reports = [Report(table=table, action=LEFT_ALONE, reason=Reason.UNSUPPORTED, detail=why) for table in tables]
-        return [Reply(outcome=LeaveAlone(report=report)) for report in reports]
+        return [LeaveAlone(report=report).to_json(None) for report in reports]
 
-    def _reply(self, spark: SparkSession, question: Any, scan: Scan, session_conf: Conf) -> Reply:
+    def _reply(
+        self,
+        question: Question,
+        key: str | None,
+        conf: Mapping[str, str],
+        own_settings: settings.Settings,
+        *,
+        only_kept: bool,
+    ) -> dict[str, Any] | None:
+        """Return the JSON object of the decision on a scan.
+
+        None if `only_kept` decisions are wanted, and there is none.
+        """
+        spark, scan = question.spark, question.scan
         columns: tuple[str, ...] | None = None
-        conf, own_settings = session_conf
+        id: str | None = None
+        decision: Decision
         try:
-            base = self._tables.of(scan.version, lambda: metastore.table_of(spark, question.table(scan.number)))
-            indexes = catalog.indexes_on(spark, base, catalog.INDEX_CACHE_SECONDS)
+            base = self._tables.of(scan.version, lambda: metastore.table_of(spark, question.jvm.table(scan.number)))
+            indexes = tuple(catalog.indexes_on(spark, base, catalog.INDEX_CACHE_SECONDS))
             if not scan.indexed_known:
                 columns = tuple({name: None for index in indexes for name in index.definition.column_names})
-            table = IndexedTable.of(scan, base, indexes, conf)
-            outcome = self._followed(spark, table, decide(scan, table, self._ask(spark, question, scan)))
+            kept = self._kept(spark, key, indexes)
+            if kept is None and only_kept:
+                return None
+            if kept is None:
+                table = IndexedTable.of(scan, base, indexes, conf)
+                kept = self._once(key, lambda: self._decide(question, key, table))
+            id, decision = kept
         except StoreError as e:
-            outcome = LeaveAlone(report=Report.of(scan, LEFT_ALONE, Reason.STORE, fallback_reason(e)))
+            decision = LeaveAlone(report=Report.of(scan, LEFT_ALONE, Reason.STORE, fallback_reason(e)))
         except HiveBitmapError as e:
             if own_settings.strict:
                 raise
-            outcome = LeaveAlone(report=Report.of(scan, LEFT_ALONE, Reason.ERROR, str(e)))
-        parts = outcome.parts if isinstance(outcome, ReadRows) else ()
-        for number, part in enumerate(parts):
-            if isinstance(part, FramePart):
-                question.rows(scan.number, number, part.frame._jdf)
-        plan = None if outcome.report.plan is None else self._keep_plan(outcome.report.plan, scan)
-        answer = self._keep(self.answers, outcome.answer) if isinstance(outcome, Counts) else None
-        fetches = [self._keep(self._fetches, part.fetch) for part in parts if isinstance(part, FetchPart)]
-        planned = outcome.files if isinstance(outcome, ReadRows) else None
-        files = None if planned is None else self._keep(self._files, planned)
-        return Reply(outcome=outcome, indexed_columns=columns, plan=plan, answer=answer, fetches=fetches, files=files)
+            decision = LeaveAlone(report=Report.of(scan, LEFT_ALONE, Reason.ERROR, str(e)))
+        return decision.to_json(id, columns)
 
-    def _followed(self, spark: SparkSession, table: IndexedTable, outcome: Outcome) -> Outcome:
-        """Have unindexed files indexed if an index follows the table.
+    def _decide(self, question: Question, key: str | None, table: IndexedTable) -> _Kept:
+        """Decide on a scan, and keep the decision.
 
-        These are the files that the decision found unindexed. The report of the returned outcome says so.
+        Give the JVM the DataFrames by which tasks read rows. Unindexed files are indexed if an index follows the table.
         """
-        plan = outcome.report.plan
-        if not table.settings.auto_refresh or plan is None or plan.candidates is None:
-            return outcome
-        unindexed = self.refresher.seen(spark, table.base, table.indexes, plan.candidates)
-        return replace(outcome, report=replace(outcome.report, unindexed=unindexed)) if unindexed else outcome
+        try:
+            decision = decide(question, table)
+        finally:
+            question.end()
+        plan, shareable = decision.report.plan, key is not None and decision.is_shareable
+        if plan is not None and plan.candidates is not None:
+            if table.settings.auto_refresh:
+                unindexed = self.refresher.seen(question.spark, table.base, table.indexes, plan.candidates)
+                if unindexed:
+                    decision = replace(decision, report=replace(decision.report, unindexed=unindexed))
+            shareable = shareable and not plan.candidates.whole_files
+            if question.scan.must_pay:  # no function of hive_bitmap shows them
+                decision = replace(decision, report=replace(decision.report, plan=replace(plan, candidates=None)))
+        if isinstance(decision, ReadRows):
+            for number, part in enumerate(decision.parts):
+                if isinstance(part, FramePart) and part.frame is not None:
+                    question.jvm.rows(question.scan.number, number, part.frame._jdf)
+            decision = decision.without_frames()
+        id = self._keep(decision) if plan is not None or isinstance(decision, (Counts, ReadRows)) else None
+        if shareable and id is not None and key is not None and not isinstance(decision, LeaveAlone):
+            until = float("inf") if isinstance(decision, Counts) else time.monotonic() + SHARED_SECONDS
+            self._shared.put(key, _Shared(id, _state(question.spark, table.indexes), until))
+        return id, decision
 
-    def _ask(self, spark: SparkSession, question: Any, scan: Scan) -> Ask:
-        number = scan.number
-
-        def summary() -> ListingSummary | None:
-            if scan.listed is not None:
-                return scan.listed
-            text = question.listingSummary(number)
-            return None if text is None else ListingSummary.of(text)
-
-        def small_side(filter: int) -> Any:
-            tree = question.readFirst(number, filter)
-            return None if tree is None else json.loads(tree)
-
-        def listing(listed: ListingSummary) -> ScanListing:
-            return self._listings.of(listed.digest, lambda: parse(jvm_reader.text_of(question.listing(number))))
-
-        def frame(request: Request, prepared: Prepared, pieces: Sequence[Piece] | None) -> DataFrame | None:
-            if pieces is None:
-                return split_rows(spark, request, prepared)
-            return piece_rows(spark, request, prepared, pieces)
-
-        return Ask(
-            listing_summary=summary,
-            listing=listing,
-            small_side=small_side,
-            keys=partial(satisfying_keys, spark, question, number),
-            deleted=partial(deleted_rows, lambda files: jvm_reader.text_of(question.deleted(number, files))),
-            prepare=partial(prepare, spark),
-            frame=frame,
-        )
-
-    def counts(self, spark: SparkSession, counting: Any) -> str | None:
-        """Send the counts of an answered aggregation to the JVM.
-
-        `counting.add` is called for each batch of each key set. Return a JSON array with the files that Spark has to
-        count itself, as numbers of the scan's listing; None if it has to count all.
-        """
-        fields = json.loads(counting.text())
-        answer = self.answers.get(fields["answer"])
-        if answer is None:
+    def _kept(self, spark: SparkSession, key: str | None, indexes: Sequence[Any]) -> _Kept | None:
+        """Return the decision on the same question, if the indexes are as they were."""
+        shared = None if key is None else self._shared.get(key)
+        if shared is None or time.monotonic() > shared.until or shared.state != _state(spark, indexes):
             return None
-        counts = answer.counts(spark, counting, self._conf(spark, counting, (fields["session"], fields["settings"])))
+        decision = self.decisions.get(shared.id)
+        return None if decision is None else (shared.id, decision)
+
+    def _once(self, key: str | None, decide: Callable[[], _Kept]) -> _Kept:
+        """Decide once on a question that several queries ask at the same time.
+
+        If others cannot use the decision, each of them decides.
+        """
+        if key is None:
+            return decide()
+        with self._lock:
+            pending = self._deciding.get(key)
+            mine = self._deciding.setdefault(key, Future()) if pending is None else None
+        if pending is not None:
+            return pending.result() or decide()
+        kept = None
+        try:
+            kept = decide()
+            return kept
+        finally:
+            with self._lock:
+                del self._deciding[key]
+            if mine is not None:
+                mine.set_result(kept if kept is not None and kept[1].is_shareable else None)
+
+    def execute(self, spark: SparkSession, request: Any) -> str | None:
+        """Carry out a decision; `request` is the `Execution.java` that names it.
+
+        `request.add` is called for each batch of rows: those of each key set of counts, or those of a part of the rows.
+        For counts, return a JSON array with the files that Spark has to count itself, as numbers of the scan's listing.
+        For rows, return "" if they were sent, or, without a part, if the files are current. Return None if Spark has to
+        execute its own plan, as for a decision that is no longer kept.
+        """
+        fields = json.loads(request.text())
+        match self.decisions.get(fields["decision"]):
+            case Counts() as decision:
+                return self._count(spark, request, fields["decision"], decision)
+            case ReadRows() as decision if "part" in fields:
+                return self._fetch(spark, request, fields["decision"], decision.parts[fields["part"]])
+            case ReadRows(files=files) if files is not None:
+                return "" if files.is_current(spark) else None
+        return None
+
+    def _count(self, spark: SparkSession, request: Any, id: str, decision: Counts) -> str | None:
+        counts = execution.counts(spark, decision)
         if counts is None:
+            self.decisions.remove(id)  # the same question is planned again
             return None
         tables, unknown = counts
         for number, table in enumerate(tables):
             for schema, batch in batches(table):
-                counting.add(number, schema, batch)
+                request.add(number, schema, batch)
         return json.dumps(unknown)
 
-    def fetched(self, spark: SparkSession, fetching: Any) -> str | None:
-        """Send the rows of a fetch to the JVM.
-
-        `fetching.add` is called for each batch. Return None if Spark has to read them.
-        """
-        fetch = self._fetches.get(json.loads(fetching.text())["fetch"])
-        rows = None if fetch is None else driver_reads.rows(spark, fetch)
+    def _fetch(self, spark: SparkSession, request: Any, id: str, part: Any) -> str | None:
+        rows = driver_reads.rows(spark, part.fetch) if isinstance(part, FetchPart) else None
         if rows is None:
+            self.decisions.remove(id)
             return None
         for schema, batch in batches(rows):
-            fetching.add(schema, batch)
+            request.add(0, schema, batch)
         return ""
 
-    def compared(self, spark: SparkSession, comparing: Any) -> str | None:
-        """Return "" if the files of a plan are unchanged.
-
-        None if Spark has to read the scan.
-        """
-        planned = self._files.get(json.loads(comparing.text())["files"])
-        return "" if planned is not None and planned.are_current(spark) else None
-
-    def _keep_plan(self, plan: Plan, scan: Scan) -> str:
-        """Keep a plan for `explain`; return its id.
-
-        For a function of hive_bitmap, keep also the candidates that its lookups found.
-        """
-        return self._keep(self.plans, replace(plan, candidates=None) if scan.must_pay else plan)
-
-    def _keep(self, cache: Cache[str, T], value: T) -> str:
-        """Keep a value and return its id.
+    def _keep(self, decision: Decision) -> str:
+        """Keep a decision and return its id.
 
         Ids are unique across processes: a plan may outlive the process that made it.
         """
         id = f"{self._process}-{next(self._numbers)}"
-        cache.put(id, value)
+        self.decisions.put(id, decision)
         return id
-
-    def _conf(self, spark: SparkSession, request: Any, key: tuple[str, str]) -> Mapping[str, str]:
-        return self._settings.of(key, lambda: self._checked(jvm_settings.of_map(spark, request.settings())))
 
     def _checked(self, conf: Mapping[str, str]) -> Mapping[str, str]:
         """Return the settings of a session, and log problems once.
@@ -265,3 +291,21 @@ class Serving:
             if not is_silent:
                 log.warning("%s", problem)
         return conf
+
+
+def _key(asker: tuple[str, ...], scan: Mapping[str, Any]) -> str | None:
+    """Return the text of a question about a scan, which has all that the decision depends on besides the indexes.
+
+    None if the decision depends on more: on files that have to be listed, on rows that have to be read, or on
+    expressions that Spark evaluates, whose text has neither their time zone nor their evaluation mode. Nor is a
+    question of a function of hive_bitmap shared, which is shown the lookups.
+    """
+    text = json.dumps({name: value for name, value in scan.items() if name != "indexed_known"})
+    depends_on_more = "listing_summary" not in scan or scan["runtime_filters"] or not scan.get("must_pay", True)
+    return None if depends_on_more or _EXPRESSION in text else json.dumps([*asker, text])
+
+
+def _state(spark: SparkSession, indexes: Sequence[Any]) -> tuple[Any, ...]:
+    """Return the state of a table's indexes: their definitions and problems, and their segments."""
+    seconds = catalog.INDEX_CACHE_SECONDS
+    return tuple((index, tuple(catalog.segments(spark, index, seconds))) for index in indexes if not index.why_not)

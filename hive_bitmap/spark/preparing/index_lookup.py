@@ -6,7 +6,7 @@ This process does it, or tasks if much of the indexes has to be read.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -24,15 +24,16 @@ from hive_bitmap.core.planning.prices import waiting_seconds
 from hive_bitmap.core.selecting.candidates import (
     Lookup,
     LookupResults,
-    evaluate_here,
     exact_where_known,
     look_up,
+    look_up_all,
     look_up_files,
 )
 from hive_bitmap.core.selecting.key_matches import MatchingKeys
 from hive_bitmap.core.selecting.live_counts import without_deleted
 from hive_bitmap.core.selecting.select import LookupResult
 from hive_bitmap.errors import Unsupported
+from hive_bitmap.spark.preparing.request import Engine, NoEngine
 from hive_bitmap.spark.preparing.snapshot import Snapshot
 from hive_bitmap.spark.preparing.spark_leaves import evaluate_leaves
 from hive_bitmap.spark.tasks.distribution import in_tasks
@@ -78,7 +79,7 @@ def look_up_snapshot(
     `chosen` is the index that serves each column. Raises Unsupported if Spark counts in less time, and StoreError.
     """
     resolved = snapshot.resolved
-    matching_keys = evaluate_leaves(resolved.evaluate, resolved.predicate, chosen, snapshot.files)
+    matching_keys = evaluate_leaves(resolved.engine, resolved.predicate, chosen, snapshot.files)
     cost = partial(
         count_cost,
         matching_keys=matching_keys,
@@ -87,9 +88,9 @@ def look_up_snapshot(
         prices=_prices(snapshot),
         extremes=counting.extremes,
     )
-    evaluation = Evaluation(spark, matching_keys, counting, cost)
+    evaluation = Evaluation(spark, matching_keys, counting, cost, resolved.engine)
     candidates = look_up_files(snapshot.files, snapshot.predicates, chosen, evaluation)
-    candidates = without_deleted(candidates, resolved.deleted, evaluation.look_up)
+    candidates = without_deleted(candidates, resolved.engine.deleted, evaluation.look_up)
     every_key = list(dict.fromkeys(key for keys in counting.key_sets for key in keys))
     results = replace(exact_where_known(candidates, every_key), matching_keys=matching_keys)
     if resolved.base.lake is not None:  # files that are not listed may be those that the table's own statistics exclude
@@ -114,6 +115,7 @@ class Evaluation:
     matching_keys: MatchingKeys
     counting: Counting
     cost: Callable[..., CountCost]
+    engine: Engine = field(default_factory=NoEngine)
     seconds: float = COUNT_PRICES.answer_start
     by_spark: float = COUNT_PRICES.spark_start
 
@@ -130,7 +132,7 @@ class Evaluation:
     def look_up(self, lookups: Sequence[Lookup]) -> list[LookupResult]:
         """Look up without regard to cost."""
         if is_small(lookups):
-            return evaluate_here(self.matching_keys)(lookups)
+            return look_up_all(lookups, self.matching_keys, self.engine.take_turn)
         return in_tasks(self.spark, lookups, partial(look_up, matching_keys=self.matching_keys))
 
 

@@ -5,14 +5,14 @@ A request may be for the number of rows instead.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 import pyarrow as pa
 
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.predicates.nodes import Predicate, SparkLeaf
-from hive_bitmap.core.selecting.live_counts import ReadDeleted
 from hive_bitmap.core.selecting.lookup_units import DeletedRows
 from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.core.table_info import Table, Values
@@ -38,47 +38,56 @@ class Request:
         return replace(self, count=True, keys=tuple(keys))
 
 
-Evaluate = Callable[[SparkLeaf, Column, pa.Array], pa.Array | None]
+class Engine(Protocol):
+    """What Spark tells a lookup about a scan."""
+
+    def satisfying(self, leaf: SparkLeaf, column: Column, keys: pa.Array) -> pa.Array | None:
+        """Return those keys of a column for which a leaf is TRUE; None if Spark cannot evaluate it."""
+
+    def deleted(self, versions: Mapping[str, str]) -> Mapping[str, DeletedRows]:
+        """Return the deleted rows of files, by path; see `live_counts.without_deleted`."""
+
+    def take_turn(self) -> None:
+        """Return at once while the query waits for its plan; after that, one plan at a time goes on."""
 
 
-def _no_deleted_rows(versions: Mapping[str, str]) -> Mapping[str, DeletedRows]:
-    return {}
+class NoEngine:
+    """Spark is not asked: no leaf has an answer, and no file has deleted rows."""
 
+    def satisfying(self, leaf: SparkLeaf, column: Column, keys: pa.Array) -> pa.Array | None:
+        return None
 
-def _not_evaluated(leaf: SparkLeaf, column: Column, keys: pa.Array) -> None:
-    return None
+    def deleted(self, versions: Mapping[str, str]) -> Mapping[str, DeletedRows]:
+        return {}
+
+    def take_turn(self) -> None:
+        return None
 
 
 @dataclass(frozen=True, kw_only=True)
 class ResolvedTable:
     """The table of a scan in Spark's plan, with its indexes.
 
-    `settings` are those of the session, `predicate` is the condition of the scan. `evaluate(leaf, column, keys)` has
-    Spark return those keys of a column for which a leaf is TRUE, or None if it cannot evaluate it; `cores` is the
-    number of tasks that run at the same time. `partitions` are the values and files of the partitions that Spark reads
-    (None if it does not list them), and `native` says whether its own Parquet or ORC reader reads them. `deleted`
-    returns the deleted rows of files that have deletes according to `partitions`. `split_bytes` is the size of the
-    largest splits of Spark's own scan, which determines the order of the rows; 0 if the query sees no order, None if it
-    sees the order and sizes do not determine it.
+    `settings` are those of the session, `predicate` is the condition of the scan; `engine` evaluates leaves of it, and
+    `cores` is the number of tasks that run at the same time. `partitions` are the values and files of the partitions
+    that Spark reads (None if it does not list them), and `native` says whether its own Parquet or ORC reader reads
+    them. `split_bytes` is the size of the largest splits of Spark's own scan, which determines the order of the rows; 0
+    if the query sees no order, None if it sees the order and sizes do not determine it.
     """
 
     base: Table
     indexes: tuple[Index, ...]
     settings: Mapping[str, str] = field(repr=False)  # secrets of stores may be among them
     predicate: Predicate
-    evaluate: Evaluate
     cores: int
+    engine: Engine = field(default_factory=NoEngine)
     partitions: tuple[tuple[Values, tuple[FileStatus, ...]], ...] | None = None
     native: bool = False
-    deleted: ReadDeleted = _no_deleted_rows
     split_bytes: int | None = 0
 
     def without_scan(self) -> ResolvedTable:
-        """Return a copy without references to the scan.
-
-        It has no listing of the scan, and no functions that ask Spark about it.
-        """
-        return replace(self, partitions=None, evaluate=_not_evaluated, deleted=_no_deleted_rows)
+        """Return a copy without references to the scan and to the listing of its files."""
+        return replace(self, partitions=None, engine=NoEngine())
 
     @property
     def narrows(self) -> bool:

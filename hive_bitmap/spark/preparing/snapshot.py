@@ -76,20 +76,20 @@ def take(spark: SparkSession, resolved: ResolvedTable, indexes: Sequence[Index])
     zone = metastore.time_zone(spark)
     reading = serde.read_properties(base)
     valid = valid_schemas(format, base.columns, zone, reading)
-    predicate, evaluate = resolved.predicate, resolved.evaluate
+    predicate, engine = resolved.predicate, resolved.engine
     all_partitions: list[Partition] = []
     if resolved.partitions is None and base.lake is not None:
         raise Unsupported(f"Spark does not list the files of {base.lake.kind} table {base.full_name} that it reads")
     if resolved.partitions is None:
         all_partitions = base_files.partitions(spark, base)
         numbers, residuals, typed = table_state.prune_partitions(
-            base, [partition.values for partition in all_partitions], predicate, evaluate
+            base, [partition.values for partition in all_partitions], predicate, engine
         )
         files = table_state.states(spark, [all_partitions[number] for number in numbers], base, indexes, valid, numbers)
     else:
         listed = resolved.partitions
         numbers, residuals, typed = table_state.prune_partitions(
-            base, [values for values, _ in listed], predicate, evaluate
+            base, [values for values, _ in listed], predicate, engine
         )
         numbers = numbers if listed else []
         files = table_state.states_of(

@@ -21,7 +21,7 @@ from hive_bitmap.core.index.table_schema import key_fields
 from hive_bitmap.core.predicates.nodes import Predicate, SparkLeaf, leaves_of
 from hive_bitmap.core.selecting.table_files import TableFiles
 from hive_bitmap.errors import CorruptIndex
-from hive_bitmap.spark.preparing.request import Evaluate
+from hive_bitmap.spark.preparing.request import Engine
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -34,7 +34,7 @@ PLACE = "hive_bitmap_place"  # no column of an index has such a name
 
 
 def evaluate_leaves(
-    evaluate: Evaluate,
+    engine: Engine,
     predicate: Predicate,
     chosen: Mapping[str, Definition],
     table: TableFiles,
@@ -51,7 +51,7 @@ def evaluate_leaves(
             continue
         keys = _distinct(definition, leaf.column, table)
         column = find(definition.columns, leaf.column, f"index {definition.name}")
-        matching = None if keys is None else evaluate(leaf, column, keys)
+        matching = None if keys is None else engine.satisfying(leaf, column, keys)
         if matching is not None:
             matching_keys[leaf] = matching
     return matching_keys

@@ -29,7 +29,7 @@ from hive_bitmap.core.selecting.table_files import KnownFiles, PartitionState, T
 from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.core.table_info import Partition, Table, Values, partition_name
 from hive_bitmap.errors import CorruptIndex
-from hive_bitmap.spark.preparing.request import Evaluate
+from hive_bitmap.spark.preparing.request import Engine
 from hive_bitmap.spark.registry import catalog
 from hive_bitmap.spark.registry.catalog import Index
 
@@ -42,7 +42,7 @@ _joined: Cache[tuple[str, ...], Covered] = Cache("what indexes cover", lambda co
 
 
 def prune_partitions(
-    base: Table, values: Sequence[Values], predicate: Predicate, evaluate: Evaluate
+    base: Table, values: Sequence[Values], predicate: Predicate, engine: Engine
 ) -> tuple[list[int], list[Predicate], pa.Table]:
     """Prune partitions by a predicate.
 
@@ -53,7 +53,7 @@ def prune_partitions(
     if not base.partition_columns:
         return [0], [predicate], pa.table({"": [0]})
     typed = typed_values(base.partition_columns, values)
-    matching = _matching_values(base, predicate, typed, evaluate)
+    matching = _matching_values(base, predicate, typed, engine)
     residuals = residual_predicates(predicate, base.partition_columns, typed, matching)
     numbers = [
         number
@@ -63,7 +63,7 @@ def prune_partitions(
     return numbers, [residuals[number] for number in numbers], typed.take(pa.array(numbers, pa.int64()))
 
 
-def _matching_values(base: Table, predicate: Predicate, typed: pa.Table, evaluate: Evaluate) -> MatchingKeys:
+def _matching_values(base: Table, predicate: Predicate, typed: pa.Table, engine: Engine) -> MatchingKeys:
     """Return the partition values for which each leaf is TRUE.
 
     Leaves are those that Spark evaluates over a partition column; values are the existing ones.
@@ -73,7 +73,7 @@ def _matching_values(base: Table, predicate: Predicate, typed: pa.Table, evaluat
     for leaf in leaves_of(predicate):
         column = columns.get(leaf.column.lower()) if isinstance(leaf, SparkLeaf) else None
         if isinstance(leaf, SparkLeaf) and column is not None and leaf not in matching_values:
-            matching = evaluate(leaf, column, pc.unique(typed[column.name]))
+            matching = engine.satisfying(leaf, column, pc.unique(typed[column.name]))
             matching_values.update({} if matching is None else {leaf: matching})
     return matching_values
 

@@ -10,9 +10,8 @@ from hive_bitmap.core.planning.plan import Plan
 from hive_bitmap.core.planning.planner import full_scan
 from hive_bitmap.core.planning.strategy import Reason, Strategy
 from hive_bitmap.errors import Unsupported
+from hive_bitmap.spark.catalyst.decision import LEFT_ALONE, NARROWED, Counts
 from hive_bitmap.spark.catalyst.explanation import DecisionReport, Relation, reports_of
-from hive_bitmap.spark.catalyst.index_answers import Answer
-from hive_bitmap.spark.catalyst.outcomes import LEFT_ALONE, NARROWED
 from hive_bitmap.spark.querying.table_rows import why_spark_alone
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ class FunctionDecision:
     """
 
     plan: Plan
-    answer: Answer | None = None
+    answer: Counts | None = None
 
 
 def decision_on(frame: DataFrame, table: str, predicate: str | None, strategy: Strategy | None) -> FunctionDecision:
@@ -55,7 +54,8 @@ def decision_on(frame: DataFrame, table: str, predicate: str | None, strategy: S
     if strategy not in (None, Strategy.FULL_SCAN, plan.strategy) and may_choose:
         possible = ", ".join(plan.costs) or plan.strategy
         raise Unsupported(f"strategy {str(strategy)!r} cannot answer this; possible: {possible}")
-    return FunctionDecision(plan, None if own_report is None else own_report.answer)
+    decision = None if own_report is None else own_report.decision
+    return FunctionDecision(plan, decision if isinstance(decision, Counts) else None)
 
 
 def plan_of(relation: Relation, table: str) -> Plan:

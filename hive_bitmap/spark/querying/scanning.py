@@ -18,6 +18,7 @@ from hive_bitmap.core.planning.plan import Plan
 from hive_bitmap.core.planning.strategy import Strategy
 from hive_bitmap.core.table_info import quote
 from hive_bitmap.errors import Unsupported
+from hive_bitmap.spark.catalyst import execution
 from hive_bitmap.spark.querying.decided import decision_on
 from hive_bitmap.spark.querying.table_rows import table_rows
 
@@ -34,7 +35,7 @@ def count(spark: SparkSession, table: str, predicate: str | None = None, *, stra
     rows = table_rows(spark, table, predicate, strategy=chosen_strategy, must_pay=False)
     counted = rows.groupBy().count()
     decision = decision_on(counted, table, predicate, chosen_strategy)
-    number = None if decision.answer is None else decision.answer.number_of_rows(spark)
+    number = None if decision.answer is None else execution.number_of_rows(spark, decision.answer)
     return int(counted.collect()[0][0]) if number is None else number
 
 

@@ -91,14 +91,17 @@ class KnownCounts:
     unknown: frozenset[Place]
 
 
-def known_counts(spark: SparkSession, request: Request, prepared: Prepared) -> KnownCounts | None:
+def known_counts(
+    spark: SparkSession, request: Request, prepared: Prepared, changed: frozenset[Place] = frozenset()
+) -> KnownCounts | None:
     """Count each grouping set of a prepared request from the index.
 
-    Return None if Spark has to count all. Among other reasons, it has to if a store fails, or if the keys take too much
-    memory, which is remembered.
+    `changed` are files that have changed since they were looked up; they are not counted. Return None if Spark has to
+    count all. Among other reasons, it has to if a store fails, or if the keys take too much memory, which is
+    remembered.
     """
     try:
-        return _counts_by_set(spark, request, prepared)
+        return _counts_by_set(spark, request, prepared, changed)
     except TooLarge as e:
         log.info("%s is counted by Spark: %s", request.table, e)
         if prepared.reading is not None:
@@ -125,7 +128,9 @@ def _data_keys(reading: Reading, keys: Sequence[str]) -> list[str]:
     return [column.name.lower() for column in reading.resolved.base.columns if column.name.lower() in key_names]
 
 
-def _counts_by_set(spark: SparkSession, request: Request, prepared: Prepared) -> KnownCounts | None:
+def _counts_by_set(
+    spark: SparkSession, request: Request, prepared: Prepared, changed: frozenset[Place]
+) -> KnownCounts | None:
     reading = prepared.reading
     if reading is None:
         return None
@@ -133,12 +138,12 @@ def _counts_by_set(spark: SparkSession, request: Request, prepared: Prepared) ->
     counted: list[_Counted] = []
     available = _limit(reading)
     for keys in sets:
-        set_counts = _counts_of_set(spark, replace(request, keys=keys), prepared.plan, reading, available)
+        set_counts = _counts_of_set(spark, replace(request, keys=keys), prepared.plan, reading, available, changed)
         if set_counts is None:
             return None
         counted.append(set_counts)
         available -= nbytes(set_counts.counts) if keys else 0
-    unknown = [set_counts.unknown(results) for set_counts in counted]
+    unknown = [set_counts.unknown(results) | changed for set_counts in counted]
     if len(set(unknown)) > 1 or (len(counted) > 1 and unknown[0]):
         return None  # these files would be read once for each set, and may change in between
     fingerprints = [
@@ -153,7 +158,9 @@ def _counts_by_set(spark: SparkSession, request: Request, prepared: Prepared) ->
     return KnownCounts(tuple(set_counts.counts for set_counts in counted), unknown[0])
 
 
-def _counts_of_set(spark: SparkSession, request: Request, plan: Plan, reading: Reading, limit: int) -> _Counted | None:
+def _counts_of_set(
+    spark: SparkSession, request: Request, plan: Plan, reading: Reading, limit: int, changed: frozenset[Place]
+) -> _Counted | None:
     """Return the counts from the index, and the uncounted files.
 
     None if Spark has to count all. Raises TooLarge if the keys take more than `limit` bytes.
@@ -167,7 +174,7 @@ def _counts_of_set(spark: SparkSession, request: Request, plan: Plan, reading: R
     counts, uncounted = Counts(schema.empty_table(), limit), list[Lookup]()
     data = _data_keys(reading, request.keys)
     for lookup, candidates in reading.results.pairs():
-        confirmed, needed = _confirmed(lookup), needs_file(candidates, lookup)
+        confirmed, needed = _confirmed(lookup) & ~_among(lookup, reading, changed), needs_file(candidates, lookup)
         countable = candidates.exact & confirmed
         uncounted += _restricted(lookup, ~countable & (needed | ~confirmed))
         rows = np.bincount(lookup.unit.file, candidates.counts, len(lookup.unit.paths)).astype(np.int64) * countable
@@ -215,6 +222,14 @@ def _schema(reading: Reading, keys: Sequence[str]) -> pa.Schema | None:
         return None
     fields = [pa.field(column.name, arrow_type(KeyColumn(column.name, column.type))) for column in columns]
     return pa.schema([*fields, pa.field(COUNT, pa.int64())])
+
+
+def _among(lookup: Lookup, reading: Reading, places: frozenset[Place]) -> Flags:
+    """Return for each file of a lookup whether it is among these places."""
+    if not places:
+        return np.zeros(len(lookup.unit.paths), bool)
+    files = zip(lookup.partitions, lookup.unit.paths, strict=True)
+    return np.array([Place(reading.results.partitions[at].number, path) in places for at, path in files], bool)
 
 
 def _confirmed(lookup: Lookup) -> Flags:

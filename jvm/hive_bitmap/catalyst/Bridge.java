@@ -5,10 +5,10 @@ import hive_bitmap.catalyst.observing.Application;
 import hive_bitmap.catalyst.python.CallbackPort;
 import hive_bitmap.catalyst.python.CurrentContext;
 import hive_bitmap.catalyst.python.Helper;
-import hive_bitmap.catalyst.python.IndexedColumns;
 import hive_bitmap.catalyst.python.PythonCalls;
 import hive_bitmap.catalyst.python.Reports;
 import hive_bitmap.catalyst.python.Settings;
+import hive_bitmap.catalyst.python.Verdicts;
 import hive_bitmap.catalyst.queries.ChosenStrategy;
 import hive_bitmap.catalyst.statements.Statements;
 import java.util.concurrent.TimeUnit;
@@ -75,7 +75,7 @@ public final class Bridge {
 
     /** Clears the cache of indexed columns. */
     public void forgetIndexed() {
-        IndexedColumns.clear();
+        Verdicts.indexesChanged();
     }
 
     /** Waits until all writes so far are sent to Python, for at most {@code seconds}. Returns whether they are. */

@@ -1,11 +1,9 @@
 package hive_bitmap.catalyst;
 
-import hive_bitmap.catalyst.fetching.DriverScan;
-import hive_bitmap.catalyst.fetching.DriverScanExec;
 import hive_bitmap.catalyst.lake.IcebergScan;
 import hive_bitmap.catalyst.observing.Application;
-import hive_bitmap.catalyst.queries.IndexAnswer;
-import hive_bitmap.catalyst.queries.IndexAnswerExec;
+import hive_bitmap.catalyst.queries.DecidedRows;
+import hive_bitmap.catalyst.queries.DecidedRowsExec;
 import hive_bitmap.catalyst.queries.IndexScan;
 import hive_bitmap.catalyst.queries.NarrowedRelations;
 import hive_bitmap.catalyst.reading.Listing;
@@ -69,8 +67,7 @@ public final class PlanIndexes extends SparkStrategy {
         if (plan instanceof IndexScan scan) {
             return Scala.seq(List.of(NarrowedScanExec.unless(() -> scan.instead(session), planLater(scan.rows()), scan.narrowing())));
         }
-        if (plan instanceof DriverScan scan) return Scala.seq(List.of(new DriverScanExec(scan, scan.output())));
-        if (plan instanceof IndexAnswer answer) return Scala.seq(List.of(new IndexAnswerExec(answer, answer.output())));
+        if (plan instanceof DecidedRows rows) return Scala.seq(List.of(new DecidedRowsExec(rows)));
         if (plan instanceof KeyCounts counts) return Scala.seq(List.of(new KeyCountsExec(counts.output(), counts.rows())));
         LogicalPlan below = below(plan);
         if (below instanceof DataSourceV2ScanRelation read && read.scan() instanceof IcebergScan) {

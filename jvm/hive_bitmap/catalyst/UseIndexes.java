@@ -3,16 +3,15 @@ package hive_bitmap.catalyst;
 import hive_bitmap.catalyst.observing.Application;
 import hive_bitmap.catalyst.python.Failures;
 import hive_bitmap.catalyst.python.Helper;
-import hive_bitmap.catalyst.python.IndexedColumns;
 import hive_bitmap.catalyst.python.PythonCalls;
 import hive_bitmap.catalyst.python.Reports;
 import hive_bitmap.catalyst.python.Settings;
+import hive_bitmap.catalyst.python.Verdicts;
 import hive_bitmap.catalyst.queries.Aggregates;
 import hive_bitmap.catalyst.queries.ChosenStrategy;
 import hive_bitmap.catalyst.queries.Existence;
 import hive_bitmap.catalyst.queries.Inference;
 import hive_bitmap.catalyst.queries.Joins;
-import hive_bitmap.catalyst.queries.LeftAlone;
 import hive_bitmap.catalyst.queries.NarrowedRelations;
 import hive_bitmap.catalyst.queries.Question;
 import hive_bitmap.catalyst.queries.Repeated;
@@ -72,7 +71,7 @@ public final class UseIndexes extends Rule<LogicalPlan> {
             collect(plan, null, !isCorrelated(plan), RowOrder.of(plan), null, scans);
             if (chosenOnly) scans.removeIf(scan -> ChosenStrategy.of(scan) == null);
             if (!Reports.areOfRepeatedPlan()) observe(scans);
-            leaveAlone(scans, "no_index", scan -> !Reports.areWanted() && IndexedColumns.areNone(scan.table));
+            leaveAlone(scans, "no_index", scan -> !Reports.areWanted() && Verdicts.hasNoIndex(scan.table.identifier()));
             Repeated.remove(scans, plan);
             leaveAlone(scans, "positions", UseIndexes::dependsOnPositions);
             if (scans.isEmpty()) return plan;
@@ -123,7 +122,7 @@ public final class UseIndexes extends Rule<LogicalPlan> {
     /** Leaves scans alone that Python left alone before. They are removed from the list if the reason still holds. */
     private static void leaveAloneAgain(List<Scan> scans, Question question) {
         scans.removeIf(scan -> {
-            String reason = ChosenStrategy.mustPay(scan) ? LeftAlone.reason(scan) : null;
+            String reason = ChosenStrategy.mustPay(scan) ? scan.verdict() : null;
             if (reason == null) return false;
             scan.leaveAlone(reason);
             question.leaveAlone(scan);

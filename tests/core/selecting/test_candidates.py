@@ -36,8 +36,8 @@ from hive_bitmap.core.selecting.candidates import (
     Lookup,
     LookupResults,
     choose_indexes,
-    evaluate_here,
     exact_where_known,
+    look_up_all,
     look_up_files,
     residual_predicates,
     restrict,
@@ -422,7 +422,7 @@ def test_lookups_of_real_shards_come_in_their_order(tmp_path_factory: pytest.Tem
         unit = unit_of(tmp_path_factory.mktemp("w"), [rows], {"k": "gap"}, {"k": [0]})
         lookups.append(lookup_of(unit, K))
         expected.append(sum(row["k"] == 1 for row in rows))
-    assert [int(found.counts.sum()) for found in evaluate_here({})(lookups)] == expected
+    assert [int(found.counts.sum()) for found in look_up_all(lookups, {})] == expected
 
 
 def test_a_simplified_residual_is_a_constant_where_the_values_decide() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -21,8 +22,8 @@ from hive_bitmap.core.index.manifest import Freshness
 from hive_bitmap.core.predicates.nodes import TRUE, Compare, Predicate
 from hive_bitmap.core.selecting.candidates import (
     LookupResults,
-    evaluate_here,
     look_up,
+    look_up_all,
     restrict,
 )
 from hive_bitmap.core.selecting.live_counts import without_deleted
@@ -100,7 +101,7 @@ def test_what_is_not_known_of_a_file_is_read_whole(tmp_path: Path) -> None:
         asked.append(wanted)
         return {paths[1]: DeletedRows("y", np.array([1, 2, 11])), paths[2]: DeletedRows("z", np.array([12]))}
 
-    found = without_deleted(results, read, evaluate_here({}))
+    found = without_deleted(results, read, partial(look_up_all, matching_keys={}))
     assert asked == [dict(zip(paths, "xyz", strict=True))]
     assert [one.status.path for one in found.whole_files] == [paths[0], paths[2]]
     assert all(one.status.etag == WITH_DELETES and one.freshness is Freshness.STALE for one in found.whole_files)
@@ -115,10 +116,11 @@ def test_deleted_rows_are_asked_for_where_rows_are_selected(tmp_path: Path) -> N
 
     for predicate, deletes in ((Compare("k", "=", 7), ("x", "", "z")), (TRUE, ())):
         results = looked_up(tmp_path, predicate, deletes)
-        assert without_deleted(results, unasked, evaluate_here({})) == results
+        assert without_deleted(results, unasked, partial(look_up_all, matching_keys={})) == results
     results = looked_up(tmp_path, TRUE, ("", "y", ""))
     first = DeletedRows("y", np.arange(5))
-    found = without_deleted(results, lambda wanted: dict.fromkeys(wanted, first), evaluate_here({}))
+    look_up_again = partial(look_up_all, matching_keys={})
+    found = without_deleted(results, lambda wanted: dict.fromkeys(wanted, first), look_up_again)
     assert np.bincount(found.lookups[0].unit.file, found.results[0].counts).tolist() == [12, 7, 12]
     assert list(restrict(found.lookups[0], [1]).unit.deleted) == [results.lookups[0].unit.paths[1]]
     assert not restrict(found.lookups[0], [0, 2]).unit.deleted

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from collections.abc import Iterator
@@ -34,12 +35,13 @@ def crowd(spark: SparkSession) -> Iterator[SparkSession]:
 
 
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The JVM's requests to Python from now on, by kind."""
+    """The JVM's requests to Python from now on, by kind; "kept" if it only wants a decision that Python has kept."""
     calls: list[str] = []
     answer_it = Answers.apply
 
     def noted(self: Answers, session: Any, request: Any) -> Any:
-        calls.append(str(request.kind()))
+        only_kept = request.kind() == "plan" and "only_kept" in json.loads(request.text())
+        calls.append("kept" if only_kept else str(request.kind()))
         return answer_it(self, session, request)
 
     monkeypatch.setattr(Answers, "apply", noted)
@@ -91,7 +93,7 @@ def test_counting_stops_at_the_limit_and_is_not_tried_again(
             calls = asked(monkeypatch)
             assert not difference(answer(frame(crowd, query)), wanted), query
             assert not difference(answer(frame(crowd, query)), wanted), query
-        assert calls == ["plan", "count", "plan"] if query == BY_KEY else ["plan", "plan"]
+        assert calls == ["plan", "execute", "plan"] if query == BY_KEY else ["plan", "plan"]
     assert told(crowd, BY_KEY, "index only", answer_bytes="1100k") == [("crowd", "left alone")]
 
 
@@ -146,16 +148,18 @@ def test_what_is_late_is_cancelled_and_not_tried_again(crowd: SparkSession, monk
         crowd.sql(f"SELECT count(*) FROM ({query})")  # analysed, not planned
         reasons = [hive_bitmap.explain(query, crowd).relations[0] for _ in range(2)]
         assert [one.reason for one in reasons] == ["late", "late"]
-        assert "it is tried again in" in reasons[1].detail and calls == ["plan"]
+        assert "it is tried again in" in reasons[1].detail and calls == ["plan", "kept"]
         until = time.monotonic() + 20
         while tracker.getActiveJobsIds() and time.monotonic() < until:
             time.sleep(0.05)
         assert not tracker.getActiveJobsIds()
         other = f"SELECT id FROM crowd WHERE j = 4 AND {SLOW.replace('< 5', '< 6')}"
-        assert hive_bitmap.explain(other, crowd).relations[0].reason == "late" and calls == ["plan"]
+        assert hive_bitmap.explain(other, crowd).relations[0].reason == "late"
+        assert calls == ["plan", "kept", "kept"]
         assert not difference(answer(frame(crowd, f"{query} AND id < 100")), wanted)
         crowd.conf.set("hive_bitmap.planning_seconds", "0.6")
-        assert hive_bitmap.explain(query, crowd).relations[0].reason == "late" and calls == ["plan", "plan", "plan"]
+        assert hive_bitmap.explain(query, crowd).relations[0].reason == "late"
+        assert calls == ["plan", "kept", "kept", "plan", "plan"]
 
 
 def test_an_answer_whose_listing_was_evicted_is_sparks(crowd: SparkSession) -> None:
@@ -179,7 +183,7 @@ def test_caches_are_bounded_together(crowd: SparkSession) -> None:
     with indexed(crowd, "index only", **{"stores.memory": "64"}):
         crowd.sql("SELECT t, count(*) FROM crowd GROUP BY t").collect()
     kinds = {use.kind for use in hive_bitmap.caches()}
-    assert {"answers", "checksums", "footers of shards", "listings", "manifests", "plans", "shards", "tables"} <= kinds
+    assert {"checksums", "decisions", "footers of shards", "listings", "manifests", "questions", "shards", "tables"} <= kinds
 
 
 def test_computed_groups_and_values_are_bounded_too(crowd: SparkSession) -> None:

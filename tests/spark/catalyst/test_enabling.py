@@ -246,8 +246,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> Answers:
     made = Answers(context)
     serving: Any = SimpleNamespace(
         answer=lambda spark, asked: f"planned {asked.text()} {spark.name}",
-        counts=lambda spark, asked: f"counted {asked.text()} {spark.name}",
-        fetched=lambda spark, asked: f"fetched {asked.text()} {spark.name}",
+        execute=lambda spark, asked: f"executed {asked.text()} {spark.name}",
         refresher=Refresher(),
     )
     monkeypatch.setattr(made, "serving", serving)
@@ -262,8 +261,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> Answers:
     ("kind", "told"),
     [
         ("plan", "planned t s"),
-        ("count", "counted t s"),
-        ("fetch", "fetched t s"),
+        ("execute", "executed t s"),
         ("written", "written t s"),
         ("parse", "statement parse t s"),
         ("run", "statement run t s"),

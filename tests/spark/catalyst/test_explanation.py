@@ -9,6 +9,7 @@ import pytest
 
 from hive_bitmap.core.stores.requests import Requests
 from hive_bitmap.errors import InvalidStatement
+from hive_bitmap.spark.catalyst.decision import ANSWERED, LEFT_ALONE, NARROWED
 from hive_bitmap.spark.catalyst.explanation import (
     Explanation,
     Relation,
@@ -18,7 +19,6 @@ from hive_bitmap.spark.catalyst.explanation import (
     to_json,
     to_text,
 )
-from hive_bitmap.spark.catalyst.outcomes import ANSWERED, LEFT_ALONE, NARROWED
 from tests.core.explaining.test_explain import THREE
 
 NARROW = Relation(

@@ -11,7 +11,7 @@ import pytest
 from pyspark.errors import ArithmeticException
 
 import hive_bitmap
-from hive_bitmap.spark.catalyst import decisions, index_answers, outcomes, serving
+from hive_bitmap.spark.catalyst import decide, decision, execution, question, serving
 from hive_bitmap.spark.catalyst.arrow_batches import batches
 from hive_bitmap.spark.registry import catalog
 from tests.asking import BY_TASKS, answer, by_spark, difference, frame, indexed
@@ -24,19 +24,19 @@ NARROWING = "SELECT id FROM few WHERE k = 3"
 COUNTING = "SELECT k, count(*) AS n FROM few WHERE k < 5 GROUP BY k"
 STEPS = [  # a query, its strategy, and the function that is made to raise while it is planned
     (NARROWING, "blocks", catalog, "indexes_on"),
-    (NARROWING, "blocks", decisions, "condition"),
-    (NARROWING, "blocks", serving, "parse"),
-    (NARROWING, "blocks", serving, "prepare"),
-    (NARROWING, "blocks", decisions, "file_choices"),
-    (NARROWING, "rows", decisions, "fetch_of"),
-    (NARROWING, BY_TASKS, serving, "piece_rows"),
-    (NARROWING, "files", decisions, "read_figures"),
-    (NARROWING, "blocks", outcomes, "label"),
-    (COUNTING, "index only", serving, "prepare"),
-    (COUNTING, "index only", index_answers, "is_countable"),
+    (NARROWING, "blocks", decide, "condition"),
+    (NARROWING, "blocks", question, "parse"),
+    (NARROWING, "blocks", question, "prepare"),
+    (NARROWING, "blocks", decide, "file_choices"),
+    (NARROWING, "rows", decide, "fetch_of"),
+    (NARROWING, BY_TASKS, question, "piece_rows"),
+    (NARROWING, "files", decide, "read_figures"),
+    (NARROWING, "blocks", decision, "label"),
+    (COUNTING, "index only", question, "prepare"),
+    (COUNTING, "index only", execution, "is_countable"),
 ]
 # functions that are called when an answer from the index is executed
-EXECUTION = [(index_answers, "as_now"), (index_answers, "known_counts"), (serving, "batches")]
+EXECUTION = [(execution, "as_now"), (execution, "known_counts"), (serving, "batches")]
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def broken(*args: Any, **kwargs: Any) -> Any:
 
 @pytest.mark.parametrize(
     ("query", "strategy", "module", "step"),
-    contract(STEPS, (NARROWING, "blocks", serving, "prepare"), (COUNTING, "index only", index_answers, "is_countable")),
+    contract(STEPS, (NARROWING, "blocks", question, "prepare"), (COUNTING, "index only", execution, "is_countable")),
     ids=lambda one: getattr(one, "__name__", one),
 )
 def test_a_failure_while_planning_leaves_the_plan_to_spark(
@@ -82,7 +82,7 @@ def test_counts_that_do_not_come_leave_the_aggregation_to_spark(
     with indexed(few, "index only", strict="false"):
         planned = frame(few, COUNTING)
         planned._jdf.queryExecution().executedPlan()
-        monkeypatch.setattr(serving.Serving, "counts", hang)
+        monkeypatch.setattr(serving.Serving, "execute", hang)
         few.conf.set("hive_bitmap.planning_seconds", "0.01")
         try:
             assert not difference(answer(planned), wanted)
@@ -94,7 +94,7 @@ def test_counts_that_do_not_come_leave_the_aggregation_to_spark(
 
 @pytest.mark.parametrize(
     ("module", "step"),
-    contract(EXECUTION, (index_answers, "known_counts")),
+    contract(EXECUTION, (execution, "known_counts")),
     ids=lambda one: getattr(one, "__name__", one),
 )
 def test_a_failure_while_counting_leaves_the_aggregation_to_spark(
@@ -151,7 +151,7 @@ def test_files_to_count_that_are_none_leave_the_aggregation_to_spark(
         return said
 
     wanted = by_spark(few, COUNTING)
-    monkeypatch.setattr(serving.Serving, "counts", counts)
+    monkeypatch.setattr(serving.Serving, "execute", counts)
     with indexed(few, "index only", strict="false"):
         assert not difference(answer(frame(few, COUNTING)), wanted)
 
@@ -161,7 +161,7 @@ def test_a_query_that_was_cancelled_is_not_begun_again(few: SparkSession, monkey
     def counts(self: serving.Serving, spark: SparkSession, counting: Any) -> str:
         raise TypeError("[SPARK_JOB_CANCELLED] Job 7 cancelled part of cancelled job group")
 
-    monkeypatch.setattr(serving.Serving, "counts", counts)
+    monkeypatch.setattr(serving.Serving, "execute", counts)
     with indexed(few, "index only", strict="false"), pytest.raises(Exception, match="Job 7 cancelled"):
         answer(frame(few, COUNTING))
 
@@ -180,13 +180,13 @@ def test_an_error_of_the_query_itself_is_sparks(few: SparkSession) -> None:
 def test_what_is_late_is_left_to_spark(few: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     import time
 
-    wanted, prepare = by_spark(few, NARROWING), serving.prepare
+    wanted, prepare = by_spark(few, NARROWING), question.prepare
 
     def slow(*args: Any) -> Any:
         time.sleep(1)
         return prepare(*args)
 
-    monkeypatch.setattr(serving, "prepare", slow)
+    monkeypatch.setattr(question, "prepare", slow)
     with indexed(few, "blocks", strict="false", planning_seconds="0.1"):
         assert not difference(answer(frame(few, NARROWING)), wanted)
         assert [one.reason for one in hive_bitmap.explain(NARROWING, few).relations] == ["late"]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import hive_bitmap
-from hive_bitmap.spark.catalyst import serving
+from hive_bitmap.spark.catalyst import question
 from tests.asking import answer, by_spark, difference, frame, indexed
 
 if TYPE_CHECKING:
@@ -39,13 +39,13 @@ def reasons(spark: SparkSession, queries: list[str]) -> Counter[str]:
 
 @pytest.mark.contract
 def test_a_query_for_which_there_is_no_time_is_sparks_at_once(t: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    prepare = serving.prepare
+    prepare = question.prepare
 
     def slow(*args: Any) -> Any:
         time.sleep(0.8)
         return prepare(*args)
 
-    monkeypatch.setattr(serving, "prepare", slow)
+    monkeypatch.setattr(question, "prepare", slow)
     with indexed(t, "blocks", strict="false", planning_seconds="30"):
         found = reasons(t, [QUERY.format(number) for number in range(12)])
         assert set(found) == {"", "away"}
@@ -56,7 +56,7 @@ def test_a_query_for_which_there_is_no_time_is_sparks_at_once(t: SparkSession, m
 
 def test_time_counts_for_less_while_jobs_run(t: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """Spark's own scan would have to wait for these jobs, too."""
-    prepare, cores = serving.prepare, t.sparkContext.defaultParallelism
+    prepare, cores = question.prepare, t.sparkContext.defaultParallelism
 
     def slow(*args: Any) -> Any:
         time.sleep(1.5)
@@ -66,7 +66,7 @@ def test_time_counts_for_less_while_jobs_run(t: SparkSession, monkeypatch: pytes
         time.sleep(4)
         yield from batches
 
-    monkeypatch.setattr(serving, "prepare", slow)
+    monkeypatch.setattr(question, "prepare", slow)
     with indexed(t, "blocks", strict="false", planning_seconds="1"), ThreadPoolExecutor(4 * cores) as pool:
         t.sql(QUERY.format(1))  # the table is known
         jobs = [pool.submit(t.range(0, 1, 1, 1).mapInArrow(sleep, "id bigint").collect) for _ in range(4 * cores)]
@@ -80,13 +80,13 @@ def test_time_counts_for_less_while_jobs_run(t: SparkSession, monkeypatch: pytes
 
 
 def test_what_was_late_under_load_is_tried_again_soon(t: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    prepare, wanted = serving.prepare, by_spark(t, QUERY.format(3))
+    prepare, wanted = question.prepare, by_spark(t, QUERY.format(3))
 
     def slow(*args: Any) -> Any:
         time.sleep(1.5)
         return prepare(*args)
 
-    monkeypatch.setattr(serving, "prepare", slow)
+    monkeypatch.setattr(question, "prepare", slow)
     with indexed(t, "blocks", strict="false", planning_seconds="0.5"):
         found = reasons(t, [QUERY.format(number) for number in range(4)])
         assert found == {"late": 4}
@@ -99,14 +99,14 @@ def test_what_was_late_under_load_is_tried_again_soon(t: SparkSession, monkeypat
 
 
 def test_identical_questions_at_the_same_time_are_asked_once(t: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    prepare, calls = serving.prepare, Counter[str]()
+    prepare, calls = question.prepare, Counter[str]()
 
     def slow(spark: Any, request: Any, *args: Any) -> Any:
         calls[request.predicate or ""] += 1
         time.sleep(1)
         return prepare(spark, request, *args)
 
-    monkeypatch.setattr(serving, "prepare", slow)
+    monkeypatch.setattr(question, "prepare", slow)
     counted = "SELECT count(*) FROM t WHERE k = 7"
     for query, strategy in [(QUERY.format(3), "blocks"), (QUERY.format(4), "rows"), (counted, "index only")]:
         wanted = by_spark(t, query)
@@ -122,14 +122,14 @@ def test_identical_questions_at_the_same_time_are_asked_once(t: SparkSession, mo
 
 def test_a_question_with_an_expression_is_asked_by_each_query(t: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """Expressions of one text may have other time zones or modes, as those of views have."""
-    prepare, calls = serving.prepare, Counter[str]()
+    prepare, calls = question.prepare, Counter[str]()
 
     def slow(spark: Any, request: Any, *args: Any) -> Any:
         calls[request.predicate or ""] += 1
         time.sleep(1)
         return prepare(spark, request, *args)
 
-    monkeypatch.setattr(serving, "prepare", slow)
+    monkeypatch.setattr(question, "prepare", slow)
     query = "SELECT id FROM t WHERE k % 10 = 3"
     wanted = by_spark(t, query)
     with indexed(t, "blocks", strict="false", planning_seconds="30"), ThreadPoolExecutor(4) as pool:

@@ -15,23 +15,23 @@ import pytest
 import hive_bitmap
 from hive_bitmap.core.planning.plan import IndexUse, Plan
 from hive_bitmap.core.planning.strategy import Strategy
-from hive_bitmap.spark.catalyst.jvm_bridge import PROTOCOL
-from hive_bitmap.spark.catalyst.outcomes import (
+from hive_bitmap.spark.catalyst.decision import (
     Counts,
+    Decision,
     Empty,
     FetchPart,
     FramePart,
     Lasting,
     LeaveAlone,
-    Outcome,
     ReadChoices,
     ReadFigures,
     ReadRows,
-    Reply,
     Report,
     SparkPart,
 )
+from hive_bitmap.spark.catalyst.jvm_bridge import PROTOCOL
 from hive_bitmap.spark.catalyst.scans import ListingSummary, Scan
+from hive_bitmap.spark.reading.file_set import FileSet
 from tests.asking import answer, frame, indexed
 
 if TYPE_CHECKING:
@@ -102,43 +102,48 @@ def test_python_reads_the_question() -> None:
         assert set(scan.columns) <= {"id", "k", "s", "p", "name"}
 
 
-OUTCOMES: dict[str, tuple[Outcome, dict[str, Any]]] = {
+DECISIONS: dict[str, tuple[Decision, dict[str, Any]]] = {
     "too small": (
         LeaveAlone(
             report=Report(table="d.users", action="left alone", reason="too_small", detail="the 700 bytes .."),
             lasting=Lasting.FOR_TABLE,
         ),
-        {"indexed_columns": ["k"]},
+        {"id": None, "indexed_columns": ["k"]},
     ),
-    "empty": (Empty(report=NARROWED), {}),
+    "empty": (Empty(report=NARROWED), {"id": None}),
     "blocks": (
         ReadChoices(report=replace(NARROWED, plan=PLAN), choices="0\t1024\t1764547200000\t77\t\t4\t512"),
-        {"plan": "7f3c-1"},
+        {"id": "7f3c-1"},
     ),
     "rows": (
-        ReadRows(report=NARROWED, parts=(FramePart(NOTHING),), size=2048),
-        {"plan": "7f3c-2", "files": "7f3c-7"},
+        ReadRows(report=NARROWED, parts=(FramePart(NOTHING),), size=2048, files=FileSet(base=NOTHING)),
+        {"id": "7f3c-2"},
     ),
     "rows beside Spark's": (
         ReadRows(report=NARROWED, parts=(FramePart(NOTHING), SparkPart("1\t99\t0\t0\timmutable\t0\t99")), size=2048),
-        {"plan": "7f3c-5"},
+        {"id": "7f3c-3"},
     ),
     "fetch": (
         ReadRows(report=NARROWED, parts=(FetchPart(NOTHING),), size=2048),
-        {"plan": "7f3c-8", "fetches": ["7f3c-6"]},
+        {"id": "7f3c-4"},
     ),
     "counts": (
-        Counts(report=Report(table="d.events", action="answered"), answer=NOTHING, source="d.events by k"),
-        {"answer": "7f3c-4", "plan": "7f3c-3"},
+        Counts(
+            report=Report(table="d.events", action="answered"),
+            request=NOTHING,
+            prepared=NOTHING,
+            source="d.events by k",
+        ),
+        {"id": "7f3c-5"},
     ),
 }
 
 
-@pytest.mark.parametrize("name", OUTCOMES)
+@pytest.mark.parametrize("name", DECISIONS)
 def test_python_writes_the_reply(name: str) -> None:
-    outcome, known = OUTCOMES[name]
-    place = list(OUTCOMES).index(name)
-    assert Reply(outcome=outcome, **known).to_json() == golden("reply.json")["scans"][place]
+    decision, kept = DECISIONS[name]
+    place = list(DECISIONS).index(name)
+    assert decision.to_json(**kept) == golden("reply.json")["scans"][place]
 
 
 def test_the_page_shows_both() -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 import hive_bitmap
-from hive_bitmap.spark.catalyst import index_answers, serving
+from hive_bitmap.spark.catalyst import execution, question
 from tests.asking import frame, indexed
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ def test_the_class_loader_is_that_of_the_query(
 
         monkeypatch.setattr(module, name, noted)
 
-    noting(serving, "prepare")  # while a query is planned
-    noting(index_answers, "known_counts")  # while it is executed
+    noting(question, "prepare")  # while a query is planned
+    noting(execution, "known_counts")  # while it is executed
     thread = jvm.java.lang.Thread.currentThread()
     before = thread.getContextClassLoader()
     after = jvm.java.net.URLClassLoader(spark.sparkContext._gateway.new_array(jvm.java.net.URL, 0), before)

@@ -11,7 +11,7 @@ import pytest
 from hive_bitmap.core.planning.plan import Plan
 from hive_bitmap.core.planning.planner import PlanInputs, make_plan
 from hive_bitmap.core.planning.strategy import Reason, Strategy
-from hive_bitmap.spark.catalyst.outcomes import (
+from hive_bitmap.spark.catalyst.decision import (
     ANSWERED,
     LEFT_ALONE,
     NARROWED,
@@ -23,7 +23,7 @@ from hive_bitmap.spark.catalyst.outcomes import (
     read_figures,
 )
 from tests.core.planning.test_planner import BYTES, INPUTS, looked_up, with_new_file
-from tests.spark.catalyst.test_decisions import SCAN
+from tests.spark.catalyst.test_decide import SCAN
 
 
 def planned(strategy: Strategy, *files: list[int], new: int = 0, inputs: PlanInputs = INPUTS, **lookup: Any) -> Plan:

@@ -12,7 +12,7 @@ from hive_bitmap.core.planning.settings import read
 from hive_bitmap.core.planning.strategy import STRATEGIES, Strategy
 from hive_bitmap.spark.catalyst.scans import ListingSummary, why_too_small, worthwhile_runtime_filters
 from hive_bitmap.spark.registry.catalog import Index
-from tests.spark.catalyst.test_decisions import INDEX, SCAN, TABLE
+from tests.spark.catalyst.test_decide import INDEX, SCAN, TABLE
 
 DEFAULTS = read({})
 SMALL, LARGE = ListingSummary(1000, 1, "a"), ListingSummary(10**11, 100, "b")

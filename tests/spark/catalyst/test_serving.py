@@ -8,8 +8,10 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from threading import Event
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,34 +20,39 @@ import pytest
 
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index.definition import Definition
+from hive_bitmap.core.index.manifest import Freshness
 from hive_bitmap.core.listings.scan_listing import ScanListing
 from hive_bitmap.core.planning.plan import Plan
 from hive_bitmap.core.planning.strategy import Reason, Strategy
-from hive_bitmap.core.selecting.candidates import LookupResults
+from hive_bitmap.core.predicates.nodes import TRUE
+from hive_bitmap.core.selecting.candidates import LookupResults, WholeFile
 from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import CorruptIndex, HiveBitmapError, ServerError, StoreError
-from hive_bitmap.spark.catalyst import driver_reads, serving
-from hive_bitmap.spark.catalyst.conditions import condition
-from hive_bitmap.spark.catalyst.decisions import Ask, IndexedTable
-from hive_bitmap.spark.catalyst.driver_reads import Fetch
-from hive_bitmap.spark.catalyst.index_answers import Answer
-from hive_bitmap.spark.catalyst.jvm_bridge import PROTOCOL
-from hive_bitmap.spark.catalyst.outcomes import (
+from hive_bitmap.spark.catalyst import driver_reads, execution, question, serving
+from hive_bitmap.spark.catalyst.conditions import Condition
+from hive_bitmap.spark.catalyst.decide import IndexedTable
+from hive_bitmap.spark.catalyst.decision import (
     LEFT_ALONE,
     NARROWED,
     Counts,
+    Decision,
     FetchPart,
     FramePart,
     LeaveAlone,
-    Outcome,
     ReadChoices,
     ReadRows,
     Report,
+    SparkPart,
 )
+from hive_bitmap.spark.catalyst.driver_reads import Fetch
+from hive_bitmap.spark.catalyst.jvm_bridge import PROTOCOL
+from hive_bitmap.spark.catalyst.question import Question
 from hive_bitmap.spark.catalyst.scans import ListingSummary, Scan
 from hive_bitmap.spark.catalyst.serving import Serving
+from hive_bitmap.spark.preparing.prepare import Prepared
 from hive_bitmap.spark.preparing.request import Request
+from hive_bitmap.spark.reading.file_set import FileSet
 from hive_bitmap.spark.registry.catalog import Index
 
 TEXT = (Path(__file__).parent / "protocol" / "question.json").read_text()
@@ -76,8 +83,8 @@ def index(name: str, *columns: int, follows: bool = False) -> Index:
     )
 
 
-class Question:
-    """What Question.java, Counting.java and Fetching.java let Python ask, and what they were asked."""
+class JvmQuestion:
+    """What Question.java and Execution.java let Python ask, and what they were asked."""
 
     def __init__(self, fields: Mapping[str, Any], late: bool = False) -> None:
         self._fields, self._late = fields, late
@@ -134,8 +141,9 @@ class World:
     monkeypatch: pytest.MonkeyPatch
     conf: dict[str, str] = field(default_factory=dict)
     indexes: list[Index] = field(default_factory=lambda: [index("by_k", 0), index("by_k_s", 0, 1)])
-    decided: Outcome | Exception | Callable[[Scan, Ask], Outcome] | None = None
+    decided: Decision | Exception | Callable[[Question], Decision] | None = None
     tables: list[IndexedTable] = field(default_factory=list)
+    segments: list[str] = field(default_factory=list)
     serving: Serving = field(default_factory=Serving)
 
     def __post_init__(self) -> None:
@@ -144,21 +152,22 @@ class World:
         give(serving.metastore, "table_of", lambda spark, number: TABLE)
         give(serving.catalog, "indexes_on", self._indexes_on)
         give(serving, "decide", self._decide)
-        give(serving, "parse", lambda text: ScanListing(()))
+        give(question, "parse", lambda text: ScanListing(()))
+        give(serving.catalog, "segments", lambda spark, index, seconds: self.segments)
 
     def _indexes_on(self, spark: Any, base: Table, seconds: float) -> list[Index]:
         return self.indexes
 
-    def _decide(self, scan: Scan, table: IndexedTable, ask: Ask) -> Outcome:
+    def _decide(self, asked: Question, table: IndexedTable) -> Decision:
         self.tables.append(table)
         if isinstance(self.decided, Exception):
             raise self.decided
         if callable(self.decided):
-            return self.decided(scan, ask)
-        return self.decided or LeaveAlone(report=Report.of(scan, LEFT_ALONE, Reason.NO_INDEX, "none"))
+            return self.decided(asked)
+        return self.decided or LeaveAlone(report=Report.of(asked.scan, LEFT_ALONE, Reason.NO_INDEX, "none"))
 
-    def reply(self, question: Question) -> list[dict[str, Any]]:
-        text = self.serving.answer(NOBODY, question)
+    def reply(self, asked: JvmQuestion) -> list[dict[str, Any]]:
+        text = self.serving.answer(NOBODY, asked)
         assert text is not None
         told = json.loads(text)
         assert told.keys() == {"protocol", "scans"} and told["protocol"] == PROTOCOL
@@ -175,8 +184,8 @@ def report(**given: Any) -> Report:
 
 
 def test_the_question_of_the_protocol_has_a_reply_for_each_scan(world: World) -> None:
-    told = world.reply(Question(json.loads(TEXT)))
-    assert [(one["outcome"], one["report"]["table"]) for one in told] == [
+    told = world.reply(JvmQuestion(json.loads(TEXT)))
+    assert [(one["decision"], one["report"]["table"]) for one in told] == [
         ("leave alone", "d.events"),
         ("leave alone", "d.users"),
     ]
@@ -184,34 +193,34 @@ def test_the_question_of_the_protocol_has_a_reply_for_each_scan(world: World) ->
 
 
 def test_what_is_kept_under_a_version_is_asked_for_once(world: World) -> None:
-    for changed, asked in (
+    for changed, wanted in (
         ({}, ["settings", ("table", 0)]),
         ({}, []),
         ({"version": "2"}, [("table", 0)]),
         ({"version": "2"}, []),
     ):
-        question = Question(fields(**changed))
-        world.reply(question)
-        assert question.asked == asked
+        asked = JvmQuestion(fields(**changed))
+        world.reply(asked)
+        assert asked.asked == wanted
     for name in ("session", "settings"):  # the settings of another session, or others of this one
-        question = Question({**fields(), name: "other"})
-        world.reply(question)
-        assert question.asked == ["settings"]
+        asked = JvmQuestion({**fields(), name: "other"})
+        world.reply(asked)
+        assert asked.asked == ["settings"]
 
 
 def test_the_columns_of_all_indexes_are_told_until_the_jvm_knows_them(world: World) -> None:
-    [told] = world.reply(Question(fields(indexed_known=False)))
+    [told] = world.reply(JvmQuestion(fields(indexed_known=False)))
     assert told["indexed_columns"] == ["k", "s"]
-    [told] = world.reply(Question(fields(indexed_known=True)))
+    [told] = world.reply(JvmQuestion(fields(indexed_known=True)))
     assert "indexed_columns" not in told
     world.indexes = []
-    [told] = world.reply(Question(fields(indexed_known=False)))
+    [told] = world.reply(JvmQuestion(fields(indexed_known=False)))
     assert told["indexed_columns"] == []  # so that it need not ask again
 
 
 def test_the_columns_are_told_of_a_scan_on_which_nothing_can_be_decided(world: World) -> None:
     world.decided = CorruptIndex("a shard is damaged")
-    [told] = world.reply(Question(fields(indexed_known=False)))
+    [told] = world.reply(JvmQuestion(fields(indexed_known=False)))
     assert told["indexed_columns"] == ["k", "s"]
     assert (told["report"]["reason"], told["report"]["detail"]) == ("error", "a shard is damaged")
 
@@ -229,26 +238,26 @@ def test_a_scan_that_fails_is_left_alone_unless_the_session_is_strict(
     world: World, error: HiveBitmapError, reason: str, strict: str
 ) -> None:
     world.conf, world.decided = {"hive_bitmap.strict": strict}, error
-    question = Question(fields())
+    asked = JvmQuestion(fields())
     if strict == "true" and reason == "error":
         with pytest.raises(type(error)) as raised:
-            world.serving.answer(NOBODY, question)
+            world.serving.answer(NOBODY, asked)
         assert raised.value is error
         return
-    [told] = world.reply(question)
-    assert (told["outcome"], told["lasting"]) == ("leave alone", "")  # it may be over soon
+    [told] = world.reply(asked)
+    assert (told["decision"], told["lasting"]) == ("leave alone", "")  # it may be over soon
     assert told["report"]["reason"] == reason and told["report"]["detail"] == str(error)
     assert "plan" not in told["report"]
 
 
 def test_one_scan_that_fails_does_not_take_the_others_with_it(world: World) -> None:
-    def decided(scan: Scan, ask: Ask) -> Outcome:
-        if scan.number == 0:
+    def decided(asked: Question) -> Decision:
+        if asked.scan.number == 0:
             raise CorruptIndex("damaged")
         return ReadChoices(report=report(), choices="x")
 
     world.decided = decided
-    assert [one["outcome"] for one in world.reply(Question(json.loads(TEXT)))] == ["leave alone", "read choices"]
+    assert [one["decision"] for one in world.reply(JvmQuestion(json.loads(TEXT)))] == ["leave alone", "read choices"]
 
 
 def test_a_bug_is_not_hidden_and_not_told_to_a_jvm_that_waits_no_longer(
@@ -256,9 +265,9 @@ def test_a_bug_is_not_hidden_and_not_told_to_a_jvm_that_waits_no_longer(
 ) -> None:
     world.decided = ZeroDivisionError()
     with pytest.raises(ZeroDivisionError):
-        world.serving.answer(NOBODY, Question(fields()))
+        world.serving.answer(NOBODY, JvmQuestion(fields()))
     with caplog.at_level(logging.INFO, serving.__name__):
-        assert world.serving.answer(NOBODY, Question(fields(), late=True)) is None
+        assert world.serving.answer(NOBODY, JvmQuestion(fields(), late=True)) is None
     assert caplog.messages == ["planning was late, and its jobs were cancelled"]
 
 
@@ -268,14 +277,14 @@ def test_a_jar_of_another_protocol_has_all_scans_left_alone(
 ) -> None:
     """Nothing but their names is read of the scans, and nothing at all is asked."""
     other = {"protocol": theirs, "scans": [{"database": "d", "table": "t"}, {"database": "e", "table": "u"}]}
-    question = Question(other)
+    asked = JvmQuestion(other)
     for _ in range(2):
-        told = world.reply(question)
-    assert [(one["outcome"], one["report"]["table"], one["report"]["reason"]) for one in told] == [
+        told = world.reply(asked)
+    assert [(one["decision"], one["report"]["table"], one["report"]["reason"]) for one in told] == [
         ("leave alone", "d.t", "unsupported"),
         ("leave alone", "e.u", "unsupported"),
     ]
-    assert question.asked == [] and len(caplog.messages) == 1
+    assert asked.asked == [] and len(caplog.messages) == 1
     assert told[0]["report"]["detail"] in caplog.messages[0]
     assert "start Spark with the jar that `hive-bitmap jar` prints" in caplog.messages[0]
 
@@ -286,7 +295,7 @@ def test_settings_that_are_none_are_logged_once(
     monkeypatch.setattr(serving, "MOST_WARNINGS", 2)
     for session, names in enumerate((["enbled"], ["enbled", "stategy"], ["another"])):
         world.conf = {f"hive_bitmap.{name}": "x" for name in names}
-        world.reply(Question({**fields(), "session": str(session)}))
+        world.reply(JvmQuestion({**fields(), "session": str(session)}))
     assert [message.split(";")[0] for message in caplog.messages] == [
         "hive_bitmap has no setting hive_bitmap.enbled",
         "hive_bitmap has no setting hive_bitmap.stategy",
@@ -296,40 +305,156 @@ def test_settings_that_are_none_are_logged_once(
 def test_rows_of_ours_are_given_to_the_jvm_as_a_frame(world: World) -> None:
     frame: Any = SimpleNamespace(_jdf="of the JVM")
     world.decided = ReadRows(report=report(), parts=(FramePart(frame),), size=7)
-    question = Question(fields())
-    [told] = world.reply(question)
-    assert (told["outcome"], told["bytes"], question.frames) == ("read rows", 7, {(0, 0): "of the JVM"})
+    asked = JvmQuestion(fields())
+    [told] = world.reply(asked)
+    assert (told["decision"], told["bytes"], asked.frames) == ("read rows", 7, {(0, 0): "of the JVM"})
 
 
-def test_plans_are_kept_under_ids_that_no_other_process_has(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_decisions_are_kept_under_ids_that_no_other_process_has(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.decided = ReadChoices(report=report(plan=PLAN), choices="")
-    ids = [world.reply(Question(fields()))[0]["report"]["plan"] for _ in range(2)]
-    ids += [World(monkeypatch, decided=world.decided).reply(Question(fields()))[0]["report"]["plan"]]
+    ids = [world.reply(JvmQuestion(fields()))[0]["id"] for _ in range(2)]
+    ids += [World(monkeypatch, decided=world.decided).reply(JvmQuestion(fields()))[0]["id"]]
     assert len(set(ids)) == 3
-    assert world.serving.plans.get(ids[0]) == replace(PLAN, candidates=None)
-    assert world.serving.plans.get(ids[2]) is None
-    [told] = world.reply(Question(fields(must_pay=False)))  # a function asks, which is told what was found
-    kept = world.serving.plans.get(told["report"]["plan"])
-    assert kept is not None and kept.candidates is NO_RESULTS
+    kept = world.serving.decisions.get(ids[0])
+    assert kept is not None and kept.report.plan == replace(PLAN, candidates=None)
+    assert world.serving.decisions.get(ids[2]) is None
+    [told] = world.reply(JvmQuestion(fields(must_pay=False)))  # a function asks, which is told what was found
+    kept = world.serving.decisions.get(told["report"]["id"])
+    assert kept is not None and kept.report.plan is not None and kept.report.plan.candidates is NO_RESULTS
+
+
+SHARED = {"listing_summary": "5 2 digest 0", "runtime_filters": [], "tree": ["is null", "k"]}
+
+
+@pytest.mark.parametrize(
+    ("decided", "changed", "seconds", "again"),
+    [
+        ("counts", {}, 10_000, False),
+        ("choices", {}, 10, False),
+        ("choices", {}, 70, True),  # its price may be another by now
+        ("counts", {"condition": "k > 9"}, 0, True),
+        ("counts", {"listing_summary": "5 2 other 0"}, 0, True),
+        ("counts", {"version": "2"}, 0, True),
+        ("counts", {"limit": 5}, 0, True),
+        ("left alone", {}, 0, True),  # the JVM keeps that
+        ("rows of tasks", {}, 0, True),
+        ("unindexed files", {}, 0, True),
+    ],
+)
+def test_a_question_that_was_asked_before_gets_the_same_decision(
+    world: World, monkeypatch: pytest.MonkeyPatch, decided: str, changed: dict[str, Any], seconds: float, again: bool
+) -> None:
+    whole = replace(NO_RESULTS, whole_files=(WholeFile(0, FileStatus("/w", 5, 1, ""), Freshness.UNINDEXED, ""),))
+    frame: Any = SimpleNamespace(_jdf="of the JVM")
+    world.decided = {
+        "counts": counted(1),
+        "choices": ReadChoices(report=report(plan=PLAN), choices=""),
+        "left alone": LeaveAlone(report=report(plan=PLAN)),
+        "rows of tasks": ReadRows(report=report(plan=PLAN), parts=(FramePart(frame),), size=7),
+        "unindexed files": ReadChoices(report=report(plan=replace(PLAN, candidates=whole)), choices=""),
+    }[decided]
+    monkeypatch.setattr(world.serving.refresher, "seen", lambda *given: "")
+    [first] = world.reply(JvmQuestion(fields(**SHARED)))
+    now = serving.time.monotonic()
+    monkeypatch.setattr(serving.time, "monotonic", lambda: now + seconds)
+    [second] = world.reply(JvmQuestion(fields(**{**SHARED, **changed})))
+    assert len(world.tables) == (2 if again else 1) and (first["id"] != second["id"]) is again
+
+
+@pytest.mark.parametrize("changed", ["segments", "an index", "user", "settings"])
+def test_a_decision_ends_with_what_it_depends_on(world: World, changed: str) -> None:
+    world.decided = counted(1)
+    [first] = world.reply(JvmQuestion(fields(**SHARED)))
+    asked = fields(**SHARED)
+    if changed == "segments":
+        world.segments = ["file:/new"]
+    elif changed == "an index":
+        world.indexes = world.indexes[:1]
+    else:
+        asked[changed] = "another"
+    [second] = world.reply(JvmQuestion(asked))
+    assert first["id"] != second["id"]
+
+
+@pytest.mark.parametrize(
+    "depends",
+    [
+        {"runtime_filters": ["k"]},
+        {"tree": ["expression", "s", 0, "(length(s) > 2)"]},
+        {"tree": ["and", ["is null", "k"], ["not", ["expression", "s", 0, "(length(s) > 2)"]]]},
+        {"must_pay": False},
+    ],
+)
+def test_what_depends_on_more_than_the_question_is_decided_anew(world: World, depends: dict[str, Any]) -> None:
+    world.decided = counted(1)
+    asked = fields(**{**SHARED, **depends})
+    assert world.reply(JvmQuestion(asked))[0]["id"] != world.reply(JvmQuestion(asked))[0]["id"]
+
+
+def test_only_kept_decisions_can_be_asked_for(world: World) -> None:
+    world.decided = counted(1)
+    asked = fields(**SHARED)
+    assert world.serving.answer(NOBODY, JvmQuestion({**asked, "only_kept": True})) is None and not world.tables
+    [first] = world.reply(JvmQuestion(asked))
+    [second] = world.reply(JvmQuestion({**asked, "only_kept": True}))
+    assert first == second and len(world.tables) == 1
+
+
+def test_a_question_that_several_ask_at_once_is_decided_once(world: World) -> None:
+    decided, waits = Event(), Event()
+
+    def slow(asked: Question) -> Decision:
+        decided.set()
+        waits.wait(10)
+        return counted(1)
+
+    world.decided = slow
+    with ThreadPoolExecutor(3) as pool:
+        replies = [pool.submit(world.reply, JvmQuestion(fields(**SHARED))) for _ in range(3)]
+        assert decided.wait(10)
+        waits.set()
+        ids = {reply.result()[0]["id"] for reply in replies}
+    assert len(ids) == len(world.tables) == 1
+
+
+def test_one_plan_at_a_time_goes_on_after_its_query_has_stopped_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(question, "SECONDS_BETWEEN_LOOKS", 0.0)
+    [scan] = fields()["scans"]
+    late, other, in_time = (
+        Question(spark=NOBODY, jvm=JvmQuestion({}, late=is_late), scan=Scan.of(0, scan, 2))
+        for is_late in (True, True, False)
+    )
+    late.take_turn()
+    late.take_turn()
+    in_time.take_turn()
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(other.take_turn)
+        assert not waiting.done()
+        late.end()
+        waiting.result(timeout=10)
+        other.end()
+        in_time.end()
 
 
 def test_what_is_asked_of_the_jvm_while_a_scan_is_decided_on(world: World) -> None:
     found: list[Any] = []
 
-    def decided(scan: Scan, ask: Ask) -> Outcome:
-        found.append((ask.listing_summary(), ask.small_side(0), ask.small_side(1)))
-        found.append(ask.listing(ListingSummary(1, 1, "digest")))
-        assert ask.deleted(ScanListing((((), (FileStatus("/unknown", 1, 1, ""),)),)), {"/unknown": "id"}) == {}
+    def decided(asked: Question) -> Decision:
+        found.append((asked.listing_summary(), asked.small_side(0), asked.small_side(1)))
+        asked = asked.about(Condition(TRUE, {}), ListingSummary(1, 1, world.serving._process))
+        found.append(asked.listing)
+        of_file = replace(asked, listing=ScanListing((((), (FileStatus("/unknown", 1, 1, ""),)),)))
+        assert of_file.deleted({"/unknown": "id"}) == {}
         return LeaveAlone(report=report())
 
     world.decided = decided
     scans = json.loads(TEXT)
-    question = Question({**scans, "scans": [fields(listing_summary="5 2 told 0")["scans"][0], scans["scans"][0]]})
-    world.reply(question)
-    (told, no_side, side), first, (asked, *_), second = found
+    asked = JvmQuestion({**scans, "scans": [fields(listing_summary="5 2 told 0")["scans"][0], scans["scans"][0]]})
+    world.reply(asked)
+    (told, no_side, side), first, (listed, *_), second = found
     assert (told, no_side, side) == (ListingSummary(5, 2, "told"), None, ["in", "k", "1"])
-    assert asked == ListingSummary(10, 1, "abc") and first is second  # of the same digest
-    assert question.asked[2:] == [
+    assert listed == ListingSummary(10, 1, "abc") and first is second  # of the same digest
+    assert asked.asked[2:] == [
         ("read first", 0, 0),
         ("read first", 0, 1),
         ("listing", 0),
@@ -359,39 +484,33 @@ def test_files_that_were_found_unindexed_are_told(
 
     monkeypatch.setattr(world.serving.refresher, "seen", seen)
     world.conf, world.decided = conf, ReadChoices(report=report(plan=plan), choices="")
-    [told] = world.reply(Question(fields()))
+    [told] = world.reply(JvmQuestion(fields()))
     assert told["report"].get("unindexed", "") == unindexed
-
-
-class Counted(Answer):
-    """An answer that is known without an index."""
-
-    def counts(self, spark: Any, counting: Any, settings: Mapping[str, str]) -> Any:
-        assert settings == {"hive_bitmap.enabled": "true"}
-        return COUNTS.get(self.cores)
 
 
 COUNTS: dict[int, Any] = {
     1: ((pa.table({"k": [1, 2], "n": [10, 20]}), pa.table({"n": pa.array([], pa.int64())})), [3, 5]),
     2: ((), []),
+    3: None,
 }
 
 
-def answer(cores: int) -> Answer:
-    request = Request(table="d.events", predicate=None, columns=(), count=True)
-    return Counted(request=request, base=TABLE, condition=condition(["constant", True], ()), listing=None, cores=cores)
+def counted(number: int) -> Counts:
+    """A decision whose counts are those of COUNTS with this number."""
+    request = Request(table=str(number), predicate=None, columns=(), count=True)
+    return Counts(report=report(), request=request, prepared=Prepared(PLAN), source="d.events by by_k")
 
 
-def counting(id: str) -> Question:
-    return Question({"answer": id, "session": "s", "settings": "1"})
+@pytest.fixture(autouse=True)
+def known_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(execution, "counts", lambda spark, decision: COUNTS[int(decision.request.table)])
 
 
 def test_counts_are_sent_by_batches_of_each_key_set(world: World) -> None:
-    world.conf = {"hive_bitmap.enabled": "true"}
-    world.decided = Counts(report=report(), answer=answer(1), source="d.events by by_k")
-    [told] = world.reply(Question(fields()))
-    asked = counting(told["answer"])
-    assert world.serving.counts(NOBODY, asked) == "[3, 5]"
+    world.decided = counted(1)
+    [told] = world.reply(JvmQuestion(fields()))
+    asked = JvmQuestion({"decision": told["id"]})
+    assert world.serving.execute(NOBODY, asked) == "[3, 5]"
     assert [number for number, _, _ in asked.added] == [0, 1]  # an empty one, too
     for (_, schema, batch), rows in zip(asked.added, (2, 0), strict=True):
         names = [(one["name"], {"long": pa.int64()}[one["type"]]) for one in json.loads(schema)["fields"]]
@@ -399,25 +518,38 @@ def test_counts_are_sent_by_batches_of_each_key_set(world: World) -> None:
 
 
 def test_counts_that_spark_has_to_find_itself(world: World) -> None:
-    world.conf = {"hive_bitmap.enabled": "true"}
-    assert world.serving.counts(NOBODY, counting("an id of a process that has ended")) is None
-    for cores, told in ((2, "[]"), (3, None)):
-        world.serving.answers.put("id", answer(cores))
-        asked = counting("id")
-        assert world.serving.counts(NOBODY, asked) == told and asked.added == []
+    gone = JvmQuestion({"decision": "an id of a process that has ended"})
+    assert world.serving.execute(NOBODY, gone) is None
+    for number, told in ((2, "[]"), (3, None), (3, None)):
+        world.serving.decisions.put("id", counted(number))
+        asked = JvmQuestion({"decision": "id"})
+        assert world.serving.execute(NOBODY, asked) == told and asked.added == []
+    assert world.serving.decisions.get("id") is None  # the same question is planned again
 
 
 def test_rows_are_fetched_once_the_plan_is_executed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     fetch = Fetch(plan=PLAN, columns=("k",), tasks=(), most=10)
-    world.decided = ReadRows(report=report(), parts=(FetchPart(fetch),), size=3)
-    [told] = world.reply(Question(fields()))
-    assert (told["outcome"], told["bytes"]) == ("read rows", 3)
-    [part] = told["parts"]
+    world.decided = ReadRows(report=report(), parts=(SparkPart("x"), FetchPart(fetch)), size=3)
+    [told] = world.reply(JvmQuestion(fields()))
+    assert (told["decision"], told["bytes"]) == ("read rows", 3)
     found: dict[int, pa.Table | None] = {id(fetch): pa.table({"k": [1, 2, 3]})}
     monkeypatch.setattr(driver_reads, "rows", lambda spark, fetch: found[id(fetch)])
-    fetching = Question({"fetch": part["fetch"]})
-    assert world.serving.fetched(NOBODY, fetching) == "" and len(fetching.added) == 1
+    fetching = JvmQuestion({"decision": told["id"], "part": 1})
+    assert world.serving.execute(NOBODY, fetching) == "" and len(fetching.added) == 1
     found[id(fetch)] = None  # they are too many by now
-    for of in (part["fetch"], "gone"):
-        fetching = Question({"fetch": of})
-        assert world.serving.fetched(NOBODY, fetching) is None and fetching.added == []
+    for of in (told["id"], "gone"):
+        fetching = JvmQuestion({"decision": of, "part": 1})
+        assert world.serving.execute(NOBODY, fetching) is None and fetching.added == []
+
+
+@pytest.mark.parametrize("is_current", [True, False])
+def test_files_are_compared_before_tasks_read_them(world: World, is_current: bool) -> None:
+    class Files(FileSet):
+        def is_current(self, spark: Any) -> bool:
+            return is_current
+
+    frame: Any = SimpleNamespace(_jdf="of the JVM")
+    world.decided = ReadRows(report=report(), parts=(FramePart(frame),), size=3, files=Files(base=TABLE))
+    [told] = world.reply(JvmQuestion(fields()))
+    comparing = JvmQuestion({"decision": told["id"]})
+    assert told["compares_files"] and world.serving.execute(NOBODY, comparing) == ("" if is_current else None)

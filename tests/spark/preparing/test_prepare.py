@@ -64,7 +64,6 @@ class Shop:
             "indexes": (self.index(),),
             "settings": {"spark.master": "local[2]", **(settings or {})},
             "predicate": predicate,
-            "evaluate": None,
             "cores": 2,
             "partitions": (((), self.partition.files),),
             "native": True,

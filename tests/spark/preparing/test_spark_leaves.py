@@ -17,6 +17,7 @@ from hive_bitmap.core.segments.covered import Covered
 from hive_bitmap.core.selecting.table_files import KnownFiles, PartitionState, TableFiles, listing_of
 from hive_bitmap.core.stores import local_path
 from hive_bitmap.spark.preparing import spark_leaves
+from hive_bitmap.spark.preparing.request import NoEngine
 from hive_bitmap.spark.preparing.spark_leaves import PLACE, evaluate_leaves, with_places
 from tests.spark.building.generations import Workshop
 
@@ -31,14 +32,14 @@ def state(*manifests: Manifest) -> TableFiles:
     return TableFiles(partitions=partitions, known={"i": known} if manifests else {})
 
 
-class Asked:
+class Asked(NoEngine):
     """Spark, which keeps even keys, and what it was asked."""
 
     def __init__(self, answers: bool = True) -> None:
         self.answers = answers
         self.keys: dict[SparkLeaf, list[int | None]] = {}
 
-    def __call__(self, leaf: SparkLeaf, column: Column, keys: pa.Array) -> pa.Array | None:
+    def satisfying(self, leaf: SparkLeaf, column: Column, keys: pa.Array) -> pa.Array | None:
         assert (column.name, keys.type) == ("k", pa.int32()) and leaf not in self.keys
         self.keys[leaf] = sorted(keys.to_pylist(), key=str)
         even = [key for key in keys.to_pylist() if key is not None and key % 2 == 0]

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.predicates.nodes import TRUE, And, Compare, Constant, In, IsNull, Or, Predicate, Prefix, SparkLeaf
 from hive_bitmap.core.table_info import Table
+from hive_bitmap.spark.preparing.request import NoEngine
 from hive_bitmap.spark.preparing.table_state import prune_partitions, typed_values
 
 BASE = Table(
@@ -56,14 +57,13 @@ TREES = st.recursive(
 )
 
 
-def nothing(leaf: SparkLeaf, column: Column, keys: pa.Array) -> None:
-    """Spark cannot tell."""
+NOTHING = NoEngine()
 
 
 @given(TREES)
 def test_partitions_are_pruned_as_sqlite_does(tree: Tree) -> None:
     predicate, text = tree
-    kept, left, typed = prune_partitions(BASE, PARTITIONS, predicate, nothing)
+    kept, left, typed = prune_partitions(BASE, PARTITIONS, predicate, NOTHING)
     rows = [(number, None if year is None else int(year), text) for number, (year, text) in enumerate(PARTITIONS)]
     with sqlite3.connect(":memory:") as database:
         database.execute("CREATE TABLE p (n, Y INT, s TEXT)")
@@ -76,7 +76,7 @@ def test_partitions_are_pruned_as_sqlite_does(tree: Tree) -> None:
 
 def test_what_tests_other_columns_is_left_over() -> None:
     data = Compare("k", "=", 5)
-    kept, left, _ = prune_partitions(BASE, PARTITIONS, Or((And((Compare("Y", "=", 1), data)), IsNull("Y"))), nothing)
+    kept, left, _ = prune_partitions(BASE, PARTITIONS, Or((And((Compare("Y", "=", 1), data)), IsNull("Y"))), NOTHING)
     assert [PARTITIONS[number][0] for number in kept] == ["1"] * 4 + [None] * 4
     assert left == [data] * 4 + [TRUE] * 4
 
@@ -85,12 +85,13 @@ def test_what_tests_other_columns_is_left_over() -> None:
 def test_spark_evaluates_what_it_alone_knows_over_the_existing_values(tells: bool) -> None:
     asked = []
 
-    def evaluate(leaf: SparkLeaf, column: Column, keys: pa.Array) -> pa.Array | None:
-        asked.append((leaf.text, column.name, sorted(keys.drop_null().to_pylist())))
-        return pa.array([10], pa.int32()) if tells else None
+    class Spark(NoEngine):
+        def satisfying(self, leaf: SparkLeaf, column: Column, keys: pa.Array) -> pa.Array | None:
+            asked.append((leaf.text, column.name, sorted(keys.drop_null().to_pylist())))
+            return pa.array([10], pa.int32()) if tells else None
 
     leaf = SparkLeaf("sqrt(Y) > 3", "y")
-    kept, left, _ = prune_partitions(BASE, PARTITIONS, leaf, evaluate)
+    kept, left, _ = prune_partitions(BASE, PARTITIONS, leaf, Spark())
     assert asked == [("sqrt(Y) > 3", "Y", [1, 2, 10])]
     if tells:
         assert ({PARTITIONS[number][0] for number in kept}, set(left)) == ({"10"}, {TRUE})
@@ -101,7 +102,7 @@ def test_spark_evaluates_what_it_alone_knows_over_the_existing_values(tells: boo
 
 def test_a_table_without_partitions_is_one() -> None:
     flat = Table(database="d", name="t", kind="MANAGED", columns=(Column("k", "int"),))
-    kept, left, _ = prune_partitions(flat, [()], Compare("k", "=", 1), nothing)
+    kept, left, _ = prune_partitions(flat, [()], Compare("k", "=", 1), NOTHING)
     assert (kept, left) == ([0], [Compare("k", "=", 1)])
 
 

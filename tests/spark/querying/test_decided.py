@@ -8,8 +8,8 @@ import pytest
 
 from hive_bitmap.core.planning.plan import Plan
 from hive_bitmap.core.planning.strategy import Reason, Strategy
+from hive_bitmap.spark.catalyst.decision import ANSWERED, LEFT_ALONE, NARROWED
 from hive_bitmap.spark.catalyst.explanation import Relation
-from hive_bitmap.spark.catalyst.outcomes import ANSWERED, LEFT_ALONE, NARROWED
 from hive_bitmap.spark.querying.decided import plan_of
 
 PLAN = Plan(table="db.t", predicate="k = 1", strategy=Strategy.ROWS, reason="cheap")

@@ -1,15 +1,16 @@
 package hive_bitmap.catalyst.following;
 
-import com.fasterxml.jackson.core.JsonProcessingException;
 import hive_bitmap.catalyst.python.Caller;
 import hive_bitmap.catalyst.python.CurrentContext;
 import hive_bitmap.catalyst.python.Helper;
 import hive_bitmap.catalyst.python.IndexTables;
-import hive_bitmap.catalyst.python.IndexedColumns;
 import hive_bitmap.catalyst.python.PythonCalls;
+import hive_bitmap.catalyst.python.Verdicts;
 import hive_bitmap.catalyst.spark.Names;
 import hive_bitmap.catalyst.spark.SideQuery;
+import java.util.Map;
 import java.util.concurrent.ArrayBlockingQueue;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.ThreadPoolExecutor;
@@ -17,6 +18,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.function.Supplier;
 import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.TableIdentifier;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -28,6 +30,10 @@ public final class Writes {
     private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
     private static final int MOST_WAITING = 1_000; // a write that is not sent is noticed by the next query that reads the files
     private static final long SECONDS_TO_START = 60;
+    private static final int MAX_TABLES = 10_000;
+    private static final long TTL_NANOSECONDS = 30_000_000_000L;
+    private static final String NO_COLUMNS = "[]";
+    private static final Map<TableIdentifier, Unindexed> UNINDEXED = new ConcurrentHashMap<>();
     private static volatile ThreadPoolExecutor thread = newThread();
 
     static {
@@ -35,6 +41,13 @@ public final class Writes {
     }
 
     private Writes() {}
+
+    /** When a table was found without an index, by {@code System.nanoTime()}, and the version of the indexes before. */
+    private record Unindexed(long since, long version) {
+        boolean holds() {
+            return System.nanoTime() - since < TTL_NANOSECONDS && version == Verdicts.version();
+        }
+    }
 
     /** Sends a committed write that has to be described first. Failures are only logged, since the statement has succeeded. */
     static void committed(SparkSession session, Supplier<Write> write) {
@@ -49,7 +62,8 @@ public final class Writes {
     static void committed(SparkSession session, Write write) {
         if (SideQuery.isRunning() || PythonCalls.isOff()) return;
         if (PythonCalls.isAbsent() && !Helper.isInstalled()) return;
-        if (write.table() != null && IndexedColumns.areNone(write.table())) return;
+        Unindexed unindexed = write.table() == null ? null : UNINDEXED.get(write.table());
+        if (unindexed != null && unindexed.holds()) return;
         try {
             Caller caller = Caller.current();
             thread.execute(() -> caller.run(() -> tell(session, write)));
@@ -71,11 +85,14 @@ public final class Writes {
     private static Void tell(SparkSession session, Write write) {
         try {
             if (PythonCalls.isAbsent() && !isReady(session, write)) return null;
-            Written message = new Written(write);
-            message.answered(PythonCalls.callStatement(session, message).get());
+            long version = Verdicts.version();
+            Object columns = PythonCalls.callStatement(session, new Written(write)).get();
+            if (write.table() == null || !NO_COLUMNS.equals(columns)) return null;
+            if (UNINDEXED.size() >= MAX_TABLES) UNINDEXED.clear();
+            UNINDEXED.put(write.table(), new Unindexed(System.nanoTime(), version));
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
-        } catch (ExecutionException | JsonProcessingException | RuntimeException e) {
+        } catch (ExecutionException | RuntimeException e) {
             LOG.debug("a write is not followed", e);
         }
         return null;
@@ -94,6 +111,7 @@ public final class Writes {
     }
 
     private static synchronized void forget() {
+        UNINDEXED.clear();
         thread.shutdownNow();
         thread = newThread();
     }

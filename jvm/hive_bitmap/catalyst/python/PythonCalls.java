@@ -62,8 +62,8 @@ public final class PythonCalls {
         off = false;
         chosenOnly = false;
         python = answers;
-        IndexedColumns.clear();
-        LatePlans.clear();
+        Verdicts.indexesChanged();
+        PlanningGate.clear();
     }
 
     /**
@@ -74,8 +74,8 @@ public final class PythonCalls {
         if (python != null) return;
         chosenOnly = true;
         python = answers;
-        IndexedColumns.clear();
-        LatePlans.clear();
+        Verdicts.indexesChanged();
+        PlanningGate.clear();
     }
 
     /** Returns whether Python answers for the DataFrames of {@link #registerForChosen} only. */
@@ -86,8 +86,8 @@ public final class PythonCalls {
     /** Lets the helper process answer if the driver's own Python does not. Null means that the process has ended. */
     static void attach(BiFunction<Object, Object, Object> answers) {
         helper = answers;
-        IndexedColumns.clear();
-        LatePlans.clear();
+        Verdicts.indexesChanged();
+        PlanningGate.clear();
     }
 
     /** Switches indexes off until {@link #register} is called. Plans are then Spark's own, and the helper is not started. */
@@ -155,20 +155,13 @@ public final class PythonCalls {
         return new Planning(call(session, request, threads.planning, properties), session.sparkContext(), group);
     }
 
-    /**
-     * Calls Python to count, in a thread with this active session. Throws RejectedExecutionException if too many calls are running.
-     */
-    public static Future<Object> call(SparkSession session, Object request) {
-        return call(session, request, threads.planning, properties(session));
-    }
-
     /** Calls Python for an index statement. Statements may take long, so they have an unlimited pool of threads. */
     public static Future<Object> callStatement(SparkSession session, Object request) {
         return call(session, request, threads.unlimited, properties(session));
     }
 
-    /** Calls Python for rows of a query. There are at most as many such calls as running queries. */
-    public static Future<Object> fetch(SparkSession session, PythonRequest request) {
+    /** Calls Python to carry out a decision. There are at most as many such calls as running queries. */
+    public static Future<Object> execute(SparkSession session, PythonRequest request) {
         return call(session, request, threads.unlimited, properties(session));
     }
 

@@ -1,5 +1,8 @@
 package hive_bitmap.catalyst.queries;
 
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.core.type.TypeReference;
+import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
@@ -48,6 +51,7 @@ import scala.Option;
  */
 public final class Aggregates {
     private static final String WEIGHT = "hive_bitmap_weight";
+    private static final ObjectMapper JSON = new ObjectMapper();
 
     private Aggregates() {}
 
@@ -186,17 +190,18 @@ public final class Aggregates {
         /**
          * Computes the aggregation from Python's counts of the keys. Returns null if Python has no counts, if a sum over keys may
          * differ from the sum over rows, or if the session has written the table since the query was planned. (Spark, too, decides
-         * which files it reads when it first executes a plan.) {@code id} is the id of the answer in Python.
+         * which files it reads when it first executes a plan.) {@code decision} is the id of the decision in Python.
          */
-        List<InternalRow> rows(SparkSession session, String id) {
+        List<InternalRow> rows(SparkSession session, String decision) throws JsonProcessingException {
             if (scan.listing() != null && scan.listing().isOutdated()) return null;
-            Counting counting = new Counting(session, scan, id);
-            List<Integer> unknown = counting.ask();
-            if (unknown == null) return null;
+            Execution counting = Execution.counting(session, decision);
+            String numbers = counting.carriedOut(!ChosenStrategy.mustPay(scan));
+            if (numbers == null) return null;
+            List<Integer> unknown = JSON.readValue(numbers, new TypeReference<List<Integer>>() {}); // as numbers in the listing
             List<List<InternalRow>> rowsOfParts = new ArrayList<>();
             for (int at = 0; at < parts.size(); at++) {
                 Part part = parts.get(at);
-                KeyCounts keys = keyed(session, part, counting.parts.get(at), unknown);
+                KeyCounts keys = keyed(session, part, counting.sent.get(at), unknown);
                 List<Attribute> input = Scala.list(keys.output());
                 if (!part.aggregates.stream().allMatch(aggregate -> KeyAggregates.isExact(aggregate, input, part.keys.size(), keys.rows()))) {
                     return null;

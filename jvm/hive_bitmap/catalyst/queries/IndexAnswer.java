@@ -1,8 +1,5 @@
 package hive_bitmap.catalyst.queries;
 
-import hive_bitmap.catalyst.python.Failures;
-import hive_bitmap.catalyst.spark.AnswerSize;
-import hive_bitmap.catalyst.spark.InputFiles;
 import hive_bitmap.catalyst.spark.Leaf;
 import hive_bitmap.catalyst.spark.SideQuery;
 import java.util.List;
@@ -10,82 +7,78 @@ import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Repartition;
-import org.apache.spark.sql.catalyst.plans.logical.Statistics;
-import org.apache.spark.sql.execution.FileRelation;
 import org.apache.spark.sql.execution.SparkPlan;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
-import scala.Option;
 
-/** A leaf that replaces an aggregation. The result is computed from the index when the plan is first executed. */
-public final class IndexAnswer extends Leaf implements FileRelation {
-    private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
+/**
+ * An aggregation that is computed from the index when the plan is first executed. Later executions of the same plan return the
+ * same rows, even if the table has changed: the other stages of an adaptive plan also keep what they have computed, and one result
+ * must not mix two states of a table.
+ */
+final class IndexAnswer extends DecidedRows {
     private final transient Aggregates.Weighted weighted;
-    private final LogicalPlan original;
-    private final String id;
     private final String label;
-    /** Distinguishes answers to equal aggregations. It is the id if the keys of a small side restrict the answer, else "". */
+    /** Distinguishes answers to equal aggregations. It is the decision's id if the keys of a small side restrict them, else "". */
     private final String restriction;
-    private final transient FirstExecution first;
+    private final transient First first;
 
-    private IndexAnswer(Aggregates.Weighted weighted, LogicalPlan original, String id, String label, String restriction,
-            FirstExecution first) {
-        super(original.output());
+    /** What the first execution has computed. All copies of a leaf share it. */
+    private static final class First {
+        private boolean executed;
+        private List<InternalRow> rows; // null if Spark computes them
+        private SparkPlan instead;
+    }
+
+    private IndexAnswer(
+            Aggregates.Weighted weighted, LogicalPlan original, String decision, String label, String restriction, First first) {
+        super(original.output(), original, decision);
         this.weighted = weighted;
-        this.original = original;
-        this.id = id;
         this.label = label;
         this.restriction = restriction;
         this.first = first;
     }
 
     /**
-     * Returns the answer to the aggregation above a scan. Python keeps what it needs to count under {@code id}. If Spark has to
-     * aggregate after all, it reads the files that were listed for the question, like other scans of the query.
+     * Returns the answer to the aggregation above a scan. If Spark has to aggregate after all, it reads the files that were listed
+     * for the question, like other scans of the query.
      */
-    static IndexAnswer of(Scan scan, String id, String label) {
+    static IndexAnswer of(Scan scan, Decision decision) {
         LogicalPlan original = scan.isListed() ? NarrowedRelations.overListed(scan, scan.aggregate) : scan.aggregate;
-        String restriction = scan.readFirst.isEmpty() ? "" : id;
-        return new IndexAnswer(Aggregates.Weighted.of(scan), original, id, label, restriction, new FirstExecution());
+        String restriction = scan.readFirst.isEmpty() ? "" : decision.id();
+        return new IndexAnswer(
+                Aggregates.Weighted.of(scan), original, decision.id(), decision.text("label"), restriction, new First());
     }
 
-    /** Returns the rows of the aggregation. Null if the index has no answer or fails; Spark then executes {@link #original}. */
+    @Override
     List<InternalRow> rows(SparkSession session) {
-        return first.rows(() -> computed(session));
-    }
-
-    private List<InternalRow> computed(SparkSession session) {
-        try {
-            return weighted.rows(session, id);
-        } catch (AnswerSize.TooLarge e) {
-            LOG.info("{}: Spark aggregates the table, {}", label, e.getMessage());
-        } catch (Exception | LinkageError e) {
-            Failures.goOn(e);
+        synchronized (first) {
+            if (!first.executed) first.rows = super.rows(session);
+            first.executed = true;
+            return first.rows;
         }
-        return null;
-    }
-
-    /**
-     * Returns the physical plan of the query's own aggregation. The first call makes it, with one partition if {@code single}. Its
-     * rows stay in the tasks, because there may be many.
-     */
-    SparkPlan original(SparkSession session, boolean single) {
-        return first.plan(() -> SideQuery.plan(session, single ? new Repartition(1, true, original) : original));
-    }
-
-    String label() {
-        return label;
     }
 
     @Override
-    public String[] inputFiles() {
-        return InputFiles.of(original);
+    List<InternalRow> computed(SparkSession session) throws Exception {
+        return weighted.rows(session, decision);
+    }
+
+    /** Returns Spark's own plan. The first call makes it, with one partition if {@code single}. Its many rows stay in the tasks. */
+    @Override
+    SparkPlan instead(SparkSession session, boolean single) {
+        synchronized (first) {
+            if (first.instead == null) first.instead = SideQuery.plan(session, single ? new Repartition(1, true, original) : original);
+            return first.instead;
+        }
     }
 
     @Override
-    public Statistics computeStats() {
-        Statistics statistics = original.stats();
-        return new Statistics(statistics.sizeInBytes(), Option.empty(), statistics.attributeStats(), false);
+    boolean isComputedAnew() {
+        return false;
+    }
+
+    @Override
+    String name() {
+        return "IndexAnswer";
     }
 
     @Override
@@ -95,7 +88,7 @@ public final class IndexAnswer extends Leaf implements FileRelation {
 
     @Override
     protected Leaf copy() {
-        return new IndexAnswer(weighted, original, id, label, restriction, first);
+        return new IndexAnswer(weighted, original, decision, label, restriction, first);
     }
 
     @Override

@@ -1,7 +1,6 @@
 package hive_bitmap.catalyst.queries;
 
 import com.fasterxml.jackson.databind.JsonNode;
-import hive_bitmap.catalyst.fetching.DriverScan;
 import hive_bitmap.catalyst.reading.Narrowing;
 import hive_bitmap.catalyst.spark.Conditions;
 import hive_bitmap.catalyst.spark.Expressions;
@@ -48,7 +47,7 @@ public final class IndexScan extends Leaf implements FileRelation {
      * Returns the columns that a scan needs, taken by name from an optimized plan. They keep the scan's expression ids.
      * {@code isOutdated} is called when the scan is executed; it says whether Spark would now read other files.
      */
-    static IndexScan of(Scan scan, LogicalPlan rows, Outcome outcome, BooleanSupplier isOutdated) {
+    static IndexScan of(Scan scan, LogicalPlan rows, Decision decision, BooleanSupplier isOutdated) {
         List<NamedExpression> aliases = new ArrayList<>();
         List<Attribute> output = new ArrayList<>();
         for (Attribute column : scan.columns) {
@@ -61,36 +60,30 @@ public final class IndexScan extends Leaf implements FileRelation {
             output.add(column.withNullability(true));
         }
         return new IndexScan(
-                Scala.seq(output), new Project(Scala.seq(aliases), rows), outcome.bytes(), outcome.narrowing(), original(scan),
+                Scala.seq(output), new Project(Scala.seq(aliases), rows), decision.bytes(), decision.narrowing(), original(scan),
                 isOutdated);
     }
 
-    /** Returns whether only the session that asked can use an outcome. That is so if tasks read its rows, by a DataFrame. */
-    static boolean areOfSession(Outcome outcome) {
-        return outcome.kind().equals("read rows") && outcome.parts().stream().anyMatch(part -> reader(part).equals("tasks"));
-    }
-
     /** Returns the plan for the rows of all parts, in order. {@code frames} gives the plans of parts that tasks read, by number. */
-    static LogicalPlan rows(SparkSession session, Scan scan, Outcome outcome, IntFunction<LogicalPlan> frames) {
+    static LogicalPlan rows(SparkSession session, Scan scan, Decision decision, IntFunction<LogicalPlan> frames) {
         List<LogicalPlan> parts = new ArrayList<>();
-        for (JsonNode part : outcome.parts()) {
-            boolean byTasks = reader(part).equals("tasks");
-            parts.add(byTasks ? frames.apply(parts.size()) : part(session, scan, part, outcome));
+        for (JsonNode part : decision.parts()) {
+            int number = parts.size();
+            parts.add(switch (part.required("read by").asText()) {
+                case "tasks" -> frames.apply(number);
+                case "python" -> DriverScan.of(original(scan), decision.id(), number);
+                default -> bySpark(session, scan, part.required("choices").asText(), decision.narrowing());
+            });
         }
         return parts.size() == 1 ? parts.get(0) : new Union(Scala.seq(parts), false, false);
     }
 
-    private static LogicalPlan part(SparkSession session, Scan scan, JsonNode part, Outcome outcome) {
-        if (reader(part).equals("python")) return DriverScan.of(IndexScan.original(scan), part.required("fetch").asText());
-        LogicalPlan splits = NarrowedRelations.splits(scan, part.required("choices").asText(), outcome.narrowing());
-        LogicalPlan original = IndexScan.original(scan, splits);
+    /** Returns the plan by which Spark itself reads some splits of files. */
+    private static LogicalPlan bySpark(SparkSession session, Scan scan, String choices, Narrowing narrowing) {
+        LogicalPlan original = original(scan, NarrowedRelations.splits(scan, choices, narrowing));
         List<NamedExpression> columns = new ArrayList<>(); // with new ids: those of the scan belong to the union of the parts
         for (Attribute column : Scala.list(original.output())) columns.add(Expressions.alias(column, column.name()));
         return SideQuery.optimized(session, new Project(Scala.seq(columns), original));
-    }
-
-    private static String reader(JsonNode part) {
-        return part.required("read by").asText();
     }
 
     /** Returns Spark's own plan for a scan. It has the scan's columns and the rows that satisfy its conditions. */

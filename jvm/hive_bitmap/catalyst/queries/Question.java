@@ -3,19 +3,15 @@ package hive_bitmap.catalyst.queries;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import hive_bitmap.catalyst.fetching.Comparing;
 import hive_bitmap.catalyst.observing.Observation;
 import hive_bitmap.catalyst.python.Caller;
 import hive_bitmap.catalyst.python.Failures;
-import hive_bitmap.catalyst.python.IndexedColumns;
-import hive_bitmap.catalyst.python.LatePlans;
-import hive_bitmap.catalyst.python.Patience;
-import hive_bitmap.catalyst.python.PlanningSlots;
+import hive_bitmap.catalyst.python.PlanningGate;
 import hive_bitmap.catalyst.python.PythonCalls;
 import hive_bitmap.catalyst.python.PythonRequest;
 import hive_bitmap.catalyst.python.Reports;
-import hive_bitmap.catalyst.python.SameQuestions;
 import hive_bitmap.catalyst.python.Settings;
+import hive_bitmap.catalyst.python.Verdicts;
 import hive_bitmap.catalyst.python.Versions;
 import hive_bitmap.catalyst.reading.Listing;
 import hive_bitmap.catalyst.spark.Conditions;
@@ -44,7 +40,7 @@ import org.apache.spark.sql.classic.Dataset;
 import scala.Option;
 
 /**
- * The request to Python to decide on the scans of a query. Python reads {@link #text} and replies with an {@link Outcome} for each
+ * The request to Python to decide on the scans of a query. Python reads {@link #text} and replies with a {@link Decision} for each
  * scan. While it decides, it may ask for a {@link #listing}, for {@link #satisfying} keys, and for a small side
  * ({@link #readFirst}).
  */
@@ -55,13 +51,11 @@ public final class Question extends PythonRequest {
     private final Map<LogicalPlan, LogicalPlan> replacements = new IdentityHashMap<>();
     private final Map<LogicalPlan, List<InternalRow>> smallSides = new IdentityHashMap<>();
     private final Map<List<Integer>, LogicalPlan> rows = new ConcurrentHashMap<>(); // keys: the numbers of scan and part
-    private final long indexes = IndexedColumns.version(); // the version of the indexes when Python is asked
-    private volatile List<Outcome> outcomes = List.of();
-    private ObjectNode json; // the question while it is asked, else null
-    private volatile String reply;
+    private final long indexes = Verdicts.version(); // the version of the indexes when Python is asked
+    private volatile List<Decision> decisions = List.of();
+    private volatile boolean onlyKept; // Python is asked only for decisions that it has kept
     private volatile boolean closed; // the answer is no longer waited for
     private volatile Exception unlisted; // why Spark could not list the files of a scan
-    private volatile boolean cut; // Python has stopped early, because the call was late
     private volatile long listedNanos; // spent on listing files
     private volatile long listingSince; // when the current listing of files began; 0 if none is in progress
 
@@ -71,89 +65,40 @@ public final class Question extends PythonRequest {
     }
 
     /**
-     * Asks Python and applies its answer. An answer after {@code hive_bitmap.planning_seconds}, as {@link Patience} counts them, is
-     * ignored, unless the session is strict or some scan need not pay. Throws IllegalStateException if Python fails.
+     * Asks Python and applies its decisions. Decisions that come after {@code hive_bitmap.planning_seconds}, as
+     * {@link PlanningGate#await} counts them, are not used, unless the session is strict or some scan need not pay. While the
+     * planning of such queries is paused, Python is asked only for decisions that it has kept. Throws IllegalStateException if
+     * Python fails.
      */
     public void ask(Settings settings) {
-        boolean waits = settings.strict() || !scans.stream().allMatch(ChosenStrategy::mustPay);
-        if (!waits && settings.planningSeconds() <= 0) {
+        if (settings.strict() || !scans.stream().allMatch(ChosenStrategy::mustPay)) {
+            ask(Double.POSITIVE_INFINITY, 0);
+            return;
+        }
+        if (settings.planningSeconds() <= 0) {
             late(settings.planningSeconds(), 0);
             return;
         }
-        double wait = waits ? 0 : LatePlans.wait(shape());
-        if (wait > 0) {
-            late(settings.planningSeconds(), wait);
-            return;
-        }
-        if (waits) {
-            ask(settings, true);
-            return;
-        }
-        String question = textForAll();
+        double pause = PlanningGate.pause(shape());
+        onlyKept = pause > 0;
         try {
-            SameQuestions.Asked sharedReply = question == null ? null
-                    : SameQuestions.ask(question, session.sparkContext(), settings.planningSeconds());
-            if (sharedReply == null) {
-                askInSlot(settings);
-            } else if (sharedReply.isFirst()) {
-                askForAll(settings, question);
-            } else if (sharedReply.reply() == null || !takes(sharedReply.reply())) {
-                askInSlot(settings);
+            if (!PlanningGate.enter(session.sparkContext())) {
+                busy();
+                return;
+            }
+            long started = System.nanoTime();
+            try {
+                ask(settings.planningSeconds(), pause);
+            } finally {
+                PlanningGate.leave((System.nanoTime() - started) / 1e9);
             }
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
-        } finally {
-            keep(null);
         }
     }
 
-    /** Asks on behalf of all queries that now ask the same question. They get the reply. */
-    private void askForAll(Settings settings, String question) throws InterruptedException {
-        try {
-            askInSlot(settings);
-        } finally {
-            SameQuestions.replied(question, reply);
-        }
-    }
-
-    private void askInSlot(Settings settings) throws InterruptedException {
-        if (!PlanningSlots.acquire(session.sparkContext())) {
-            busy();
-            return;
-        }
-        long started = System.nanoTime();
-        try {
-            ask(settings, false);
-        } finally {
-            PlanningSlots.release((System.nanoTime() - started) / 1e9);
-        }
-    }
-
-    /**
-     * Returns the question without its session. Queries that ask the same text at the same time may share one reply. Null if the
-     * reply is valid for this query only: it then depends on files that have to be listed, on rows that have to be read, or on
-     * expressions that Spark evaluates, whose text has neither their time zone nor their evaluation mode.
-     */
-    private String textForAll() {
-        if (scans.stream().anyMatch(scan -> !scan.isListedBySpark() || !scan.runtimeFilters.isEmpty())) return null;
-        ObjectNode question = keep(asJson()).deepCopy();
-        if (scans.stream().anyMatch(scan -> !scan.leaves.isEmpty())) return null;
-        question.remove("session");
-        return question.toString();
-    }
-
-    /**
-     * Applies another query's reply to the same question. Returns false if the reply has rows that only the other session can read.
-     */
-    private boolean takes(String replyToOther) {
-        if (Outcome.all(replyToOther).stream().anyMatch(IndexScan::areOfSession)) return false;
-        answered(replyToOther);
-        apply(outcomes);
-        return true;
-    }
-
-    private void ask(Settings settings, boolean waits) {
-        boolean crowded = PlanningSlots.areCrowded();
+    private void ask(double seconds, double pause) {
+        boolean crowded = PlanningGate.isCrowded();
         PythonCalls.Planning planning;
         try {
             planning = PythonCalls.plan(session, this);
@@ -162,15 +107,16 @@ public final class Question extends PythonRequest {
             return;
         }
         try {
-            if (waits) planning.result().get();
-            else Patience.await(planning.result(), session.sparkContext(), settings.planningSeconds(), this::listingNanos);
-            apply(outcomes);
+            if (seconds == Double.POSITIVE_INFINITY) planning.result().get();
+            else PlanningGate.await(planning.result(), session.sparkContext(), seconds, this::listingNanos);
+            if (decisions.isEmpty()) late(seconds, pause);
+            else apply();
         } catch (TimeoutException e) {
-            late(settings.planningSeconds(), LatePlans.add(shape(), crowded || PlanningSlots.areCrowded()));
-            close();
+            closed = true;
             planning.cancelJobs();
+            late(seconds, onlyKept ? pause : PlanningGate.late(shape(), crowded || PlanningGate.isCrowded()));
         } catch (InterruptedException e) {
-            close();
+            closed = true;
             planning.cancelJobs();
             planning.result().cancel(true);
             Thread.currentThread().interrupt();
@@ -192,40 +138,29 @@ public final class Question extends PythonRequest {
         scans.forEach(scan -> scan.leaveAlone("late"));
     }
 
-    /** Stops waiting for the answer. Python learns it from {@link #isLate}. */
-    private void close() {
-        closed = true;
-    }
-
-    /**
-     * Returns whether the answer is no longer waited for. Python calls it when Spark fails, as happens when the jobs of a late call
-     * are cancelled.
-     */
+    /** Returns whether the decisions are no longer waited for. */
     @Override
     public boolean isLate() {
-        cut |= closed;
         return closed;
     }
 
-    /** Takes Python's answer, in time or not. What the answer says about tables is cached in any case. */
+    /**
+     * Takes Python's decisions, in time or not. What they say about tables is cached in any case. Null means that Python has none:
+     * it has stopped early because the call was late, or has kept none.
+     */
     @Override
     protected void answered(Object reply) {
-        if (reply != null) {
-            outcomes = Outcome.all((String) reply);
-            this.reply = (String) reply;
+        if (reply == null) return;
+        decisions = Decision.all((String) reply);
+        for (int number = 0; number < decisions.size(); number++) {
+            Scan scan = scans.get(number);
+            Decision decision = decisions.get(number);
+            List<String> columns = decision.indexedColumns();
+            if (columns != null) Verdicts.addColumns(scan.table.identifier(), columns, indexes);
+            String lasting = decision.lasting();
+            if (!lasting.isEmpty()) scan.addVerdict(decision.reason(), lasting.equals("table"), indexes);
         }
-        for (int scan = 0; scan < outcomes.size(); scan++) {
-            List<String> columns = outcomes.get(scan).indexedColumns();
-            if (columns != null) IndexedColumns.add(scans.get(scan).table.identifier(), columns, indexes);
-            remember(scans.get(scan), outcomes.get(scan));
-        }
-        if (closed && !cut) LatePlans.ended(shape());
-    }
-
-    /** Caches the decision to leave a scan alone if it lasts. */
-    private void remember(Scan scan, Outcome outcome) {
-        String lasting = outcome.lasting();
-        if (!lasting.isEmpty()) LeftAlone.add(scan, outcome.reason(), lasting.equals("table"), indexes);
+        if (closed) PlanningGate.ended(shape());
     }
 
     /** Leaves a scan as it is. Partitions that were listed to decide that are not listed again. */
@@ -239,27 +174,15 @@ public final class Question extends PythonRequest {
 
     /**
      * Returns the question as JSON. It has the protocol, the session, its user, the version of its settings, the number of tasks
-     * that run at once, and an object for each scan; for its fields see {@code Scan} in hive_bitmap/spark/catalyst/scans.py.
+     * that run at once, whether only kept decisions are wanted, and an object for each scan; for its fields see {@code Scan} in
+     * hive_bitmap/spark/catalyst/scans.py.
      */
     @Override
     public String text() {
-        return fields().toString();
-    }
-
-    /** Keeps the question while it is asked. So it is not written again for Python. Null drops it. */
-    private synchronized ObjectNode keep(ObjectNode question) {
-        json = question;
-        return question;
-    }
-
-    private synchronized ObjectNode fields() {
-        return json == null ? asJson() : json;
-    }
-
-    private ObjectNode asJson() {
         ObjectNode question = JsonNodeFactory.instance.objectNode();
         question.put("protocol", PROTOCOL).put("session", sessionName()).put("user", Caller.current().who());
         question.put("settings", settingsVersion()).put("cores", cores());
+        if (onlyKept) question.put("only_kept", true);
         ArrayNode scanObjects = question.putArray("scans");
         for (Scan scan : scans) {
             ObjectNode fields = scanObjects.addObject();
@@ -270,7 +193,7 @@ public final class Question extends PythonRequest {
             fields.set("tree", new Conditions(scan.all(), scan.leaves).tree(scan.conjunctsOfRows()));
             ArrayNode columns = fields.putArray("columns");
             for (Attribute column : scan.columns) columns.add(column.name());
-            fields.put("indexed_known", IndexedColumns.areKnown(scan.table));
+            fields.put("indexed_known", Verdicts.areColumnsKnown(scan.table));
             fields.put("native", NarrowedRelations.reads(scan)).put("ordered", scan.order != RowOrder.UNSEEN);
             ArrayNode options = fields.putArray("options");
             for (String option : scan.optionsOfQuery()) options.add(option);
@@ -283,7 +206,7 @@ public final class Question extends PythonRequest {
             if (!ChosenStrategy.mustPay(scan)) fields.put("must_pay", false);
             if (scan.limit != null) fields.put("limit", scan.limit);
         }
-        return question;
+        return question.toString();
     }
 
     /**
@@ -366,29 +289,32 @@ public final class Question extends PythonRequest {
         rows.put(List.of(scan, part), frame.queryExecution().optimizedPlan());
     }
 
-    private void apply(List<Outcome> outcomes) {
+    private void apply() {
         List<String> reports = new ArrayList<>();
-        for (int scan = 0; scan < outcomes.size(); scan++) {
-            apply(scan, outcomes.get(scan));
-            observe(scans.get(scan).observation, outcomes.get(scan));
-            reports.add(outcomes.get(scan).report());
+        for (int number = 0; number < decisions.size(); number++) {
+            apply(number, decisions.get(number));
+            observe(scans.get(number).observation, decisions.get(number));
+            reports.add(decisions.get(number).report());
         }
         Reports.add(reports);
     }
 
-    private void apply(int number, Outcome outcome) {
+    private void apply(int number, Decision decision) {
         Scan scan = scans.get(number);
-        switch (outcome.kind()) {
+        switch (decision.kind()) {
             case "leave alone" -> leaveAlone(scan);
             case "empty" -> put(scan, new LocalRelation(scan.relation.output(), Scala.seq(List.of()), false, scala.Option.empty()));
-            case "read choices" -> put(scan, NarrowedRelations.narrowed(scan, outcome.text("choices"), outcome.narrowing()));
-            case "read rows" -> put(scan, IndexScan.of(scan, IndexScan.rows(session, scan, outcome, part -> rows.get(List.of(number, part))), outcome, isOutdated(scan, outcome)));
+            case "read choices" -> put(scan, NarrowedRelations.narrowed(scan, decision.text("choices"), decision.narrowing()));
+            case "read rows" -> {
+                LogicalPlan parts = IndexScan.rows(session, scan, decision, part -> rows.get(List.of(number, part)));
+                put(scan, IndexScan.of(scan, parts, decision, isOutdated(scan, decision)));
+            }
             case "counts" -> {
-                LogicalPlan answer = IndexAnswer.of(scan, outcome.text("answer"), outcome.text("label"));
+                LogicalPlan answer = IndexAnswer.of(scan, decision);
                 if (scan.existence == null) replace(scan, scan.aggregate, answer);
                 else replace(scan, scan.existence.plan(), scan.existence.from(answer));
             }
-            default -> throw new IllegalStateException("not an outcome: " + outcome.kind());
+            default -> throw new IllegalStateException("not a decision: " + decision.kind());
         }
     }
 
@@ -397,19 +323,19 @@ public final class Question extends PythonRequest {
      * Python listed the files instead of Spark, Python lists them again. Python also checks files that its tasks open, which Spark
      * may have listed long ago.
      */
-    private BooleanSupplier isOutdated(Scan scan, Outcome outcome) {
+    private BooleanSupplier isOutdated(Scan scan, Decision decision) {
         Listing listing = scan.listing();
         SparkSession sessionOfQuery = session; // a plan must not keep the question
-        String files = outcome.fields().path("files").asText(null);
-        return () -> (listing != null && listing.isOutdated()) || (files != null && !new Comparing(sessionOfQuery, files).areCurrent());
+        String id = decision.fields().path("compares_files").asBoolean() ? decision.id() : null;
+        return () -> (listing != null && listing.isOutdated()) || (id != null && !Execution.isCurrent(sessionOfQuery, id));
     }
 
-    private static void observe(Observation scan, Outcome outcome) {
-        switch (outcome.kind()) {
-            case "leave alone" -> scan.leftAlone(outcome.reason());
+    private static void observe(Observation scan, Decision decision) {
+        switch (decision.kind()) {
+            case "leave alone" -> scan.leftAlone(decision.reason());
             case "empty" -> scan.emptied();
-            case "counts" -> scan.answered(outcome.indexes(), outcome.bytesSaved());
-            default -> scan.narrowed(outcome.indexes(), outcome.bytesSaved());
+            case "counts" -> scan.answered(decision.indexes(), decision.bytesSaved());
+            default -> scan.narrowed(decision.indexes(), decision.bytesSaved());
         }
     }
 

@@ -5,10 +5,12 @@ import hive_bitmap.catalyst.lake.IcebergFiles;
 import hive_bitmap.catalyst.lake.IcebergTables;
 import hive_bitmap.catalyst.observing.Application;
 import hive_bitmap.catalyst.observing.Observation;
-import hive_bitmap.catalyst.python.IndexedColumns;
+import hive_bitmap.catalyst.python.PythonRequest;
 import hive_bitmap.catalyst.python.Reports;
+import hive_bitmap.catalyst.python.Verdicts;
 import hive_bitmap.catalyst.reading.Listing;
 import hive_bitmap.catalyst.spark.Conditions;
+import hive_bitmap.catalyst.spark.Expressions;
 import hive_bitmap.catalyst.spark.Names;
 import hive_bitmap.catalyst.spark.RowOrder;
 import hive_bitmap.catalyst.spark.Scala;
@@ -22,6 +24,7 @@ import java.util.Set;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.TableIdentifier;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.catalog.HiveTableRelation;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
@@ -185,7 +188,46 @@ public final class Scan {
     public boolean mayUseIndexes() {
         Stream<Attribute> tested = conjuncts.stream().flatMap(conjunct -> Scala.list(conjunct.references().toSeq()).stream());
         Stream<Attribute> filtered = runtimeFilters.stream().map(RuntimeFilter::column);
-        return aggregate != null || IndexedColumns.mayInclude(table, Stream.concat(tested, filtered));
+        return aggregate != null || Verdicts.mayIndex(table, Stream.concat(tested, filtered));
+    }
+
+    /**
+     * Returns the code of the reason for which Python has left such a scan alone. Null if Python has to be asked. The files are
+     * listed only if there is a verdict.
+     */
+    public String verdict() {
+        TableIdentifier name = table.identifier();
+        String reason = isListedBySpark() ? Verdicts.reason(name, verdictKey(true), this::versionOfFiles) : null;
+        return reason != null ? reason : Verdicts.reason(name, verdictKey(false), this::versionOfFiles);
+    }
+
+    /**
+     * Adds a verdict: the scan is left alone, under any condition or under its own. If Spark has not listed the files, it is added
+     * under the scan's own condition, since only the files of the scan's partitions are known.
+     *
+     * @param version {@link Verdicts#version} when Python was asked
+     */
+    void addVerdict(String reason, boolean anyCondition, long version) {
+        if (!isListedBySpark() && !isListed() && iceberg == null) return;
+        boolean any = anyCondition && isListedBySpark();
+        Verdicts.add(table.identifier(), verdictKey(any), versionOfFiles(), reason, any, version);
+    }
+
+    /**
+     * Returns all that a verdict on this scan depends on besides the files, by name or as a hash. If two scans have the same hash,
+     * both are left alone, which is never wrong.
+     */
+    private List<Object> verdictKey(boolean anyCondition) {
+        List<Object> key = new ArrayList<>();
+        key.add(PythonRequest.settingsVersion());
+        key.add(columns.stream().map(Attribute::name).toList());
+        key.add(aggregate == null ? 0 : aggregate.canonicalized().hashCode());
+        if (anyCondition) return key;
+        key.add(conjuncts.stream().map(Expressions::sql).toList().hashCode());
+        key.add(limit == null ? -1 : limit);
+        key.add(order);
+        for (RuntimeFilter filter : runtimeFilters) key.add(filter.column().name());
+        return key;
     }
 
     /** Has the application observe this scan. This thread must be planning its query. */

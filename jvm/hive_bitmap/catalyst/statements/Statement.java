@@ -4,8 +4,8 @@ import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import hive_bitmap.catalyst.python.Helper;
-import hive_bitmap.catalyst.python.IndexedColumns;
 import hive_bitmap.catalyst.python.PythonCalls;
+import hive_bitmap.catalyst.python.Verdicts;
 import java.util.List;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
@@ -57,7 +57,7 @@ public final class Statement {
         try {
             return new Statement(Kind.RUN, text).answer(session).get("rows");
         } finally {
-            IndexedColumns.clear();
+            Verdicts.indexesChanged();
         }
     }
 
@@ -94,7 +94,7 @@ public final class Statement {
         } catch (RuntimeException e) {
             LOG.warn("{}: its indexes are not dropped along, drop them by DROP INDEX; {}", text, e.getMessage());
         } finally {
-            IndexedColumns.clear();
+            Verdicts.indexesChanged();
         }
     }
 
@@ -105,7 +105,7 @@ public final class Statement {
         } catch (JsonProcessingException | RuntimeException e) {
             logNotAttached(text, e.getMessage());
         } finally {
-            IndexedColumns.clear();
+            Verdicts.indexesChanged();
         }
     }
 

@@ -1,10 +1,9 @@
-"""Answers of the index alone: which counts it can give together, and when Spark aggregates instead."""
+"""Counts of the index alone: which it can give together, and what is left to Spark when they are executed."""
 
 from __future__ import annotations
 
 import gc
 import os
-import time
 import weakref
 from dataclasses import replace
 from pathlib import Path
@@ -23,14 +22,15 @@ from hive_bitmap.core.planning.strategy import Strategy
 from hive_bitmap.core.predicates.nodes import TRUE, Compare
 from hive_bitmap.core.selecting.candidates import LookupResults, WholeFile, look_up
 from hive_bitmap.core.selecting.lookup_units import IndexPart
+from hive_bitmap.core.selecting.table_files import PartitionState
 from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.core.table_info import Table
-from hive_bitmap.spark.catalyst import index_answers
-from hive_bitmap.spark.catalyst.conditions import Condition
-from hive_bitmap.spark.catalyst.index_answers import Answer, is_countable_together
+from hive_bitmap.spark.catalyst import execution
+from hive_bitmap.spark.catalyst.decision import ANSWERED, Counts, Report
+from hive_bitmap.spark.catalyst.execution import counts, is_countable_together, number_of_rows
 from hive_bitmap.spark.preparing.prepare import Prepared, Reading
 from hive_bitmap.spark.preparing.request import Request, ResolvedTable
-from hive_bitmap.spark.registry.catalog import INDEX_CACHE_SECONDS
+from hive_bitmap.spark.reading.file_set import FileSet
 from tests.core.planning.test_planner import looked_up
 from tests.core.selecting.test_select import unit_of
 from tests.spark.reading.test_read_task import lookup_now, rows
@@ -39,7 +39,7 @@ NOBODY: Any = None  # in place of a session
 K, S, P = Column("k", "int"), Column("S", "string"), Column("p", "int")
 BASE = Table(database="db", name="t", kind="MANAGED", columns=(K, S), partition_columns=(P,))
 PLAN = Plan(table="db.t", predicate=None, strategy=Strategy.INDEX_ONLY, reason="")
-RESOLVED = ResolvedTable(base=BASE, indexes=(), settings={}, predicate=TRUE, evaluate=lambda *given: None, cores=2)
+RESOLVED = ResolvedTable(base=BASE, indexes=(), settings={}, predicate=TRUE, cores=2)
 REQUEST = Request(table="db.t", predicate=None, columns=(), count=True, grouping_sets=((),))
 
 
@@ -103,14 +103,13 @@ def test_partition_columns_are_keys_if_their_values_are_known() -> None:
     assert is_countable_together(replace(found, reading=typed), [("P",)])
 
 
-def answer(work: LookupResults | None, listing: Any = None, **request: Any) -> Answer:
-    return Answer(
+def answer(work: LookupResults | None, listing: Any = None, **request: Any) -> Counts:
+    return Counts(
+        report=Report(table="db.t", action=ANSWERED),
         request=replace(REQUEST, **request),
-        base=BASE,
-        condition=Condition(TRUE, {}),
+        prepared=prepared(work),
+        source="",
         listing=listing,
-        cores=2,
-        prepared=None if work is None else prepared(work),
     )
 
 
@@ -119,13 +118,20 @@ def real(folder: Path) -> LookupResults:
     unit = unit_of(folder, [rows(1, 2, 1), rows(3)], {"k": "gap"}, {"k": [0, 1]})
     lookup = lookup_now(unit, Compare("k", "=", 1))
     found = look_up(lookup, {})
-    return replace(EXACT, lookups=(lookup,), results=(found,), deleted=0)
+    partition = PartitionState(name="", values=(), files=())
+    return replace(EXACT, partitions=(partition,), lookups=(lookup,), results=(found,), deleted=0)
+
+
+@pytest.fixture(autouse=True)
+def no_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(execution.session_stores, "use", lambda spark: None)
 
 
 def test_rows_are_counted_at_once_by_what_was_prepared(tmp_path: Path) -> None:
     work = real(tmp_path)
-    assert answer(work).number_of_rows(NOBODY) == 2
-    assert answer(work, grouping_sets=(("k",),), keys=("k",)).number_of_rows(NOBODY) is None  # not the rows of a key
+    assert number_of_rows(NOBODY, answer(work)) == 2
+    of_key = answer(work, grouping_sets=(("k",),), keys=("k",))
+    assert number_of_rows(NOBODY, of_key) is None  # not the rows of a key
 
 
 @pytest.mark.parametrize(
@@ -137,31 +143,16 @@ def test_rows_are_counted_at_once_by_what_was_prepared(tmp_path: Path) -> None:
         answer(with_whole_file(EXACT)),  # of which only Spark knows
     ],
 )
-def test_spark_executes_the_aggregation_where_more_is_asked_or_less_is_known(asked: Answer) -> None:
-    assert asked.number_of_rows(NOBODY) is None
+def test_spark_executes_the_aggregation_where_more_is_asked_or_less_is_known(asked: Counts) -> None:
+    assert number_of_rows(NOBODY, asked) is None
 
 
 def test_files_of_a_store_are_listed_again_with_their_tags(tmp_path: Path) -> None:
     listing, work = ScanListing(()), real(tmp_path)
     [lookup] = work.lookups
     remote = replace(work, lookups=(replace(lookup, unit=replace(lookup.unit, paths=("s3a://b/0", "s3a://b/1"))),))
-    assert answer(work, weakref.ref(listing)).number_of_rows(NOBODY) == 2
-    assert answer(remote, weakref.ref(listing)).number_of_rows(NOBODY) is None
-
-
-class PreparedAgain(Exception):
-    """What was looked up to plan a query is looked up again."""
-
-
-@pytest.fixture
-def no_session(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let answers find no index in the metastore, and raise PreparedAgain if they prepare again."""
-
-    def prepared_again(*given: Any) -> None:
-        raise PreparedAgain
-
-    monkeypatch.setattr(index_answers, "prepare", prepared_again)
-    monkeypatch.setattr(index_answers.catalog, "indexes_on", lambda *given: [])
+    assert number_of_rows(NOBODY, answer(work, weakref.ref(listing))) == 2
+    assert number_of_rows(NOBODY, answer(remote, weakref.ref(listing))) is None
 
 
 def listed(folder: Path) -> ScanListing:
@@ -169,34 +160,69 @@ def listed(folder: Path) -> ScanListing:
     return ScanListing((((), tuple(replace(file, etag="") for file in files)),))  # as Spark lists them
 
 
-@pytest.mark.parametrize("changed", ["", "file", "settings", "indexes", "age"])
-@pytest.mark.usefixtures("no_session")
-def test_what_was_planned_is_counted_if_nothing_has_changed_since(
-    tmp_path: Path, changed: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("change", "counted"),
+    [
+        ("nothing", (2, [])),
+        ("the time of the file with matches", (0, [0])),
+        ("the time of the other file", (2, [1])),  # it may have matches by now
+        ("the content, with equal size and time", (0, [0])),
+        ("a file is gone", None),
+    ],
+)
+def test_what_was_planned_is_counted_but_for_changed_files(
+    tmp_path: Path, change: str, counted: tuple[int, list[int]] | None
 ) -> None:
     work = real(tmp_path)
     listing = listed(tmp_path)
-    asked = answer(work, weakref.ref(listing))
-    settings = {"hive_bitmap.strategy": "rows"} if changed == "settings" else {}
-    if changed == "file":
-        os.utime(tmp_path / "0.parquet", (1, 1))
-    if changed == "indexes":
-        monkeypatch.setattr(index_answers.catalog, "indexes_on", lambda *given: ["another"])
-    if changed == "age":
-        asked = replace(asked, planned_at=time.monotonic() - 2 * INDEX_CACHE_SECONDS)
-    if changed:
-        with pytest.raises(PreparedAgain):
-            asked.counts(NOBODY, NOBODY, settings)
+    first, other = (tmp_path / f"{number}.parquet" for number in range(2))
+    before = first.stat()
+    match change:
+        case "the time of the file with matches":
+            os.utime(first, (1, 1))
+        case "the time of the other file":
+            os.utime(other, (1, 1))
+        case "the content, with equal size and time":
+            content = first.read_bytes()
+            first.write_bytes(content[:-9] + bytes(9))
+            os.utime(first, ns=(before.st_atime_ns, before.st_mtime_ns))
+        case "a file is gone":
+            other.unlink()
+    found = counts(NOBODY, answer(work, weakref.ref(listing)))
+    if counted is None:
+        assert found is None
         return
-    found = asked.counts(NOBODY, NOBODY, settings)
     assert found is not None
     [table], unknown = found
-    assert table["count"].to_pylist() == [2] and not unknown
+    assert (sum(table["count"].to_pylist()), unknown) == counted
 
 
-def test_an_answer_whose_listing_was_evicted_is_sparks() -> None:
+def test_a_file_that_was_empty_is_sparks_once_it_has_rows(tmp_path: Path) -> None:
+    """No index names an empty file, and none is looked up in it."""
+    work = real(tmp_path)
+    new = tmp_path / "2.parquet"
+    new.touch()
+    [(values, files)] = listed(tmp_path).partitions
+    listing = ScanListing(((values, (*files, replace(stores.status(f"file:{new}"), etag=""))),))
+    asked = answer(work, weakref.ref(listing))
+    assert counts(NOBODY, asked) is not None and counts(NOBODY, asked)[1] == []  # type: ignore[index]
+    new.write_bytes(b"rows")
+    assert counts(NOBODY, asked)[1] == [2]  # type: ignore[index]
+
+
+@pytest.mark.parametrize("is_current", [True, False])
+def test_files_that_planning_has_listed_are_compared(tmp_path: Path, is_current: bool) -> None:
+    class Files(FileSet):
+        def is_current(self, spark: Any) -> bool:
+            return is_current
+
+    found = counts(NOBODY, replace(answer(real(tmp_path)), files=Files(base=BASE)))
+    assert (found is not None) is is_current
+
+
+def test_counts_whose_listing_was_evicted_are_sparks() -> None:
     listing = ScanListing(())
     asked = answer(EXACT, weakref.ref(listing))
     del listing
     gc.collect()
-    assert asked.counts(NOBODY, NOBODY, {}) is None
+    assert counts(NOBODY, asked) is None

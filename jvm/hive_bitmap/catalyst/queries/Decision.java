@@ -7,23 +7,28 @@ import hive_bitmap.catalyst.reading.Narrowing;
 import java.util.ArrayList;
 import java.util.List;
 
-/** Python's decision on a scan: a JSON object that hive_bitmap/spark/catalyst/outcomes.py writes. */
-record Outcome(JsonNode fields) {
+/** Python's decision on a scan: a JSON object that hive_bitmap/spark/catalyst/decision.py writes. */
+record Decision(JsonNode fields) {
     private static final ObjectMapper JSON = new ObjectMapper();
 
-    /** Parses a reply. Returns the outcome for each scan of the question, in the order of the scans. */
-    static List<Outcome> all(String reply) {
-        List<Outcome> outcomes = new ArrayList<>();
+    /** Parses a reply. Returns the decision on each scan of the question, in the order of the scans. */
+    static List<Decision> all(String reply) {
+        List<Decision> decisions = new ArrayList<>();
         try {
-            for (JsonNode scan : JSON.readTree(reply).path("scans")) outcomes.add(new Outcome(scan));
+            for (JsonNode scan : JSON.readTree(reply).path("scans")) decisions.add(new Decision(scan));
         } catch (JsonProcessingException e) {
             throw new IllegalStateException("Python did not reply with JSON", e);
         }
-        return outcomes;
+        return decisions;
     }
 
     String kind() {
-        return text("outcome");
+        return text("decision");
+    }
+
+    /** Returns the id under which Python keeps the decision, so that {@link Execution} can name it. */
+    String id() {
+        return text("id");
     }
 
     String text(String name) {

@@ -1,16 +1,16 @@
-"""Define the outcomes of a decision on a scan, and their reports.
+"""Define the decisions on a scan, and their reports.
 
-An outcome is a value here and a JSON object for the JVM, which `Outcome.java` reads.
-
-A report is JSON for `explain`, and a line for Spark's own EXPLAIN and UI.
+A decision has all that is needed to carry it out. It is kept here, under an id; the JVM gets it as a JSON object, which
+`Decision.java` reads. A report is JSON for `explain`, and a line for Spark's own EXPLAIN and UI.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from weakref import ReferenceType
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,10 +23,15 @@ from hive_bitmap.spark.catalyst.scans import Scan
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from hive_bitmap.core.listings.scan_listing import ScanListing
     from hive_bitmap.spark.catalyst.driver_reads import Fetch
-    from hive_bitmap.spark.catalyst.index_answers import Answer
-    from hive_bitmap.spark.reading.planned_files import OpenedFiles, PlannedFiles
+    from hive_bitmap.spark.preparing.prepare import Prepared
+    from hive_bitmap.spark.preparing.request import Request
+    from hive_bitmap.spark.reading.file_set import FileSet
 
+DECISION_BYTES = 4096  # of a decision, besides what `Decision.nbytes` adds
+PREPARED_SHARE = 4  # bytes of lookups for each byte of their plan
+CONDITION_SHARE = 8  # bytes of a predicate for each character of its text
 
 NARROWED, ANSWERED, LEFT_ALONE = "narrowed", "answered", "left alone"  # the last one also in Reports.java
 
@@ -132,39 +137,97 @@ class Lasting(str, Enum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LeaveAlone:
+class Decision:
+    """A decision on a scan; a subclass says what is done."""
+
+    report: Report
+    kind: ClassVar[str]
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fields of the JSON object that only this kind of decision has."""
+        return {}
+
+    @property
+    def nbytes(self) -> int:
+        """The estimated bytes in memory."""
+        plan = self.report.plan
+        if plan is None:
+            return DECISION_BYTES
+        looked_up = int(plan.files.nbytes) + int(plan.blocks.nbytes)
+        held = PREPARED_SHARE * looked_up if plan.candidates is not None else looked_up
+        return DECISION_BYTES + CONDITION_SHARE * len(plan.predicate or "") + held
+
+    @property
+    def is_shareable(self) -> bool:
+        """Whether other sessions can use the decision, too."""
+        return True
+
+    def to_json(self, id: str | None, indexed_columns: Sequence[str] | None = None) -> dict[str, Any]:
+        """Return the JSON object for the JVM.
+
+        `id` is the id under which the decision is kept; None if nothing of it is. `indexed_columns` are the key columns
+        of all indexes of the table, None if the JVM knows them. The object does not contain the DataFrames of rows: the
+        JVM has them already.
+        """
+        ids = {} if id is None else {"id": id}
+        columns = {} if indexed_columns is None else {"indexed_columns": indexed_columns}
+        report = {"report": {**self.report.to_json(), **ids}}
+        return {"decision": self.kind, **self.fields(), **report, **self._savings(), **ids, **columns}
+
+    def _savings(self) -> dict[str, Any]:
+        """Return the indexes that serve the scan and the bytes they save, for metrics and advice."""
+        plan = self.report.plan
+        if plan is None:
+            return {}
+        return {"indexes": [use.name for use in plan.indexes if use.used], "bytes_saved": bytes_saved(plan)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeaveAlone(Decision):
     """Spark scans the table.
 
     `lasting` says how long the JVM need not ask again.
     """
 
-    report: Report
+    kind = "leave alone"
     lasting: Lasting = Lasting.NO
 
+    def fields(self) -> dict[str, Any]:
+        return {"lasting": self.lasting.value}
+
+    def _savings(self) -> dict[str, Any]:
+        return {}
+
 
 @dataclass(frozen=True, kw_only=True)
-class Empty:
+class Empty(Decision):
     """No row satisfies the condition."""
 
-    report: Report
+    kind = "empty"
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReadChoices:
+class ReadChoices(Decision):
     """Spark's own reader reads some files, or some of their blocks.
 
     `choices` come from `ranges.file_choices`.
     """
 
-    report: Report
+    kind = "read choices"
     choices: str
+
+    def fields(self) -> dict[str, Any]:
+        return {"choices": self.choices, "label": label(self.report)}
 
 
 @dataclass(frozen=True)
 class FramePart:
     """Rows that our tasks read: a DataFrame with the scan's columns."""
 
-    frame: DataFrame
+    frame: DataFrame | None  # None once the JVM has it
+
+    def to_json(self) -> dict[str, str]:
+        return {"read by": "tasks"}
 
 
 @dataclass(frozen=True)
@@ -176,6 +239,9 @@ class FetchPart:
 
     fetch: Fetch
 
+    def to_json(self) -> dict[str, str]:
+        return {"read by": "python"}
+
 
 @dataclass(frozen=True)
 class SparkPart:
@@ -186,101 +252,64 @@ class SparkPart:
 
     choices: str
 
+    def to_json(self) -> dict[str, str]:
+        return {"read by": "spark", "choices": self.choices}
+
 
 @dataclass(frozen=True, kw_only=True)
-class ReadRows:
+class ReadRows(Decision):
     """The selected rows are read, those of all `parts` in order.
 
     They have roughly `size` bytes. `files` are compared when the plan is executed; None if Spark itself checks whether
     they are current.
     """
 
-    report: Report
+    kind = "read rows"
     parts: tuple[FramePart | FetchPart | SparkPart, ...]
     size: int
-    files: PlannedFiles | OpenedFiles | None = None
+    files: FileSet | None = None
+
+    def fields(self) -> dict[str, Any]:
+        rows = {"bytes": self.size, "label": label(self.report), "parts": [part.to_json() for part in self.parts]}
+        return rows if self.files is None else {**rows, "compares_files": True}
+
+    @property
+    def nbytes(self) -> int:
+        """The estimated bytes in memory, with the lookups of rows that are read here."""
+        fetched = sum(isinstance(part, FetchPart) for part in self.parts) * PREPARED_SHARE
+        return super().nbytes * (1 + fetched) + (0 if self.files is None else self.files.nbytes)
+
+    def without_frames(self) -> ReadRows:
+        """Return a copy without DataFrames, which belong to a session."""
+        parts = tuple(FramePart(None) if isinstance(part, FramePart) else part for part in self.parts)
+        return replace(self, parts=parts)
+
+    @property
+    def is_shareable(self) -> bool:
+        """Whether other sessions can use the decision: not if our tasks read rows, by a session's DataFrame."""
+        return not any(isinstance(part, FramePart) for part in self.parts)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Counts:
-    """The index answers the aggregation over the scan.
+class Counts(Decision):
+    """The index answers the aggregation over the scan, when the plan is executed.
 
-    `source` names the table and the indexes used.
+    `prepared` has the lookups from which `request` is counted. `source` names the table and the indexes used. `listing`
+    has the files that Spark has listed. It refers to an entry of the cache of listings, which many decisions share; if
+    it was evicted, Spark aggregates the table. `files` are those that planning has listed itself. Either is None.
     """
 
-    report: Report
-    answer: Answer
+    kind = "counts"
+    request: Request
+    prepared: Prepared
     source: str
+    listing: ReferenceType[ScanListing] | None = None
+    files: FileSet | None = None
 
+    def fields(self) -> dict[str, Any]:
+        return {"label": self.source}
 
-Outcome = LeaveAlone | Empty | ReadChoices | ReadRows | Counts
-
-
-@dataclass(frozen=True, kw_only=True)
-class Reply:
-    """The reply to the JVM on a scan.
-
-    `indexed_columns` are the key columns of all indexes of the table, None if the JVM knows them. `plan`, `answer`,
-    `fetches` (one for each FetchPart) and `files` are the ids under which Python keeps those values.
-    """
-
-    outcome: Outcome
-    indexed_columns: Sequence[str] | None = None
-    plan: str | None = None
-    answer: str | None = None
-    fetches: Sequence[str] = ()
-    files: str | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the JSON object.
-
-        It does not contain the DataFrames of rows: the JVM has them already.
-        """
-        outcome = self.outcome
-        report_ids = _without_none(plan=self.plan, answer=self.answer if outcome.report.asked else None)
-        fields = {**_fields(outcome), "report": {**outcome.report.to_json(), **report_ids}}
-        optional = _without_none(indexed_columns=self.indexed_columns, answer=self.answer, files=self.files)
-        parts = {"parts": self._parts(outcome)} if isinstance(outcome, ReadRows) else {}
-        return fields | parts | _savings(outcome) | optional
-
-    def _parts(self, outcome: ReadRows) -> list[dict[str, str]]:
-        fetches = iter(self.fetches)
-        parts = []
-        for part in outcome.parts:
-            match part:
-                case FramePart():
-                    parts.append({"read by": "tasks"})
-                case FetchPart():
-                    parts.append({"read by": "python", "fetch": next(fetches)})
-                case SparkPart():
-                    parts.append({"read by": "spark", "choices": part.choices})
-        return parts
-
-
-def _fields(outcome: Outcome) -> dict[str, Any]:
-    match outcome:
-        case LeaveAlone():
-            return {"outcome": "leave alone", "lasting": outcome.lasting.value}
-        case Empty():
-            return {"outcome": "empty"}
-        case ReadChoices():
-            return {"outcome": "read choices", "choices": outcome.choices, "label": label(outcome.report)}
-        case ReadRows():
-            return {"outcome": "read rows", "bytes": outcome.size, "label": label(outcome.report)}
-        case Counts():
-            return {"outcome": "counts", "label": outcome.source}
-
-
-def _savings(outcome: Outcome) -> dict[str, Any]:
-    """Return the indexes that serve the scan and the bytes they save.
-
-    These fields are for metrics and advice.
-    """
-    plan = outcome.report.plan
-    if plan is None or isinstance(outcome, LeaveAlone):
-        return {}
-    return {"indexes": [use.name for use in plan.indexes if use.used], "bytes_saved": bytes_saved(plan)}
-
-
-def _without_none(**fields: Any) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if value is not None}
+    @property
+    def nbytes(self) -> int:
+        """The estimated bytes in memory, with the lookups."""
+        return super().nbytes * PREPARED_SHARE + (0 if self.files is None else self.files.nbytes)

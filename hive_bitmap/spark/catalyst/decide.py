@@ -7,16 +7,12 @@ is to skip files, blocks or rows that cannot satisfy its condition.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
 from weakref import ref
 
-import pyarrow as pa
-
 from hive_bitmap.core.answering.extremes import has_order
-from hive_bitmap.core.columns import Column
 from hive_bitmap.core.listings import file_listing
 from hive_bitmap.core.listings.scan_listing import ScanListing
 from hive_bitmap.core.memory_budget import BUDGET
@@ -24,43 +20,40 @@ from hive_bitmap.core.planning import settings
 from hive_bitmap.core.planning.plan import Plan
 from hive_bitmap.core.planning.settings import Settings
 from hive_bitmap.core.planning.strategy import Reason, Strategy
-from hive_bitmap.core.predicates.nodes import Constant, SparkLeaf
-from hive_bitmap.core.selecting.lookup_units import DeletedRows
+from hive_bitmap.core.predicates.nodes import TRUE, Constant
 from hive_bitmap.core.selecting.split_order import Piece, runs
 from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import HiveBitmapError, Unsupported
 from hive_bitmap.spark.catalyst import weights
 from hive_bitmap.spark.catalyst.conditions import Condition, condition
-from hive_bitmap.spark.catalyst.driver_reads import fetch_of
-from hive_bitmap.spark.catalyst.index_answers import Answer, is_countable_together
-from hive_bitmap.spark.catalyst.outcomes import (
+from hive_bitmap.spark.catalyst.decision import (
     ANSWERED,
     LEFT_ALONE,
     NARROWED,
     NOTHING_READ,
     Counts,
+    Decision,
     Empty,
     FetchPart,
     FramePart,
     Lasting,
     LeaveAlone,
-    Outcome,
     ReadChoices,
     ReadRows,
     Report,
     SparkPart,
     read_figures,
 )
+from hive_bitmap.spark.catalyst.driver_reads import fetch_of
+from hive_bitmap.spark.catalyst.execution import is_countable_together
+from hive_bitmap.spark.catalyst.question import Question
 from hive_bitmap.spark.catalyst.ranges import file_choices, split_choices
 from hive_bitmap.spark.catalyst.scans import ListingSummary, Scan, why_too_small, worthwhile_runtime_filters
 from hive_bitmap.spark.preparing.prepare import Prepared
 from hive_bitmap.spark.preparing.request import Request, ResolvedTable
 from hive_bitmap.spark.preparing.snapshot import Snapshot
-from hive_bitmap.spark.reading.planned_files import OpenedFiles, PlannedFiles
+from hive_bitmap.spark.reading.file_set import FileSet
 from hive_bitmap.spark.registry.catalog import Index
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 log = logging.getLogger(__name__)
 # Reasons that hold until files, indexes, settings or the query change.
@@ -93,26 +86,6 @@ class IndexedTable:
         return cls(base=base, indexes=tuple(indexes), conf=chosen, settings=settings.read(chosen))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Ask:
-    """The functions through which a decision gets more than the scan says.
-
-    `listing_summary` and `listing` describe the files that Spark reads. `small_side(n)` runs the small side of runtime
-    filter n and returns the filter's condition as JSON, None if it has too many rows. `keys` returns those keys of a
-    column for which Spark evaluates a leaf of the condition to TRUE. `deleted` returns the deleted rows of files of the
-    listing (`listing.deleted_rows`). `prepare` reads indexes and makes a plan; `frame` returns the rows of a plan, or
-    of some of its pieces, read by our tasks, None if Spark reads them.
-    """
-
-    listing_summary: Callable[[], ListingSummary | None]
-    listing: Callable[[ListingSummary], ScanListing]
-    small_side: Callable[[int], Sequence[Any] | None]
-    keys: Callable[[Condition, SparkLeaf, Column, pa.Array], pa.Array | None]
-    deleted: Callable[[ScanListing, Mapping[str, str]], Mapping[str, DeletedRows]]
-    prepare: Callable[[Request, ResolvedTable, Snapshot | None], Prepared]
-    frame: Callable[[Request, Prepared, Sequence[Piece] | None], DataFrame | None]
-
-
 @dataclass(frozen=True)
 class Unanswered:
     """Why the index does not answer the aggregation over a scan.
@@ -124,25 +97,25 @@ class Unanswered:
     code: Reason | None = None
 
 
-def decide(scan: Scan, table: IndexedTable, ask: Ask) -> Outcome:
+def decide(question: Question, table: IndexedTable) -> Decision:
     """Decide on a scan.
 
     Raises HiveBitmapError if something fails; the caller then leaves the scan alone.
     """
+    scan = question.scan
     if not table.indexes:
         return LeaveAlone(report=Report.of(scan, LEFT_ALONE, Reason.NO_INDEX, "the table has no index"))
     if why := file_listing.why_query_unsupported(scan.options, table.base):
         return LeaveAlone(report=Report.of(scan, LEFT_ALONE, Reason.UNSUPPORTED, why))
-    listed = ask.listing_summary()
+    listed = question.listing_summary()
     too_small = why_too_small(scan, table.base, table.settings, listed)
     if too_small and not scan.key_sets:
         return _too_small(scan, too_small)
     filters = worthwhile_runtime_filters(scan, table.base, table.indexes, table.settings, listed)
-    filtered = _condition(scan, table, filters, ask)
+    filtered = _condition(question, table, filters)
     if isinstance(filtered.predicate, Constant) and filtered.predicate.value is not True:
         return Empty(report=_report_of_nothing(scan))
-    listing = None if listed is None else ask.listing(listed)
-    case = _Case(scan=scan, table=table, ask=ask, condition=filtered, listing=listing, is_filtered=bool(filters))
+    case = _Case(table=table, question=question.about(filtered, listed), listed=listed, is_filtered=bool(filters))
     unanswered, snapshot = Unanswered(), None
     if scan.unanswered is not None:
         unanswered = case.unanswered(scan.unanswered, Reason.NOT_COUNTED)
@@ -158,29 +131,35 @@ def decide(scan: Scan, table: IndexedTable, ask: Ask) -> Outcome:
 
 @dataclass(frozen=True, kw_only=True)
 class _Case:
-    """A scan of an indexed table with its condition and its files.
+    """A scan of an indexed table whose condition and files are known.
 
-    `listing` is None if Spark does not list the files. `is_filtered` says that the small sides of joins were run; they
+    `listed` is None if Spark does not list the files. `is_filtered` says that the small sides of joins were run; they
     may have other keys next time.
     """
 
-    scan: Scan
     table: IndexedTable
-    ask: Ask
-    condition: Condition
-    listing: ScanListing | None
+    question: Question
+    listed: ListingSummary | None
     is_filtered: bool
+
+    @property
+    def scan(self) -> Scan:
+        return self.question.scan
+
+    @property
+    def listing(self) -> ScanListing | None:
+        return self.question.listing
 
     @cached_property
     def resolved(self) -> ResolvedTable:
-        base = self.table.base
+        base, condition = self.table.base, self.question.condition
         return ResolvedTable(
             base=base if self.listing is None else self.listing.table(base),
             indexes=self.table.indexes,
             settings=self.table.conf,
-            predicate=self.condition.predicate,
-            evaluate=partial(self.ask.keys, self.condition),
+            predicate=TRUE if condition is None else condition.predicate,
             cores=self.scan.cores,
+            engine=self.question,
             partitions=None if self.listing is None else self.listing.with_bytes,
             native=self.scan.native,
             split_bytes=self._split_bytes,
@@ -190,31 +169,29 @@ class _Case:
     def _split_bytes(self) -> int | None:
         if not self.scan.ordered:
             return 0
-        summary = self.ask.listing_summary()
-        return None if summary is None else summary.split_bytes or None
+        return None if self.listed is None else self.listed.split_bytes or None
 
     @cached_property
     def counted_table(self) -> ResolvedTable:
         """Like `resolved`, plus each file's deletes, which a count must subtract."""
         if self.listing is None or not self.listing.deletes:
             return self.resolved
-        deleted = partial(self.ask.deleted, self.listing)
-        return replace(self.resolved, partitions=self.listing.countable, deleted=deleted)
+        return replace(self.resolved, partitions=self.listing.countable)
 
     def unanswered(self, why: str, code: Reason | None = None) -> Unanswered:
         log.info("%s is not answered by its indexes: %s", self.table.base.full_name, why)
         return Unanswered(why, code)
 
-    def counted(self) -> tuple[Outcome | Unanswered, Snapshot | None]:
-        """Try to answer the aggregation; return the outcome and the snapshot.
+    def counted(self) -> tuple[Decision | Unanswered, Snapshot | None]:
+        """Try to answer the aggregation; return the decision and the snapshot.
 
-        There is also an outcome (LeaveAlone) if the store of the files fails or the limit makes indexes pointless: to
+        There is also a decision (LeaveAlone) if the store of the files fails or the limit makes indexes pointless: to
         narrow the scan would ask the store again, and wait as long. Otherwise return why there is no answer, and the
         snapshot for narrowing, None if nothing could be prepared.
         """
         request = self._count_request()
         try:
-            prepared = self.ask.prepare(request, self.counted_table, None)
+            prepared = self.question.prepare(request, self.counted_table, None)
         except HiveBitmapError as e:
             return self.unanswered(str(e)), None
         plan = prepared.plan
@@ -242,24 +219,21 @@ class _Case:
         return replace(rows, limit=self._limit).counted(keys)
 
     def _counts(self, request: Request, prepared: Prepared) -> Counts:
-        plan, listing = prepared.plan, None if self.listing is None else ref(self.listing)
-        answer = Answer(
+        used = [use.name for use in prepared.plan.indexes if use.used] or ["its indexes"]
+        return Counts(
+            report=self._report(ANSWERED, prepared.plan),
             request=request,
-            base=self.table.base,
-            condition=self.condition,
-            listing=listing,
-            cores=self.scan.cores,
             prepared=prepared.without_scan(),
+            source=f"{self.table.base.full_name} by {', '.join(used)}",
+            listing=None if self.listing is None else ref(self.listing),
+            files=None if self.listing is not None or prepared.snapshot is None else FileSet.listed(prepared.snapshot),
         )
-        used = [use.name for use in plan.indexes if use.used] or ["its indexes"]
-        source = f"{self.table.base.full_name} by {', '.join(used)}"
-        return Counts(report=self._report(ANSWERED, plan), answer=answer, source=source)
 
-    def narrowed(self, snapshot: Snapshot | None, unanswered: Unanswered) -> Outcome:
-        """Return the outcome for the scan itself."""
+    def narrowed(self, snapshot: Snapshot | None, unanswered: Unanswered) -> Decision:
+        """Decide on the scan itself."""
         name, text, must_pay = self.table.base.spark_name, self.scan.condition or None, self._is_by_cost
         request = Request(table=name, predicate=text, columns=self.scan.columns, must_pay=must_pay, limit=self._limit)
-        prepared = self.ask.prepare(request, self.resolved, snapshot)
+        prepared = self.question.prepare(request, self.resolved, snapshot)
         plan = prepared.plan
         if prepared.reading is None or not plan.strategy.reads_selected:
             code = plan.code or (Reason.NOT_FRESH if _is_nothing_fresh(plan) else Reason.NOT_SELECTIVE)
@@ -309,7 +283,7 @@ class _Case:
         both = f"{unanswered.reason}; {reason}" if self.scan.condition else unanswered.reason
         return unanswered.code or code, "; ".join(dict.fromkeys(both.split("; ")))  # each reason once
 
-    def _read_rows(self, request: Request, prepared: Prepared) -> Outcome:
+    def _read_rows(self, request: Request, prepared: Prepared) -> Decision:
         plan = prepared.plan
         share = (plan.rows_selected or 0) / max(plan.rows_total or 0, 1)
         size = int((plan.bytes_total or 0) * share) or plan.bytes_selected or 0
@@ -321,21 +295,21 @@ class _Case:
             return LeaveAlone(report=self._report(LEFT_ALONE, plan, Reason.NOT_SELECTIVE))
         if not parts:
             return Empty(report=self._report(NARROWED, plan))
-        files = self._compared(prepared, parts)
+        files = self._files_to_compare(prepared, parts)
         return ReadRows(report=self._report(NARROWED, plan), parts=tuple(parts), size=size, files=files)
 
-    def _compared(
+    def _files_to_compare(
         self, prepared: Prepared, parts: Sequence[FramePart | FetchPart | SparkPart]
-    ) -> PlannedFiles | OpenedFiles | None:
+    ) -> FileSet | None:
         """Return the files to compare when the plan is executed.
 
-        They are those of the listing, if hive_bitmap made it, or else those that our tasks open.
+        They are those that planning has listed itself, or else those that our tasks open.
         """
         if self.listing is None and prepared.snapshot is not None:
-            return PlannedFiles.of(prepared.snapshot)
+            return FileSet.listed(prepared.snapshot)
         if prepared.reading is None or not any(isinstance(part, FramePart) for part in parts):
             return None
-        return OpenedFiles.of(prepared.reading)
+        return FileSet.of_tasks(prepared.reading)
 
     def _parts(self, request: Request, prepared: Prepared) -> list[FramePart | FetchPart | SparkPart] | None:
         """Return who reads which rows, in the order of Spark's own scan.
@@ -344,7 +318,7 @@ class _Case:
         """
         reading = prepared.reading
         if reading is None or reading.pieces is None or prepared.plan.strategy is not Strategy.ROWS:
-            frame = self.ask.frame(request, prepared, None)
+            frame = self.question.rows(request, prepared, None)
             return None if frame is None else [FramePart(frame)]
         parts: list[FramePart | FetchPart | SparkPart] = []
         for run in runs(reading.pieces):
@@ -358,7 +332,7 @@ class _Case:
         fetch = fetch_of(prepared, pieces, request.columns, self.table.settings.driver_read_bytes)
         if fetch is not None:
             return FetchPart(fetch)
-        frame = self.ask.frame(request, prepared, pieces)
+        frame = self.question.rows(request, prepared, pieces)
         if frame is None:
             raise Unsupported("no task can read its rows")
         return FramePart(frame)
@@ -374,14 +348,14 @@ def _too_small(scan: Scan, why: str) -> LeaveAlone:
     return LeaveAlone(report=Report.of(scan, LEFT_ALONE, Reason.TOO_SMALL, why), lasting=Lasting.FOR_TABLE)
 
 
-def _condition(scan: Scan, table: IndexedTable, filters: Sequence[int], ask: Ask) -> Condition:
+def _condition(question: Question, table: IndexedTable, filters: Sequence[int]) -> Condition:
     """Return the scan's condition AND the runtime filters.
 
     `filters` are their numbers; their small sides are run here.
     """
-    tree = scan.tree
+    tree = question.scan.tree
     for number in filters:
-        keys = ask.small_side(number)
+        keys = question.small_side(number)
         tree = tree if keys is None else ["and", tree, keys]
     return condition(tree, (*table.base.columns, *table.base.partition_columns))
 

@@ -19,17 +19,19 @@ from hive_bitmap.core.selecting.candidates import LookupResults
 from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import NotFound, Unsupported
-from hive_bitmap.spark.catalyst.decisions import Ask, IndexedTable, decide
-from hive_bitmap.spark.catalyst.outcomes import (
+from hive_bitmap.spark.catalyst.conditions import Condition
+from hive_bitmap.spark.catalyst.decide import IndexedTable, decide
+from hive_bitmap.spark.catalyst.decision import (
     Counts,
+    Decision,
     Empty,
     FramePart,
     Lasting,
     LeaveAlone,
-    Outcome,
     ReadChoices,
     ReadRows,
 )
+from hive_bitmap.spark.catalyst.question import Question
 from hive_bitmap.spark.catalyst.scans import ListingSummary, Scan
 from hive_bitmap.spark.preparing.prepare import Prepared, Reading
 from hive_bitmap.spark.preparing.request import Request
@@ -67,6 +69,7 @@ SCAN = Scan(
 LISTING = ScanListing((((), (FileStatus("file:/w/t/1.parquet", 10**10, 0, ""),)),))
 COUNTED = replace(SCAN, key_sets=(("k",),))
 FRAME: Any = object()
+NOBODY: Any = None  # in place of a session and of the JVM
 NO_RESULTS = LookupResults(partitions=(), lookups=(), results=(), whole_files=(), deleted=0)
 
 
@@ -101,19 +104,11 @@ class World:
     predicates: list[Any] = field(default_factory=list)
     split_bytes: int | None = None
 
-    def decide(self, scan: Scan) -> Outcome:
-        ask = Ask(
-            listing_summary=lambda: scan.listed if self.listed else None,
-            listing=lambda listed: LISTING,
-            small_side=lambda number: self.small_side,
-            keys=lambda *given: pa.array([]),
-            deleted=lambda listing, wanted: {},
-            prepare=self._prepare,
-            frame=lambda request, prepared, pieces: self.frame(),
-        )
-        return decide(scan, IndexedTable.of(scan, TABLE, self.indexes, self.conf), ask)
+    def decide(self, scan: Scan) -> Decision:
+        question = Asked(spark=NOBODY, jvm=NOBODY, scan=scan, world=self)
+        return decide(question, IndexedTable.of(scan, TABLE, self.indexes, self.conf))
 
-    def _prepare(self, request: Request, resolved: Any, snapshot: Any) -> Prepared:
+    def prepare(self, request: Request, resolved: Any) -> Prepared:
         self.requests.append(request)
         self.predicates.append(resolved.predicate)
         planned = self.plans[request.count]
@@ -125,7 +120,29 @@ class World:
         return Prepared(planned, None if planned.strategy == Strategy.FULL_SCAN else reading)
 
 
-def told(outcome: Outcome) -> tuple[str, str, str]:
+@dataclass(frozen=True, kw_only=True)
+class Asked(Question):
+    """A question that a world answers in place of the JVM."""
+
+    world: World
+
+    def about(self, condition: Condition, summary: ListingSummary | None) -> Question:
+        return replace(self, condition=condition, listing=None if summary is None else LISTING)
+
+    def listing_summary(self) -> ListingSummary | None:
+        return self.scan.listed if self.world.listed else None
+
+    def small_side(self, filter: int) -> Sequence[Any] | None:
+        return self.world.small_side
+
+    def prepare(self, request: Request, resolved: Any, earlier: Any) -> Prepared:
+        return self.world.prepare(request, resolved)
+
+    def rows(self, request: Request, prepared: Prepared, pieces: Any) -> Any:
+        return self.world.frame()
+
+
+def told(outcome: Decision) -> tuple[str, str, str]:
     return outcome.report.action, outcome.report.reason or "", outcome.report.detail
 
 
@@ -225,7 +242,7 @@ def test_counts_are_asked_for_all_key_sets_together() -> None:
     assert outcome.source == "db.t by by_k"
     [request] = world.requests
     assert (request.keys, request.grouping_sets) == (("k", "id"), (("k",), ("k", "id"), ()))
-    assert (request.count, outcome.answer.request) == (True, request)
+    assert (request.count, outcome.request) == (True, request)
 
 
 @pytest.mark.parametrize(

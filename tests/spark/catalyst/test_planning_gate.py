@@ -34,8 +34,8 @@ def test_the_time_of_a_listing_does_not_count(spark: SparkSession) -> None:
     hive_bitmap.enable(spark)
     try:
         jvm: Any = spark._jvm
-        patience = bridge(spark).getClass().getClassLoader().loadClass("hive_bitmap.catalyst.python.Patience")
-        [wait] = [method for method in patience.getDeclaredMethods() if method.getName() == "await"]
+        gate = bridge(spark).getClass().getClassLoader().loadClass("hive_bitmap.catalyst.python.PlanningGate")
+        [wait] = [method for method in gate.getDeclaredMethods() if method.getName() == "await"]
         wait.setAccessible(True)
         arguments, listing = jvm.java.util.ArrayList(), Listing()
         future = jvm.java.util.concurrent.CompletableFuture()

@@ -1,0 +1,113 @@
+"""Carry out decisions when plans are executed.
+
+Keys are counted by the lookups that planned the query. A file that has changed since is left to Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from hive_bitmap.core import stores
+from hive_bitmap.core.answering.tally import COUNT, is_countable
+from hive_bitmap.core.listings.scan_listing import ScanListing, as_now
+from hive_bitmap.core.planning.planner import needs_file
+from hive_bitmap.core.selecting.lookup_units import Place
+from hive_bitmap.core.stores import FileStatus
+from hive_bitmap.errors import StoreError
+from hive_bitmap.spark.catalyst.decision import Counts
+from hive_bitmap.spark.metastore import session_stores
+from hive_bitmap.spark.preparing.prepare import Prepared
+from hive_bitmap.spark.preparing.spark_only import fallback_reason
+from hive_bitmap.spark.reading.aggregates import known_counts
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def number_of_rows(spark: SparkSession, decision: Counts) -> int | None:
+    """Count the rows right after planning.
+
+    Return None if keys are requested, or if Spark has to execute the aggregation. Spark has to for files of an object
+    store, since Spark's listing lacks their tags: `counts` lists them again.
+    """
+    if decision.prepared.reading is None or decision.request.grouping_sets != ((),):
+        return None
+    paths = (path for lookup in decision.prepared.reading.results.lookups for path in lookup.unit.paths)
+    if decision.listing is not None and not all(map(stores.is_local, paths)):
+        return None
+    found = known_counts(spark, decision.request, decision.prepared)
+    return None if found is None or found.unknown else sum(found.tables[0][COUNT].to_pylist())
+
+
+def counts(spark: SparkSession, decision: Counts) -> tuple[tuple[pa.Table, ...], list[int]] | None:
+    """Return the counts of each key set, and the files that Spark has to count.
+
+    The counts are those of the current files. The files to count are numbers in the scan's listing, in ascending order.
+    None if Spark has to aggregate the whole table.
+    """
+    planned = None if decision.listing is None else decision.listing()
+    if planned is None and decision.listing is not None:
+        return None
+    session_stores.use(spark)
+    if decision.files is not None and not decision.files.is_current(spark):
+        return None
+    try:
+        changed = frozenset[Place]() if planned is None else _changed(planned, decision.prepared)
+        found = None if changed is None else known_counts(spark, decision.request, decision.prepared, changed)
+    except StoreError as e:
+        fallback_reason(e)
+        return None
+    if found is None or (found.unknown and planned is None):
+        return None  # without a listing, Spark cannot be told to read only the files that are not indexed
+    numbers = planned.numbers if planned is not None and found.unknown else {}
+    return found.tables, sorted(numbers[place] for place in found.unknown)
+
+
+def _changed(planned: ScanListing, prepared: Prepared) -> frozenset[Place] | None:
+    """Return the files that are no longer those of a plan, by their status in the store.
+
+    None if a file is gone.
+    """
+    current = as_now(planned)
+    if current is None or prepared.reading is None:
+        return None
+    if current is planned:  # files of a log, which never change
+        return frozenset()
+    states = zip(planned.files, current.files, strict=True)
+    numbers = [number for number, (before, now) in enumerate(states) if _state(before) != _state(now)]
+    places = list(planned.numbers) if numbers else []
+    changed = {places[number] for number in numbers}
+    status, results = {file.path: file for file in current.files}, prepared.reading.results
+    for lookup in results.lookups:
+        same = lookup.matches([status[path] for path in lookup.unit.paths])
+        for file in np.flatnonzero(~same).tolist():
+            changed.add(Place(results.partitions[lookup.partitions[file]].number, lookup.unit.paths[file]))
+    return frozenset(changed)
+
+
+def _state(file: FileStatus) -> tuple[int, int]:
+    return file.size, file.mtime_ms
+
+
+def is_countable_together(prepared: Prepared, key_sets: Sequence[Sequence[str]]) -> bool:
+    """Whether the index alone can count the keys of every key set.
+
+    All key sets must be counted over the same rows. The lookups must be exact in each file where they select rows, and
+    the values of partition columns known. With several key sets no file may be read whole.
+    """
+    if prepared.reading is None or (len(key_sets) > 1 and prepared.reading.results.whole_files):
+        return False
+    results = prepared.reading.results
+    if not all((candidates.exact | ~needs_file(candidates, lookup)).all() for lookup, candidates in results.pairs()):
+        return False
+    base, constant_columns = prepared.reading.resolved.base, prepared.reading.constants.column_names
+    untyped = {column.name.lower() for column in base.partition_columns if column.name not in constant_columns}
+    if any(key.lower() in untyped for keys in key_sets for key in keys):
+        return False
+    stored = {column.name.lower() for column in base.columns}  # unlike partition columns
+    stored_keys = [[key.lower() for key in keys if key.lower() in stored] for keys in key_sets]
+    return all(is_countable(lookup.unit, keys) for lookup in results.lookups for keys in stored_keys)

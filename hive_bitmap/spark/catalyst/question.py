@@ -1,0 +1,132 @@
+"""Ask Spark's JVM about a scan while it is decided on."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from hive_bitmap.core.columns import Column
+from hive_bitmap.core.listings.scan_listing import ScanListing, deleted_rows, parse
+from hive_bitmap.core.memory_budget import Cache
+from hive_bitmap.core.predicates.nodes import SparkLeaf
+from hive_bitmap.core.selecting.lookup_units import DeletedRows
+from hive_bitmap.core.selecting.split_order import Piece
+from hive_bitmap.spark.catalyst import weights
+from hive_bitmap.spark.catalyst.arrow_batches import satisfying_keys
+from hive_bitmap.spark.catalyst.conditions import Condition
+from hive_bitmap.spark.catalyst.scans import ListingSummary, Scan
+from hive_bitmap.spark.metastore.jvm_reader import text_of
+from hive_bitmap.spark.preparing.prepare import Prepared, prepare
+from hive_bitmap.spark.preparing.request import Request, ResolvedTable
+from hive_bitmap.spark.preparing.snapshot import Snapshot
+from hive_bitmap.spark.reading.superset import piece_rows, split_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SECONDS_BETWEEN_LOOKS = 0.1  # at whether the query still waits for its plan
+_listings: Cache[str, ScanListing] = Cache("listings", weights.of_listing)
+_going_on = Lock()  # held by the one plan that goes on although its query waits no longer
+
+
+@dataclass
+class _Turn:
+    """Whether a plan is the one that goes on although its query waits no longer."""
+
+    looked_at: float = field(default_factory=time.monotonic)
+    taken: bool = False
+    lock: Lock = field(default_factory=Lock)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """A question of the JVM about one scan, and what it can be asked in turn.
+
+    `jvm` is the `Question.java`. `condition` and `listing` are the scan's condition and its files, once they are known;
+    `listing` is None if Spark does not list the files.
+    """
+
+    spark: SparkSession
+    jvm: Any
+    scan: Scan
+    condition: Condition | None = None
+    listing: ScanListing | None = None
+    turn: _Turn = field(default_factory=_Turn, repr=False, compare=False)
+
+    def about(self, condition: Condition, summary: ListingSummary | None) -> Question:
+        """Return the question with the scan's condition and its files, which are listed by their summary."""
+        listing = None if summary is None else _listings.of(summary.digest, self._listed)
+        return replace(self, condition=condition, listing=listing)
+
+    def _listed(self) -> ScanListing:
+        return parse(text_of(self.jvm.listing(self.scan.number)))
+
+    def listing_summary(self) -> ListingSummary | None:
+        """Return the summary of the files that Spark reads; None if it does not list them."""
+        if self.scan.listed is not None:
+            return self.scan.listed
+        text = self.jvm.listingSummary(self.scan.number)
+        return None if text is None else ListingSummary.of(text)
+
+    def small_side(self, filter: int) -> Sequence[Any] | None:
+        """Run the small side of a runtime filter, which is given by its number.
+
+        Return the filter's condition as JSON; None if the small side has too many rows.
+        """
+        tree = self.jvm.readFirst(self.scan.number, filter)
+        return None if tree is None else json.loads(tree)
+
+    def satisfying(self, leaf: SparkLeaf, column: Column, keys: pa.Array) -> pa.Array | None:
+        """Return those keys of a column for which Spark evaluates a leaf of the condition to TRUE.
+
+        None if it cannot.
+        """
+        if self.condition is None:
+            return None
+        return satisfying_keys(self.spark, self.jvm, self.scan.number, self.condition, leaf, column, keys)
+
+    def deleted(self, versions: Mapping[str, str]) -> Mapping[str, DeletedRows]:
+        """Return the deleted rows of files of the listing; see `scan_listing.deleted_rows`."""
+        if self.listing is None:
+            return {}
+        return deleted_rows(lambda files: text_of(self.jvm.deleted(self.scan.number, files)), self.listing, versions)
+
+    def take_turn(self) -> None:
+        """Return at once while the query waits for its plan; after that, one plan at a time goes on.
+
+        Without this, plans that nobody waits for would take the processor from those that queries wait for.
+        """
+        with self.turn.lock:
+            now = time.monotonic()
+            if self.turn.taken or now - self.turn.looked_at < SECONDS_BETWEEN_LOOKS:
+                return
+            self.turn.looked_at = now
+            if self.jvm.isLate():
+                _going_on.acquire()
+                self.turn.taken = True
+
+    def end(self) -> None:
+        """End the turn. Call it when the scan is decided on."""
+        with self.turn.lock:
+            if self.turn.taken:
+                self.turn.taken = False
+                _going_on.release()
+
+    def prepare(self, request: Request, resolved: ResolvedTable, earlier: Snapshot | None) -> Prepared:
+        """Look up the indexes for a request, and make a plan."""
+        return prepare(self.spark, request, resolved, earlier)
+
+    def rows(self, request: Request, prepared: Prepared, pieces: Sequence[Piece] | None) -> DataFrame | None:
+        """Return the rows of a plan, or of some of its pieces, as our tasks read them.
+
+        None if Spark reads them.
+        """
+        if pieces is None:
+            return split_rows(self.spark, request, prepared)
+        return piece_rows(self.spark, request, prepared, pieces)

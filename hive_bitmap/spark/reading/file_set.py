@@ -1,0 +1,78 @@
+"""Check whether the files of a plan are still the current ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hive_bitmap.core.index.fingerprint import Fingerprint
+from hive_bitmap.core.selecting.split_order import Piece
+from hive_bitmap.core.table_info import Partition, Table
+from hive_bitmap.errors import HiveBitmapError
+from hive_bitmap.spark.metastore import base_files, session_stores
+from hive_bitmap.spark.metastore.base_files import Source
+from hive_bitmap.spark.preparing.prepare import Reading
+from hive_bitmap.spark.preparing.snapshot import Snapshot
+from hive_bitmap.spark.reading.read_task import are_unchanged
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FILE_BYTES = 300  # of a FileStatus or Fingerprint and its places, besides its path
+PARTITION_BYTES = 400
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileSet:
+    """The files that a plan relies on, beyond what Spark itself checks.
+
+    If planning has listed the files, because Spark lists those of a SerDe table only at execution, `partitions` are all
+    partitions of the table and `read` those that the plan reads, with their files; else `partitions` is None. `opened`
+    are the indexed files that tasks of the plan open: Spark may have listed them long before it planned, and a task
+    that finds another file can only fail.
+    """
+
+    base: Table
+    partitions: tuple[Partition, ...] | None = None
+    read: tuple[Source, ...] = ()
+    opened: tuple[Fingerprint, ...] = ()
+
+    @classmethod
+    def listed(cls, snapshot: Snapshot) -> FileSet:
+        """Return the files of a snapshot that has listed them."""
+        folders = {partition.values: partition.location for partition in snapshot.all_partitions}
+        read = [Source(state.values, folders[state.values], state.files) for state in snapshot.files.partitions]
+        return cls(base=snapshot.resolved.base, partitions=snapshot.all_partitions, read=tuple(read))
+
+    @classmethod
+    def of_tasks(cls, reading: Reading) -> FileSet:
+        """Return the files with rows that the indexes locate, which tasks open."""
+        places = {(piece.lookup, piece.file): None for piece in reading.pieces or () if isinstance(piece, Piece)}
+        opened = tuple(reading.results.lookups[lookup].fingerprints[file] for lookup, file in places)
+        return cls(base=reading.resolved.base, opened=opened)
+
+    def is_current(self, spark: SparkSession) -> bool:
+        """Whether the files are unchanged.
+
+        False if a store or the metastore fails.
+        """
+        try:
+            session_stores.use(spark)
+            if self.partitions is not None:
+                partitions = tuple(base_files.partitions(spark, self.base))
+                if partitions != self.partitions or base_files.changed(self.base, self.read):
+                    return False
+            return are_unchanged(self.opened)
+        except (HiveBitmapError, FileNotFoundError):
+            return False
+
+    @property
+    def nbytes(self) -> int:
+        """The estimated bytes in memory."""
+        paths = [file.path for source in self.read for file in source.files] + [file.path for file in self.opened]
+        partitions = self.partitions or ()
+        texts = sum(map(len, paths))
+        for partition in partitions:
+            properties = dict(partition.properties).items()
+            texts += len(partition.location) + sum(len(name) + len(value) for name, value in properties)
+        return texts + FILE_BYTES * len(paths) + PARTITION_BYTES * len(partitions)
