@@ -4,10 +4,10 @@ The entry that was least recently used is evicted first. A `Cache` holds one kin
 once, when it is added. What is evicted is read or computed again at its next use; where the entry of an answer from the
 index is gone, Spark's own plan runs.
 
-Everything that is kept of indexes, listings, tables, plans and answers is an entry of one budget (`memory_budget`),
-with its weight in bytes; what was used least recently goes first. An answer refers to the listing of its files
-weakly, since many answers share one: if it was evicted, the answer is Spark's. What is kept elsewhere is bounded by
-number and small: names, sessions, and in the JVM `IndexedColumns`, `LeftAlone` and `LatePlans`. `QueryRecord` is
+Everything that is kept of indexes, listings, tables and decisions is an entry of one budget (`memory_budget`), with its
+weight in bytes; what was used least recently goes first. A decision refers to the listing of its files weakly, since
+many decisions share one: if it was evicted, Spark executes its own plan. What is kept elsewhere is bounded by number
+and small: names, sessions, and in the JVM `Verdicts` and `PlanningGate`. `QueryRecord` is
 bounded in bytes. A program may stop Spark and start it again in its process: `CurrentContext` has all of these
 forgotten when a SparkContext ends, and ends the threads that call Python, because Hive keeps an embedded metastore
 for each thread.

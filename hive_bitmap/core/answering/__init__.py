@@ -12,7 +12,7 @@ the number of rows that were selected in it. If they do not, the index is damage
 The driver holds the keys of an answer, so their bytes are bounded (`hive_bitmap.answer_bytes`): by an estimate when
 the query is planned (`answering/answer_size`), while they are counted (`tally.Counts`), and in the JVM
 (`AnswerSize`), also for the keys that Spark counts in new files and for the rows that result. Beyond the bound,
-`IndexAnswerExec` executes the aggregation of the query in its place, whose rows stay in the tasks. That it was too
+`IndexAnswer` executes the aggregation of the query in its place, whose rows stay in the tasks. That it was too
 large is remembered until the index is built again.
 """
 

@@ -144,7 +144,7 @@ def test_counts_that_the_jvm_cannot_use_leave_the_aggregation_to_spark(
 def test_files_to_count_that_are_none_leave_the_aggregation_to_spark(
     few: SparkSession, monkeypatch: pytest.MonkeyPatch, said: str
 ) -> None:
-    count = serving.Serving.counts
+    count = serving.Serving.execute
 
     def counts(self: serving.Serving, spark: SparkSession, counting: Any) -> str:
         count(self, spark, counting)

@@ -17,7 +17,7 @@ import org.slf4j.LoggerFactory;
 /** Collects the decisions on scans while this thread explains a query. Each decision is a JSON object. */
 public final class Reports {
     private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
-    private static final String LEFT_ALONE = "left alone"; // as in hive_bitmap/spark/catalyst/outcomes.py
+    private static final String LEFT_ALONE = "left alone"; // as in hive_bitmap/spark/catalyst/decision.py
     private static volatile String lastFailure = "";
     private static final ThreadLocal<List<String>> WANTED = new ThreadLocal<>();
     private static final ThreadLocal<Boolean> REPEATED = ThreadLocal.withInitial(() -> false);

@@ -81,6 +81,10 @@ public final class Question extends PythonRequest {
         }
         double pause = PlanningGate.pause(shape());
         onlyKept = pause > 0;
+        if (onlyKept && scans.stream().anyMatch(scan -> !scan.isListedBySpark() || !scan.runtimeFilters.isEmpty())) {
+            late(settings.planningSeconds(), pause); // Python keeps no decisions that depend on other files or rows
+            return;
+        }
         try {
             if (!PlanningGate.enter(session.sparkContext())) {
                 busy();

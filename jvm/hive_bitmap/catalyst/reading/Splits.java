@@ -3,7 +3,6 @@ package hive_bitmap.catalyst.reading;
 import hive_bitmap.catalyst.spark.Scala;
 import java.util.ArrayList;
 import java.util.List;
-import org.apache.spark.Dependency;
 import org.apache.spark.NarrowDependency;
 import org.apache.spark.Partition;
 import org.apache.spark.TaskContext;
