@@ -21,7 +21,7 @@ import org.apache.spark.sql.SparkSession;
  * no longer than its settings allow. The queries that Python runs in these threads to answer are {@link SideQuery}s.
  */
 public final class PythonCalls {
-    private static final int MAX_CALLS = 16;
+    private static final int MAX_CALLS = 64; // late plans wait for each other in these threads
     private static final String EXECUTION_ID = "spark.sql.execution.id";
     private static final String JOB_GROUP = "spark.jobGroup.id";
     private static final String JOB_DESCRIPTION = "spark.job.description";
