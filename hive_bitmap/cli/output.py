@@ -52,7 +52,7 @@ def print_reports(
 ) -> None:
     """Print reports of one kind.
 
-    A table has `columns`, by default all; `with_table` adds the table of each index.
+    A table has `columns`, by default all with a heading; `with_table` adds the table of each index.
     """
     fields = [TABLE_FIELD] * with_table + columns_of(reports, columns)
     print_records(format_, list(map(record_of, reports)), fields, empty_message)

@@ -8,22 +8,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hive_bitmap.core.explaining.measures import moment, seconds, size, thousands
-from hive_bitmap.core.explaining.reports import Field
+from hive_bitmap.core.explaining.reports import Field, figure
 
 if TYPE_CHECKING:
     from hive_bitmap.spark.maintaining.clean import Leftover
     from hive_bitmap.spark.maintaining.show import IndexStatus
 
-# The columns of tables that have another order than the record, or only some of its columns.
-INDEX_COLUMNS = ("index", "columns", "type", "encoding")
+# The columns of tables whose order is not that of the record.
+_INDEX = ("index", "columns", "type", "encoding")
 _BUILT = ("base_files", "base_rows", "base_bytes", "index_rows", "index_bytes", "unindexed", "seconds")
-BUILD_COLUMNS = (*INDEX_COLUMNS, *_BUILT)
-REBUILD_COLUMNS = (*INDEX_COLUMNS, "files_read", "bytes_read", *_BUILT)
+BUILD_COLUMNS = (*_INDEX, *_BUILT)
+REBUILD_COLUMNS = (*_INDEX, "files_read", "bytes_read", *_BUILT)
 PREVIEW_COLUMNS = ("index", "partitions_changed", "files_read", "bytes_read", "why", "seconds")
 
 LEFTOVER_FIELDS = (
     Field("path", "folder"),
-    Field("bytes", "size", size, right=True),
+    figure("bytes", "size", size),
     Field("why", "why"),
     Field("what", "what"),
 )

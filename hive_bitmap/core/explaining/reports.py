@@ -25,24 +25,24 @@ _HEAD, _ROW, _ALL = 7, 4, 32  # heights in em
 class Field:
     """A field of a report: a value for programs, and a column of tables for people.
 
-    `of` returns the value; the default is the attribute `name`. `show` formats it for people. Tables have the fields
-    with a heading. A record lacks an `optional` field if its value is None.
+    `of` is a function that returns the value, or its attribute; the default is the attribute `name`. `show` formats the
+    value for people. Tables have the fields with a heading. A record lacks an `optional` field if its value is None.
     """
 
     name: str
     heading: str = ""
     show: Callable[[Any], str] = str
     right: bool = False
-    of: Callable[[Any], Any] | None = None
+    of: Callable[[Any], Any] | str = ""
     optional: bool = False
 
     def value(self, report: object) -> Any:
         """Return the value of the field in a report."""
-        return getattr(report, self.name) if self.of is None else self.of(report)
+        return self.of(report) if callable(self.of) else attrgetter(self.of or self.name)(report)
 
 
 def figure(
-    name: str, heading: str = "", show: Callable[[Any], str] = thousands, of: Callable[[Any], Any] | None = None
+    name: str, heading: str = "", show: Callable[[Any], str] = thousands, of: Callable[[Any], Any] | str = ""
 ) -> Field:
     """Return a field for a number; its heading is its name by default."""
     return Field(name, heading or name, show, right=True, of=of)
@@ -54,18 +54,18 @@ class HasFields(Protocol):
     _fields: ClassVar[tuple[Field, ...]]
 
 
-# The fields of all reports that have a `definition`. `encoding` is None for COMPACT, `next_encoding` what the next
-# rebuild changes the encoding to.
+# The fields of reports that have a `definition`. `encoding` is None for COMPACT; `next_encoding` is that from the next
+# rebuild on.
 INDEX_FIELDS = (
-    Field("index", "index", of=attrgetter("definition.name")),
-    Field("table", of=attrgetter("definition.full_table")),
+    Field("index", "index", of="definition.name"),
+    Field("table", of="definition.full_table"),
     Field("columns", "columns", ", ".join, of=lambda report: list(report.definition.column_names)),
-    Field("type", "type", of=attrgetter("definition.type")),
-    Field("encoding", "encoding", or_dash, of=attrgetter("definition.bitmap_encoding")),
+    Field("type", "type", of="definition.type"),
+    Field("encoding", "encoding", or_dash, of="definition.bitmap_encoding"),
     Field("next_encoding", of=lambda report: report.definition.next_encoding or None, optional=True),
-    Field("compression", of=attrgetter("definition.compression")),
+    Field("compression", of="definition.compression"),
     Field("properties", of=lambda report: dict(report.definition.properties) or None, optional=True),
-    Field("index_table", of=attrgetter("definition.full_index_table")),
+    Field("index_table", of="definition.full_index_table"),
 )
 
 

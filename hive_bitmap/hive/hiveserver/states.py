@@ -9,7 +9,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from operator import attrgetter
 from typing import ClassVar
 from zoneinfo import available_timezones
 
@@ -190,8 +189,8 @@ class Coverage:
         *INDEX_FIELDS,
         *map(figure, ("fresh", "stale", "unindexed", "gone")),
         Field("problem"),
-        figure("base_rows", "rows", of=attrgetter("rows")),
-        Field("location", "location", of=attrgetter("definition.root")),
+        figure("base_rows", "rows", of="rows"),
+        Field("location", "location", of="definition.root"),
     )
 
     definition: Definition

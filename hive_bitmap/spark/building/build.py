@@ -12,7 +12,6 @@ import logging
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -83,7 +82,7 @@ class BuildReport(Report):
         figure("files_read", "files read"),
         figure("bytes_read", "of", size),
         *map(Field, ("shards", "shards_kept", "partitions_dropped")),
-        Field("changed_meanwhile", of=attrgetter("changed")),
+        Field("changed_meanwhile", of="changed"),
         figure("index_rows", "index rows"),
         figure("index_bytes", "size", size),
         figure("seconds", "time", seconds, lambda report: round(report.seconds, 3)),

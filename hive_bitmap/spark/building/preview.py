@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow.compute as pc
@@ -26,8 +25,8 @@ if TYPE_CHECKING:
 JOB_SECONDS, BYTE_SECONDS, ROW_SECONDS = 0.3, 1.2e-9, 2e-6
 BUILD, REFRESH, DROP = "build", "refresh", "drop"
 _READ = (
-    figure("files_read", "files read", of=attrgetter("files")),
-    figure("bytes_read", "of", size, of=attrgetter("bytes")),
+    figure("files_read", "files read", of="files"),
+    figure("bytes_read", "of", size, of="bytes"),
 )
 
 
@@ -41,7 +40,7 @@ class PartitionPreview:
     """
 
     _fields: ClassVar[tuple[Field, ...]] = (
-        Field("partition", "partition", or_dash, of=attrgetter("name")),
+        Field("partition", "partition", or_dash, of="name"),
         Field("what", "what"),
         *_READ,
     )

@@ -9,7 +9,6 @@ import time
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -70,7 +69,7 @@ class PartitionStatus:
     number for each reason. Numbers of rows are None if only Spark may read the table.
     """
 
-    _fields: ClassVar[tuple[Field, ...]] = (Field("partition", "partition", of=attrgetter("name")), *_STATUS_FIELDS)
+    _fields: ClassVar[tuple[Field, ...]] = (Field("partition", "partition", of="name"), *_STATUS_FIELDS)
 
     name: str
     values: Values
@@ -104,15 +103,15 @@ class IndexStatus(Report):
     _fields: ClassVar[tuple[Field, ...]] = (
         *INDEX_FIELDS,
         *_STATUS_FIELDS,
-        Field("location", of=attrgetter("definition.root")),
+        Field("location", of="definition.root"),
         *(
-            Field(name, of=attrgetter(f"definition.{name}"))
+            Field(name, of=f"definition.{name}")
             for name in ("comment", "where", "enabled", "auto_refresh", "refresh_interval", "keep_removed")
         ),
         Field("lag_seconds", of=lambda status: round(status.lag)),
         Field("last_refresh", of=lambda status: _refresh_record(status.last_refresh)),
         Field("next_rebuild"),
-        Field("files_to_read", of=attrgetter("to_read")),
+        Field("files_to_read", of="to_read"),
         *map(Field, ("bytes_to_read", "problem", "segments", "dead_rows")),
         Field("partitions", of=lambda status: [record_of(partition) for partition in status.partitions]),
     )
