@@ -37,92 +37,52 @@ if TYPE_CHECKING:
     from hive_bitmap.spark.verifying.verify import Verification, verify
 
 __version__ = "0.1.0"
-_HOMES = {
-    "Advice": "spark.advising.proposals",
-    "BuildReport": "spark.building.build",
-    "CacheUse": "core.memory_budget",
-    "Estimate": "spark.estimating.estimate",
-    "Explanation": "spark.catalyst.explanation",
-    "IndexStatus": "spark.maintaining.show",
-    "LeftOut": "spark.advising.proposals",
-    "Leftover": "spark.maintaining.clean",
-    "Plan": "core.planning.plan",
-    "Preview": "spark.building.preview",
-    "Proposal": "spark.advising.proposals",
-    "Relation": "spark.catalyst.explanation",
-    "UnusedIndex": "spark.advising.proposals",
-    "Verification": "spark.verifying.verify",
-    "advise": "spark.advising.advise",
-    "attach": "spark.maintaining.attach",
-    "build": "spark.building.build",
-    "caches": "core.memory_budget",
-    "clean": "spark.maintaining.clean",
-    "count": "spark.querying.scanning",
-    "disable": "spark.catalyst.enabling",
-    "drop": "spark.maintaining.drop",
-    "drop_table": "spark.maintaining.drop",
-    "enable": "spark.catalyst.enabling",
-    "estimate": "spark.estimating.estimate",
-    "explain": "spark.catalyst.explanation",
-    "extend": "spark.maintaining.alter",
-    "group_counts": "spark.querying.scanning",
-    "plan": "spark.querying.scanning",
-    "preview": "spark.building.preview",
-    "rebuild": "spark.building.build",
-    "refresh": "spark.building.build",
-    "refreshed": "spark.catalyst.enabling",
-    "rename": "spark.maintaining.alter",
-    "scan": "spark.querying.scanning",
-    "session": "spark.session",
-    "set_properties": "spark.maintaining.alter",
-    "show": "spark.maintaining.show",
-    "sql": "spark.catalyst.sql_text",
-    "verify": "spark.verifying.verify",
-    "write_offsets": "spark.querying.offsets_file",
-}
-__all__ = [
-    "Advice",
-    "BuildReport",
-    "CacheUse",
-    "Estimate",
-    "Explanation",
-    "IndexStatus",
-    "LeftOut",
-    "Leftover",
-    "Plan",
-    "Preview",
-    "Proposal",
-    "Relation",
-    "UnusedIndex",
-    "Verification",
-    "advise",
-    "attach",
-    "build",
-    "caches",
-    "clean",
-    "count",
-    "disable",
-    "drop",
-    "drop_table",
-    "enable",
-    "estimate",
-    "explain",
-    "extend",
-    "group_counts",
-    "plan",
-    "preview",
-    "rebuild",
-    "refresh",
-    "refreshed",
-    "rename",
-    "scan",
-    "session",
-    "set_properties",
-    "show",
-    "sql",
-    "verify",
-    "write_offsets",
-]
+
+
+def _live_in(module: str) -> None:
+    """Set the module of the names that were added to `__all__` since the last call."""
+    _HOMES.update({name: module for name in __all__ if name not in _HOMES})
+
+
+# The public names by their modules: in literal lists, because type checkers ignore what is computed.
+__all__ = ["CacheUse", "caches"]
+_HOMES = dict.fromkeys(__all__, "core.memory_budget")
+__all__ += ["Plan"]
+_live_in("core.planning.plan")
+__all__ += ["advise"]
+_live_in("spark.advising.advise")
+__all__ += ["Advice", "LeftOut", "Proposal", "UnusedIndex"]
+_live_in("spark.advising.proposals")
+__all__ += ["BuildReport", "build", "rebuild", "refresh"]
+_live_in("spark.building.build")
+__all__ += ["Preview", "preview"]
+_live_in("spark.building.preview")
+__all__ += ["disable", "enable", "refreshed"]
+_live_in("spark.catalyst.enabling")
+__all__ += ["Explanation", "Relation", "explain"]
+_live_in("spark.catalyst.explanation")
+__all__ += ["sql"]
+_live_in("spark.catalyst.sql_text")
+__all__ += ["Estimate", "estimate"]
+_live_in("spark.estimating.estimate")
+__all__ += ["extend", "rename", "set_properties"]
+_live_in("spark.maintaining.alter")
+__all__ += ["attach"]
+_live_in("spark.maintaining.attach")
+__all__ += ["Leftover", "clean"]
+_live_in("spark.maintaining.clean")
+__all__ += ["drop", "drop_table"]
+_live_in("spark.maintaining.drop")
+__all__ += ["IndexStatus", "show"]
+_live_in("spark.maintaining.show")
+__all__ += ["write_offsets"]
+_live_in("spark.querying.offsets_file")
+__all__ += ["count", "group_counts", "plan", "scan"]
+_live_in("spark.querying.scanning")
+__all__ += ["session"]
+_live_in("spark.session")
+__all__ += ["Verification", "verify"]
+_live_in("spark.verifying.verify")
 
 
 def __getattr__(name: str) -> Any:

@@ -17,6 +17,8 @@ from pathlib import Path
 
 import pytest
 
+import hive_bitmap
+
 PACKAGE = Path(__file__).parents[1] / "hive_bitmap"
 # A room, or a module beside the rooms of a floor, imports itself and the lines above it, not others of its own line.
 LAYERS = [
@@ -243,6 +245,15 @@ def loaded_by(modules: list[str]) -> str:
         "print([name for name in sys.modules if name.split('.')[0] in ('pyspark', 'py4j')])"
     )
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_public_names_live_where_type_checkers_find_them() -> None:
+    front = PACKAGE / "__init__.py"
+    assert sorted(hive_bitmap.__all__) == sorted(hive_bitmap._HOMES)
+    homes = {f"{module}.{name}" for name, module in hive_bitmap._HOMES.items()}
+    assert set(imported_names(front, ast.parse(front.read_text()))) == homes
+    for name, module in hive_bitmap._HOMES.items():
+        assert getattr(hive_bitmap, name).__module__ == f"hive_bitmap.{module}", name
 
 
 def test_the_package_itself_loads_no_spark() -> None:

@@ -6,18 +6,13 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
 
 import click
 from rich.text import Text
 
 from hive_bitmap.cli.invocation import Endpoint, messages
-from hive_bitmap.cli.output import Field, format_option, print_records
-from hive_bitmap.cli.records import thousands
-from hive_bitmap.core.explaining.measures import seconds, size
-
-if TYPE_CHECKING:
-    from hive_bitmap.spark.advising.proposals import Advice
+from hive_bitmap.cli.output import format_option, print_records, print_reports
+from hive_bitmap.core.explaining.reports import Field, HasFields, columns_of, record_of
 
 
 @click.command()
@@ -57,46 +52,17 @@ def advise(endpoint: Endpoint, table: str | None, file: str | None, limit: int, 
     if format_ == "json":
         sys.stdout.write(json.dumps(asdict(advice), ensure_ascii=False, indent=2) + "\n")
         return
-    tables = _tables(advice)
-    steps, fields_of_steps = tables[0]
+    steps = [{"step": number, **record_of(proposal)} for number, proposal in enumerate(advice.proposals, 1)]
+    if format_ == "csv" or steps:
+        print_records(format_, steps, [Field("step", "step", right=True), *columns_of(advice.proposals)], "")
     if format_ == "csv":
-        print_records("csv", steps, fields_of_steps, "")
         return
-    for number, (records, fields) in enumerate((records, fields) for records, fields in tables if records):
-        sys.stdout.write("\n" if number else "")
-        print_records("table", records, fields, "")
-        if records is steps:
-            sys.stdout.write(
-                "\n" + "".join(f"{statement};\n" for step in advice.proposals for statement in step.statements)
-            )
+    if steps:
+        statements = (statement for proposal in advice.proposals for statement in proposal.statements)
+        sys.stdout.write("\n" + "".join(f"{statement};\n" for statement in statements))
+    others: list[Sequence[HasFields]] = [advice.left_out, advice.unused]
+    for number, indexes in enumerate(filter(None, others)):
+        sys.stdout.write("\n" if steps or number else "")
+        print_reports("table", indexes, "")
     for note in (*advice.notes, *filter(None, [advice.summary])):
         messages().print(Text(note), soft_wrap=True)
-
-
-def _tables(advice: Advice) -> list[tuple[list[dict[str, Any]], Sequence[Field]]]:
-    """Return records and fields of three tables: steps, left-out indexes and unused indexes."""
-    from hive_bitmap.spark.advising.proposals import named, time_of
-
-    steps = (
-        Field("step", "step", right=True),
-        Field("table", "table"),
-        Field("columns", "index", named),
-        Field("queries", "queries", thousands, right=True),
-        Field("bytes_saved", "bytes saved", size, right=True),
-        Field("seconds_saved", "time saved", seconds, right=True),
-        Field("index_bytes", "size", size, right=True),
-        Field("build_seconds", "build", seconds, right=True),
-    )
-    left_out = (Field("table", "table"), Field("columns", "left out", named), Field("why", "why"))
-    unused = (
-        Field("table", "table"),
-        Field("index", "unused index"),
-        Field("columns", "columns", lambda columns: named([columns])),
-        Field("index_bytes", "size", size, right=True),
-        Field("built", "last build", time_of),
-    )
-    return [
-        ([{"step": number, **asdict(proposal)} for number, proposal in enumerate(advice.proposals, 1)], steps),
-        ([asdict(candidate) for candidate in advice.left_out], left_out),
-        ([asdict(index) for index in advice.unused], unused),
-    ]

@@ -7,34 +7,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
 
 import click
 from rich.text import Text
 
 from hive_bitmap.cli.index_options import compression_option, encoding_option, split_names, type_option
 from hive_bitmap.cli.invocation import Endpoint, messages
-from hive_bitmap.cli.output import Field, format_option, print_records
-from hive_bitmap.cli.records import INDEX_FIELDS, definition_record, thousands
+from hive_bitmap.cli.output import format_option, print_records, print_reports
 from hive_bitmap.core.explaining.measures import seconds, size
-
-if TYPE_CHECKING:
-    from hive_bitmap.spark.verifying.verify import Verification
-
-VERIFY_FIELDS = (
-    *INDEX_FIELDS,
-    *(Field(name, name, thousands, right=True) for name in ("shards", "files", "blocks", "rows")),
-    *(Field(name, name, thousands, right=True) for name in ("stale", "unindexed", "gone")),
-    Field("problem_count", "problems", thousands, right=True),
-)
+from hive_bitmap.core.explaining.reports import Field, figure
 
 ESTIMATE_FIELDS = (
-    *INDEX_FIELDS[1:],
-    Field("distinct_keys", "keys", lambda keys: f"≥ {keys:,}", right=True),
-    Field("index_bytes", "size", size, right=True),
-    Field("base_bytes", "of", size, right=True),
-    Field("rows_per_key", "rows a key", lambda rows: f"{rows:,.1f}", right=True),
-    Field("seconds", "build", seconds, right=True),
+    Field("columns", "columns", ", ".join),
+    Field("type", "type"),
+    Field("encoding", "encoding"),
+    figure("distinct_keys", "keys", lambda keys: f"≥ {keys:,}"),
+    figure("index_bytes", "size", size),
+    figure("base_bytes", "of", size),
+    figure("rows_per_key", "rows a key", lambda rows: f"{rows:,.1f}"),
+    figure("seconds", "build", seconds),
     Field("usefulness", "use"),
     Field("verdict", "verdict"),
 )
@@ -110,9 +101,7 @@ def verify(context: click.Context, table: str, indexes: Sequence[str], format_: 
     endpoint: Endpoint = context.obj
     with endpoint.session() as spark:
         verifications = run(spark, table, indexes)
-    print_records(
-        format_, [_record(verification) for verification in verifications], VERIFY_FIELDS, f"table {table} has no index"
-    )
+    print_reports(format_, verifications, f"table {table} has no index")
     for verification in verifications:
         for problem in verification.problems:
             messages().print(Text(f"problem: index {verification.definition.name}: {problem}", "red"), soft_wrap=True)
@@ -121,19 +110,3 @@ def verify(context: click.Context, table: str, indexes: Sequence[str], format_: 
             messages().print(Text(f"repair it with: {remedy}"), soft_wrap=True)
     if not all(verification.ok for verification in verifications):
         context.exit(1)
-
-
-def _record(verification: Verification) -> dict[str, Any]:
-    return {
-        **definition_record(verification.definition),
-        "shards": verification.shards,
-        "files": verification.files,
-        "blocks": verification.blocks,
-        "rows": verification.rows,
-        "stale": verification.stale,
-        "unindexed": verification.unindexed,
-        "gone": verification.gone,
-        "ok": verification.ok,
-        "problem_count": verification.problem_count,
-        "problems": list(verification.problems),
-    }

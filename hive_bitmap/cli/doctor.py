@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hive_bitmap.cli.invocation import Endpoint, one_line
-from hive_bitmap.cli.output import Field, format_option, print_records
+from hive_bitmap.cli.output import format_option, print_records
 from hive_bitmap.core.explaining.measures import counted
+from hive_bitmap.core.explaining.reports import Field
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hive_bitmap.cli.output import Field
 from hive_bitmap.core.bitmaps import ENCODINGS
 from hive_bitmap.core.index.definition import COMPRESSIONS, REFRESH_INTERVAL, TYPES
 
@@ -24,7 +23,6 @@ PAIR = re.compile(
     r"\s*(?:`(?P<name_quoted>(?:[^`]|``)+)`|(?P<name>[^`,=]+?))\s*="
     r"\s*(?:'(?P<text>(?:[^']|'')*)'|(?P<plain>[^',]*?))\s*(?:,|$)"
 )
-TABLE_FIELD = Field("table", "table")
 type_option = click.option(
     "--type",
     "type_",

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hive_bitmap.cli.index_options import (
-    TABLE_FIELD,
     all_options,
     auto_refresh_option,
     compression_option,
@@ -23,17 +22,10 @@ from hive_bitmap.cli.index_options import (
     type_option,
 )
 from hive_bitmap.cli.invocation import Endpoint, messages, one_line
-from hive_bitmap.cli.output import Field, format_option, print_records
+from hive_bitmap.cli.output import format_option, print_records, print_reports
 from hive_bitmap.cli.progress_bar import build_bar
-from hive_bitmap.cli.records import (
-    BUILD_FIELDS,
-    PARTITION_PREVIEW_FIELDS,
-    PREVIEW_FIELDS,
-    REBUILD_FIELDS,
-    preview_record,
-    preview_records,
-    report_record,
-)
+from hive_bitmap.cli.records import BUILD_COLUMNS, PREVIEW_COLUMNS, REBUILD_COLUMNS
+from hive_bitmap.core.explaining.reports import Field, columns_of, record_of
 from hive_bitmap.core.table_info import for_people
 from hive_bitmap.errors import HiveBitmapError
 
@@ -87,7 +79,7 @@ def create(
         raise click.UsageError(f"--{single[0].replace('_', '-')} is for one index, but COLUMNS name {len(columns)}")
     with endpoint.session() as spark, build_bar(f"indexing {table}") as progress:
         reports = build(spark, table, columns, type=type_, progress=progress, **options)
-    _print_reports(format_, reports, BUILD_FIELDS, "nothing to do: every index exists")
+    _print_reports(format_, reports, "nothing to do: every index exists", columns=BUILD_COLUMNS)
 
 
 @click.command()
@@ -149,7 +141,7 @@ def rebuild(
 
     with endpoint.session() as spark, build_bar(f"indexing {table}") as progress:
         reports = run(spark, table, indexes, progress=progress, **options)
-    _print_reports(format_, reports, REBUILD_FIELDS, "")
+    _print_reports(format_, reports, "", columns=REBUILD_COLUMNS)
 
 
 def _rebuild_all(spark: SparkSession, tables: Sequence[str], format_: str, options: Mapping[str, Any]) -> None:
@@ -169,13 +161,13 @@ def _rebuild_all(spark: SparkSession, tables: Sequence[str], format_: str, optio
         except (HiveBitmapError, PySparkException, OSError) as e:
             failed += 1
             print(f"hive-bitmap: {for_people(table)}: {one_line(e)}", file=sys.stderr)  # noqa: T201 - an error, also with --quiet
-    _print_reports(format_, reports, (TABLE_FIELD, *REBUILD_FIELDS), "no table has an index")
+    _print_reports(format_, reports, "no table has an index", columns=REBUILD_COLUMNS, with_table=True)
     if failed:
         raise HiveBitmapError(f"the indexes of {failed} of {len(tables)} tables could not be rebuilt")
 
 
-def _print_reports(format_: str, reports: Sequence[BuildReport], fields: Sequence[Field], empty_message: str) -> None:
-    print_records(format_, [report_record(report) for report in reports], fields, empty_message)
+def _print_reports(format_: str, reports: Sequence[BuildReport], empty_message: str, **options: Any) -> None:
+    print_reports(format_, reports, empty_message, **options)
     changed = max((report.changed for report in reports), default=0)
     if changed:
         messages().print(
@@ -186,14 +178,10 @@ def _print_reports(format_: str, reports: Sequence[BuildReport], fields: Sequenc
 
 def _print_previews(format_: str, table: str, previews: Sequence[Preview], partitions: bool) -> None:
     nothing = f"nothing to do: the indexes of {table} are up to date"
-    if partitions:
-        print_records(
-            format_,
-            [record for report in previews for record in preview_records(report)],
-            PARTITION_PREVIEW_FIELDS,
-            nothing,
-        )
+    if not partitions:
+        with_changes = [preview for preview in previews if preview.partitions]
+        print_reports(format_, with_changes, nothing, columns=PREVIEW_COLUMNS)
         return
-    print_records(
-        format_, [preview_record(report) for report in previews if report.partitions], PREVIEW_FIELDS, nothing
-    )
+    records = [record for preview in previews for record in record_of(preview)["partitions"]]
+    changed = [partition for preview in previews for partition in preview.partitions]
+    print_records(format_, records, [Field("index", "index"), *columns_of(changed)], nothing)

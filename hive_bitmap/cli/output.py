@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,6 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hive_bitmap.cli.invocation import messages
+from hive_bitmap.core.explaining.reports import Field, HasFields, columns_of, record_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -29,6 +29,7 @@ FORMATS = ("table", "json", "csv")
 TABLE_ROWS = 100  # rows of query results that a table shows without --limit
 LIMIT_HELP = f"Maximum number of rows.  [default: {TABLE_ROWS} in a table, else all]"
 UNLIMITED = 100_000  # line width in characters if stdout is not a terminal
+TABLE_FIELD = Field("table", "table")
 
 format_option = click.option(
     "--format", "format_", type=click.Choice(FORMATS), default="table", show_default=True, help="Output format."
@@ -41,17 +42,20 @@ JSON_OPTIONS = {
 }
 
 
-@dataclass(frozen=True)
-class Field:
-    """A column of a table for people.
+def print_reports(
+    format_: str,
+    reports: Sequence[HasFields],
+    empty_message: str,
+    *,
+    columns: Sequence[str] = (),
+    with_table: bool = False,
+) -> None:
+    """Print reports of one kind.
 
-    `show` formats a value of a record. The value is the one under `name` in the record.
+    A table has `columns`, by default all with a heading; `with_table` adds the table of each index.
     """
-
-    name: str
-    heading: str
-    show: Callable[[Any], str] = str
-    right: bool = False
+    fields = [TABLE_FIELD] * with_table + columns_of(reports, columns)
+    print_records(format_, list(map(record_of, reports)), fields, empty_message)
 
 
 def print_records(

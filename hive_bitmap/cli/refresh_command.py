@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hive_bitmap.cli.invocation import Endpoint, one_line
-from hive_bitmap.cli.output import Field, format_option, print_records
+from hive_bitmap.cli.output import format_option, print_records
 from hive_bitmap.cli.progress_bar import build_bar
-from hive_bitmap.cli.records import thousands
 from hive_bitmap.core.durations import interval_of
-from hive_bitmap.core.explaining.measures import counted, seconds, size
+from hive_bitmap.core.explaining.measures import counted, or_dash, seconds, size
+from hive_bitmap.core.explaining.reports import Field, figure
 from hive_bitmap.core.table_info import for_people
 from hive_bitmap.errors import HiveBitmapError, InvalidProperty
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 _FIELDS = (
     Field("table", "table"),
-    Field("indexes", "indexes", thousands, right=True),
+    figure("indexes"),
     Field("done", "done"),
-    Field("seconds", "time", seconds, right=True),
-    Field("error", "error", lambda error: error or "-"),
+    figure("seconds", "time", seconds),
+    Field("error", "error", or_dash),
 )
 
 

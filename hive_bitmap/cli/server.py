@@ -15,8 +15,17 @@ import click
 from rich.markup import escape
 
 from hive_bitmap.cli.invocation import Endpoint, messages
-from hive_bitmap.cli.output import TABLE_ROWS, Field, print_count, print_records, print_table, write_csv, write_json
-from hive_bitmap.cli.records import INDEX_FIELDS, definition_record, thousands
+from hive_bitmap.cli.output import (
+    TABLE_ROWS,
+    print_count,
+    print_records,
+    print_reports,
+    print_table,
+    write_csv,
+    write_json,
+)
+from hive_bitmap.core.explaining.measures import thousands
+from hive_bitmap.core.explaining.reports import Field, figure
 from hive_bitmap.errors import HiveBitmapError, NotFound, ServerError
 from hive_bitmap.hive.hiveserver.connection import AUTHS, HTTP_PATH, PORT, SECONDS, TRANSPORTS, Address, Server
 
@@ -29,16 +38,10 @@ WITH_PASSWORD = ("LDAP", "CUSTOM")
 _ADDRESS = re.compile(r"(?P<host>\[[0-9a-fA-F:]+\]|[^:\s]+)(?::(?P<port>[0-9]{1,5}))?")
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
-COVERAGE_FIELDS = (
-    *INDEX_FIELDS,
-    *(Field(name, name, thousands, right=True) for name in ("fresh", "stale", "unindexed", "gone")),
-    Field("base_rows", "rows", thousands, right=True),
-    Field("location", "location"),
-)
 BLOCK_FIELDS = (
     Field("path", "file"),
-    Field("offset", "offset", lambda offset: "(all)" if offset is None else str(offset), right=True),
-    Field("rows", "rows", lambda rows: "?" if rows is None else thousands(rows), right=True),
+    figure("offset", show=lambda offset: "(all)" if offset is None else str(offset)),
+    figure("rows", show=lambda rows: "?" if rows is None else thousands(rows)),
 )
 _OPTIONS = (
     click.option(
@@ -148,20 +151,10 @@ def show(endpoint: Endpoint, table: str, index: str | None, format_: str) -> Non
         reports = [report for report in reports if report.definition.name == index.lower()]
         if not reports:
             raise NotFound.of("index", index, names_of_indexes, f"table {table}")
-    names = ("fresh", "stale", "unindexed", "gone", "problem")
-    records = [
-        {
-            **definition_record(report.definition),
-            **{name: getattr(report, name) for name in names},
-            "base_rows": report.rows,
-            "location": report.definition.root,
-        }
-        for report in reports
-    ]
-    print_records(format_, records, COVERAGE_FIELDS, f"table {table} has no index registered with {server.name}")
-    for record in records:
-        if record["problem"]:
-            messages().print(f"[yellow]{record['index']}: {escape(record['problem'])}", soft_wrap=True)
+    print_reports(format_, reports, f"table {table} has no index registered with {server.name}")
+    for report in reports:
+        if report.problem:
+            messages().print(f"[yellow]{report.definition.name}: {escape(report.problem)}", soft_wrap=True)
 
 
 def count(endpoint: Endpoint, table: str, where: str | None, format_: str) -> None:

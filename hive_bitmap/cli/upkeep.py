@@ -9,21 +9,12 @@ import click
 from rich.markup import escape
 
 from hive_bitmap.cli import server
-from hive_bitmap.cli.index_options import TABLE_FIELD, all_options, split_pairs, table_argument, tables_of
+from hive_bitmap.cli.index_options import all_options, split_pairs, table_argument, tables_of
 from hive_bitmap.cli.invocation import Endpoint, messages
-from hive_bitmap.cli.output import format_option, print_lines, print_records
+from hive_bitmap.cli.output import format_option, print_lines, print_records, print_reports
 from hive_bitmap.cli.progress_bar import build_bar
-from hive_bitmap.cli.records import (
-    LEFTOVER_FIELDS,
-    PARTITION_FIELDS,
-    REBUILD_FIELDS,
-    SHOW_FIELDS,
-    behind_its_table,
-    details,
-    leftover_record,
-    report_record,
-    status_record,
-)
+from hive_bitmap.cli.records import LEFTOVER_FIELDS, REBUILD_COLUMNS, behind_its_table, details, leftover_record
+from hive_bitmap.core.explaining.reports import record_of
 from hive_bitmap.core.index.markers import GRACE_SECONDS
 from hive_bitmap.errors import NotFound
 
@@ -62,40 +53,38 @@ def show(
 
     if table_argument(table, all_, database) is None:
         with endpoint.session(jobs=False) as spark:
-            records = [
-                status_record(status) for name in tables_of(spark, database, all_) for status in run(spark, name)
-            ]
-        print_records(format_, records, (TABLE_FIELD, *SHOW_FIELDS), "no table has an index")
+            statuses = [status for name in tables_of(spark, database, all_) for status in run(spark, name)]
+        print_reports(format_, statuses, "no table has an index", with_table=True)
         return
     assert table is not None
     if endpoint.address is not None and not keys:
         server.show(endpoint, table, index, format_)
         return
     with endpoint.session(jobs=keys) as spark:
-        records = [status_record(status) for status in run(spark, table, keys=keys)]
+        statuses = run(spark, table, keys=keys)
     if index is not None:
-        names = [record["index"] for record in records]
-        records = [record for record in records if record["index"] == index.lower()]
-        if not records:
+        names = [status.definition.name for status in statuses]
+        statuses = [status for status in statuses if status.definition.name == index.lower()]
+        if not statuses:
             raise NotFound.of("index", index, names, f"table {table}")
     if index is None or format_ != "table":
-        print_records(format_, records, SHOW_FIELDS, f"table {table} has no index")
-        for record in records:
-            if record["problem"]:
-                messages().print(f"[yellow]{record['index']}: {escape(record['problem'])}", soft_wrap=True)
-            if record["auto_refresh"] and (behind := behind_its_table(record)):
+        print_reports(format_, statuses, f"table {table} has no index")
+        for status in statuses:
+            definition = status.definition
+            if status.problem:
+                messages().print(f"[yellow]{definition.name}: {escape(status.problem)}", soft_wrap=True)
+            if definition.auto_refresh and (behind := behind_its_table(status)):
                 messages().print(f"[yellow]{escape(behind)}", soft_wrap=True)
-            if record.get("next_rebuild"):
-                messages().print(f"{record['index']}: {record['next_rebuild']}", markup=False)
-            if "next_encoding" in record:
-                later = f"{record['index']}: {record['next_encoding']} from its next rebuild on"
+            if status.next_rebuild:
+                messages().print(f"{definition.name}: {status.next_rebuild}", markup=False)
+            if definition.next_encoding:
+                later = f"{definition.name}: {definition.next_encoding} from its next rebuild on"
                 messages().print(later, markup=False)
         return
-    [record] = records
-    partitions = record.pop("partitions")
-    print_lines(details(record))
-    if any(partition["partition"] for partition in partitions):
-        print_records(format_, partitions, PARTITION_FIELDS, "")
+    [status] = statuses
+    print_lines(details({name: value for name, value in record_of(status).items() if name != "partitions"}))
+    if any(partition.name for partition in status.partitions):
+        print_reports(format_, status.partitions, "")
 
 
 @click.command()
@@ -138,9 +127,7 @@ def attach(endpoint: Endpoint, table: str, former: str, format_: str) -> None:
 
     with endpoint.session() as spark, build_bar(f"attaching {table}") as progress:
         reports = run(spark, table, former, progress=progress)
-    print_records(
-        format_, [report_record(report) for report in reports], REBUILD_FIELDS, "the indexes were already attached"
-    )
+    print_reports(format_, reports, "the indexes were already attached", columns=REBUILD_COLUMNS)
 
 
 @click.command("set")

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hive_bitmap.cli.output import (
-    Field,
     csv_line,
     print_count,
     print_lines,
@@ -22,6 +21,7 @@ from hive_bitmap.cli.output import (
     write_csv,
     write_json,
 )
+from hive_bitmap.core.explaining.reports import Field
 
 FIELDS = (Field("name", "Name"), Field("rows", "Rows", lambda rows: f"{rows:,}", right=True))
 RECORDS = [{"name": "a b", "rows": 1000, "more": [1, None]}, {"name": "\x1b[31m", "rows": 7, "more": True}]

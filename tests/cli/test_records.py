@@ -9,24 +9,16 @@ from typing import Any
 
 import pytest
 
-from hive_bitmap.cli.output import Field
 from hive_bitmap.cli.records import (
-    BUILD_FIELDS,
+    BUILD_COLUMNS,
     LEFTOVER_FIELDS,
-    PARTITION_FIELDS,
-    PARTITION_PREVIEW_FIELDS,
-    PREVIEW_FIELDS,
-    REBUILD_FIELDS,
-    SHOW_FIELDS,
+    PREVIEW_COLUMNS,
+    REBUILD_COLUMNS,
     behind_its_table,
-    definition_record,
     details,
     leftover_record,
-    preview_record,
-    preview_records,
-    report_record,
-    status_record,
 )
+from hive_bitmap.core.explaining.reports import INDEX_FIELDS, Field, columns_of, record_of
 from hive_bitmap.core.index.markers import Author
 from hive_bitmap.core.index.refresh_record import RefreshRecord
 from hive_bitmap.spark.building.preview import PartitionPreview, Preview
@@ -53,21 +45,22 @@ PARTITION = PartitionStatus(
     built=None,
 )
 STATUS = IndexStatus(INDEX, (PARTITION,))
+NAMES = {field.name for field in INDEX_FIELDS}
 
 
 @pytest.mark.parametrize(
     ("fields", "record"),
     [
-        (BUILD_FIELDS, report_record(REPORT)),
-        (REBUILD_FIELDS, report_record(REPORT)),
-        (PREVIEW_FIELDS, preview_record(PREVIEW)),
-        (PREVIEW_FIELDS, preview_record(Preview(INDEX, (), 3))),
-        (PARTITION_PREVIEW_FIELDS, preview_records(PREVIEW)[0]),
-        (SHOW_FIELDS, status_record(STATUS)),
-        (PARTITION_FIELDS, status_record(STATUS)["partitions"][0]),
+        (columns_of([REPORT], BUILD_COLUMNS), record_of(REPORT)),
+        (columns_of([REPORT], REBUILD_COLUMNS), record_of(REPORT)),
+        (columns_of([PREVIEW], PREVIEW_COLUMNS), record_of(PREVIEW)),
+        (columns_of([PREVIEW], PREVIEW_COLUMNS), record_of(Preview(INDEX, (), 3))),
+        (columns_of(PREVIEW.partitions), record_of(PREVIEW)["partitions"][0]),
+        (columns_of([STATUS]), record_of(STATUS)),
+        (columns_of([PARTITION]), record_of(STATUS)["partitions"][0]),
     ],
 )
-def test_a_record_has_what_its_table_shows_and_is_json(fields: tuple[Field, ...], record: dict[str, Any]) -> None:
+def test_a_record_has_what_its_table_shows_and_is_json(fields: list[Field], record: dict[str, Any]) -> None:
     assert all(isinstance(field.show(record[field.name]), str) for field in fields)
     assert json.loads(json.dumps(record)).keys() == record.keys()
 
@@ -83,37 +76,38 @@ def test_a_record_has_what_its_table_shows_and_is_json(fields: tuple[Field, ...]
     ],
 )
 def test_the_definition_of_an_index(change: dict[str, Any], more: dict[str, Any]) -> None:
-    record = definition_record(replace(INDEX, index_table="x", **change))
+    status = IndexStatus(replace(INDEX, index_table="x", **change), ())
+    record = {name: value for name, value in record_of(status).items() if name in NAMES}
     expected = {"index": "i", "table": "db.t", "columns": ["k"], "compression": "zstd", "index_table": "db.x"}
     assert record == expected | {"type": change.get("type", "BITMAP")} | more
 
 
 def test_a_build() -> None:
-    record = report_record(REPORT)
+    record = record_of(REPORT)
     assert (record["seconds"], record["changed_meanwhile"], record["base_rows"]) == (1.235, 2, 1000)
     assert record["unindexed"] == [{"path": "file:/w/a", "reason": "it is odd"}]
 
 
 def test_a_preview() -> None:
-    record = preview_record(PREVIEW)
+    record = record_of(PREVIEW)
     assert (record["files_read"], record["bytes_read"], record["why"], record["seconds"]) == (2, 30, {"new": 2}, 1.3)
     assert record["partitions_changed"] == len(record["partitions"]) == 1
     assert (record["partitions"][0]["partition"], record["partitions"][0]["what"]) == ("p=1", "build")
 
 
 def test_the_state_of_an_index() -> None:
-    record = status_record(STATUS)
+    record = record_of(STATUS)
     assert [record[name] for name in ("fresh", "stale", "unindexed", "gone", "index_bytes")] == [1, 2, 3, 4, 9]
     assert (record["base_rows"], record["built"], record["last_refresh"], record["lag_seconds"]) == (None,) * 3 + (0,)
     assert "keys" not in record
-    assert status_record(replace(STATUS, keys=7))["keys"] == 7
+    assert record_of(replace(STATUS, keys=7))["keys"] == 7
 
 
 def behind(lag: float, error: str | None) -> str:
     """What is said of an index whose oldest change that it has not seen is so old, and whose last refresh did this."""
     part = replace(PARTITION, unseen_since=time.time() - lag if lag else None)
     last = None if error is None else RefreshRecord(author=Author("h", 1, 0.0), seconds=1.0, files=0, error=error)
-    return behind_its_table(status_record(IndexStatus(INDEX, (part,), last_refresh=last)))
+    return behind_its_table(IndexStatus(INDEX, (part,), last_refresh=last))
 
 
 @pytest.mark.parametrize(

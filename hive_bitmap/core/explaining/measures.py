@@ -6,7 +6,7 @@ They are shares, sizes, times, and how much of a table a plan reads.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timezone
 
 from hive_bitmap.core.explaining.blockmap import blocks_kept, files_kept, scanned
@@ -29,7 +29,7 @@ def measures(plan: Plan) -> list[tuple[str, str, str, str]]:
         ("blocks", blocks_kept(plan), plan.blocks_total),
         ("rows counted" if answered else "rows", plan.rows_selected, plan.rows_total),
     ]
-    lines = [(word, _count(part), _count(total), percent(part, total)) for word, part, total in counts]
+    lines = [(word, thousands(part), thousands(total), percent(part, total)) for word, part, total in counts]
     byte_line = (
         "bytes",
         size(bytes_kept or 0),
@@ -65,6 +65,15 @@ def by_reason(counted: Iterable[Iterable[tuple[str, int]]]) -> dict[str, int]:
     return dict(total.most_common())
 
 
+def reasons(counts: Mapping[str, int]) -> str:
+    """Name reasons with their counts.
+
+    >>> reasons({"changed": 3000, "new": 2})
+    '3,000 changed, 2 new'
+    """
+    return ", ".join(f"{count:,} {reason}" for reason, count in counts.items())
+
+
 def percent(part: float | None, whole: float | None) -> str:
     """Return the share of `part` in `whole`, in percent.
 
@@ -94,6 +103,20 @@ def size(count: int) -> str:
         value /= 1000
         units.pop(0)
     return f"{value:.0f} {units[0]}" if units[0] == "B" or value >= 99.5 else f"{value:.1f} {units[0]}"
+
+
+def thousands(value: int | None) -> str:
+    """Return a number with commas between thousands; None is a dash.
+
+    >>> thousands(336776), thousands(None)
+    ('336,776', '-')
+    """
+    return "-" if value is None else f"{value:,}"
+
+
+def or_dash(text: str | None) -> str:
+    """Return a text; a dash if there is none."""
+    return text or "-"
 
 
 def counted(number: int, what: str) -> str:
@@ -135,7 +158,3 @@ def of_all(part: int, whole: int) -> str:
 def deleted(count: int) -> str:
     """Say how many files of the index no longer exist."""
     return "1 indexed file no longer exists" if count == 1 else f"{count:,} indexed files no longer exist"
-
-
-def _count(value: int | None) -> str:
-    return "-" if value is None else f"{value:,}"

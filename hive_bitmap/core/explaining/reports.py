@@ -1,20 +1,91 @@
-"""Show reports as tables in a notebook.
+"""Declare the fields of reports, and show reports as tables in a notebook.
 
-They have the style of the page of a plan, with a row for each report.
+The command line prints the same fields. Notebooks show tables in the style of the page of a plan, with a row for each
+report.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
-from typing import Generic, TypeVar
+from operator import attrgetter
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from hive_bitmap.core.explaining.explain_html import fragment
+from hive_bitmap.core.explaining.measures import or_dash, thousands
 
 SHORT = 30  # characters of a cell that is not wrapped
 MOST = 500  # rows of a table; further reports are only counted
 _HEAD, _ROW, _ALL = 7, 4, 32  # heights in em
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field of a report: a value for programs, and a column of tables for people.
+
+    `of` is a function that returns the value, or its attribute; the default is the attribute `name`. `show` formats the
+    value for people. Tables have the fields with a heading. A record lacks an `optional` field if its value is None.
+    """
+
+    name: str
+    heading: str = ""
+    show: Callable[[Any], str] = str
+    right: bool = False
+    of: Callable[[Any], Any] | str = ""
+    optional: bool = False
+
+    def value(self, report: object) -> Any:
+        """Return the value of the field in a report."""
+        return self.of(report) if callable(self.of) else attrgetter(self.of or self.name)(report)
+
+
+def figure(
+    name: str, heading: str = "", show: Callable[[Any], str] = thousands, of: Callable[[Any], Any] | str = ""
+) -> Field:
+    """Return a field for a number; its heading is its name by default."""
+    return Field(name, heading or name, show, right=True, of=of)
+
+
+class HasFields(Protocol):
+    """A report that declares its fields, in the order of its record."""
+
+    _fields: ClassVar[tuple[Field, ...]]
+
+
+# The fields of reports that have a `definition`. `encoding` is None for COMPACT; `next_encoding` is that from the next
+# rebuild on.
+INDEX_FIELDS = (
+    Field("index", "index", of="definition.name"),
+    Field("table", of="definition.full_table"),
+    Field("columns", "columns", ", ".join, of=lambda report: list(report.definition.column_names)),
+    Field("type", "type", of="definition.type"),
+    Field("encoding", "encoding", or_dash, of="definition.bitmap_encoding"),
+    Field("next_encoding", of=lambda report: report.definition.next_encoding or None, optional=True),
+    Field("compression", of="definition.compression"),
+    Field("properties", of=lambda report: dict(report.definition.properties) or None, optional=True),
+    Field("index_table", of="definition.full_index_table"),
+)
+
+
+def record_of(report: HasFields) -> dict[str, Any]:
+    """Return the values of a report by name."""
+    values = ((field, field.value(report)) for field in report._fields)
+    return {field.name: value for field, value in values if value is not None or not field.optional}
+
+
+def columns_of(reports: Sequence[HasFields], names: Sequence[str] = ()) -> list[Field]:
+    """Return the fields with these names, of reports of one kind; by default all with a heading."""
+    if not reports:
+        return []
+    fields = {field.name: field for field in reports[0]._fields}
+    return [fields[name] for name in names] or [field for field in fields.values() if field.heading]
+
+
+def texts_of(report: HasFields, *names: str) -> dict[str, str]:
+    """Return the texts of these columns by heading; by default of all columns."""
+    return {field.heading or field.name: field.show(field.value(report)) for field in columns_of([report], names)}
 
 
 class Report(ABC):

@@ -9,10 +9,12 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 from zoneinfo import available_timezones
 
 import numpy as np
 
+from hive_bitmap.core.explaining.reports import INDEX_FIELDS, Field, figure
 from hive_bitmap.core.index import checksums, manifest
 from hive_bitmap.core.index.definition import BY_NAME, Definition, valid_schemas
 from hive_bitmap.core.index.manifest import Freshness, Manifest
@@ -182,6 +184,14 @@ def _without_outdated_schemas(stored: Manifest, base: Table, format: str) -> Man
 @dataclass(frozen=True, kw_only=True)
 class Coverage:
     """The numbers of base files that an index covers."""
+
+    _fields: ClassVar[tuple[Field, ...]] = (
+        *INDEX_FIELDS,
+        *map(figure, ("fresh", "stale", "unindexed", "gone")),
+        Field("problem"),
+        figure("base_rows", "rows", of="rows"),
+        Field("location", "location", of="definition.root"),
+    )
 
     definition: Definition
     fresh: int = 0  # files that are unchanged since they were indexed

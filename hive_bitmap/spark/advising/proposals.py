@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
+from typing import ClassVar
 
 from hive_bitmap.core.explaining.explain_html import fragment
 from hive_bitmap.core.explaining.measures import counted, moment, seconds, size
+from hive_bitmap.core.explaining.reports import Field, figure, texts_of
+
+
+def time_of(at: float | None) -> str:
+    """Format a time, in seconds since 1970, in UTC; a dash for None."""
+    return "-" if at is None else moment(at)
+
+
+def named(columns: Sequence[Sequence[str]]) -> str:
+    """Name indexes by their columns.
+
+    >>> named([("day",), ("shop", "product")])
+    '(day), (shop, product)'
+    """
+    return ", ".join(f"({', '.join(names)})" for names in columns)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,6 +36,17 @@ class Proposal:
     observed ones would have gained, `bytes_saved` of base files would not have been read, and `seconds_saved` is the
     difference at the planner's prices. `index_bytes` and `build_seconds` are estimates.
     """
+
+    _fields: ClassVar[tuple[Field, ...]] = (
+        Field("table", "table"),
+        Field("columns", "index", named),
+        figure("queries"),
+        figure("bytes_saved", "bytes saved", size),
+        figure("seconds_saved", "time saved", seconds),
+        figure("index_bytes", "size", size),
+        figure("build_seconds", "build", seconds),
+        Field("statements"),
+    )
 
     table: str
     columns: tuple[tuple[str, ...], ...]
@@ -38,6 +65,12 @@ class LeftOut:
     They are on one table. `columns` has an entry for each index; `why` is a sentence.
     """
 
+    _fields: ClassVar[tuple[Field, ...]] = (
+        Field("table", "table"),
+        Field("columns", "left out", named),
+        Field("why", "why"),
+    )
+
     table: str
     columns: tuple[tuple[str, ...], ...]
     why: str
@@ -49,6 +82,14 @@ class UnusedIndex:
 
     `built` is the time when its last build began, in seconds since 1970.
     """
+
+    _fields: ClassVar[tuple[Field, ...]] = (
+        Field("table", "table"),
+        Field("index", "unused index"),
+        Field("columns", "columns", lambda columns: named([columns])),
+        figure("index_bytes", "size", size),
+        Field("built", "last build", time_of),
+    )
 
     table: str
     index: str
@@ -102,20 +143,6 @@ class Advice:
         return fragment(_html(self), min(12 + 3 * rows + 2 * statements, 60))
 
 
-def time_of(at: float | None) -> str:
-    """Format a time, in seconds since 1970, in UTC; a dash for None."""
-    return "-" if at is None else moment(at)
-
-
-def named(columns: Sequence[Sequence[str]]) -> str:
-    """Name indexes by their columns.
-
-    >>> named([("day",), ("shop", "product")])
-    '(day), (shop, product)'
-    """
-    return ", ".join(f"({', '.join(names)})" for names in columns)
-
-
 def _lines(advice: Advice) -> Iterator[str]:
     if advice.queries:
         yield advice.summary
@@ -144,41 +171,23 @@ def _html(advice: Advice) -> Iterator[str]:
         yield "<h2>Indexes to create</h2>"
         yield from _table(
             ("", "table", "index", "queries", "bytes saved", "time saved", "size", "build"),
-            [
-                (
-                    f"{number}.",
-                    step.table,
-                    named(step.columns),
-                    f"{step.queries:,}",
-                    size(step.bytes_saved),
-                    seconds(step.seconds_saved),
-                    size(step.index_bytes),
-                    seconds(step.build_seconds),
-                )
-                for number, step in enumerate(advice.proposals, 1)
-            ],
+            ((f"{number}.", *texts_of(step).values()) for number, step in enumerate(advice.proposals, 1)),
         )
         statements = "\n".join(f"{statement};" for step in advice.proposals for statement in step.statements)
         yield f"<pre>{escape(statements)}</pre>"
     if advice.left_out:
         yield "<h2>Left out</h2>"
-        yield from _table(
-            ("table", "index", "why"),
-            [(omitted.table, named(omitted.columns), omitted.why) for omitted in advice.left_out],
-        )
+        yield from _table(("table", "index", "why"), (texts_of(omitted).values() for omitted in advice.left_out))
     if advice.unused:
         yield "<h2>Indexes that no query used</h2>"
         yield from _table(
             ("table", "index", "columns", "size", "last build"),
-            [
-                (index.table, index.index, named([index.columns]), size(index.index_bytes), time_of(index.built))
-                for index in advice.unused
-            ],
+            (texts_of(index).values() for index in advice.unused),
         )
     yield from (f'<p class="soft">{escape(note)}</p>' for note in advice.notes)
 
 
-def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+def _table(headings: Sequence[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
     heads = "".join(f"<th>{escape(heading)}</th>" for heading in headings)
     yield f'<div class="card wide"><table><tr>{heads}</tr>'
     yield from (f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)

@@ -12,14 +12,14 @@ import logging
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from hive_bitmap.core.explaining.measures import seconds, size
-from hive_bitmap.core.explaining.reports import Report, Reports
+from hive_bitmap.core.explaining.reports import INDEX_FIELDS, Field, Report, Reports, figure, texts_of
 from hive_bitmap.core.index import deletion, markers, roots
 from hive_bitmap.core.index.definition import (
     INDEX_DATABASE,
@@ -74,6 +74,25 @@ class BuildReport(Report):
     number of segments of the index afterwards.
     """
 
+    _fields: ClassVar[tuple[Field, ...]] = (
+        *INDEX_FIELDS,
+        figure("base_files", "files"),
+        figure("base_bytes", "of", size),
+        figure("base_rows", "rows"),
+        figure("files_read", "files read"),
+        figure("bytes_read", "of", size),
+        *map(Field, ("shards", "shards_kept", "partitions_dropped")),
+        Field("changed_meanwhile", of="changed"),
+        figure("index_rows", "index rows"),
+        figure("index_bytes", "size", size),
+        figure("seconds", "time", seconds, lambda report: round(report.seconds, 3)),
+        figure(
+            "unindexed",
+            show=lambda files: str(len(files)),
+            of=lambda report: [{"path": path, "reason": reason} for path, reason in report.unindexed],
+        ),
+    )
+
     definition: Definition
     base_files: int
     base_bytes: int
@@ -102,10 +121,7 @@ class BuildReport(Report):
         return f"{name}: {read}; {has}{failures}"
 
     def _cells(self) -> dict[str, str]:
-        return {
-            "index": self.definition.name,
-            "table": self.definition.full_table,
-            "columns": ", ".join(self.definition.column_names),
+        return texts_of(self, "index", "table", "columns") | {
             "files read": f"{self.files_read:,}, {size(self.bytes_read)}",
             "rows indexed": f"{self.base_rows:,}",
             "size": size(self.index_bytes),

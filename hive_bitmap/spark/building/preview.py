@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow.compute as pc
 
-from hive_bitmap.core.explaining.measures import by_reason, seconds, size
-from hive_bitmap.core.explaining.reports import Report, Reports
+from hive_bitmap.core.explaining.measures import by_reason, or_dash, reasons, seconds, size
+from hive_bitmap.core.explaining.reports import INDEX_FIELDS, Field, Report, Reports, figure, record_of, texts_of
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.segments.covered import Covered
 from hive_bitmap.core.table_info import Values, partition_name
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 # Seconds of a build on one core: for the job, for a byte of the base files, and for a row of the index.
 JOB_SECONDS, BYTE_SECONDS, ROW_SECONDS = 0.3, 1.2e-9, 2e-6
 BUILD, REFRESH, DROP = "build", "refresh", "drop"
+_READ = (
+    figure("files_read", "files read", of="files"),
+    figure("bytes_read", "of", size, of="bytes"),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +38,12 @@ class PartitionPreview:
     if the table no longer has it. `files` base files of `bytes` bytes would be read; `why` has their number for each
     reason.
     """
+
+    _fields: ClassVar[tuple[Field, ...]] = (
+        Field("partition", "partition", or_dash, of="name"),
+        Field("what", "what"),
+        *_READ,
+    )
 
     name: str
     what: str
@@ -50,6 +60,15 @@ class Preview(Report):
     if this index were built alone. Of the shards, `shards_kept` would be linked into other segments, and
     `shards_rewritten` read and written again, without reading base files.
     """
+
+    _fields: ClassVar[tuple[Field, ...]] = (
+        *INDEX_FIELDS[:2],  # its name and its table
+        *_READ,
+        Field("why", "why", lambda why: or_dash(reasons(why))),
+        figure("seconds", "about", seconds, lambda preview: round(preview.seconds, 1)),
+        figure("partitions_changed", "partitions", of=lambda preview: len(preview.partitions)),
+        Field("partitions", of=lambda preview: _partition_records(preview)),
+    )
 
     definition: Definition
     partitions: tuple[PartitionPreview, ...]
@@ -77,12 +96,10 @@ class Preview(Report):
         return f"Preview({self})"
 
     def _cells(self) -> dict[str, str]:
-        return {
-            "index": self.definition.name,
-            "table": self.definition.full_table,
+        return texts_of(self, "index", "table") | {
             "partitions": f"{len(self.partitions):,} of {len(self.partitions) + self.untouched:,}",
             "files to read": f"{self.files:,}, {size(self.bytes)}",
-            "why": ", ".join(f"{count:,} {why}" for why, count in self.why.items()) or "up to date",
+            "why": reasons(self.why) or "up to date",
             "about": seconds(self.seconds),
         }
 
@@ -92,9 +109,14 @@ class Preview(Report):
             return f"{name}: up to date"
         dropped = sum(partition.what == DROP for partition in self.partitions)
         gone = f"; {dropped:,} partitions are dropped" if dropped else ""
-        reasons = ", ".join(f"{count:,} {why}" for why, count in self.why.items()) or "none"
+        why = reasons(self.why) or "none"
         took = f"some {seconds(self.seconds)}"
-        return f"{name}: {self.files:,} files of {size(self.bytes)} to read ({reasons}), {took}{gone}"
+        return f"{name}: {self.files:,} files of {size(self.bytes)} to read ({why}), {took}{gone}"
+
+
+def _partition_records(preview: Preview) -> list[dict[str, Any]]:
+    names = {"index": preview.definition.name, "table": preview.definition.full_table}
+    return [names | record_of(partition) for partition in preview.partitions]
 
 
 def preview(

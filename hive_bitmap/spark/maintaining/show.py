@@ -9,15 +9,15 @@ import time
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from hive_bitmap.core import stores, table_info
-from hive_bitmap.core.explaining.measures import by_reason, counted, moment, size
-from hive_bitmap.core.explaining.reports import Report, Reports
+from hive_bitmap.core.explaining.measures import by_reason, counted, moment, or_dash, reasons, size
+from hive_bitmap.core.explaining.reports import INDEX_FIELDS, Field, Report, Reports, figure, record_of, texts_of
 from hive_bitmap.core.index import generation, manifest, refresh_record, roots
 from hive_bitmap.core.index.definition import Definition, schema_crc, valid_schemas
 from hive_bitmap.core.index.manifest import CHANGED, COLUMNS_CHANGED, NEW, UNBUILT, Manifest
@@ -40,6 +40,18 @@ from hive_bitmap.spark.registry.coverage import covered
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+STATES = ("fresh", "stale", "unindexed", "gone")  # of base files
+_STATUS_FIELDS = (
+    *map(figure, STATES),
+    Field("stale_bytes"),
+    Field("unindexed_bytes"),
+    figure("base_rows", "rows"),
+    Field("index_rows"),
+    figure("index_bytes", "size", size),
+    Field("keys", optional=True),
+    Field("built", "last build", or_dash, of=lambda status: None if status.built is None else moment(status.built)),
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class PartitionStatus:
@@ -56,6 +68,8 @@ class PartitionStatus:
     distinct keys, if requested. The next rebuild reads `to_read` files of `bytes_to_read` bytes; `why_read` has their
     number for each reason. Numbers of rows are None if only Spark may read the table.
     """
+
+    _fields: ClassVar[tuple[Field, ...]] = (Field("partition", "partition", of="name"), *_STATUS_FIELDS)
 
     name: str
     values: Values
@@ -86,6 +100,22 @@ class IndexStatus(Report):
     of files that no longer exist, which only readers of the index table by SQL see.
     """
 
+    _fields: ClassVar[tuple[Field, ...]] = (
+        *INDEX_FIELDS,
+        *_STATUS_FIELDS,
+        Field("location", of="definition.root"),
+        *(
+            Field(name, of=f"definition.{name}")
+            for name in ("comment", "where", "enabled", "auto_refresh", "refresh_interval", "keep_removed")
+        ),
+        Field("lag_seconds", of=lambda status: round(status.lag)),
+        Field("last_refresh", of=lambda status: _refresh_record(status.last_refresh)),
+        Field("next_rebuild"),
+        Field("files_to_read", of="to_read"),
+        *map(Field, ("bytes_to_read", "problem", "segments", "dead_rows")),
+        Field("partitions", of=lambda status: [record_of(partition) for partition in status.partitions]),
+    )
+
     definition: Definition
     partitions: tuple[PartitionStatus, ...]
     problem: str = ""
@@ -99,19 +129,14 @@ class IndexStatus(Report):
 
     def __str__(self) -> str:
         definition = self.definition
-        counts = ((getattr(self, name), name) for name in ("fresh", "stale", "unindexed", "gone"))
+        counts = ((getattr(self, name), name) for name in STATES)
         files = ", ".join(f"{count:,} {name}" for count, name in counts if count) or "no"
         summary = f"{definition.name} on {definition.full_table} ({', '.join(definition.column_names)}): {files} files"
         return "; ".join([f"{summary}, {size(self.index_bytes)}", *filter(None, [self.next_rebuild, self.problem])])
 
     def _cells(self) -> dict[str, str]:
-        files = {name: f"{getattr(self, name):,}" for name in ("fresh", "stale", "unindexed", "gone")}
-        return {
-            "index": self.definition.name,
-            "columns": ", ".join(self.definition.column_names),
+        return texts_of(self, "index", "columns", "encoding", *STATES, "index_bytes", "built") | {
             "encoding": self.definition.bitmap_encoding or "COMPACT",
-            **files,
-            "size": size(self.index_bytes),
             "last build": "" if self.built is None else moment(self.built),
             "note": "; ".join(filter(None, [self.next_rebuild, self.problem])),
         }
@@ -155,10 +180,9 @@ class IndexStatus(Report):
 
         It is "" if it reads nothing.
         """
-        reasons = by_reason(partition.why_read for partition in self.partitions)
-        if not reasons:
+        why = reasons(by_reason(partition.why_read for partition in self.partitions))
+        if not why:
             return ""
-        why = ", ".join(f"{count:,} {reason}" for reason, count in reasons.items())
         return f"the next rebuild reads {counted(self.to_read, 'file')} of {size(self.bytes_to_read)} ({why})"
 
     @property
@@ -199,6 +223,19 @@ class IndexStatus(Report):
         None if there was none.
         """
         return max((partition.built for partition in self.partitions if partition.built is not None), default=None)
+
+
+def _refresh_record(last: RefreshRecord | None) -> dict[str, Any] | None:
+    if last is None:
+        return None
+    return {
+        "at": moment(last.author.started),
+        "host": last.author.host,
+        "process": last.author.pid,
+        "seconds": last.seconds,
+        "files": last.files,
+        "error": last.error,
+    }
 
 
 def show(spark: SparkSession, table: str | None = None, *, keys: bool = False) -> list[IndexStatus]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import pyarrow.compute as pc
@@ -20,6 +20,7 @@ from hive_bitmap.core.auditing.audit import ShardAudit, ShardItem, audit_shard
 from hive_bitmap.core.auditing.base_file_check import KnownFile, recorded_blocks
 from hive_bitmap.core.auditing.compare import Problems
 from hive_bitmap.core.auditing.stored_shard import StoredShard
+from hive_bitmap.core.explaining.reports import INDEX_FIELDS, Field, figure
 from hive_bitmap.core.index import checksums, manifest
 from hive_bitmap.core.index.definition import Definition, schema_crc, valid_schemas
 from hive_bitmap.core.index.fingerprint import Fingerprint
@@ -52,6 +53,14 @@ class Verification:
     These are not problems, as queries do not rely on the index for them. `problems` describes the first 20 of
     `problem_count` problems.
     """
+
+    _fields: ClassVar[tuple[Field, ...]] = (
+        *INDEX_FIELDS,
+        *map(figure, ("shards", "files", "blocks", "rows", "stale", "unindexed", "gone")),
+        Field("ok"),
+        figure("problem_count", "problems"),
+        Field("problems", of=lambda verification: list(verification.problems)),
+    )
 
     definition: Definition
     shards: int
