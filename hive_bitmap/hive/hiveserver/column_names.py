@@ -69,8 +69,7 @@ def path_at(tokens: Sequence[Token], at: int) -> tuple[list[str], int]:
     """
     parts: list[str] = []
     while at < len(tokens) and tokens[at].kind in ("word", "name"):
-        text = tokens[at].text
-        parts.append((text[1:-1].replace("``", "`") if text[0] == "`" else text).lower())
+        parts.append(tokens[at].name.lower())
         at += 1
         if at == len(tokens) or tokens[at].key != ".":
             return parts, at
