@@ -30,7 +30,7 @@ class Dialect:
 
     negations: tuple[str, ...] = ("NOT",)
     comparisons: tuple[str, ...] = ("=", "==", "<=>", "<>", "!=", "<", "<=", ">", ">=")
-    states: tuple[str, ...] = ("NULL",)  # the words after IS [NOT]
+    states: tuple[str, ...] = ()  # the words after IS [NOT], beside NULL
     has_distinct: bool = False  # IS [NOT] DISTINCT FROM
     has_like: bool = False
     constants: tuple[str, ...] = ("TRUE", "FALSE", "NULL")
@@ -49,7 +49,7 @@ OPENLOOKENG = Dialect(constants=("TRUE", "FALSE"), types=("DATE", "TIMESTAMP"), 
 QUERY = Dialect(
     negations=("NOT", "!"),
     comparisons=(*Dialect.comparisons, "!>", "!<"),
-    states=("NULL", "TRUE", "FALSE", "UNKNOWN"),
+    states=("TRUE", "FALSE", "UNKNOWN"),
     has_distinct=True,
     has_like=True,
 )
@@ -151,6 +151,8 @@ class Grammar(ABC, Generic[_Node, _Column]):
         tokens, dialect = self.tokens, self.dialect
         if tokens.accept("IS"):
             negated = tokens.accept("NOT")
+            if tokens.accept("NULL"):
+                return self.node(column, "IS NULL", negated)
             if dialect.has_distinct and tokens.accept("DISTINCT") and tokens.accept("FROM"):
                 return self.node(column, "IS DISTINCT FROM", negated, self.literal())
             return self.node(column, f"IS {self.one_of(dialect.states)}", negated)

@@ -8,7 +8,6 @@ calendars agree. The value of any other literal is left to Spark.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from decimal import Context, Decimal
@@ -16,11 +15,10 @@ from enum import Enum
 from typing import TypeVar
 
 from hive_bitmap.core.predicates.nodes import Value
-from hive_bitmap.core.predicates.tokens import Token
 
 _INTEGER_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 _SUFFIX_BITS = {"Y": 8, "S": 16, "L": 64}
-_CONSTANTS: dict[str, bool | None] = {"TRUE": True, "FALSE": False, "NULL": None}
+CONSTANTS: dict[str, bool | None] = {"TRUE": True, "FALSE": False, "NULL": None}
 _MAX_DIGITS = 38
 _Number = TypeVar("_Number", int, Decimal)
 _WIDE = Context(prec=2 * _MAX_DIGITS)
@@ -45,28 +43,16 @@ class OutOfRange(Enum):
     ABOVE = "above"
 
 
-def literal_at(tokens: Sequence[Token], at: int) -> tuple[Literal, int] | None:
-    """Return the literal that begins at a token, and the position after it.
+def literal_of(sql: str) -> Literal | None:
+    """Return the value of a literal, as the grammar of conditions writes it.
 
     Return None if it is not on the allowlist.
     """
-    minus = tokens[at].key == "-"
-    first = tokens[at + minus] if at + minus < len(tokens) else None
-    if first is None:
-        return None
-    if first.kind == "number":
-        number = _number(first.text, minus)
-        return None if number is None else (number, at + minus + 1)
-    if minus:
-        return None
-    if first.key in _CONSTANTS:
-        return Literal(_CONSTANTS[first.key]), at + 1
-    if first.key == "DATE" and at + 1 < len(tokens):
-        day = _date(tokens[at + 1].text)
-        return None if day is None else (day, at + 2)
-    if first.kind == "string" and re.fullmatch(r"'[^'\\]*'", first.text):
-        return Literal(first.text[1:-1]), at + 1
-    return None
+    if sql in CONSTANTS:
+        return Literal(CONSTANTS[sql])
+    if sql.startswith("DATE "):
+        return _date(sql.removeprefix("DATE "))
+    return Literal(sql[1:-1]) if sql[0] == "'" else _number(sql)
 
 
 def value_of(literal: Literal, column_type: str) -> Value | OutOfRange | None:
@@ -90,17 +76,14 @@ def value_of(literal: Literal, column_type: str) -> Value | OutOfRange | None:
             return None
 
 
-def _number(text: str, minus: bool) -> Literal | None:
-    integer = re.fullmatch(r"([0-9]+)([LSY]?)", text.upper())
+def _number(text: str) -> Literal | None:
+    integer = re.fullmatch(r"(-?)([0-9]+)([LSY]?)", text.upper())
     if integer:
-        return _integer(int(integer[1]), integer[2], minus)
-    if not re.fullmatch(r"[0-9]*\.[0-9]*", text):
+        return _integer(int(integer[2]), integer[3], bool(integer[1]))
+    decimal = re.fullmatch(r"(-?)0*([0-9]*)\.([0-9]*)", text)
+    if decimal is None or len(decimal[2]) + len(decimal[3]) > _MAX_DIGITS:
         return None
-    whole, _, fraction = text.partition(".")
-    whole = whole.lstrip("0")
-    if len(whole) + len(fraction) > _MAX_DIGITS:
-        return None
-    return Literal(Decimal(f"{'-' * minus}{whole or '0'}.{fraction}"), len(whole))
+    return Literal(Decimal(f"{decimal[1]}{decimal[2] or '0'}.{decimal[3]}"), len(decimal[2]))
 
 
 def _integer(size: int, suffix: str, minus: bool) -> Literal | None:
