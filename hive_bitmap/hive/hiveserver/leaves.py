@@ -9,25 +9,10 @@ import re
 from collections.abc import Sequence
 
 from hive_bitmap.core.columns import Column
-from hive_bitmap.core.predicates.nodes import (
-    NULL,
-    And,
-    Compare,
-    In,
-    IsNull,
-    Or,
-    Predicate,
-    Prefix,
-    Value,
-    negate,
-)
-from hive_bitmap.hive.hiveserver.literals import Literal, OutOfRange, value_of
+from hive_bitmap.core.predicates.nodes import NULL, And, Compare, In, IsNull, Or, Predicate, Prefix, negate
+from hive_bitmap.hive.hiveserver.literals import EngineOnly, Literal, OutOfRange, value_of
 
 _OPS = {"==": "=", "!=": "<>", "!>": "<=", "!<": ">="}  # other spellings of operators
-
-
-class EngineOnly(Exception):
-    """A leaf that only an engine evaluates."""
 
 
 def node_of(column: Column, operator: str, literals: Sequence[Literal]) -> Predicate:
@@ -56,17 +41,10 @@ def node_of(column: Column, operator: str, literals: Sequence[Literal]) -> Predi
             return _compare(column, _OPS.get(operator, operator), literals[0])
 
 
-def _value(column: Column, literal: Literal) -> Value | OutOfRange:
-    value = value_of(literal, column.type)
-    if value is None:
-        raise EngineOnly
-    return value
-
-
 def _compare(column: Column, op: str, literal: Literal) -> Predicate:
     if literal.value is None:
         return NULL
-    value = _value(column, literal)
+    value = value_of(literal, column.type)
     if isinstance(value, OutOfRange):
         return _if_not_null(column, op in (("<>", "<", "<=") if value is OutOfRange.ABOVE else ("<>", ">", ">=")))
     if not isinstance(value, bool):
@@ -95,7 +73,7 @@ def _if_not_null(column: Column, value: bool) -> Predicate:
 
 
 def _in(column: Column, literals: Sequence[Literal]) -> Predicate:
-    values = [_value(column, literal) for literal in literals if literal.value is not None]
+    values = [value_of(literal, column.type) for literal in literals if literal.value is not None]
     in_range = dict.fromkeys(value for value in values if not isinstance(value, OutOfRange))
     with_null = len(values) < len(literals)
     if not in_range:
@@ -111,7 +89,7 @@ def _like(column: Column, pattern: Literal) -> Predicate:
     """
     if pattern.value is None:
         return NULL
-    form = re.fullmatch(r"([^%_]*)(%?)", value) if isinstance(value := _value(column, pattern), str) else None
+    form = re.fullmatch(r"([^%_]*)(%?)", value) if isinstance(value := value_of(pattern, column.type), str) else None
     if form is None:
         raise EngineOnly
     return Prefix(column.name, form[1]) if form[2] else Compare(column.name, "=", form[1])

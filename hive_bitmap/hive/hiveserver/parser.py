@@ -14,12 +14,11 @@ from typing import NoReturn
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.predicates.condition_grammar import QUERY, Grammar, Group
 from hive_bitmap.core.predicates.nodes import (
-    And,
     Constant,
-    Or,
     Predicate,
     Unknown,
     conjunction,
+    depth_of,
     disjunction,
     negate,
     simplify,
@@ -27,8 +26,8 @@ from hive_bitmap.core.predicates.nodes import (
 from hive_bitmap.core.predicates.tokens import Token, Tokens, require_characters
 from hive_bitmap.errors import InvalidPredicate
 from hive_bitmap.hive.hiveserver.column_names import Names
-from hive_bitmap.hive.hiveserver.leaves import EngineOnly, node_of
-from hive_bitmap.hive.hiveserver.literals import CONSTANTS, Literal, literal_of
+from hive_bitmap.hive.hiveserver.leaves import node_of
+from hive_bitmap.hive.hiveserver.literals import CONSTANTS, EngineOnly, literal_of
 
 __all__ = ["parse"]
 
@@ -95,7 +94,7 @@ class Condition(Grammar[Predicate, Column]):
         """
         outer, inner = (conjunction, disjunction) if group.negated else (disjunction, conjunction)
         node = outer(inner(parts) for parts in group.alternatives)
-        if group.depth < _MAX_DEPTH or _depth(node) <= _MAX_DEPTH:
+        if group.depth < _MAX_DEPTH or depth_of(node) <= _MAX_DEPTH:
             return node
         text = self._source(group.start, self.tokens.at)
         return Unknown(f"NOT {text}" if group.negated else text, "nested too deep")
@@ -117,7 +116,7 @@ class Condition(Grammar[Predicate, Column]):
         return node
 
     def node(self, column: Column, operator: str, negated: bool, *literals: str) -> Predicate:
-        node = node_of(column, operator, list(map(_literal, literals)))
+        node = node_of(column, operator, list(map(literal_of, literals)))
         return negate(node) if negated else node
 
     def literal(self) -> str:
@@ -135,14 +134,14 @@ class Condition(Grammar[Predicate, Column]):
         while tokens.accept("("):
             opened += 1
         start = tokens.at
-        operand: Column | str
+        operand: Column | str | None
         try:
             operand = super().literal()
         except EngineOnly:
-            column_and_position = self._names.column_at(tokens.tokens, start)
-            if column_and_position is None:
-                raise
-            operand, tokens.at = column_and_position
+            tokens.at = start
+            operand = self._names.column(tokens)
+        if operand is None:
+            self.unsupported()
         for _ in range(opened):
             self.expect(")")
         return operand
@@ -157,7 +156,7 @@ class Condition(Grammar[Predicate, Column]):
         operator, right = self.one_of(QUERY.comparisons), self._operand()
         if isinstance(right, Column):
             return self.node(right, _MIRROR.get(operator, operator), False, left)
-        first, second = _literal(left).value, _literal(right).value
+        first, second = literal_of(left).value, literal_of(right).value
         if operator not in ("=", "==") or not type(first) is type(second) is int:
             self.unsupported()
         return Constant(first == second)
@@ -197,13 +196,6 @@ class Condition(Grammar[Predicate, Column]):
         return at
 
 
-def _literal(sql: str) -> Literal:
-    literal = literal_of(sql)
-    if literal is None:
-        raise EngineOnly
-    return literal
-
-
 def _bracket_pairs(text: str, tokens: Sequence[Token]) -> dict[int, int]:
     """Map the position of each opening bracket to that of its closing bracket.
 
@@ -221,10 +213,3 @@ def _bracket_pairs(text: str, tokens: Sequence[Token]) -> dict[int, int]:
     if opened:
         raise InvalidPredicate.at(text, tokens[opened[-1]].start, f"this {tokens[opened[-1]].key} is not closed")
     return pairs
-
-
-def _depth(predicate: Predicate) -> int:
-    depth, level = 0, [predicate]
-    while level := [child for node in level if isinstance(node, (And, Or)) for child in node.children]:
-        depth += 1
-    return depth

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from hive_bitmap.core.predicates.condition_grammar import Grammar
 from hive_bitmap.core.predicates.tokens import Tokens
+from hive_bitmap.hive.hiveserver import literals
 from hive_bitmap.hive.hiveserver.column_names import Names
-from hive_bitmap.hive.hiveserver.leaves import EngineOnly
-from hive_bitmap.hive.hiveserver.literals import Literal, OutOfRange, literal_of, value_of
+from hive_bitmap.hive.hiveserver.literals import EngineOnly, Literal, OutOfRange, literal_of
 from hive_bitmap.hive.hiveserver.parser import Condition
 
 BELOW, ABOVE = OutOfRange.BELOW, OutOfRange.ABOVE
@@ -31,6 +31,13 @@ def read(text: str) -> Literal | None:
 def literal_at(tokens: Tokens) -> Literal | None:
     try:
         return literal_of(Grammar.literal(Condition(tokens, Names([], None), {})))
+    except EngineOnly:
+        return None
+
+
+def value_of(literal: Literal, type: str) -> Any:
+    try:
+        return literals.value_of(literal, type)
     except EngineOnly:
         return None
 
