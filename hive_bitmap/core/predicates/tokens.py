@@ -75,7 +75,7 @@ class Tokens:
 
     def next_is(self, *words: str) -> bool:
         """Whether these words or symbols come next, in this order."""
-        return tuple(token.key for token in self.tokens[self.at : self.at + len(words)]) == words
+        return [token.key for token in self.tokens[self.at : self.at + len(words)]] == [*words]
 
     def accept(self, *words: str) -> bool:
         """Consume these words or symbols if they come next.
