@@ -28,8 +28,10 @@ def where(cursor: Cursor) -> Where:
 class _Condition(PartitionCondition):
     """A condition in openLooKeng's syntax."""
 
+    dialect = OPENLOOKENG
+
     def __init__(self, cursor: Cursor) -> None:
-        super().__init__(cursor, OPENLOOKENG)
+        super().__init__(cursor)
         self._cursor = cursor
 
     def column(self) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from hive_bitmap.core.columns import Column
-from hive_bitmap.core.predicates.condition_grammar import STORED, Dialect, Grammar, Group
+from hive_bitmap.core.predicates.condition_grammar import STORED, Grammar, Group
 from hive_bitmap.core.predicates.tokens import Tokens, require_characters
 from hive_bitmap.core.table_info import quote
 from hive_bitmap.errors import InvalidPredicate
@@ -30,8 +30,8 @@ class PartitionCondition(Grammar[str, str]):
     `columns` are those named so far, in order.
     """
 
-    def __init__(self, tokens: Tokens, dialect: Dialect) -> None:
-        super().__init__(tokens, dialect)
+    def __init__(self, tokens: Tokens) -> None:
+        super().__init__(tokens)
         self.columns: dict[str, None] = {}
 
     def parts(self) -> list[str]:
@@ -75,6 +75,8 @@ class _StoredCondition(PartitionCondition):
     It has no quotes in strings and no strings in double quotes: Spark's settings may change what they mean.
     """
 
+    dialect = STORED
+
     def column(self) -> str:
         if self.tokens.token.kind not in ("word", "name"):
             self.unsupported()
@@ -115,7 +117,7 @@ def parse(text: str, columns: Sequence[Column]) -> list[str]:
     ['`p` = 1', '(`P` IN (2, 3) AND NOT `p` IS NULL)']
     """
     require_characters(text)
-    condition = _StoredCondition(Tokens(text), STORED)
+    condition = _StoredCondition(Tokens(text))
     parts = condition.parts()
     known_columns = {column.name.lower() for column in columns}
     for name in condition.columns:

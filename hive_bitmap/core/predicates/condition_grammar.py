@@ -16,7 +16,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, NoReturn, TypeVar
+from typing import ClassVar, Generic, NoReturn, TypeVar
 
 from hive_bitmap.core.predicates.tokens import Tokens
 
@@ -70,10 +70,12 @@ class Group(Generic[_Node]):
 
 
 class Grammar(ABC, Generic[_Node, _Column]):
-    """Read a condition in a dialect from tokens."""
+    """Read a condition from tokens."""
 
-    def __init__(self, tokens: Tokens, dialect: Dialect) -> None:
-        self.tokens, self.dialect = tokens, dialect
+    dialect: ClassVar[Dialect]
+
+    def __init__(self, tokens: Tokens) -> None:
+        self.tokens = tokens
 
     @abstractmethod
     def term(self, negations: int, negated: bool) -> _Node:

@@ -64,8 +64,10 @@ def parse(text: str, columns: Sequence[Column], table: str | None = None) -> Pre
 class Condition(Grammar[Predicate, Column]):
     """A condition that becomes a predicate."""
 
+    dialect = QUERY
+
     def __init__(self, tokens: Tokens, names: Names, pairs: Mapping[int, int]) -> None:
-        super().__init__(tokens, QUERY)
+        super().__init__(tokens)
         self._names = names
         self._pairs = pairs  # position of each opening bracket -> position of its closing bracket
 
@@ -153,7 +155,7 @@ class Condition(Grammar[Predicate, Column]):
             return self.node(left, "=", False, "TRUE") if self.tokens.at == end else self.test_of(left)
         if self.tokens.at == end and left in CONSTANTS:
             return Constant(CONSTANTS[left])
-        operator, right = self.one_of(QUERY.comparisons), self._operand()
+        operator, right = self.one_of(self.dialect.comparisons), self._operand()
         if isinstance(right, Column):
             return self.node(right, _MIRROR.get(operator, operator), False, left)
         first, second = literal_of(left).value, literal_of(right).value
