@@ -150,9 +150,7 @@ def name_parts(text: str) -> tuple[str, str, str]:
 
 def _identifier(token: Token) -> str:
     """Return the name in a token; "" for other tokens."""
-    if token.text.startswith("`"):
-        return token.text[1:-1].replace("``", "`")
-    return token.text if token.kind in ("word", "name") and token.text.isascii() else ""
+    return token.name if token.text[0] == "`" or (token.kind in ("word", "name") and token.text.isascii()) else ""
 
 
 def full_name(catalog: str, database: str, name: str) -> str:

@@ -42,7 +42,6 @@ class Encoding(Protocol):
 
     NAME: str  # the value of the property `hive_bitmap.encoding`
     FIELDS: tuple[pa.Field, ...]  # columns of the index table after the keys, the file and the offset
-    DENSE: bool  # a bitmap takes ceil(rows / 8) bytes, however few bits are set
 
     def encode(self, b: KeyBytes) -> tuple[pa.Array, ...]:
         """Return the stored columns of the k keys of a block.

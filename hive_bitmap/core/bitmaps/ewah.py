@@ -39,7 +39,6 @@ from hive_bitmap.core.bitmaps.ragged import changes, list_array, list_values, of
 from hive_bitmap.core.bitmaps.selection import byte_lengths, fill, or_slices
 
 NAME = "ewah"
-DENSE = False
 FIELDS = (pa.field("_bitmaps", pa.list_(pa.int64())),)
 
 _FULL = 2**64 - 1

@@ -43,7 +43,6 @@ from hive_bitmap.core.bitmaps.ragged import (
 from hive_bitmap.core.bitmaps.selection import byte_lengths, tail_bits
 
 NAME = "gap"
-DENSE = False
 FIELDS = (pa.field("_bitmaps", pa.binary()), pa.field("_gap_lengths", pa.list_(pa.int32())))
 
 _CHUNK = 1 << 17  # stored bytes decoded at a time, few enough for the temporary arrays to fit the processor's cache
@@ -101,11 +100,6 @@ def to_cached(columns: Sequence[pa.Array]) -> CachedBitmaps:
     Raises CorruptBitmap if marks and gap lengths differ.
     """
     return _cached(_stored(columns))
-
-
-def plain_sizes(columns: Sequence[pa.Array]) -> NDArray[np.int64]:
-    """Return the size of each bitmap as a plain one, in bytes."""
-    return _stored(columns).decoded()
 
 
 def cardinalities(columns: Sequence[pa.Array], rows: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -43,7 +43,6 @@ from hive_bitmap.core.bitmaps.ragged import binary_array, binary_values, changes
 from hive_bitmap.core.bitmaps.selection import byte_lengths, fill_rows, or_rows, or_slices
 
 NAME = "roaring"
-DENSE = False
 FIELDS = (pa.field("_bitmaps", pa.binary()),)
 
 

@@ -8,21 +8,19 @@ from typing import TypeVar
 
 from hive_bitmap.core.grammar.script import split, syntax_error
 from hive_bitmap.core.grammar.statements import TableName
-from hive_bitmap.core.predicates.tokens import Token, tokenize
+from hive_bitmap.core.predicates.tokens import Tokens
 from hive_bitmap.errors import InvalidPredicate, InvalidStatement
 
 _Item = TypeVar("_Item")
-_END = Token("end", "<EOF>", -1, "")
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|[0-3][0-7]{2}|.)", re.DOTALL)
 _ESCAPED = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
 
 
-class Cursor:
+class Cursor(Tokens):
     """A position in the tokens of one statement.
 
-    Methods raise InvalidStatement for an unexpected token. A word or symbol matches a token if it equals the token's
-    `key`, in which words are in upper case. `is_indexable` says whether a table may have indexes; by default, tables of
-    the session's own catalog may.
+    Methods raise InvalidStatement for an unexpected token. `is_indexable` says whether a table may have indexes; by
+    default, tables of the session's own catalog may.
     """
 
     def __init__(self, text: str, is_indexable: Callable[[TableName], bool] = TableName.is_own) -> None:
@@ -31,31 +29,10 @@ class Cursor:
         if len(parts) != 1:
             place = f"line {parts[1].line}, column {parts[1].column}: " if parts else ""
             raise InvalidStatement(f"{place}expected one statement, got {len(parts)}")
-        self.text = parts[0].in_place
         try:
-            self._tokens = tokenize(self.text)
+            super().__init__(parts[0].in_place)
         except InvalidPredicate as e:  # `split` and this lexer differ on what closes a quote or comment
             raise InvalidStatement(str(e)) from e
-        self._at = 0
-
-    @property
-    def token(self) -> Token:
-        """The next token; of kind `end` at the end of the statement."""
-        return self._tokens[self._at] if self._at < len(self._tokens) else _END
-
-    def next_is(self, *words: str) -> bool:
-        """Whether these words or symbols come next, in this order."""
-        return tuple(token.key for token in self._tokens[self._at : self._at + len(words)]) == words
-
-    def accept(self, *words: str) -> bool:
-        """Consume these words or symbols if they come next.
-
-        Return whether they did.
-        """
-        if not self.next_is(*words):
-            return False
-        self._at += len(words)
-        return True
 
     def expect(self, *words: str) -> None:
         """Consume these words or symbols, which must come next."""
@@ -63,27 +40,20 @@ class Cursor:
             if not self.accept(word):
                 raise self.mismatch(word)
 
-    def advance(self) -> Token:
-        """Consume the next token, of any kind, and return it."""
-        token = self.token
-        self._at += 1
-        return token
-
     def mismatch(self, *expected: str) -> InvalidStatement:
         """Return an error that names the next token and what was expected instead."""
         return self.error(f"mismatched input '{self.token.text}', expecting {' or '.join(expected)}")
 
     def error(self, reason: str) -> InvalidStatement:
         """Return an error with this reason, and line and column of the next token."""
-        offset = self.token.start if self.token is not _END else len(self.text)
-        return syntax_error(self.text, offset, reason)
+        return syntax_error(self.text, self.offset, reason)
 
     def end(self, *expected: str) -> None:
         """Require the end of the statement.
 
         `expected` are the clauses that could follow here, for the error.
         """
-        if self.token is not _END:
+        if self.token.kind != "end":
             raise self.mismatch(*expected, "the end")
 
     def name(self) -> str:
@@ -91,13 +61,10 @@ class Cursor:
         token = self.token
         if token.kind not in ("word", "name") and not (token.kind == "string" and token.text[0] == '"'):
             raise self.mismatch("a name")
-        self._at += 1
-        if token.text[0] not in '`"':
-            return token.text
-        name = token.text[1:-1].replace("``", "`") if token.text[0] == "`" else token.text[1:-1]
+        name = token.text[1:-1] if token.text[0] == '"' else token.name
         if not name:
-            self._at -= 1
             raise self.error("a name cannot be empty")
+        self.at += 1
         return name
 
     def path(self) -> tuple[str, ...]:
@@ -109,10 +76,10 @@ class Cursor:
 
     def table(self) -> TableName:
         """Consume the name of a table, with or without its database and catalog."""
-        start = self._at
+        start = self.at
         parts = self.path()
         if len(parts) > 3:
-            self._at = start
+            self.at = start
             raise self.error(f"a table is [catalog.][database.]table, but this name has {len(parts)} parts")
         return TableName(*reversed(parts))
 

@@ -5,16 +5,15 @@ groups, which are small because they are limited by the bytes of their bitmaps a
 statistics, as Parquet's leave NaN out. For counts, a Parquet file of one column in `_manifest` holds the cardinality of
 each bitmap of a shard.
 
-Packed rows take less memory than stored ones while they are collected and sorted. The path of a base file is in a
-dictionary. Bitmaps of the encoding plain, which take keys x rows bits, have the encoding gap. Rows are unpacked a row
-group at a time when they are written.
+Packed rows take less memory than stored ones while they are collected and sorted: the path of a base file is in a
+dictionary. Rows are unpacked a row group at a time when they are written.
 """
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -25,12 +24,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hive_bitmap.core import stores
-from hive_bitmap.core.bitmaps import gap, plain, ragged
+from hive_bitmap.core.bitmaps import ragged
 from hive_bitmap.core.index import checksums
 from hive_bitmap.core.index.definition import BUCKET, OFFSET, OFFSETS, Definition, value_columns
 from hive_bitmap.core.parallel import map_parallel
 
-_MARKS, _LENGTHS = gap.FIELDS
 ROW_GROUP_BYTES = 1 << 20  # bitmaps of a row group before compression: a lookup decodes at least one row group
 ROW_GROUP_KEY_BYTES = 4 << 20  # distinct keys of a row group: long ones are as slow to decode as bitmaps
 ROW_GROUP_ROWS = 128 << 10
@@ -38,49 +36,26 @@ CARDINALITY = pa.field("_cardinality", pa.int32())  # a column of rows in memory
 ROW_BYTES = 24  # rough size of a row without its bitmap
 
 
-def is_packed(definition: Definition) -> bool:
-    """Return whether the bitmaps of an index are packed."""
-    return definition.has_bitmaps and definition.encoding == plain.NAME
-
-
-def packing(definition: Definition) -> Definition:
-    """Return the definition to use while rows are held in memory.
-
-    The encoding `plain` is replaced by `gap`.
-    """
-    return replace(definition, encoding=gap.NAME) if is_packed(definition) else definition
-
-
-def packed(rows: pa.Table, definition: Definition) -> pa.Table:
+def packed(rows: pa.Table) -> pa.Table:
     """Pack index rows.
 
-    They may be packed already. Raises CorruptBitmap for a plain bitmap without a set bit.
+    They may be packed already.
     """
     at = rows.schema.get_field_index(BUCKET.name)
-    if not pa.types.is_dictionary(rows.schema.field(at).type):
-        rows = rows.set_column(at, BUCKET.name, pc.dictionary_encode(rows[BUCKET.name]))
-    if is_packed(definition) and not _has_gaps(rows):
-        [field] = definition.bitmap_fields
-        marks, lengths = plain.to_gap(_array(rows, field))
-        at = rows.schema.get_field_index(field.name)
-        rows = rows.set_column(at, _MARKS, marks).add_column(at + 1, _LENGTHS, lengths)
-    return rows
+    if pa.types.is_dictionary(rows.schema.field(at).type):
+        return rows
+    return rows.set_column(at, BUCKET.name, pc.dictionary_encode(rows[BUCKET.name]))
 
 
-def unpacked(rows: pa.Table, definition: Definition) -> pa.Table:
+def unpacked(rows: pa.Table) -> pa.Table:
     """Unpack index rows to the form that is stored.
 
     They may have that form already.
     """
     at = rows.schema.get_field_index(BUCKET.name)
-    if pa.types.is_dictionary(rows.schema.field(at).type):
-        rows = rows.set_column(at, BUCKET, rows[BUCKET.name].cast(BUCKET.type))
-    if is_packed(definition) and _has_gaps(rows):
-        [field] = definition.bitmap_fields
-        bitmaps = plain.to_plain(_columns(rows))
-        rows = rows.drop_columns([_LENGTHS.name])
-        rows = rows.set_column(rows.schema.get_field_index(field.name), field, bitmaps)
-    return rows
+    if not pa.types.is_dictionary(rows.schema.field(at).type):
+        return rows
+    return rows.set_column(at, BUCKET, rows[BUCKET.name].cast(BUCKET.type))
 
 
 def bitmap_bytes(rows: pa.Table, definition: Definition) -> npt.NDArray[np.int64]:
@@ -88,8 +63,6 @@ def bitmap_bytes(rows: pa.Table, definition: Definition) -> npt.NDArray[np.int64
 
     They are counted before compression.
     """
-    if is_packed(definition) and _has_gaps(rows):
-        return gap.plain_sizes(_columns(rows))
     total = np.zeros(rows.num_rows, np.int64)
     for field in definition.bitmap_fields:
         if pa.types.is_list(field.type):
@@ -97,19 +70,6 @@ def bitmap_bytes(rows: pa.Table, definition: Definition) -> npt.NDArray[np.int64
         else:
             total += pc.binary_length(rows[field.name]).to_numpy()
     return total
-
-
-def _has_gaps(rows: pa.Table) -> bool:
-    return _LENGTHS.name in rows.column_names
-
-
-def _columns(rows: pa.Table) -> list[pa.Array]:
-    return [_array(rows, field) for field in gap.FIELDS]
-
-
-def _array(rows: pa.Table, field: pa.Field) -> pa.Array:
-    """Return a column as one array."""
-    return rows[field.name].combine_chunks() if rows.num_rows else pa.array([], field.type)
 
 
 @dataclass(frozen=True)
@@ -252,7 +212,7 @@ def _write_shard(
 
 def _write(sink: pa.NativeFile, rows: pa.Table, definition: Definition, partitions: Partitions | None) -> None:
     def stored(part: pa.Table) -> pa.Table:
-        columns = unpacked(part, definition)
+        columns = unpacked(part)
         return columns if partitions is None else partitions.added_to(columns)
 
     schema = stored(rows.slice(0, 0)).schema

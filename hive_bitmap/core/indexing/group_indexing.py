@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hive_bitmap.core import stores
-from hive_bitmap.core.bitmaps import ENCODINGS
+from hive_bitmap.core.bitmaps import ENCODINGS, plain
 from hive_bitmap.core.bitmaps.keybytes import KeyBytes, key_bytes
 from hive_bitmap.core.formats.blocks import Blocks
 from hive_bitmap.core.formats.key_values import KeyColumn
@@ -34,8 +34,9 @@ from hive_bitmap.core.table_info import Values
 from hive_bitmap.errors import FileChanged, Undecodable
 
 SHARD_BYTES = 256 << 20  # index rows collected in memory before a shard is written: limits the memory of a task
+PLAIN_KEYS = 64  # keys of a block in the encoding plain, whose bitmaps then take up to 8 bytes for each row
+PLAIN_BYTES = 64 << 10  # bitmaps of a block in the encoding plain that has more keys
 MOST_BYTES = 1 << 30  # index rows of one file; more fit neither a task nor the 32-bit offsets of an Arrow array
-ADVICE = "use the encoding gap"
 AHEAD_BYTES = 128 << 20  # base files that are indexed at the same time, unless two files are larger
 KEYS_AT_ONCE = 1 << 17  # keys with bitmaps that are encoded together: this limits the memory of encoding
 NEAR_CODES = 128  # integers within a range this narrow are encoded by their distance from the smallest
@@ -219,17 +220,14 @@ def _rows_or_reason(group: Group, definition: Definition, path: str, handle: Any
     If the file cannot be indexed, return the reason instead.
     """
     format, columns = group.read_options.file_format(), group.read_options.key_columns(definition.columns)
-    making = shard.packing(definition)
     rows, size = [_empty(definition)], 0
     try:
         for block in np.flatnonzero(blocks.rows).tolist():
             keys = format.key_columns(handle, block, columns)
-            rows.append(shard.packed(index_rows(making, keys, path, int(blocks.offset[block])), making))
-            size += max(rows[-1].nbytes, int(shard.bitmap_bytes(rows[-1], definition).sum()))
+            rows.append(shard.packed(index_rows(definition, keys, path, int(blocks.offset[block]))))
+            size += rows[-1].nbytes
             if size > MOST_BYTES:
-                raise Undecodable(
-                    f"its {definition.encoding} bitmaps take more than {MOST_BYTES >> 20:,} MiB: {ADVICE}"
-                )
+                raise Undecodable(f"its {definition.encoding} bitmaps take more than {MOST_BYTES >> 20:,} MiB")
     except (Undecodable, pa.ArrowException) as e:  # ArrowException: the rows do not fit into an Arrow array
         return str(e)
     return pa.concat_tables(rows)
@@ -237,8 +235,7 @@ def _rows_or_reason(group: Group, definition: Definition, path: str, handle: Any
 
 def _empty(definition: Definition) -> pa.Table:
     """Return an empty table of packed rows."""
-    making = shard.packing(definition)
-    return shard.packed(built_schema(making).empty_table(), making)
+    return shard.packed(built_schema(definition).empty_table())
 
 
 def _unindexed(group: Group, file: Fingerprint, reason: str, columns: Sequence[KeyColumn] = ()) -> IndexedFile:
@@ -313,10 +310,8 @@ def _bitmaps(definition: Definition, bits: KeyBytes) -> list[pa.Array]:
     if not definition.has_bitmaps:
         return []
     encoding = ENCODINGS[definition.encoding]
-    if encoding.DENSE and bits.keys * bits.nbytes > MOST_BYTES:
-        raise Undecodable(
-            f"{encoding.NAME} bitmaps of {bits.keys:,} keys in one block take over {MOST_BYTES >> 20:,} MiB: {ADVICE}"
-        )
+    if definition.encoding == plain.NAME and bits.keys > PLAIN_KEYS and bits.keys * bits.nbytes > PLAIN_BYTES:
+        raise Undecodable(f"the encoding plain takes {PLAIN_KEYS} keys in a block, not {bits.keys:,}: use gap instead")
     if bits.keys <= KEYS_AT_ONCE:
         return list(encoding.encode(bits))
     parts = [encoding.encode(bits.part(first, first + KEYS_AT_ONCE)) for first in range(0, bits.keys, KEYS_AT_ONCE)]

@@ -21,7 +21,7 @@ from hive_bitmap.core.index.manifest import FILES
 from hive_bitmap.core.index.shard import CARDINALITY
 from hive_bitmap.core.index.table_schema import built_schema, compact_schema, shard_name
 from hive_bitmap.core.indexing.group_indexing import SHARD_BYTES, Group, ShardReport, index_group
-from hive_bitmap.errors import CorruptBitmap, CorruptIndex
+from hive_bitmap.errors import CorruptIndex
 
 
 @dataclass(frozen=True)
@@ -96,12 +96,9 @@ def _rows(item: Compaction, path: str, size: int) -> pa.Table:
         rows = rows.filter(pc.is_in(rows[BUCKET.name], value_set=value_set))
         if item.former:
             rows = rows.set_column(rows.schema.get_field_index(BUCKET.name), BUCKET, _moved(rows[BUCKET.name], item))
-        return shard.packed(rows, definition)
+        return shard.packed(rows)
 
-    try:
-        return pa.concat_tables(map(kept_rows, _row_groups(definition, path, size)))
-    except CorruptBitmap as e:
-        raise CorruptIndex(f"shard {path} cannot be read: {e}") from e
+    return pa.concat_tables(map(kept_rows, _row_groups(definition, path, size)))
 
 
 def _moved(paths: pa.ChunkedArray, item: Compaction) -> pa.ChunkedArray:

@@ -2,7 +2,7 @@
 
 Their leaves are evaluated over arrays of keys. Spark gives the tree of a condition (`catalyst/conditions`), or a text
 is parsed to one (`hiveserver/parser`). A leaf that is not on an allowlist becomes a leaf that only Spark evaluates, or
-Unknown.
+Unknown. All conditions in texts have one grammar, `condition_grammar`, with a table of its dialects.
 """
 
-__all__ = ["nodes", "tokens"]
+__all__ = ["condition_grammar", "nodes", "tokens"]

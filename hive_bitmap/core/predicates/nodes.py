@@ -205,6 +205,14 @@ def leaves_of(predicate: Predicate) -> Iterator[Leaf | SparkLeaf | Unknown | Con
             yield node
 
 
+def depth_of(predicate: Predicate) -> int:
+    """Return how often AND and OR alternate in the deepest branch."""
+    depth, level = 0, [predicate]
+    while level := [child for node in level if isinstance(node, (And, Or)) for child in node.children]:
+        depth += 1
+    return depth
+
+
 def columns_of(predicate: Predicate) -> set[str]:
     """Return the names of the columns that the leaves test.
 

@@ -1,4 +1,4 @@
-"""Split the text of a predicate into tokens, as Spark's lexer does.
+"""Split the text of a predicate into tokens, as Spark's lexer does, and read them one by one.
 
 The rules are those of
 https://github.com/apache/spark/blob/v4.0.0/sql/api/src/main/antlr4/org/apache/spark/sql/catalyst/parser/SqlBaseLexer.g4.
@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from hive_bitmap.errors import InvalidPredicate
+from hive_bitmap.errors import HiveBitmapError, InvalidPredicate
 
 _SPACE = r"[ \t\n\f\r\x0b\xa0\u1680\u2000-\u200a\u2028\u202f\u205f\u3000]"
 _TOKEN = re.compile(
@@ -44,6 +44,58 @@ class Token(NamedTuple):
     def end(self) -> int:
         """The offset after the last character."""
         return self.start + len(self.text)
+
+    @property
+    def name(self) -> str:
+        """The name that a word, or a name in backquotes, stands for."""
+        return self.text[1:-1].replace("``", "`") if self.text[0] == "`" else self.text
+
+
+_END = Token("end", "<EOF>", -1, "")
+
+
+class Tokens:
+    """The tokens of a text, and the position `at` of the next one.
+
+    A word or symbol matches a token if it equals the token's `key`, in which words are in upper case.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text, self.tokens, self.at = text, tokenize(text), 0
+
+    @property
+    def token(self) -> Token:
+        """The next token; of kind `end` at the end of the text."""
+        return self.tokens[self.at] if self.at < len(self.tokens) else _END
+
+    @property
+    def offset(self) -> int:
+        """The offset of the next token in the text."""
+        return len(self.text) if self.token is _END else self.token.start
+
+    def next_is(self, *words: str) -> bool:
+        """Whether these words or symbols come next, in this order."""
+        return [token.key for token in self.tokens[self.at : self.at + len(words)]] == [*words]
+
+    def accept(self, *words: str) -> bool:
+        """Consume these words or symbols if they come next.
+
+        Return whether they did.
+        """
+        if not self.next_is(*words):
+            return False
+        self.at += len(words)
+        return True
+
+    def advance(self) -> Token:
+        """Consume the next token, of any kind, and return it."""
+        token = self.token
+        self.at += 1
+        return token
+
+    def error(self, reason: str) -> HiveBitmapError:
+        """Return an error with this reason, and line and column of the next token."""
+        return InvalidPredicate.at(self.text, self.offset, reason)
 
 
 def tokenize(text: str) -> list[Token]:

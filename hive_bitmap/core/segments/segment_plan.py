@@ -31,7 +31,7 @@ DEAD_SHARE = 0.2  # a segment is replaced if the files of this share of its rows
 DEAD_SECONDS = 24 * 3600.0  # a segment of this age is replaced if it has any such rows
 SEGMENT_BASE_BYTES = 8 << 30  # base files of a new segment: some 200 MB of index
 USUAL_RATIO = 0.03  # assumed ratio of the bytes of an index to those of its base files, before the first build
-COMPRESSION = 4  # rough ratio of bitmaps in memory to a shard on disk; for plain bitmaps it is unlimited
+COMPRESSION = 4  # rough ratio of bitmaps in memory to a shard on disk
 MANY_SHARDS = 16  # small shards of a segment that are not merged: a lookup opens each, but merging costs more
 
 
@@ -41,9 +41,9 @@ class Rules:
 
     `schemas` are the `definition.valid_schemas` of the table, `schema_crc` its checksum. A shard covers about
     `shard_bytes` of base files, and takes at most `shard_memory`. `now` is the time in seconds since 1970. With
-    `plain`, bitmaps have the plain encoding. With `full`, nothing is kept; with `compact`, all small segments and
-    shards are merged; with `remove_dead`, rows of files that no longer exist are removed at once. With `take_over`, all
-    segments are replaced; with `rewrite`, no shard is linked, since the files that its rows name have moved.
+    `full`, nothing is kept; with `compact`, all small segments and shards are merged; with `remove_dead`, rows of files
+    that no longer exist are removed at once. With `take_over`, all segments are replaced; with `rewrite`, no shard is
+    linked, since the files that its rows name have moved.
     """
 
     schemas: Collection[int] | None
@@ -51,7 +51,6 @@ class Rules:
     shard_bytes: int
     shard_memory: int
     now: float
-    plain: bool = False
     full: bool = False
     compact: bool = False
     remove_dead: bool = False
@@ -408,7 +407,7 @@ def _shards(
     kept_files = np.bincount(shard_of[stays], minlength=len(names) + 1)[: len(names)]
     sizes = np.where(stays, covered.files["size"].to_numpy(), 0)
     kept_bytes = np.bincount(shard_of, sizes, len(names) + 1)[: len(names)]
-    fill = np.maximum(kept_bytes / rules.shard_bytes, _memory(covered, rules) / rules.shard_memory)  # 1: a full shard
+    fill = np.maximum(kept_bytes / rules.shard_bytes, _memory(covered) / rules.shard_memory)  # 1: a full shard
     is_used = of_segments & (kept_files > 0)
     small = np.flatnonzero(is_used & (fill < 1 / 2))
     first = np.full(len(names) + 1, len(shard_of))  # the first file of each shard, by which neighbours are found
@@ -440,10 +439,9 @@ def _shared_paths(covered: Covered, stays: Flags, shard_of: Longs, count: int) -
     return [frozenset(paths_of_shard) for paths_of_shard in shared_paths]
 
 
-def _memory(covered: Covered, rules: Rules) -> Doubles:
+def _memory(covered: Covered) -> Doubles:
     """Estimate the bytes of each shard in memory."""
     path = pc.max(pc.binary_length(covered.files["path"])).as_py() or 0
-    bitmap = (pc.mean(pc.list_flatten(covered.files["rows"])).as_py() or 0) / 8 if rules.plain else 0
     stored, rows = (covered.shards[name].to_numpy() for name in ("size", "rows"))
-    memory: Doubles = stored * COMPRESSION + rows * (ROW_BYTES + path + bitmap)
+    memory: Doubles = stored * COMPRESSION + rows * (ROW_BYTES + path)
     return memory

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from hive_bitmap.core.columns import Column
-from hive_bitmap.core.predicates.tokens import Token
+from hive_bitmap.core.predicates.tokens import Token, Tokens
 
 # Unquoted, these are keywords, or the session's settings decide whether a keyword or a column is meant.
 _NEVER_BARE = {"TRUE", "FALSE", "NULL", "CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "CURRENT_USER", "USER"}
@@ -28,27 +28,15 @@ class Names:
             self._columns[lower] = None if lower in self._columns else column  # ambiguous if only the case differs
         self._qualifiers = {(), () if table is None else (table.lower(),)}
 
-    def column_at(self, tokens: Sequence[Token], at: int) -> tuple[Column, int] | None:
-        """Return the column named at a token, and the position after it.
-
-        Return None if there is none.
-        """
-        parts, after = path_at(tokens, at)
-        column = self.resolve(parts)
-        bare = len(parts) == 1 and tokens[at].key in _NEVER_BARE
-        return None if column is None or bare else (column, after)
-
-    def resolve(self, parts: Sequence[str]) -> Column | None:
-        """Return the column of a dotted name, given as lower-case parts.
+    def column(self, tokens: Tokens) -> Column | None:
+        """Read the name of a column and return the column.
 
         Return None if there is no such column, or more than one.
         """
-        *qualifier, name = parts or [""]
-        return self._columns.get(name) if tuple(qualifier) in self._qualifiers else None
-
-    def holds(self, name: str) -> bool:
-        """Return whether at least one column has this name, ignoring case."""
-        return name.lower() in self._columns
+        first, parts = tokens.token, _path(tokens)
+        if not parts or tuple(parts[:-1]) not in self._qualifiers or (len(parts) == 1 and first.key in _NEVER_BARE):
+            return None
+        return self._columns.get(parts[-1])
 
     def hides_structure(self, tokens: Iterable[Token]) -> bool:
         """Return whether an unquoted keyword might be a column name.
@@ -58,21 +46,17 @@ class Names:
         words = {token.key for token in tokens if token.key in _STRUCTURE}
         if "CASE" not in words:
             words.discard("END")  # without CASE, as in `start < 1 AND end > 2`, END can only be a column
-        return any(self.holds(word) for word in words)
+        return any(word.lower() in self._columns for word in words)
 
 
-def path_at(tokens: Sequence[Token], at: int) -> tuple[list[str], int]:
-    """Return the dotted name at a token.
+def _path(tokens: Tokens) -> list[str]:
+    """Read a dotted name and return its parts, unquoted and in lower case.
 
-    The result is the parts, and the position after the name. The parts are unquoted and in lower case. There are none
-    if no name begins at the token, or if it ends with a dot.
+    There are none if no name comes next, or if it ends with a dot.
     """
-    parts: list[str] = []
-    while at < len(tokens) and tokens[at].kind in ("word", "name"):
-        text = tokens[at].text
-        parts.append((text[1:-1].replace("``", "`") if text[0] == "`" else text).lower())
-        at += 1
-        if at == len(tokens) or tokens[at].key != ".":
-            return parts, at
-        at += 1
-    return [], at
+    parts = []
+    while tokens.token.kind in ("word", "name"):
+        parts.append(tokens.advance().name.lower())
+        if not tokens.accept("."):
+            return parts
+    return []

@@ -8,7 +8,7 @@ calendars agree. The value of any other literal is left to Spark.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from decimal import Context, Decimal
@@ -16,15 +16,18 @@ from enum import Enum
 from typing import TypeVar
 
 from hive_bitmap.core.predicates.nodes import Value
-from hive_bitmap.core.predicates.tokens import Token
 
 _INTEGER_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 _SUFFIX_BITS = {"Y": 8, "S": 16, "L": 64}
-_CONSTANTS: dict[str, bool | None] = {"TRUE": True, "FALSE": False, "NULL": None}
+CONSTANTS: dict[str, bool | None] = {"TRUE": True, "FALSE": False, "NULL": None}
 _MAX_DIGITS = 38
 _Number = TypeVar("_Number", int, Decimal)
 _WIDE = Context(prec=2 * _MAX_DIGITS)
 _FIRST_YEAR = 1583  # the hybrid calendar of older writers changes from Julian to Gregorian in 1582
+
+
+class EngineOnly(Exception):
+    """A leaf that only an engine evaluates."""
 
 
 @dataclass(frozen=True)
@@ -45,65 +48,51 @@ class OutOfRange(Enum):
     ABOVE = "above"
 
 
-def literal_at(tokens: Sequence[Token], at: int) -> tuple[Literal, int] | None:
-    """Return the literal that begins at a token, and the position after it.
+def literal_of(sql: str) -> Literal:
+    """Return the value of a literal, as the grammar of conditions writes it.
 
-    Return None if it is not on the allowlist.
+    Raises EngineOnly if it is not on the allowlist.
     """
-    minus = tokens[at].key == "-"
-    first = tokens[at + minus] if at + minus < len(tokens) else None
-    if first is None:
-        return None
-    if first.kind == "number":
-        number = _number(first.text, minus)
-        return None if number is None else (number, at + minus + 1)
-    if minus:
-        return None
-    if first.key in _CONSTANTS:
-        return Literal(_CONSTANTS[first.key]), at + 1
-    if first.key == "DATE" and at + 1 < len(tokens):
-        day = _date(tokens[at + 1].text)
-        return None if day is None else (day, at + 2)
-    if first.kind == "string" and re.fullmatch(r"'[^'\\]*'", first.text):
-        return Literal(first.text[1:-1]), at + 1
-    return None
+    if sql in CONSTANTS:
+        return Literal(CONSTANTS[sql])
+    if sql.startswith("DATE "):
+        return Literal(_date(sql.removeprefix("DATE ")))
+    return Literal(sql[1:-1]) if sql[0] == "'" else _number(sql)
 
 
-def value_of(literal: Literal, column_type: str) -> Value | OutOfRange | None:
-    """Return the literal as a value of the column's type.
+def value_of(literal: Literal, column_type: str) -> Value | OutOfRange:
+    """Return the literal, which is not NULL, as a value of the column's type.
 
-    Return None if Spark might not compare the two without loss.
+    Raises EngineOnly if Spark might not compare the two without loss.
     """
     value = literal.value
     match value:
+        case bool() if column_type == "boolean":
+            return value
         case bool():
-            return value if column_type == "boolean" else None
-        case str():
-            return value if column_type == "string" or column_type.startswith("varchar(") else None
-        case date():
-            return value if column_type == "date" else None
+            raise EngineOnly
+        case str() if column_type == "string" or column_type.startswith("varchar("):
+            return value
+        case date() if column_type == "date":
+            return value
         case int() if column_type in _INTEGER_BITS:
             return _integer_in(value, _INTEGER_BITS[column_type])
-        case int() | Decimal():
-            return _decimal(literal, column_type)
+        case int() | Decimal() if form := re.fullmatch(r"decimal\(([0-9]+), ?([0-9]+)\)", column_type):
+            return _decimal(literal, int(form[1]), int(form[2]))
         case _:
-            return None
+            raise EngineOnly
 
 
-def _number(text: str, minus: bool) -> Literal | None:
-    integer = re.fullmatch(r"([0-9]+)([LSY]?)", text.upper())
-    if integer:
-        return _integer(int(integer[1]), integer[2], minus)
-    if not re.fullmatch(r"[0-9]*\.[0-9]*", text):
-        return None
-    whole, _, fraction = text.partition(".")
-    whole = whole.lstrip("0")
-    if len(whole) + len(fraction) > _MAX_DIGITS:
-        return None
-    return Literal(Decimal(f"{'-' * minus}{whole or '0'}.{fraction}"), len(whole))
+def _number(text: str) -> Literal:
+    if integer := re.fullmatch(r"(-?)([0-9]+)([LSY]?)", text.upper()):
+        return _integer(int(integer[2]), integer[3], bool(integer[1]))
+    decimal = re.fullmatch(r"(-?)0*([0-9]*)\.([0-9]*)", text)
+    if decimal is None or len(decimal[2]) + len(decimal[3]) > _MAX_DIGITS:
+        raise EngineOnly
+    return Literal(Decimal(f"{decimal[1]}{decimal[2] or '0'}.{decimal[3]}"), len(decimal[2]))
 
 
-def _integer(size: int, suffix: str, minus: bool) -> Literal | None:
+def _integer(size: int, suffix: str, minus: bool) -> Literal:
     """Return an integer literal with the digits of its type.
 
     The type is int, else bigint, else decimal. The decimal has the length of the literal. These are the digits of the
@@ -111,46 +100,43 @@ def _integer(size: int, suffix: str, minus: bool) -> Literal | None:
     https://github.com/apache/spark/blob/v4.0.0/sql/api/src/main/scala/org/apache/spark/sql/types/DecimalType.scala
     """
     if suffix and size >= 1 << (_SUFFIX_BITS[suffix] - 1):
-        return None  # Spark raises if the literal does not fit the type of its suffix
+        raise EngineOnly  # Spark raises if the literal does not fit the type of its suffix
     digits = 20 if suffix == "L" or size >= 1 << 31 else 10
     digits = digits if size < 1 << 63 else len(str(size))
-    return Literal(-size if minus else size, digits) if digits <= _MAX_DIGITS else None
+    if digits > _MAX_DIGITS:
+        raise EngineOnly
+    return Literal(-size if minus else size, digits)
 
 
-def _date(text: str) -> Literal | None:
-    if not re.fullmatch(r"'[0-9]{4}-[0-9]{2}-[0-9]{2}'", text):
-        return None
-    try:
-        day = date.fromisoformat(text[1:-1])
-    except ValueError:
-        return None  # not a date of the calendar: Spark raises, or decides what the text means
-    return Literal(day) if day.year >= _FIRST_YEAR else None
+def _date(text: str) -> date:
+    if re.fullmatch(r"'[0-9]{4}-[0-9]{2}-[0-9]{2}'", text):
+        with suppress(ValueError):  # not a date of the calendar: Spark raises, or decides what the text means
+            day = date.fromisoformat(text[1:-1])
+            if day.year >= _FIRST_YEAR:
+                return day
+    raise EngineOnly
 
 
-def _integer_in(value: int, bits: int) -> int | OutOfRange | None:
+def _integer_in(value: int, bits: int) -> int | OutOfRange:
     """Return an integer as a value of an integer type of this width.
 
-    Return None if it does not fit bigint.
+    Raises EngineOnly if it does not fit bigint.
     """
     if not -(1 << 63) <= value < 1 << 63:
-        return None  # then the literal is a decimal, and Spark (to 4.3) has `big < 9223372036854775808` TRUE for NULL
+        raise EngineOnly  # the literal is a decimal, and Spark (to 4.3) has `big < 9223372036854775808` TRUE for NULL
     limit = 1 << (bits - 1)
     return _within(value, -limit, limit - 1)
 
 
-def _decimal(literal: Literal, column_type: str) -> Decimal | OutOfRange | None:
+def _decimal(literal: Literal, precision: int, scale: int) -> Decimal | OutOfRange:
     """Return a number as a value of a decimal type.
 
-    Return None if a comparison may lose digits. Spark compares them in a common decimal type, and rounds if its 38
-    digits do not suffice for both.
+    Raises EngineOnly if a comparison may lose digits. Spark compares them in a common decimal type, and rounds if its
+    38 digits do not suffice for both.
     """
-    form = re.fullmatch(r"decimal\(([0-9]+), ?([0-9]+)\)", column_type)
-    if form is None:
-        return None
-    precision, scale = int(form[1]), int(form[2])
     value = Decimal(str(literal.value))
     if -int(value.as_tuple().exponent) > scale or max(precision - scale, literal.digits) + scale > _MAX_DIGITS:
-        return None
+        raise EngineOnly
     largest = Decimal(10**precision - 1).scaleb(-scale, _WIDE)
     return _within(value.quantize(Decimal(1).scaleb(-scale), context=_WIDE), -largest, largest)
 

@@ -1,26 +1,40 @@
 """Parse predicates in Spark's SQL dialect, without Spark.
 
-This module parses the boolean structure (AND, OR, NOT, parentheses) of the token stream by precedence. Each leaf keeps
-its exact source, and `leaves` decides what it means.
+The boolean structure is that of `condition_grammar`. A leaf is what stands between two ANDs or ORs. It is evaluated
+without an engine if it is a test of the grammar, `literal op column`, LIKE 'prefix%', or a boolean column alone, and if
+`leaves` converts it to a node. A leaf with remaining tokens has another form, so operator precedence cannot be
+mistaken. Any other leaf becomes Unknown, with its exact source: all rows may satisfy it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from typing import NoReturn
 
 from hive_bitmap.core.columns import Column
-from hive_bitmap.core.predicates.nodes import And, Or, Predicate, Unknown, conjunction, disjunction, negate, simplify
-from hive_bitmap.core.predicates.tokens import Token, require_characters, tokenize
+from hive_bitmap.core.predicates.condition_grammar import QUERY, Grammar, Group
+from hive_bitmap.core.predicates.nodes import (
+    Constant,
+    Predicate,
+    Unknown,
+    conjunction,
+    depth_of,
+    disjunction,
+    negate,
+    simplify,
+)
+from hive_bitmap.core.predicates.tokens import Token, Tokens, require_characters
 from hive_bitmap.errors import InvalidPredicate
 from hive_bitmap.hive.hiveserver.column_names import Names
-from hive_bitmap.hive.hiveserver.leaves import leaf
+from hive_bitmap.hive.hiveserver.leaves import node_of
+from hive_bitmap.hive.hiveserver.literals import CONSTANTS, EngineOnly, literal_of
 
 __all__ = ["parse"]
 
 _BRACKETS = {")": "(", "]": "[", "}": "{"}
 _QUERIES = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "MAP", "REDUCE")
 _MAX_DEPTH = 25  # alternations of AND and OR; recursion, hashing and pickling would fail on much deeper trees
+_MIRROR = {"<": ">", "<=": ">=", "!>": ">=", ">": "<", ">=": "<=", "!<": "<="}  # of a literal and a column
 
 
 def parse(text: str, columns: Sequence[Column], table: str | None = None) -> Predicate:
@@ -34,102 +48,138 @@ def parse(text: str, columns: Sequence[Column], table: str | None = None) -> Pre
     And(children=(Compare(column='a', op='>=', value=3), Prefix(column='b', prefix='x', negated=True)))
     """
     require_characters(text)
-    tokens = tokenize(text)
-    names = Names(columns, table)
-    if not tokens:
+    tokens, names = Tokens(text), Names(columns, table)
+    if not tokens.tokens:
         raise InvalidPredicate.at(text, 0, "a condition is missing")
     if "${" in text:
         return Unknown(text, "Spark may replace what stands in ${..}")
-    if tokens[-1].kind == "ambiguous":
-        return Unknown(text, f"{text[tokens[-1].start :][:2]!r} may be read in several ways")
-    if names.hides_structure(tokens):
+    if tokens.tokens[-1].kind == "ambiguous":
+        return Unknown(text, f"{text[tokens.tokens[-1].start :][:2]!r} may be read in several ways")
+    if names.hides_structure(tokens.tokens):
         return Unknown(text, "a column is named like a keyword")
-    return _Splitter(text, tokens, names, _bracket_pairs(text, tokens)).split()
+    alternatives = Condition(tokens, names, _bracket_pairs(text, tokens.tokens)).condition()
+    return disjunction(conjunction(parts) for parts in alternatives)
 
 
-@dataclass
-class _Group:
-    """An open parenthesis: an OR of ANDs, as read so far."""
+class Condition(Grammar[Predicate, Column]):
+    """A condition that becomes a predicate."""
 
-    negated: bool
-    start: int
-    alternatives: list[list[Predicate]] = field(default_factory=lambda: [[]])
+    dialect = QUERY
 
-    def closed(self) -> Predicate:
-        """Return the group as one node.
+    def __init__(self, tokens: Tokens, names: Names, pairs: Mapping[int, int]) -> None:
+        super().__init__(tokens)
+        self._names = names
+        self._pairs = pairs  # position of each opening bracket -> position of its closing bracket
 
-        Under NOT its leaves are already negated, and AND and OR are swapped.
-        """
-        outer, inner = (conjunction, disjunction) if self.negated else (disjunction, conjunction)
-        return outer(inner(parts) for parts in self.alternatives)
-
-
-@dataclass(frozen=True)
-class _Splitter:
-    text: str
-    tokens: list[Token]
-    names: Names
-    pairs: dict[int, int]  # position of each opening bracket -> position of its closing bracket
-
-    def split(self) -> Predicate:
-        """Return the whole text as one node.
-
-        Open groups are kept in a list, not on the call stack, so that a thousand nested parentheses can be parsed.
-        """
-        groups = [_Group(False, 0)]
-        at = 0
-        while True:
-            at, negated = self._negations(at, groups[-1].negated)
-            if self._opens_group(at):
-                groups.append(_Group(negated, at))
-                at += 1
-                continue
-            end = self._leaf_end(at)
-            groups[-1].alternatives[-1].append(self._leaf(at, end, negated))
-            at = end
-            while self._key(at) == ")":
-                self._close(groups, at)
-                at += 1
-            if at == len(self.tokens):
-                return groups[0].closed()
-            if self.tokens[at].key == "OR":
-                groups[-1].alternatives.append([])
-            at += 1
-
-    def _key(self, at: int) -> str:
-        return self.tokens[at].key if at < len(self.tokens) else ""
-
-    def _negations(self, at: int, negated: bool) -> tuple[int, bool]:
-        while self._key(at) in ("NOT", "!"):
-            at, negated = at + 1, not negated
-        return at, negated
-
-    def _opens_group(self, at: int) -> bool:
-        """Return whether the parenthesis encloses a condition.
+    def opens_group(self) -> bool:
+        """Return whether a parenthesis comes next that encloses a condition.
 
         It may also enclose an operand, a row value or a subquery.
         """
+        at = self.tokens.at
         if self._key(at) != "(" or self._key(at + 1) in (")", *_QUERIES):
             return False
-        close = self.pairs[at]
-        if close + 1 < len(self.tokens) and self._key(close + 1) not in ("AND", "OR", ")"):
+        close = self._pairs[at]
+        if close + 1 < len(self.tokens.tokens) and self._key(close + 1) not in ("AND", "OR", ")"):
             return False
         inside = at + 1
         while inside < close:
             if self._key(inside) == ",":
                 return False
-            inside = self.pairs.get(inside, inside) + 1
+            inside = self._pairs.get(inside, inside) + 1
         return True
 
-    def _leaf_end(self, at: int) -> int:
+    def close(self, group: Group[Predicate]) -> Predicate:
+        """Return the group as one node.
+
+        Under NOT its leaves are already negated, and AND and OR are swapped.
+        """
+        outer, inner = (conjunction, disjunction) if group.negated else (disjunction, conjunction)
+        node = outer(inner(parts) for parts in group.alternatives)
+        if group.depth < _MAX_DEPTH or depth_of(node) <= _MAX_DEPTH:
+            return node
+        text = self._source(group.start, self.tokens.at)
+        return Unknown(f"NOT {text}" if group.negated else text, "nested too deep")
+
+    def term(self, negations: int, negated: bool) -> Predicate:
+        node = self.leaf(self._leaf_end())
+        return simplify(negate(node) if negated else node)
+
+    def leaf(self, end: int) -> Predicate:
+        """Read a leaf that ends at a position, and return its node, exact in three-valued logic."""
+        tokens, start = self.tokens, self.tokens.at
+        try:
+            node = self._test(end)
+            if tokens.at != end:
+                self.unsupported()
+        except EngineOnly:
+            node = Unknown(self._source(start, end), "only an engine evaluates it")
+        tokens.at = end
+        return node
+
+    def node(self, column: Column, operator: str, negated: bool, *literals: str) -> Predicate:
+        node = node_of(column, operator, list(map(literal_of, literals)))
+        return negate(node) if negated else node
+
+    def literal(self) -> str:
+        operand = self._operand()
+        if isinstance(operand, Column):
+            self.unsupported()
+        return operand
+
+    def unsupported(self) -> NoReturn:
+        raise EngineOnly
+
+    def _operand(self) -> Column | str:
+        """Read a column or a literal, with or without parentheses."""
+        tokens, opened = self.tokens, 0
+        while tokens.accept("("):
+            opened += 1
+        start = tokens.at
+        operand: Column | str | None
+        try:
+            operand = super().literal()
+        except EngineOnly:
+            tokens.at = start
+            operand = self._names.column(tokens)
+        if operand is None:
+            self.unsupported()
+        for _ in range(opened):
+            self.expect(")")
+        return operand
+
+    def _test(self, end: int) -> Predicate:
+        """Read a test, or an operand alone."""
+        left = self._operand()
+        if isinstance(left, Column):
+            return self.node(left, "=", False, "TRUE") if self.tokens.at == end else self.test_of(left)
+        if self.tokens.at == end and left in CONSTANTS:
+            return Constant(CONSTANTS[left])
+        operator, right = self.one_of(self.dialect.comparisons), self._operand()
+        if isinstance(right, Column):
+            return self.node(right, _MIRROR.get(operator, operator), False, left)
+        first, second = literal_of(left).value, literal_of(right).value
+        if operator not in ("=", "==") or not type(first) is type(second) is int:
+            self.unsupported()
+        return Constant(first == second)
+
+    def _key(self, at: int) -> str:
+        return self.tokens.tokens[at].key if at < len(self.tokens.tokens) else ""
+
+    def _source(self, start: int, end: int) -> str:
+        tokens = self.tokens.tokens
+        return self.tokens.text[tokens[start].start : tokens[end - 1].end]
+
+    def _leaf_end(self) -> int:
         """Return the end of a leaf.
 
         It is the next AND, OR or ) that does not belong to a BETWEEN, CASE or bracket.
         """
-        start, cases, betweens = at, 0, 0
+        at = start = self.tokens.at
+        cases = betweens = 0
         if self._key(at) in ("AND", "OR") and self._key(at + 1) == "(":
             at += 1  # the functions and(..) and or(..)
-        while at < len(self.tokens) and (key := self._key(at)) != ")":
+        while at < len(self.tokens.tokens) and (key := self._key(at)) != ")":
             if key == "CASE":
                 cases += 1
             elif key == "END":
@@ -140,30 +190,12 @@ class _Splitter:
                 betweens -= 1
             elif not cases and key in ("AND", "OR"):
                 break
-            at = self.pairs.get(at, at) + 1
+            at = self._pairs.get(at, at) + 1
         if at == start:
-            raise self._missing_condition(at)
+            here = "the end" if self.tokens.token.kind == "end" else self.tokens.token.text
+            after = f" after {self.tokens.tokens[at - 1].text}" if at else ""
+            raise self.tokens.error(f"{here} stands where a condition should{after}")
         return at
-
-    def _missing_condition(self, at: int) -> InvalidPredicate:
-        here, offset = "the end", len(self.text)
-        if at < len(self.tokens):
-            here, offset = self.tokens[at].text, self.tokens[at].start
-        after = f" after {self.tokens[at - 1].text}" if at else ""
-        return InvalidPredicate.at(self.text, offset, f"{here} stands where a condition should{after}")
-
-    def _leaf(self, start: int, end: int, negated: bool) -> Predicate:
-        node = leaf(self.tokens[start:end], self.text, self.names)
-        return simplify(negate(node) if negated else node)
-
-    def _close(self, groups: list[_Group], at: int) -> None:
-        deep = len(groups) > _MAX_DEPTH
-        group = groups.pop()
-        node = group.closed()
-        if deep and _depth(node) > _MAX_DEPTH:
-            text = self.text[self.tokens[group.start].start : self.tokens[at].end]
-            node = Unknown(f"NOT {text}" if group.negated else text, "nested too deep")
-        groups[-1].alternatives[-1].append(node)
 
 
 def _bracket_pairs(text: str, tokens: Sequence[Token]) -> dict[int, int]:
@@ -183,10 +215,3 @@ def _bracket_pairs(text: str, tokens: Sequence[Token]) -> dict[int, int]:
     if opened:
         raise InvalidPredicate.at(text, tokens[opened[-1]].start, f"this {tokens[opened[-1]].key} is not closed")
     return pairs
-
-
-def _depth(predicate: Predicate) -> int:
-    depth, level = 0, [predicate]
-    while level := [child for node in level if isinstance(node, (And, Or)) for child in node.children]:
-        depth += 1
-    return depth

@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hive_bitmap.core import stores, table_info
-from hive_bitmap.core.bitmaps import ENCODINGS
 from hive_bitmap.core.index import checksums, generation, manifest, roots
 from hive_bitmap.core.index.checksums import FOLDER
 from hive_bitmap.core.index.definition import Definition, from_table, schema_crc, valid_schemas
@@ -441,8 +440,7 @@ def _plan(
 def _scoped(index: Indexed, listing: Listing, scope: segment_plan.Scope, rules: Rules) -> Scope:
     definition, covered = index.definition, index.covered
     present = _present(covered.segments)
-    plain = definition.has_bitmaps and ENCODINGS[definition.encoding].DENSE
-    index_rules = replace(rules, plain=plain, full=index.full, take_over=index.is_attached, rewrite=bool(index.moved))
+    index_rules = replace(rules, full=index.full, take_over=index.is_attached, rewrite=bool(index.moved))
     judged = segment_plan.judge(covered, listing, scope, index_rules, present)
     readers = _readers(listing, list(judged.why), definition.root)
     made = segment_plan.plan(

@@ -14,7 +14,6 @@ from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index import shard
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.index.table_schema import built_schema
-from hive_bitmap.errors import CorruptBitmap
 
 
 def definition(encoding: str, type: str = "BITMAP") -> Definition:
@@ -44,38 +43,20 @@ BLOCKS = st.lists(st.lists(st.integers(0, 40), min_size=1, max_size=60), max_siz
 def test_what_was_packed_comes_back(encoding: str, blocks: list[list[int]]) -> None:
     index = definition(encoding)
     stored = rows(index, blocks)
-    packed = shard.packed(stored, index)
-    assert shard.packed(packed, index) == packed
-    assert shard.unpacked(packed, index) == stored == shard.unpacked(stored, index)
-    sizes = shard.bitmap_bytes(stored, index)
-    assert shard.bitmap_bytes(packed, index).tolist() == sizes.tolist()
-
-
-@given(blocks=BLOCKS)
-def test_rows_that_are_made_packed_are_those_that_were_packed(blocks: list[list[int]]) -> None:
-    dense, making = definition("plain"), shard.packing(definition("plain"))
-    assert making.encoding == "gap" and shard.packing(definition("roaring")) == definition("roaring")
-    made = shard.packed(rows(making, blocks), making)
-    assert shard.unpacked(made, dense) == rows(dense, blocks)
+    packed = shard.packed(stored)
+    assert shard.packed(packed) == packed
+    assert shard.unpacked(packed) == stored == shard.unpacked(stored)
+    assert shard.bitmap_bytes(packed, index).tolist() == shard.bitmap_bytes(stored, index).tolist()
 
 
 def test_packed_rows_are_small() -> None:
-    dense = definition("plain")
-    stored = rows(dense, [list(range(2000)) * 4])
-    assert shard.packed(stored, dense).nbytes < stored.nbytes / 10
-
-
-def test_a_dense_bitmap_without_rows_is_refused() -> None:
-    dense = definition("plain")
-    stored = rows(dense, [[0, 1]])
-    none = pa.array([b"\x00", b"\x02"], pa.binary())
-    with pytest.raises(CorruptBitmap, match="no row"):
-        shard.packed(stored.set_column(3, "_bitmaps", none), dense)
+    stored = rows(definition("gap"), [list(range(2000))])
+    assert shard.packed(stored).nbytes < stored.nbytes
 
 
 def test_rows_of_an_index_without_bitmaps() -> None:
     compact = definition("plain", "COMPACT")
     stored = rows(compact, [[1, 2], [2]])
-    packed = shard.packed(stored, compact)
-    assert pa.types.is_dictionary(packed["_bucketname"].type) and shard.unpacked(packed, compact) == stored
+    packed = shard.packed(stored)
+    assert pa.types.is_dictionary(packed["_bucketname"].type) and shard.unpacked(packed) == stored
     assert shard.bitmap_bytes(packed, compact).tolist() == [0, 0, 0]

@@ -9,7 +9,8 @@ import pytest
 
 import hive_bitmap
 from hive_bitmap.core.columns import Column
-from hive_bitmap.core.index.partition_conditions import MOST_STORED_DEPTH, either, parse, without
+from hive_bitmap.core.index.partition_conditions import either, parse, without
+from hive_bitmap.core.predicates.condition_grammar import STORED
 from hive_bitmap.errors import InvalidPredicate, Unsupported
 from hive_bitmap.spark.building.publish import index_table
 from hive_bitmap.spark.metastore import alter_table
@@ -73,7 +74,7 @@ REFUSED = [
     "p = 1 AS x",
     "p = CASE WHEN TRUE THEN 1 END",
     "p = '\udc80'",
-    "(" * (MOST_STORED_DEPTH + 2) + "p = 1" + ")" * (MOST_STORED_DEPTH + 2),
+    "(" * (STORED.most_depth + 2) + "p = 1" + ")" * (STORED.most_depth + 2),
 ]
 
 
@@ -91,7 +92,7 @@ def test_everything_else_is_refused(text: str) -> None:
 
 def test_a_condition_that_is_cut_again_and_again_stays_as_deep_as_it_was() -> None:
     text = "p = 1 OR p = 2"
-    for number in range(2 * MOST_STORED_DEPTH):
+    for number in range(2 * STORED.most_depth):
         text = without(text, f"p = {number} OR p = 7", COLUMNS)
     assert parse(text, COLUMNS) == [text] and text.startswith("(`p` = 1 OR `p` = 2) AND (`p` = 0 OR")
 
@@ -99,7 +100,7 @@ def test_a_condition_that_is_cut_again_and_again_stays_as_deep_as_it_was() -> No
 def test_a_condition_that_becomes_too_deep_is_not_written() -> None:
     text = "p = 1"
     with pytest.raises(InvalidPredicate, match="nested deeper than 150 parentheses"):
-        for number in range(MOST_STORED_DEPTH + 2):
+        for number in range(STORED.most_depth + 2):
             text = without(either(text, f"p > {number}", COLUMNS), f"p = {number}", COLUMNS)
     assert parse(text, COLUMNS)
 

@@ -192,14 +192,22 @@ def test_much_is_written_as_several_shards(tmp_path: Path, monkeypatch: pytest.M
     assert len({report.shard for report in reports}) == 3
 
 
-def test_bitmaps_that_are_too_large_are_refused_with_advice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shop = Workshop.at(tmp_path, encoding="plain")
+@pytest.mark.parametrize("encoding", ["plain", "gap"])
+def test_bitmaps_that_are_too_large_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encoding: str) -> None:
+    shop = Workshop.at(tmp_path, encoding=encoding)
     file = shop.write("a.parquet", list(range(64)), row_group_size=64)
     assert told(shop, file.path)["a.parquet"]["reason"] == ""
-    monkeypatch.setattr(group_indexing, "MOST_BYTES", 64 * 8 - 1)
-    assert told(shop, file.path)["a.parquet"]["reason"] == (
-        "its plain bitmaps take more than 0 MiB: use the encoding gap"
-    )
     monkeypatch.setattr(group_indexing, "MOST_BYTES", 100)
-    gap = replace(shop, definition=replace(shop.definition, encoding="gap"))
-    assert told(gap, file.path)["a.parquet"]["reason"] == ("its gap bitmaps take more than 0 MiB: use the encoding gap")
+    assert told(shop, file.path)["a.parquet"]["reason"] == f"its {encoding} bitmaps take more than 0 MiB"
+
+
+@pytest.mark.parametrize(("keys", "block", "refused"), [(64, 20_000, False), (65, 20_000, True), (700, 700, False)])
+def test_plain_is_for_few_keys_in_a_block(tmp_path: Path, keys: int, block: int, refused: bool) -> None:
+    """A small block may have any number of keys, a large one 64; the other files are indexed."""
+    shop = Workshop.at(tmp_path, encoding="plain")
+    many = shop.write("a.parquet", [n % keys for n in range(20_000)], row_group_size=block)
+    few = shop.write("b.parquet", [1, 2], row_group_size=2)
+    rows = told(shop, many.path, few.path)
+    reason = "the encoding plain takes 64 keys in a block, not 65: use gap instead" if refused else ""
+    assert (rows["a.parquet"]["reason"], rows["b.parquet"]["reason"]) == (reason, "")
+    assert (rows["a.parquet"]["shard"] is None) == refused

@@ -33,7 +33,6 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> Encoding:
     encoding = SimpleNamespace(
         NAME="toy",
         FIELDS=(INVERTED,),
-        DENSE=True,
         encode=lambda b: (flipped(plain.encode(b)[0]),),
         decode_into=lambda bits, columns, *where: plain.decode_into(bits, [flipped(columns[0])], *where),
         to_cached=lambda columns: plain.to_cached([flipped(columns[0])]),

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from hive_bitmap.core.predicates.nodes import NULL, And, Compare, Constant, In, IsNull, Or, Predicate, Unknown
-from hive_bitmap.core.predicates.tokens import tokenize
+from hive_bitmap.core.predicates.tokens import Tokens
 from hive_bitmap.hive.hiveserver.column_names import Names
-from hive_bitmap.hive.hiveserver.leaves import leaf
-from hive_bitmap.hive.hiveserver.parser import parse
+from hive_bitmap.hive.hiveserver.parser import Condition, parse
 from tests.hive.hiveserver.rendering import to_sql
 from tests.hive.hiveserver.trees import COLUMNS, cases, shown
 
@@ -134,7 +133,8 @@ def test_the_sql_of_a_tree_is_the_tree(text: str, _: str) -> None:
 
 
 def read(text: str) -> Predicate:
-    return leaf(tokenize(text), text, Names(COLUMNS, "t"))
+    tokens = Tokens(text)
+    return Condition(tokens, Names(COLUMNS, "t"), {}).leaf(len(tokens.tokens))
 
 
 NOT_NULL, NULLS = IsNull("tiny", negated=True), IsNull("tiny")

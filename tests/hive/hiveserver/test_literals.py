@@ -10,8 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hive_bitmap.core.predicates.tokens import tokenize
-from hive_bitmap.hive.hiveserver.literals import Literal, OutOfRange, literal_at, value_of
+from hive_bitmap.core.predicates.condition_grammar import Grammar
+from hive_bitmap.core.predicates.tokens import Tokens
+from hive_bitmap.hive.hiveserver import literals
+from hive_bitmap.hive.hiveserver.column_names import Names
+from hive_bitmap.hive.hiveserver.literals import EngineOnly, Literal, OutOfRange, literal_of
+from hive_bitmap.hive.hiveserver.parser import Condition
 
 BELOW, ABOVE = OutOfRange.BELOW, OutOfRange.ABOVE
 BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
@@ -19,9 +23,23 @@ BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 
 def read(text: str) -> Literal | None:
     """The literal that a text is, all of it; None for any other."""
-    tokens = tokenize(text)
-    found = literal_at(tokens, 0)
-    return found[0] if found is not None and found[1] == len(tokens) else None
+    tokens = Tokens(text)
+    found = literal_at(tokens)
+    return found if tokens.token.kind == "end" else None
+
+
+def literal_at(tokens: Tokens) -> Literal | None:
+    try:
+        return literal_of(Grammar.literal(Condition(tokens, Names([], None), {})))
+    except EngineOnly:
+        return None
+
+
+def value_of(literal: Literal, type: str) -> Any:
+    try:
+        return literals.value_of(literal, type)
+    except EngineOnly:
+        return None
 
 
 @pytest.mark.parametrize(
@@ -68,9 +86,10 @@ def test_what_another_session_might_read_otherwise_is_no_literal(text: str) -> N
 
 
 def test_a_literal_in_the_middle() -> None:
-    tokens = tokenize("a = - 5 AND b")
-    assert literal_at(tokens, 2) == (Literal(-5, 10), 4)
-    assert literal_at(tokens, 0) is None
+    tokens = Tokens("a = - 5 AND b")
+    assert literal_at(tokens) is None
+    tokens.at = 2
+    assert (literal_at(tokens), tokens.at) == (Literal(-5, 10), 4)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,192 @@
+"""The grammar of conditions in SQL texts, and a table of its dialects.
+
+    condition: conjunction [OR conjunction ..]
+    conjunction: term [AND term ..]
+    term: [NOT ..] test | [NOT ..] ( condition )
+    test: column comparison literal | column IS [NOT] NULL | column [NOT] IN ( literal, .. )
+        | column [NOT] BETWEEN literal AND literal
+
+A `Dialect` lists what is accepted. A subclass of `Grammar` makes nodes of it, SQL or predicates, and reads what only
+its dialect has.
+"""
+
+from __future__ import annotations
+
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Generic, NoReturn, TypeVar
+
+from hive_bitmap.core.predicates.tokens import Tokens
+
+_Node = TypeVar("_Node")
+_Column = TypeVar("_Column")
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """What a dialect accepts."""
+
+    negations: tuple[str, ...] = ("NOT",)
+    comparisons: tuple[str, ...] = ("=", "==", "<=>", "<>", "!=", "<", "<=", ">", ">=")
+    states: tuple[str, ...] = ()  # the words after IS [NOT], beside NULL
+    has_distinct: bool = False  # IS [NOT] DISTINCT FROM
+    has_like: bool = False
+    constants: tuple[str, ...] = ("TRUE", "FALSE", "NULL")
+    types: tuple[str, ...] = ("DATE",)  # the words before a string, as in DATE '2020-01-01'
+    most_depth: int = sys.maxsize  # of nested parentheses
+
+
+# The WHERE of an index, as its properties have it: Spark's SQL, without what the settings of a session may change.
+STORED = Dialect(
+    types=("DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ"),
+    most_depth=150,  # more than in statements: `partition_conditions.without` adds parentheses
+)
+# The WHERE of an index statement.
+OPENLOOKENG = Dialect(constants=("TRUE", "FALSE"), types=("DATE", "TIMESTAMP"), most_depth=50)
+# The predicate of a query, in Spark's SQL.
+QUERY = Dialect(
+    negations=("NOT", "!"),
+    comparisons=(*Dialect.comparisons, "!>", "!<"),
+    states=("TRUE", "FALSE", "UNKNOWN"),
+    has_distinct=True,
+    has_like=True,
+)
+
+
+@dataclass
+class Group(Generic[_Node]):
+    """An open parenthesis: an OR of ANDs, as read so far.
+
+    `negations` counts the NOTs before it; `negated` says whether all NOTs around its terms negate them.
+    """
+
+    start: int = 0
+    depth: int = 0
+    negations: int = 0
+    negated: bool = False
+    alternatives: list[list[_Node]] = field(default_factory=lambda: [[]])
+
+
+class Grammar(ABC, Generic[_Node, _Column]):
+    """Read a condition from tokens."""
+
+    dialect: ClassVar[Dialect]
+
+    def __init__(self, tokens: Tokens) -> None:
+        self.tokens = tokens
+
+    @abstractmethod
+    def term(self, negations: int, negated: bool) -> _Node:
+        """Read a term that is not a group, and return its node under the NOTs before it, and those around it."""
+
+    @abstractmethod
+    def close(self, group: Group[_Node]) -> _Node:
+        """Return the node of a group; its closing parenthesis has been read."""
+
+    @abstractmethod
+    def node(self, column: _Column, operator: str, negated: bool, *literals: str) -> _Node:
+        """Return the node of a test."""
+
+    @abstractmethod
+    def unsupported(self) -> NoReturn:
+        """Raise an error for the next token."""
+
+    def condition(self) -> list[list[_Node]]:
+        """Read all tokens; return the parts of the disjunction, each with its terms.
+
+        Open groups are kept in a list, not on the call stack, so that a thousand nested parentheses can be read.
+        """
+        tokens, most_depth = self.tokens, self.dialect.most_depth
+        groups = [Group[_Node]()]
+        while True:
+            group = groups[-1]
+            negations = 0
+            while tokens.token.key in self.dialect.negations:
+                tokens.advance()
+                negations += 1
+            negated = group.negated ^ (negations % 2 == 1)
+            if self.opens_group():
+                groups.append(Group(tokens.at, len(groups), negations, negated))
+                tokens.advance()
+                if group.depth == most_depth:
+                    raise tokens.error(f"WHERE is nested deeper than {most_depth} parentheses")
+                continue
+            group.alternatives[-1].append(self.term(negations, negated))
+            while len(groups) > 1 and tokens.accept(")"):
+                closed = groups.pop()
+                groups[-1].alternatives[-1].append(self.close(closed))
+            if tokens.accept("OR"):
+                groups[-1].alternatives.append([])
+            elif not tokens.accept("AND"):
+                if len(groups) > 1 or tokens.token.kind != "end":
+                    self.unsupported()
+                return groups[0].alternatives
+
+    def opens_group(self) -> bool:
+        """Return whether the next token opens a group."""
+        return self.tokens.token.key == "("
+
+    def expect(self, word: str) -> None:
+        """Consume this word or symbol, which must come next."""
+        if not self.tokens.accept(word):
+            self.unsupported()
+
+    def one_of(self, words: Sequence[str]) -> str:
+        """Consume one of these words or symbols and return it."""
+        if self.tokens.token.key not in words:
+            self.unsupported()
+        return self.tokens.advance().key
+
+    def items(self, item: Callable[[], str]) -> list[str]:
+        """Consume a list in parentheses, of one or more items that `item` consumes."""
+        self.expect("(")
+        items = [item()]
+        while self.tokens.accept(","):
+            items.append(item())
+        self.expect(")")
+        return items
+
+    def test_of(self, column: _Column) -> _Node:
+        """Read what follows the column of a test, and return the node of the test."""
+        tokens, dialect = self.tokens, self.dialect
+        if tokens.accept("IS"):
+            negated = tokens.accept("NOT")
+            if tokens.accept("NULL"):
+                return self.node(column, "IS NULL", negated)
+            if dialect.has_distinct and tokens.accept("DISTINCT") and tokens.accept("FROM"):
+                return self.node(column, "IS DISTINCT FROM", negated, self.literal())
+            return self.node(column, f"IS {self.one_of(dialect.states)}", negated)
+        if tokens.token.key in dialect.comparisons:
+            return self.node(column, tokens.advance().key, False, self.literal())
+        negated = tokens.accept("NOT")
+        if tokens.accept("BETWEEN"):
+            low = self.literal()
+            self.expect("AND")
+            return self.node(column, "BETWEEN", negated, low, self.literal())
+        if dialect.has_like and tokens.accept("LIKE"):
+            return self.node(column, "LIKE", negated, self.literal())
+        self.expect("IN")
+        return self.node(column, "IN", negated, *self.items(self.literal))
+
+    def literal(self) -> str:
+        """Read a literal and return it in Spark's SQL."""
+        tokens = self.tokens
+        sign = "-" if tokens.accept("-") else ""
+        if tokens.token.kind == "number":
+            return sign + tokens.advance().text
+        if sign:
+            self.unsupported()
+        if tokens.token.key in self.dialect.constants:
+            return tokens.advance().key
+        if tokens.token.key in self.dialect.types:
+            return f"{tokens.advance().key} {self.string()}"
+        return self.string()
+
+    def string(self) -> str:
+        """Read a string that is the same in every session: in single quotes, without a backslash."""
+        token = self.tokens.token
+        if token.kind != "string" or token.text[0] != "'" or "\\" in token.text:
+            self.unsupported()
+        return self.tokens.advance().text
