@@ -1,6 +1,6 @@
 """Show reports as tables in a notebook.
 
-They have the style of the page of a plan, with a row for each report.
+A table has a row for each report, and the style of the HTML page of a plan.
 """
 
 from __future__ import annotations
@@ -18,10 +18,7 @@ _HEAD, _ROW, _ALL = 7, 4, 32  # heights in em
 
 
 class Report(ABC):
-    """A report on one index, by itself or in a list.
-
-    A notebook shows its cells.
-    """
+    """A report on one index, which a notebook shows as a table of one row."""
 
     @abstractmethod
     def _cells(self) -> Mapping[str, str]:
@@ -38,20 +35,14 @@ Kind = TypeVar("Kind", bound=Report)
 
 
 class Reports(list[Kind], Generic[Kind]):
-    """A list of reports of a kind.
-
-    A notebook shows it as a table.
-    """
+    """A list of reports of one class, which a notebook shows as a table."""
 
     def _repr_html_(self) -> str:
         return table(self)
 
 
 def table(reports: Sequence[Report]) -> str:
-    """Return the reports as HTML to embed in another page.
-
-    Each report is a row.
-    """
+    """Return a table of the reports as HTML to embed in another page."""
     rows = min(len(reports), MOST) + (len(reports) > MOST)
     return fragment(_lines(reports), min(_HEAD + _ROW * rows, _ALL))
 

@@ -1,8 +1,7 @@
 """Predicates: trees of conditions in three-valued logic.
 
-Their leaves are evaluated over arrays of keys. Spark gives the tree of a condition (`catalyst/conditions`), or a text
-is parsed to one (`hiveserver/parser`). A leaf that is not on an allowlist becomes a leaf that only Spark evaluates, or
-Unknown.
+Leaves are evaluated over arrays of keys. A tree comes from Spark (`catalyst/conditions`), or is parsed from text
+(`hiveserver/parser`). A leaf that is not on an allowlist becomes a leaf that only Spark evaluates, or Unknown.
 """
 
 __all__ = ["nodes", "tokens"]
