@@ -15,10 +15,9 @@ _STRUCTURE = {"AND", "OR", "NOT", "BETWEEN", "CASE", "END"}
 
 
 class Names:
-    """Find the columns of a table by name, ignoring case.
+    """The columns of a table by name, ignoring case.
 
-    A name may be qualified by the table's name. `table` is a single name or alias without quotes: a dot in it is part
-    of the name, not a separator.
+    A column name may be qualified by `table`, a single name or alias without quotes; a dot in it is not a separator.
     """
 
     def __init__(self, columns: Iterable[Column], table: str | None) -> None:
@@ -29,20 +28,14 @@ class Names:
         self._qualifiers = {(), () if table is None else (table.lower(),)}
 
     def column_at(self, tokens: Sequence[Token], at: int) -> tuple[Column, int] | None:
-        """Return the column named at a token, and the position after it.
-
-        Return None if there is none.
-        """
+        """Return the column named at a token, and the position after its name; None without a column."""
         parts, after = path_at(tokens, at)
         column = self.resolve(parts)
         bare = len(parts) == 1 and tokens[at].key in _NEVER_BARE
         return None if column is None or bare else (column, after)
 
     def resolve(self, parts: Sequence[str]) -> Column | None:
-        """Return the column of a dotted name, given as lower-case parts.
-
-        Return None if there is no such column, or more than one.
-        """
+        """Return the column of a dotted name, given as lower-case parts; None unless there is exactly one."""
         *qualifier, name = parts or [""]
         return self._columns.get(name) if tuple(qualifier) in self._qualifiers else None
 
@@ -51,10 +44,7 @@ class Names:
         return name.lower() in self._columns
 
     def hides_structure(self, tokens: Iterable[Token]) -> bool:
-        """Return whether an unquoted keyword might be a column name.
-
-        The keywords are AND, OR, NOT, BETWEEN and CASE .. END.
-        """
+        """Return whether one of the unquoted keywords AND, OR, NOT, BETWEEN, CASE, END may be a column."""
         words = {token.key for token in tokens if token.key in _STRUCTURE}
         if "CASE" not in words:
             words.discard("END")  # without CASE, as in `start < 1 AND end > 2`, END can only be a column
@@ -62,10 +52,10 @@ class Names:
 
 
 def path_at(tokens: Sequence[Token], at: int) -> tuple[list[str], int]:
-    """Return the dotted name at a token.
+    """Return the parts of the dotted name at a token, and the position after the name.
 
-    The result is the parts, and the position after the name. The parts are unquoted and in lower case. There are none
-    if no name begins at the token, or if it ends with a dot.
+    The parts are unquoted and in lower case. There are no parts if no name begins at the token, or if the name ends
+    with a dot.
     """
     parts: list[str] = []
     while at < len(tokens) and tokens[at].kind in ("word", "name"):
