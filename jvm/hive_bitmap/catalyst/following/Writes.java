@@ -36,7 +36,7 @@ public final class Writes {
 
     private Writes() {}
 
-    /** Sends a committed write that has to be described first. Failures are only logged, since the statement has succeeded. */
+    /** Describes and sends a committed write. Failures are only logged, since the statement has succeeded. */
     static void committed(SparkSession session, Supplier<Write> write) {
         try {
             committed(session, write.get());
@@ -45,7 +45,7 @@ public final class Writes {
         }
     }
 
-    /** Sends a committed write of a session that allows refreshes. Returns at once. */
+    /** Sends a committed write of a session that allows refreshes, without waiting for the answer. */
     static void committed(SparkSession session, Write write) {
         if (SideQuery.isRunning() || PythonCalls.isOff()) return;
         if (PythonCalls.isAbsent() && !Helper.isInstalled()) return;
@@ -58,7 +58,7 @@ public final class Writes {
         }
     }
 
-    /** Waits until all writes so far are sent to Python, for at most {@code seconds}. Returns whether they are. */
+    /** Waits until all writes so far are sent to Python, for at most {@code seconds}, and returns whether they are. */
     public static boolean areTold(long seconds) throws InterruptedException {
         try {
             thread.submit(() -> {}).get(seconds, TimeUnit.SECONDS);
@@ -81,7 +81,7 @@ public final class Writes {
         return null;
     }
 
-    /** Starts the Python process if the table may have an index. Returns whether it is ready. */
+    /** Starts the Python process if the table may have an index, and returns whether it is ready. */
     private static boolean isReady(SparkSession session, Write write) {
         if (write.table() == null) return false;
         String database = write.table().database().get();

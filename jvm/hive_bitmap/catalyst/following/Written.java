@@ -28,7 +28,7 @@ public final class Written {
         return write.json();
     }
 
-    /** Caches the indexed columns in the reply. The next write to a table without an index is then not sent. */
+    /** Caches the indexed columns in the reply, so that the next write to a table without an index is not sent. */
     void answered(Object reply) throws JsonProcessingException {
         JsonNode columns = JSON.readTree((String) reply);
         if (write.table() == null || !columns.isArray()) return;
