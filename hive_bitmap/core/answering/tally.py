@@ -216,10 +216,7 @@ def _sums(
     limit: int,
     group: Longs | None,
 ) -> pa.Table:
-    """Count by cardinalities, less the deleted rows of each key.
-
-    `nothing` is the empty result.
-    """
+    """Sum the cardinalities of each key, less its deleted rows; `nothing` is the result without keys."""
     counts, in_blocks = Counts(nothing, limit), np.zeros(len(unit.rows), np.int64)
     deleted = _DeletedRows(unit, unit.parts[keys[0]].encoding) if unit.deleted else None
     for rows in _rows(unit, keys, predicate, matching_keys):

@@ -63,11 +63,11 @@ class Definition:
     but not used. `next_encoding`, if not empty, is the encoding that the next rebuild changes to. An index with
     `auto_refresh` is refreshed after writes by the applications that see them, each of them at most once in
     `refresh_interval`, a length of time. `properties` are user-defined names and values; they are stored and shown, and
-    have no effect. `source` is `delta` or `iceberg` if that log lists the files of the base table; empty if its folders
-    do. `partitioned_by` are the partition columns that the base table had when it was indexed. `version` is that of the
-    format. Index rows of files that were removed from a lake table are kept for the length of time `keep_removed`, for
-    queries of older versions of the table; if it is empty, they are not kept. `catalog` is Spark's name of the base
-    table's catalog; empty for the session's own catalog, which has all index tables.
+    have no effect. `source` is `delta` or `iceberg` if a log of that kind lists the files of the base table; empty if
+    its folders do. `partitioned_by` are the partition columns that the base table had when it was indexed. `version` is
+    that of the format. Index rows of files that were removed from a lake table are kept for the length of time
+    `keep_removed`, for queries of older versions of the table; if it is empty, they are not kept. `catalog` is Spark's
+    name of the base table's catalog; empty for the session's own catalog, which has all index tables.
     """
 
     name: str

@@ -30,10 +30,10 @@ def without_deleted(
     deletes (`FileStatus.deletes`); the result may lack files. `evaluate` does the lookups of files with deleted rows
     again.
     """
-    concerned = [_concerned(lookup, result) for lookup, result in results.pairs()]
+    affected = [_may_count_deleted(lookup, result) for lookup, result in results.pairs()]
     deletes = {
         lookup.unit.paths[file]: lookup.deletes[file]
-        for lookup, files in zip(results.lookups, concerned, strict=True)
+        for lookup, files in zip(results.lookups, affected, strict=True)
         for file in np.flatnonzero(files)
     }
     if not deletes:
@@ -41,7 +41,7 @@ def without_deleted(
     deleted_rows = read(deletes)
     whole, lookups, updated = list(results.whole_files), list[Lookup](), list[LookupResult]()
     again: dict[int, Lookup] = {}
-    for (lookup, result), files in zip(results.pairs(), concerned, strict=True):
+    for (lookup, result), files in zip(results.pairs(), affected, strict=True):
         unknown = files & ~_fit(lookup, deleted_rows)
         whole += [_read_whole(lookup, file) for file in np.flatnonzero(unknown).tolist()]
         lookup, result = _restricted(lookup, result, ~unknown)
@@ -56,11 +56,8 @@ def without_deleted(
     return replace(results, lookups=tuple(lookups), results=tuple(updated), whole_files=tuple(whole))
 
 
-def _concerned(lookup: Lookup, result: LookupResult) -> Flags:
-    """Return for each file whether its counts may include deleted rows.
-
-    The file must have both deleted rows and selected rows.
-    """
+def _may_count_deleted(lookup: Lookup, result: LookupResult) -> Flags:
+    """Return for each file whether its counts may include deleted rows: it has both deleted rows and selected rows."""
     deletes = np.array([bool(id) for id in lookup.deletes] or [False] * len(lookup.unit.paths), bool)
     return deletes & (np.bincount(lookup.unit.file, result.counts, len(lookup.unit.paths)) > 0)
 

@@ -203,7 +203,7 @@ def build(
 def _warn_of_equal(definition: Definition, indexes: Iterable[Index]) -> None:
     """Log a warning for each other index of the table that answers the same queries."""
     for index in indexes:
-        if index.trusted and _tells(index.definition) == _tells(definition):
+        if index.trusted and _answered_queries(index.definition) == _answered_queries(definition):
             log.warning(
                 "index %s has the same columns as index %s: queries need only one of them",
                 definition.name,
@@ -211,7 +211,7 @@ def _warn_of_equal(definition: Definition, indexes: Iterable[Index]) -> None:
             )
 
 
-def _tells(index: Definition) -> tuple[frozenset[str], bool, str]:
+def _answered_queries(index: Definition) -> tuple[frozenset[str], bool, str]:
     """Return a value that is equal for indexes that answer the same queries."""
     return frozenset(index.column_names), index.has_bitmaps, index.where
 

@@ -61,10 +61,10 @@ def refresh_table(
 
 
 def refresh_followers(spark: SparkSession, key: Key, partitions: Iterable[Partition] | None) -> Outcome:
-    """Refresh the indexes of a key, in these partitions of the table; in all if `partitions` is None.
+    """Refresh the indexes that share a key, for these partitions of the table; for all if `partitions` is None.
 
     The outcome is IN_VAIN if the table or its indexes no longer exist. The result, or the error, is recorded in the
-    root of each index. Raise as `refresh`.
+    root of each index. Raises the errors of `refresh`.
     """
     base, followers = followers_of(spark, key)
     if base is None or not followers:
