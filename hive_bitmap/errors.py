@@ -22,19 +22,16 @@ def nearest(name: str, names: Iterable[str]) -> str:
 
 
 def suggestion(name: str, names: Iterable[str]) -> str:
-    """Return a "did you mean" question for an unknown name.
-
-    Return "" if no name is similar.
-    """
+    """Return a "did you mean" question for an unknown name; "" if no name is similar."""
     similar = nearest(name, names)
     return f"; did you mean {similar!r}?" if similar else ""
 
 
 class HiveBitmapError(Exception):
-    """Any error that hive_bitmap raises on purpose.
+    """Base class of all errors that hive_bitmap raises on purpose.
 
-    `condition` is the nearest error class of Spark, and `sqlstate` its SQLSTATE; both are None if no class is near
-    enough. SQL clients identify errors by them.
+    `condition` is the most similar error class of Spark, and `sqlstate` its SQLSTATE, by which SQL clients identify
+    errors; both are None if no class is similar.
     """
 
     condition: ClassVar[str | None] = None
@@ -52,9 +49,7 @@ class NotFound(HiveBitmapError):
 
     @classmethod
     def of(cls, kind: str, name: str, existing: Iterable[str], where: str = "") -> NotFound:
-        """Create the error for `name`, listing the existing names.
-
-        Its class is that of the kind.
+        """Create the error for `name`, of the class for this kind, listing the existing names.
 
         >>> str(NotFound.of("column", "agee", ["age", "id"], "table db.t"))
         "no column 'agee' in table db.t; known: age, id; did you mean 'age'?"
@@ -165,10 +160,7 @@ class InvalidStatement(HiveBitmapError):
 
 
 class Undecodable(HiveBitmapError):
-    """A base file that might be read differently by the engine.
-
-    It stays unindexed.
-    """
+    """A base file that is not indexed, because Spark might read it differently."""
 
 
 class CorruptBitmap(HiveBitmapError):
@@ -183,7 +175,7 @@ class CorruptIndex(HiveBitmapError):
 
 
 class DroppedIndex(CorruptIndex):
-    """A deleted generation: its index was dropped or rebuilt in the meantime.
+    """A generation that was deleted during a query, because its index was dropped or rebuilt.
 
     Its base files are read whole.
     """
@@ -197,10 +189,7 @@ class BuildFailed(HiveBitmapError):
 
 
 class FileChanged(HiveBitmapError):
-    """A base file that was replaced or deleted between planning and reading.
-
-    Plan the query again.
-    """
+    """A base file that was replaced or deleted between planning and reading: plan the query again."""
 
 
 class StoreError(HiveBitmapError):

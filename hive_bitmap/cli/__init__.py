@@ -174,9 +174,10 @@ def _logging_to_stderr(level: int) -> Iterator[None]:
 
 
 def _is_foreign_record(record: logging.LogRecord) -> bool:
-    """Return whether to log a record of another package.
+    """Return whether the handler for other packages logs a record.
 
-    Records of thrift are dropped: PyHive raises the same errors.
+    This package has a handler of its own. Records of thrift are dropped, because PyHive raises the same errors, and so
+    are errors that Ctrl-C causes.
     """
     error = record.exc_info[1] if record.exc_info is not None else None
     return not (_is_caused_by_interrupt(error) or record.name.startswith(("hive_bitmap", "thrift")))

@@ -151,8 +151,8 @@ def _stores(spark: SparkSession) -> str:
 
     session_stores.use(spark)
     folder = catalog.default_folder(spark, metastore.split_name(spark, "t")[1])
-    there = "is reachable" if stores.exists(folder) else "does not exist yet; the first index creates it"
-    return f"{folder}, the default folder of indexes, {there}"
+    state = "is reachable" if stores.exists(folder) else "does not exist yet; the first index creates it"
+    return f"{folder}, the default folder of indexes, {state}"
 
 
 def _rule(spark: SparkSession) -> str:

@@ -1,6 +1,6 @@
-"""Command line options shared by commands.
+"""Define the options that several commands share.
 
-They say how an index is stored, and which tables are meant.
+They choose how an index is stored, and which tables a command is for.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def split_names(text: str) -> list[str]:
     >>> split_names("origin, `a,b`,`tick``s`")
     ['origin', 'a,b', 'tick`s']
     """
-    return [match["plain"] or match["quoted"].replace("``", "`") for match in _all(NAME, text, "names")]
+    return [match["plain"] or match["quoted"].replace("``", "`") for match in _items(NAME, text, "names")]
 
 
 def split_pairs(text: str) -> dict[str, str | None]:
@@ -83,7 +83,7 @@ def split_pairs(text: str) -> dict[str, str | None]:
     {'month': '1', 'a,b': 'x, y', 'c': None, 'd': ''}
     """
     pairs = {}
-    for match in _all(PAIR, text, "NAME=VALUE"):
+    for match in _items(PAIR, text, "NAME=VALUE"):
         name = match["name"] or match["name_quoted"].replace("``", "`")
         if match["text"] is not None:
             pairs[name] = match["text"].replace("''", "'")
@@ -92,10 +92,10 @@ def split_pairs(text: str) -> dict[str, str | None]:
     return pairs
 
 
-def _all(pattern: re.Pattern[str], text: str, what: str) -> list[re.Match[str]]:
-    """Return the matches of all items of a list.
+def _items(pattern: re.Pattern[str], text: str, what: str) -> list[re.Match[str]]:
+    """Match each item of a comma-separated list.
 
-    Raises BadParameter if the text is not such a list.
+    Raises BadParameter if an item does not match; `what` names the items in its message.
     """
     matches: list[re.Match[str]] = []
     at = 0
@@ -118,9 +118,9 @@ def all_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def table_argument(table: str | None, all_: bool, database: str | None) -> str | None:
-    """Return the table that is given; None if --all or --database is.
+    """Return the argument TABLE; None with --all or --database.
 
-    Raise UsageError unless exactly one of the three is given; --all with --database means the database.
+    Both options together mean the database. Raises UsageError for TABLE with one of them, and if nothing is given.
     """
     if table is not None and (all_ or database is not None):
         raise click.UsageError("give only one of TABLE, --database and --all")
@@ -132,7 +132,7 @@ def table_argument(table: str | None, all_: bool, database: str | None) -> str |
 def tables_of(spark: SparkSession, database: str | None, all_: bool) -> list[str]:
     """Return the names of the tables that have an index.
 
-    They are those of `database`, else those of all databases if `all_` is set.
+    The tables are in `database`; without it, in all databases if `all_` is set, else in the current one.
     """
     from hive_bitmap.spark.registry.catalog import indexed_tables
 

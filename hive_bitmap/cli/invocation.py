@@ -39,7 +39,7 @@ QUERY_PLAN = re.compile(r";\n[^\n]*\n\+- ")  # where the plan begins that Spark 
 
 @dataclass(frozen=True)
 class Config:
-    """The values in the file; None for a missing one.
+    """The values in the configuration file; None for a missing value.
 
     `conf` maps the names of Spark settings to their values.
     """
@@ -118,10 +118,9 @@ class Endpoint:
     def session(self, *, jobs: bool = True) -> Iterator[SparkSession]:
         """Yield the active session, or start one that ends with the block.
 
-        With `jobs` False, for a block that runs hardly any job, the JVM uses only its quick compiler: in a short life,
-        code runs too seldom for the optimizing compiler to pay.
-
-        Errors of Spark within the block become HiveBitmapError. Raises UsageError if --hiveserver2 was given.
+        With `jobs` False, the JVM uses only its quick compiler. This suits a block with hardly any jobs, whose code
+        runs too seldom to be worth optimizing. Errors of Spark within the block become HiveBitmapError. Raises
+        UsageError if --hiveserver2 was given.
         """
         if self.address is not None:
             raise click.UsageError("this command needs Spark; with --hiveserver2 use: " + WITHOUT_SPARK)
@@ -140,8 +139,9 @@ class Endpoint:
     def _started(self, jobs: bool) -> Iterator[SparkSession]:
         """Start a session, and stop it at the end of the block.
 
-        Before it stops, the indexes follow what it wrote. What Java prints while it stops is discarded. Later commands
-        start sooner, from a class archive (`archive_making`).
+        Before the session stops, indexes with auto_refresh are refreshed for what it wrote. Java's output during the
+        stop is discarded. Then a class archive is made in the background, so that later commands start sooner
+        (`archive_making`).
         """
         from hive_bitmap.spark import archive_making, java
         from hive_bitmap.spark.catalyst.enabling import wait_at_end
@@ -206,7 +206,7 @@ def _console(stream: TextIO) -> Console:
 def one_line(error: BaseException) -> str:
     r"""Return the message of an error in one line.
 
-    If a task failed, this is the message of its exception. Of a long message of Spark, it is the first paragraph.
+    If a task failed, this is the message of the task's exception. Other messages are cut after their first paragraph.
 
     >>> one_line(ValueError("Job aborted\n  Traceback ..\nhive_bitmap.errors.FileChanged: a is gone\n\n at x"))
     'a is gone'

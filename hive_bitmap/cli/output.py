@@ -1,8 +1,8 @@
-"""Print records, and the rows of a DataFrame, a partition at a time.
+"""Print records, and the rows of a DataFrame.
 
-They are a table for people, JSON or CSV for programs. JSON is an array with one record a line. CSV follows RFC 4180 and
-has a header line; NULL is an empty field, an empty string is `""`, and a value that is not a string, number or boolean
-is written as JSON.
+The output is a table for people, or JSON or CSV for programs. JSON is an array with one record a line. CSV follows RFC
+4180 and has a header line; NULL is an empty field, an empty string is `""`, and a value that is not a string, number or
+boolean is written as JSON. The driver fetches a DataFrame one partition at a time.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ def print_reports(
 def print_records(
     format_: str, records: Sequence[Mapping[str, Any]], fields: Sequence[Field], empty_message: str
 ) -> None:
-    """Print records of one kind.
+    """Print records as a table, JSON or CSV.
 
-    A table has only `fields`; without records, the message `empty_message` takes its place.
+    A table shows only `fields`; without records, `empty_message` is printed to stderr instead of a table.
     """
     match format_:
         case "json":

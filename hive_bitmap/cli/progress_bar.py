@@ -1,6 +1,6 @@
 """Show the progress of a build: files, rows, bytes a second.
 
-It is a bar if stderr is a terminal, else lines in the log.
+A terminal shows a bar; otherwise lines are logged.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def build_bar(what: str) -> Iterator[Callable[[BuildProgress], None] | None]:
     """
     console = messages()
     if not console.is_terminal:
-        yield _logged(what) if log.isEnabledFor(logging.INFO) else None
+        yield _progress_logger(what) if log.isEnabledFor(logging.INFO) else None
         return
     columns = (
         TextColumn("{task.description}"),
@@ -47,10 +47,10 @@ def build_bar(what: str) -> Iterator[Callable[[BuildProgress], None] | None]:
         yield update
 
 
-def _logged(what: str) -> Callable[[BuildProgress], None]:
+def _progress_logger(what: str) -> Callable[[BuildProgress], None]:
     """Return a function that logs the progress of a build.
 
-    It logs at most every SECONDS_BETWEEN_LINES, and the end of the build.
+    It logs at most one line every SECONDS_BETWEEN_LINES, and one at the end of the build.
     """
     speed, before = _speed(), time.monotonic()
 

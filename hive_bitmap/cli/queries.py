@@ -187,7 +187,7 @@ def offsets(
     if endpoint.address is not None and out is not None:
         plan = server.offsets(endpoint, table, where, out, utf8, min_split)
     elif endpoint.address is not None:
-        plan = server.ask(endpoint, table, where)
+        plan = server.look_up(endpoint, table, where)
     else:
         with endpoint.session(jobs=False) as spark:
             plan = make_plan(spark, table, where) if out is None else write_offsets(spark, table, where, out, utf8=utf8)

@@ -56,9 +56,9 @@ def refresh(
 ) -> None:
     """Bring indexes up to date: those of TABLEs, or of all tables in the current database.
 
-    For tables that other programs write, from cron or another scheduler: indexes with auto_refresh follow what Spark
-    writes by themselves. Only partitions whose files have changed are looked at; `rebuild` looks at all, and repairs
-    damage. After a table that fails, the others are still refreshed; the exit status is then 1.
+    Run it from a scheduler for tables that other programs write; indexes with auto_refresh are refreshed without it
+    after writes of Spark. It checks only partitions whose files have changed, while `rebuild` checks all and repairs
+    damage. If a table fails, the others are still refreshed, and the exit status is 1.
 
     \b
     Example:
@@ -68,18 +68,18 @@ def refresh(
     if bool(tables) + (database is not None) + all_ > 1:
         raise click.UsageError("give only one of TABLEs, --database and --all")
     with endpoint.session() as spark:
-        failed = _round(spark, tables, database, all_, format_)
+        failed = _refresh_once(spark, tables, database, all_, format_)
         while every is not None:
             time.sleep(every)
-            failed = _next_round(spark, tables, database, all_, format_)
+            failed = _refresh_again(spark, tables, database, all_, format_)
     if failed:
         raise HiveBitmapError(f"{failed} of the tables could not be refreshed")
 
 
-def _round(spark: SparkSession, tables: Sequence[str], database: str | None, all_: bool, format_: str) -> int:
-    """Refresh all tables once and print a record for each.
+def _refresh_once(spark: SparkSession, tables: Sequence[str], database: str | None, all_: bool, format_: str) -> int:
+    """Refresh all tables once; return the number of tables that failed.
 
-    Return how many failed.
+    A record is printed for each table.
     """
     from hive_bitmap.spark.following.table_refresh import refresh_table
     from hive_bitmap.spark.registry.catalog import indexed_tables
@@ -92,37 +92,37 @@ def _round(spark: SparkSession, tables: Sequence[str], database: str | None, all
     return sum(bool(record["error"]) for record in records)
 
 
-def _next_round(spark: SparkSession, tables: Sequence[str], database: str | None, all_: bool, format_: str) -> int:
-    """Refresh all tables again; print errors instead of raising them.
+def _refresh_again(spark: SparkSession, tables: Sequence[str], database: str | None, all_: bool, format_: str) -> int:
+    """Refresh all tables again; return the number of tables that failed.
 
-    A failure, for example of the metastore, counts as one failed table, and the next round tries again.
+    Errors are printed instead of raised: a failure, for example of the metastore, counts as one failed table.
     """
     from pyspark.errors import PySparkException
 
     try:
-        return _round(spark, tables, database, all_, format_)
+        return _refresh_once(spark, tables, database, all_, format_)
     except (HiveBitmapError, PySparkException, OSError) as e:
         click.echo(f"error: {one_line(e)}", err=True)
         return 1
 
 
-def _record(done: TableRefresh) -> dict[str, Any]:
+def _record(result: TableRefresh) -> dict[str, Any]:
     return {
-        "table": for_people(done.table),
-        "indexes": len(done.reports),
-        "files_read": done.files,
-        "bytes_read": done.bytes,
-        "done": _done(done),
-        "seconds": round(done.seconds, 3),
-        "error": one_line(HiveBitmapError(done.error)) if done.error else "",
+        "table": for_people(result.table),
+        "indexes": len(result.reports),
+        "files_read": result.files,
+        "bytes_read": result.bytes,
+        "done": _actions(result),
+        "seconds": round(result.seconds, 3),
+        "error": one_line(HiveBitmapError(result.error)) if result.error else "",
     }
 
 
-def _done(done: TableRefresh) -> str:
-    """Describe what a refresh did; also when nothing was due."""
-    if done.error:
+def _actions(result: TableRefresh) -> str:
+    """Describe what a refresh did, or that there was nothing to do."""
+    if result.error:
         return "failed"
-    dropped = max((report.partitions_dropped for report in done.reports), default=0)
-    actions = [f"read {counted(done.files, 'file')} of {size(done.bytes)}"] if done.files else []
+    dropped = max((report.partitions_dropped for report in result.reports), default=0)
+    actions = [f"read {counted(result.files, 'file')} of {size(result.bytes)}"] if result.files else []
     actions += [f"dropped {counted(dropped, 'partition')}"] if dropped else []
     return ", ".join(actions) or "nothing to read, up to date"

@@ -111,9 +111,9 @@ def address_of(
     ssl: bool = False,
     ca_file: str | None = None,
 ) -> Address | None:
-    """Return the address that the options give; None if they give none.
+    """Return the address of HiveServer2; None without --hiveserver2.
 
-    Prompts for a password that is needed and not in the environment. Raises UsageError and BadParameter.
+    Prompts for the password if `auth` needs one and the environment has none. Raises UsageError and BadParameter.
     """
     if hiveserver2 is None:
         return None
@@ -141,7 +141,7 @@ def address_of(
 
 
 def show(endpoint: Endpoint, table: str, index: str | None, format_: str) -> None:
-    """Run `show`, without sizes and times, which only the files have."""
+    """Run `show`; sizes and times are missing, since the server does not know them."""
     from hive_bitmap.hive.hiveserver.states import show as run
 
     with endpoint.server() as server:
@@ -173,12 +173,9 @@ def offsets(endpoint: Endpoint, table: str, where: str, out: str, utf8: bool, mi
         return write_offsets(server, table, where, out, utf8=utf8, min_split=min_split)
 
 
-def ask(endpoint: Endpoint, table: str, where: str) -> Plan:
-    """Run `offsets` without an output file.
-
-    The caller prints the blocks of the plan.
-    """
-    from hive_bitmap.hive.hiveserver.server_queries import ask as run
+def look_up(endpoint: Endpoint, table: str, where: str) -> Plan:
+    """Run `offsets` without an output file; return the plan, whose blocks the caller prints."""
+    from hive_bitmap.hive.hiveserver.server_queries import look_up as run
 
     with endpoint.server() as server:
         return run(server, table, where)
@@ -220,7 +217,7 @@ def run_script(endpoint: Endpoint, parts: list[Part], keep_going: bool, limit: i
 
 
 def _print_rows(server: Server, statement: str, limit: int | None, format_: str) -> None:
-    """Run a statement and print its rows, binary as Base64.
+    """Run a statement and print its rows; binary values as Base64.
 
     A table has at most `limit` rows, or TABLE_ROWS if there is no limit.
     """

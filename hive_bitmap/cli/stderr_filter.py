@@ -1,7 +1,7 @@
-"""Filter stderr.
+"""Filter what Java and PySpark print to stderr.
 
-It drops lines that Java and PySpark print at every start, or for errors that are raised anyway. With `--quiet`, Spark's
-warnings are dropped as well, in the format of its default log.
+The filter drops lines that are printed at every start, or for errors that are raised anyway. With `--quiet`, it also
+drops Spark's warnings, in the format of its default log.
 
 The JVM writes its lines to the stderr that it inherits, and not through log4j. So a pipe takes the place of stderr, and
 a thread copies what passes the filter.
@@ -68,9 +68,9 @@ class StderrFilter:
 
 @contextmanager
 def quiet_pyspark() -> Iterator[None]:
-    """Silence PySpark's log of errors, and the FutureWarnings of its use of pandas.
+    """Silence PySpark's log of errors, and its FutureWarnings about pandas.
 
-    The errors are reported anyway.
+    PySpark also raises these errors, so they are still reported.
     """
     from pyspark.logger import PySparkLogger
 

@@ -1,16 +1,14 @@
 """One memory budget, in bytes, for all caches of this process.
 
-The entry that was least recently used is evicted first. A `Cache` holds one kind of entries. Each entry is weighed
-once, when it is added. What is evicted is read or computed again at its next use; where the entry of an answer from the
-index is gone, Spark's own plan runs.
+Everything that is cached of indexes, listings, tables and decisions is an entry of this budget, with a weight in
+bytes that is computed once, when the entry is added. The least recently used entry is evicted first, and is read or
+computed again at its next use. A `Cache` has the entries of one kind. A decision refers to the listing of its files
+weakly, since many decisions share a listing; if the decision or the listing was evicted, Spark's own plan runs.
 
-Everything that is kept of indexes, listings, tables and decisions is an entry of one budget (`memory_budget`), with its
-weight in bytes; what was used least recently goes first. A decision refers to the listing of its files weakly, since
-many decisions share one: if it was evicted, Spark executes its own plan. What is kept elsewhere is bounded by number
-and small: names, sessions, and in the JVM `Verdicts` and `PlanningGate`. `QueryRecord` is
-bounded in bytes. A program may stop Spark and start it again in its process: `CurrentContext` has all of these
-forgotten when a SparkContext ends, and ends the threads that call Python, because Hive keeps an embedded metastore
-for each thread.
+Caches outside the budget are small, with a limited number of entries: names, sessions, and in the JVM `Verdicts` and
+`PlanningGate`. `QueryRecord` is limited in bytes. A program may stop Spark and start it again in the same
+process. So `CurrentContext` empties all caches when a SparkContext ends. It also ends the threads that call Python,
+because Hive keeps an embedded metastore for each thread.
 """
 
 from __future__ import annotations
@@ -25,14 +23,14 @@ from typing import Any, Generic, TypeVar
 
 DEFAULT_BYTES = 384 << 20
 LARGEST_SHARE = 2  # an entry of more than half of the budget would evict nearly all others, so it is not cached
-ENTRY_BYTES = 512  # of the entry itself: its key, its place in the order
+ENTRY_BYTES = 512  # overhead of an entry: its key, and its place in the order of use
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
 @dataclass(frozen=True)
 class CacheUse:
-    """The number of entries and bytes that one kind of cache holds."""
+    """The number and total bytes of the cache entries of one kind."""
 
     kind: str
     entries: int
@@ -40,10 +38,7 @@ class CacheUse:
 
 
 class MemoryBudget:
-    """Cache entries of all kinds, in the order of their use.
-
-    They take at most `capacity` bytes.
-    """
+    """Cache entries of all kinds, in the order of their use, with at most `capacity` bytes."""
 
     def __init__(self, capacity: int = DEFAULT_BYTES) -> None:
         self._capacity, self._bytes = capacity, 0
@@ -52,11 +47,11 @@ class MemoryBudget:
 
     @property
     def capacity(self) -> int:
-        """The bytes that all entries may take."""
+        """The maximum total bytes of all entries."""
         return self._capacity
 
     def resize(self, capacity: int) -> None:
-        """Set the capacity, and evict entries beyond it."""
+        """Set the capacity in bytes, and evict entries until the others fit."""
         with self._lock:
             self._capacity = capacity
             self._shrink()
@@ -66,10 +61,7 @@ class MemoryBudget:
         return (nbytes + ENTRY_BYTES) * LARGEST_SHARE <= self._capacity
 
     def get(self, kind: str, key: Hashable) -> Any:
-        """Return the value of a key; None if it is not cached.
-
-        The entry counts as used now.
-        """
+        """Return the value of a key, and mark it as used; None if it is not cached."""
         with self._lock:
             entry = self._entries.get((kind, key))
             if entry is not None:
@@ -77,9 +69,9 @@ class MemoryBudget:
         return None if entry is None else entry[0]
 
     def put(self, kind: str, key: Hashable, value: Any, nbytes: int) -> None:
-        """Add a value of so many bytes.
+        """Add a value of `nbytes` bytes; it replaces an earlier value of the key.
 
-        It replaces an earlier value of this key. A value that is too large is not cached.
+        A value that is too large is not cached.
         """
         weight = nbytes + ENTRY_BYTES
         with self._lock:
@@ -101,7 +93,7 @@ class MemoryBudget:
                 self._drop(place)
 
     def uses(self) -> tuple[CacheUse, ...]:
-        """Return the use of each kind, the largest first."""
+        """Return the number and bytes of the entries of each kind, the largest first."""
         with self._lock:
             weights = [(kind, weight) for (kind, _), (_, weight) in self._entries.items()]
         by_kind: dict[str, list[int]] = {}
@@ -124,9 +116,9 @@ BUDGET = MemoryBudget()
 
 
 class Cache(Generic[K, V]):
-    """Entries of one kind in a budget.
+    """A cache whose entries are in a budget.
 
-    No other cache of this kind sees them. `weigh` returns the bytes of a value.
+    `weigh` returns the bytes of a value. Several caches may have the same kind; their keys are separate.
     """
 
     _numbers = count()
@@ -141,13 +133,13 @@ class Cache(Generic[K, V]):
         return value
 
     def put(self, key: K, value: V) -> None:
-        """Cache a value."""
+        """Add a value; it replaces an earlier value of the key."""
         self._budget.put(self._kind, (self._number, key), value, self._weigh(value))
 
     def of(self, key: K, make: Callable[[], V]) -> V:
-        """Return the value of a key; make it if it is missing.
+        """Return the value of a key; compute it by `make` if it is not cached.
 
-        If two threads make it, both get the first value.
+        If two threads compute it at the same time, both return the value that was cached first.
         """
         value = self.get(key)
         if value is None:
@@ -163,15 +155,12 @@ class Cache(Generic[K, V]):
         self._budget.remove(self._kind, (self._number, key))
 
     def clear(self) -> None:
-        """Remove all entries of this kind."""
+        """Remove all entries of this kind, also those of other caches."""
         self._budget.clear(self._kind)
 
 
 class CachedFunction(Generic[V]):
-    """A function whose results are cached in a budget.
-
-    Its arguments must be hashable.
-    """
+    """A function whose results are cached in a budget, by its arguments, which must be hashable."""
 
     def __init__(self, function: Callable[..., V], cache: Cache[tuple[Any, ...], V]) -> None:
         self._function, self._cache = function, cache
@@ -190,16 +179,13 @@ class CachedFunction(Generic[V]):
 
 
 def cached(kind: str, weigh: Callable[[V], int]) -> Callable[[Callable[..., V]], CachedFunction[V]]:
-    """Cache the results of the decorated function.
-
-    Errors are not cached.
-    """
+    """Return a decorator that caches the results of a function, but not its errors."""
     return lambda function: CachedFunction(function, Cache(kind, weigh))
 
 
 def caches() -> tuple[CacheUse, ...]:
-    """Return the use of the caches of this process, by kind.
+    """Return the number and bytes of the cache entries of this process, by kind, the largest first.
 
-    The largest comes first. Together, they hold no more than the setting `hive_bitmap.stores.memory` allows.
+    The setting `hive_bitmap.stores.memory` limits their total bytes.
     """
     return BUDGET.uses()

@@ -1,7 +1,4 @@
-"""Run I/O operations in threads.
-
-Examples are listings for thousands of partitions, and reads from remote stores.
-"""
+"""Run I/O operations in threads, such as thousands of listings, or reads from remote stores."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from typing import TypeVar
 
-THREADS = 16  # stores serve so many requests of a client at once; local disks need fewer
+THREADS = 16  # requests of a client that stores serve at once; local disks need fewer
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -30,11 +27,10 @@ def map_parallel(function: Callable[[Item], Result], items: Iterable[Item], thre
 
 
 def prefetched(function: Callable[[Item], Result], items: Iterable[Item], most: int) -> Iterator[Result]:
-    """Yield function(item) for each item, computed ahead.
+    """Yield function(item) for each item, in order, computed ahead in threads.
 
-    Results are yielded in order. At most `most` results are in progress or not yet consumed; with 1, items are
-    processed one after the other without threads. Raises the error of the first item that failed, after the other items
-    in progress have ended.
+    At most `most` items are in progress or not yet consumed; with 1, no threads are used. Raises the error of the first
+    item that failed, after the other items in progress have ended.
     """
     if most < 2:
         yield from map(function, items)

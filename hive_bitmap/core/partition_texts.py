@@ -1,7 +1,4 @@
-"""Read partition values from their texts in the metastore.
-
-The values are those that Spark reads.
-"""
+"""Convert the texts of partition values in the metastore to values, as Spark does."""
 
 from __future__ import annotations
 
@@ -22,14 +19,14 @@ _CANONICAL = {
 }
 
 
-def typed_values(column: Column, texts: Sequence[str | None]) -> pa.Array | None:
-    """Return the values that Spark reads from the texts of a partition column.
+def column_values(column: Column, texts: Sequence[str | None]) -> pa.Array | None:
+    """Convert the texts of a partition column to values of its Arrow type, as Spark does.
 
-    They have the Arrow type of the column; None is NULL. The result is None if only Spark can read one of the texts.
+    The text None is NULL. The result is None if only Spark can read one of the texts.
 
-    >>> typed_values(Column("day", "date"), ["2026-02-28", None]).to_pylist()
+    >>> column_values(Column("day", "date"), ["2026-02-28", None]).to_pylist()
     [datetime.date(2026, 2, 28), None]
-    >>> typed_values(Column("day", "date"), ["2026-02-30"]) is None
+    >>> column_values(Column("day", "date"), ["2026-02-30"]) is None
     True
     """
     array = pa.array(texts, pa.string())

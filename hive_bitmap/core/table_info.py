@@ -1,7 +1,4 @@
-"""Tables and partitions of the metastore, and their names in SQL.
-
-They are plain values: nothing here needs a session.
-"""
+"""Tables and partitions of the metastore, and their names in SQL, as values that need no session."""
 
 from __future__ import annotations
 
@@ -29,11 +26,11 @@ DELTA, ICEBERG = "delta", "iceberg"  # kinds of `Lake`, and providers of tables
 
 @dataclass(frozen=True)
 class Lake:
-    """The format of a table with a log that lists its files.
+    """The facts about a table with a log that lists its files (Delta or Iceberg).
 
-    `kind` is `delta` or `iceberg`. `partitioned_by` are the columns that readers take from the log, and not from the
-    files. `problem` says why such a table cannot have indexes; empty if it can. `format` is that of its present or
-    future files. With `past`, it is an older version of the table, or one of another branch.
+    `kind` is `delta` or `iceberg`. `partitioned_by` are the columns that readers take from the log instead of the
+    files. `problem` says why the table cannot have indexes; "" if it can. `format` is the format of its files. `past`
+    marks an older version of the table, or one of another branch.
     """
 
     kind: str
@@ -48,10 +45,9 @@ class Table:
     """A table or view.
 
     Paths are Hadoop path strings; `kind` is MANAGED, EXTERNAL, VIEW or TEMPORARY. `catalog` is Spark's name of the
-    catalog that the table is in; empty for the session's own. `declared` is the schema as JSON, including comments.
-    With `by_folders`, Spark finds the partitions by listing folders instead of in the metastore. `owner` is the
-    metastore's; empty if it records none. The columns of a `lake` table are those of its log, and all of them are
-    `columns`.
+    table's catalog; "" for the session's own. `declared` is the schema as JSON, including comments. With `by_folders`,
+    Spark finds the partitions by listing folders instead of in the metastore. `owner` is the owner in the metastore; ""
+    if it records none. If `lake` is set, `columns` has all columns in the log, also those that partition the table.
     """
 
     database: str
@@ -76,10 +72,7 @@ class Table:
         return full_name(self.catalog, self.database, self.name)
 
     def by_partitions(self) -> Table:
-        """Return this table with the partition columns of its log.
-
-        These are the columns whose values the log has.
-        """
+        """Return this table with the columns whose values its log has as partition columns."""
         names = () if self.lake is None else self.lake.partitioned_by
         partitioning = {column.name: column for column in self.columns if column.name in names}
         columns = tuple(column for column in self.columns if column.name not in partitioning)
@@ -100,9 +93,9 @@ class Table:
 class Partition:
     """A partition: its values, its folder, and how it is read.
 
-    The values are in the order of the partition columns (None is NULL). `properties` are those of the partition
-    followed by those of its SerDe. `files` are those that the log of a lake table lists; None if they are those of the
-    folder.
+    The values are in the order of the partition columns (None is NULL). `properties` has the properties of the
+    partition, then those of its SerDe. `files` has the files in the log of a lake table; None if the files are those of
+    the folder.
     """
 
     values: tuple[str | None, ...]
@@ -128,9 +121,9 @@ def quote(name: str) -> str:
 
 @lru_cache(maxsize=NAMES_REMEMBERED)
 def name_parts(text: str) -> tuple[str, str, str]:
-    """Split a table name into catalog, database and table.
+    """Split a table name into catalog, database and table, by the rules of Spark's lexer.
 
-    The rules are those of Spark's lexer. A part that is missing is "". Raises NotFound if the name is malformed.
+    A missing part is "". Raises NotFound if the name is malformed.
 
     >>> name_parts("db.`a table`"), name_parts("t")
     (('', 'db', 'a table'), ('', '', 't'))
@@ -154,9 +147,7 @@ def _identifier(token: Token) -> str:
 
 
 def full_name(catalog: str, database: str, name: str) -> str:
-    """Return the name of a table for people and properties.
-
-    Tables of the session's own catalog, "", have no catalog in it.
+    """Return the name of a table for people and properties, without the session's own catalog ("").
 
     >>> full_name("", "db", "t"), full_name("lake", "db", "t")
     ('db.t', 'lake.db.t')
@@ -180,9 +171,9 @@ def for_people(name: str) -> str:
 
 
 def in_spark(database: str, *names: str, catalog: str = "") -> str:
-    """Return the name of a database or table in Spark's SQL.
+    """Return the name of a database or table in Spark's SQL, with its catalog.
 
-    It begins with the catalog, or the session's own.
+    The default is the session's own catalog.
 
     >>> in_spark("db", "t")
     'spark_catalog.`db`.`t`'
@@ -191,11 +182,11 @@ def in_spark(database: str, *names: str, catalog: str = "") -> str:
 
 
 def literal(text: str) -> str:
-    """Quote text as an SQL string literal.
+    """Quote text as an SQL string literal with escapes, in which nothing is taken for a variable.
 
-    It is for LOCATION, COMMENT, LIKE of SHOW, TBLPROPERTIES, and for Hive. With
-    `spark.sql.parser.escapedStringLiterals`, Spark resolves escapes in those places, but not in partition specs and
-    expressions: see `partition_spec` and `string_expression`. Nothing in it is taken for a variable.
+    Use it for LOCATION, COMMENT, LIKE of SHOW, TBLPROPERTIES, and for Hive. With
+    `spark.sql.parser.escapedStringLiterals`, Spark does not resolve escapes in partition specs and expressions: see
+    `partition_spec` and `string_expression`.
 
     >>> literal("it's"), literal("${env:HOME}")
     ("'it\\\\'s'", "'$\\\\{env:HOME}'")
@@ -205,9 +196,7 @@ def literal(text: str) -> str:
 
 
 def string_expression(text: str) -> str:
-    """Return an SQL expression for a string.
-
-    Spark evaluates it to the same string under all settings of its parser.
+    """Return an SQL expression that Spark evaluates to this string under all settings of its parser.
 
     >>> string_expression("a b"), string_expression("it's")
     ("'a b'", "CAST(X'69742773' AS STRING)")
@@ -217,9 +206,7 @@ def string_expression(text: str) -> str:
 
 
 def constant(text: str) -> str:
-    """Return the text as a constant of Spark's SQL without escapes.
-
-    It is written between quotes, or as its bytes in hexadecimal.
+    """Return the text as a constant of Spark's SQL without escapes: in quotes, or as hexadecimal bytes.
 
     >>> constant("a b"), constant("it's"), constant("${a}")
     ("'a b'", "X'69742773'", "X'247b617d'")
@@ -246,9 +233,7 @@ def raw_hadoop_path(text: str, default: str = "file:///") -> str:
 
 
 def hadoop_path(uri: str) -> str:
-    """Return a location URI as Hadoop's `Path.toString()` prints it.
-
-    That is decoded, with one slash after `file:`.
+    """Return a location URI as Hadoop's `Path.toString()` prints it: decoded, one slash after `file:`.
 
     >>> hadoop_path("file:///w/a%20b/")
     'file:/w/a b'
@@ -258,19 +243,15 @@ def hadoop_path(uri: str) -> str:
 
 
 def index_table_name(database: str, table: str, index: str) -> str:
-    """Return the default name of an index table, as in Hive.
-
-    With `*` for names, it is a pattern of such names.
-    """
+    """Return the default name of an index table, as in Hive; with `*` for names, a pattern of such names."""
     return f"{database}__{table}_{index}__"
 
 
 def partition_spec(table: Table, values: Sequence[str | None]) -> str:
-    """Return the partition spec in Spark's SQL.
+    """Return the partition spec for ALTER TABLE .. PARTITION in Spark's SQL, like ``(`p`='1', `q`='x')``.
 
-    It is for ALTER TABLE .. PARTITION: ``(`p`='1', `q`='x')``. Spark casts constants in it to strings, so bytes stand
-    for a value whose quotes or backslashes need escapes. The session needs the settings of
-    `session_settings.verbatim_partitions`. See `visitStringConstant` in
+    Spark casts constants in it to strings, so a value with quotes or backslashes is written as bytes, without escapes.
+    The session needs the settings of `session_settings.verbatim_partitions`. See `visitStringConstant` in
     https://github.com/apache/spark/blob/v4.0.0/sql/catalyst/src/main/scala/org/apache/spark/sql/catalyst/parser/AstBuilder.scala.
     """
     pairs = (
@@ -291,8 +272,5 @@ def partition_name(columns: Iterable[str], values: Iterable[str | None]) -> str:
 
 
 def error_message(error: Exception) -> str:
-    """Return the message of a Spark error.
-
-    The query plan and the stack trace of the JVM are left out.
-    """
+    """Return the message of a Spark error, without query plan and stack trace of the JVM."""
     return str(error).partition(";\n")[0].partition("\n\nJVM stacktrace")[0].strip()

@@ -1,4 +1,1 @@
-"""Do everything that needs Spark.
-
-This package reads tables in Spark's metastore, builds indexes in its jobs, and answers its queries with them.
-"""
+"""Everything that needs Spark: read tables in its metastore, build indexes in its jobs, answer its queries."""

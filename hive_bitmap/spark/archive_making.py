@@ -1,7 +1,7 @@
 """Make the archive of classes (`class_archive`) in a separate background process.
 
-The process starts a Spark in a temporary warehouse, has it do what commands do, and lets its JVM write the classes that
-it has loaded when it ends. The JVM of a command cannot: it would hold the warehouse for as long as that takes.
+The process starts Spark in a temporary warehouse and runs what commands run. At its end, the JVM writes the classes
+that it has loaded. A command does not do this in its own JVM, which would hold the warehouse while it writes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 DAY = 86_400
-UNUSED_DAYS = 30  # an archive unused for longer is probably for a removed Java or Spark
+UNUSED_DAYS = 30  # an archive that is unused for longer probably belongs to a removed Java or Spark
 _ELSEWHERE = ("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "YARN_CONF_DIR", "HIVE_CONF_DIR", "PYSPARK_SUBMIT_ARGS")
 _STATEMENTS = (
     "CREATE TABLE t USING parquet AS SELECT id AS a, cast(id % 7 AS string) AS b FROM range(1000)",
@@ -37,7 +37,7 @@ _STATEMENTS = (
 def make_in_background() -> None:
     """Start the process that makes the archive.
 
-    Nothing is started if there is an archive, or an attempt began within a day.
+    Do nothing if there is an archive, or if an attempt began within the last day.
     """
     base = class_archive.place()
     if base is None or class_archive.find(base) is not None or not _begin(base):
@@ -57,7 +57,7 @@ def make_in_background() -> None:
 def _begin(base: Path) -> bool:
     """Record that an attempt begins.
 
-    Return False if one began within a day, or the folder cannot be written.
+    Return False if one began within the last day, or if the folder cannot be written.
     """
     note = base.with_suffix(".attempt")
     try:
@@ -71,10 +71,7 @@ def _begin(base: Path) -> bool:
 
 
 def make(base: Path) -> None:
-    """Make the archive at `base`, completely or not at all.
-
-    Archives unused for a month are deleted.
-    """
+    """Make the archive at `base`, completely or not at all; delete archives unused for UNUSED_DAYS."""
     part = base.with_suffix(f".{os.getpid()}")
     try:
         with TemporaryDirectory() as folder:
@@ -91,7 +88,7 @@ def make(base: Path) -> None:
 
 
 def _work(spark: SparkSession) -> None:
-    """Load the classes that commands need, by running what they run."""
+    """Load the classes that commands need, by running similar statements and functions."""
     for statement in _STATEMENTS:
         hive_bitmap.sql(spark, statement).collect()
     hive_bitmap.explain("SELECT * FROM t WHERE a = 7", spark)
@@ -101,10 +98,7 @@ def _work(spark: SparkSession) -> None:
 
 
 def _end(spark: SparkSession) -> None:
-    """Stop Spark, and wait until its JVM has ended.
-
-    The JVM writes the archive before it ends.
-    """
+    """Stop Spark, and wait until its JVM has written the archive and ended."""
     gateway = spark.sparkContext._gateway
     assert gateway is not None
     spark.stop()

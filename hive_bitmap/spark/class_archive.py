@@ -1,9 +1,10 @@
 """Start the JVM of a session from a class archive (class data sharing).
 
-Spark loads some 20,000 classes until it has answered its first query. From an archive they are mapped, not parsed and
-verified, which halves the work of a start. An archive belongs to one Java and one set of jars and is named for them;
-the JVM compares them again, and does not use an archive that does not fit. But a damaged archive crashes a JVM: its
-size, which is part of its name, is compared here, and the JVM compares its checksums. `archive_making` makes it.
+Spark loads some 20,000 classes until it has answered its first query. An archive lets the JVM map them instead of
+parsing and verifying them, which halves the work of a start. An archive is made by `archive_making` for one Java and
+one set of jars, whose digest is in its name; the JVM compares them again, and ignores an archive that does not fit. A
+damaged archive would crash the JVM, so its size, which is also in its name, is compared here, and the JVM compares its
+checksums.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ def options() -> tuple[str, ...]:
 
 
 def place() -> Path | None:
-    """Return the archive's path for the current Java and jars.
+    """Return the path of the archive for the current Java and jars, without size and suffix.
 
-    It has no size and suffix. Return None if no archive can be made for them, or if the user wants none.
+    Return None if no archive can be made for them, or if the user has switched archives off.
     """
     folder, spark_home = _folder(), _spark_home()
     if folder is None or spark_home is None or "SPARK_REMOTE" in os.environ:
@@ -54,10 +55,7 @@ def named(base: Path, size: int) -> Path:
 
 
 def find(base: Path) -> Path | None:
-    """Return the archive at `base`, if it is trustworthy.
-
-    It must be complete, and only this user may have written it.
-    """
+    """Return the path of the archive at `base` if it is complete and only this user can write it."""
     for path in base.parent.glob(f"{base.name}-*.jsa"):
         if _is_ours(path) and path == named(base, path.stat().st_size):
             return path
@@ -65,9 +63,9 @@ def find(base: Path) -> Path | None:
 
 
 def _folder() -> Path | None:
-    """Return the folder of archives.
+    """Return the folder of archives: that in VARIABLE, or else one in the user's cache folder.
 
-    It is that of the variable, None if that is empty, else one in the user's cache folder.
+    Return None if the variable is set to "".
     """
     configured = os.environ.get(VARIABLE)
     if configured is not None:
@@ -85,20 +83,14 @@ def _spark_home() -> Path | None:
 
 
 def _identities(executable: Path, jars: Path) -> Iterator[str]:
-    """Yield the identity of a Java and of jars.
-
-    The JVM also compares sizes and modification times.
-    """
+    """Yield path, size and modification time of a Java and of jars, which the JVM compares too."""
     for file in (executable.resolve().parent.parent / "lib" / "modules", *sorted(jars.glob("*.jar"))):
         status = file.stat()
         yield f"{file} {status.st_size} {status.st_mtime_ns}"
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether a file exists that only this user can write.
-
-    Nobody else must be able to change it, since it is code.
-    """
+    """Return whether a file exists that only this user can write; nobody else may change code."""
     try:
         statuses = [os.stat(path), os.stat(path.parent)]
     except OSError:

@@ -1,6 +1,6 @@
-"""Keep errors that are handled here out of PySpark's log.
+"""Keep errors that this package handles out of PySpark's log.
 
-PySpark logs errors of queries, with the JVM's stack, before it raises them.
+PySpark logs errors of queries, with the JVM's stack trace, before it raises them.
 """
 
 from __future__ import annotations
@@ -16,10 +16,7 @@ _handled: ContextVar[bool] = ContextVar("handled", default=False)
 
 @contextmanager
 def handled() -> Iterator[None]:
-    """Keep PySpark errors raised in this block out of its log.
-
-    Only errors of this thread are kept out.
-    """
+    """Keep PySpark errors that this thread raises in the block out of PySpark's log."""
     from pyspark.logger import PySparkLogger
 
     for name in LOGGERS:

@@ -25,9 +25,9 @@ _ADVICE = (
 
 
 def executable() -> str:
-    """Return the path of the `java` that Spark will start.
+    """Return the path of the `java` that Spark will start: that of JAVA_HOME, or the first on PATH.
 
-    It is that of JAVA_HOME, else the first on PATH. Raises HiveBitmapError if there is none.
+    Raises HiveBitmapError if there is none.
     """
     home = os.environ.get("JAVA_HOME")
     path = shutil.which(os.path.join(home, "bin", "java")) if home else shutil.which("java")
@@ -61,7 +61,8 @@ def require() -> None:
 def started_with(*options: str) -> Iterator[None]:
     """Pass these options to a JVM that Spark starts within the block.
 
-    The environment and Spark's settings have precedence: of two values of an option Java takes the last.
+    Options in the environment and in Spark's settings have precedence: if an option has two values, Java takes the
+    last.
     """
     previous = os.environ.get(_OPTIONS)
     os.environ[_OPTIONS] = " ".join([*options, *([previous] if previous else [])])

@@ -1,8 +1,7 @@
-"""Check that the packages of hive_bitmap are installed.
+"""Check that the packages of hive_bitmap are installed, and locate its data files.
 
-Each process checks once, before it imports any of them: the driver at the first call, the program when it starts, and
-the Python worker of an executor, which may lack packages that the driver has, when it runs its first task. Data files
-of hive_bitmap are located here, too.
+Each process checks once, before it imports any of the packages: the driver at the first call, the program when it
+starts, and the Python worker of an executor, which may lack packages that the driver has, at its first task.
 """
 
 from __future__ import annotations
@@ -41,18 +40,12 @@ def require(needed: tuple[str, ...] = DRIVER) -> None:
 
 @lru_cache
 def file_of(package: str, name: str) -> Path:
-    """Return the path of a data file.
-
-    It is a temporary copy if the package is in a zip (`spark.submit.pyFiles`).
-    """
+    """Return the path of a data file; of a temporary copy if the package is in a zip (`spark.submit.pyFiles`)."""
     return _copies.enter_context(as_file(files(package) / name))
 
 
 def require_connect() -> None:
-    """Raise MissingPackage unless the Spark Connect client can be imported.
-
-    PySpark would fail with a traceback.
-    """
+    """Raise MissingPackage unless the Spark Connect client can be imported; PySpark would fail with a traceback."""
     missing = [name for name in ("grpc", "grpc_status") if find_spec(name) is None]
     if missing:
         raise MissingPackage(
@@ -62,11 +55,10 @@ def require_connect() -> None:
 
 
 def for_tasks(run: Callable[..., Iterator[Any]], /, **arguments: Any) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """Return `run` with these arguments for `mapInArrow`.
+    """Return `run` with these arguments for `mapInArrow`; the result checks the executor's packages first.
 
-    The result checks the executor's packages first. `run` itself is pickled by name, so unpickling it fails with a
-    traceback if the executor lacks hive_bitmap or a package. `checked` is a nested function, which is pickled by value,
-    so it can run and raise a clear error.
+    `run` itself is pickled by name, so unpickling it fails with a traceback if the executor lacks hive_bitmap or a
+    package. `checked` is a nested function, which is pickled by value, so it can run and raise a clear error.
     """
     from pyspark import cloudpickle
 
@@ -95,10 +87,7 @@ def for_tasks(run: Callable[..., Iterator[Any]], /, **arguments: Any) -> Callabl
 
 @lru_cache
 def require_in_task() -> None:
-    """Raise MissingPackage unless an executor has the packages of tasks.
-
-    It checks the Python worker in which it runs.
-    """
+    """Raise MissingPackage unless the Python worker of an executor has the packages of tasks."""
     _require_installed(TASK, f"an executor on {socket.gethostname()}: ")
 
 
@@ -120,10 +109,7 @@ def _require_installed(needed: Sequence[str], where: str) -> None:
 
 
 def _declared(needed: Sequence[str]) -> list[Requirement]:
-    """Return these packages with the versions that hive_bitmap requires.
-
-    If hive_bitmap was sent as a mere zip, any version is accepted.
-    """
+    """Return these packages with the versions that hive_bitmap requires; any version if it was sent as a mere zip."""
     from packaging.requirements import Requirement
 
     try:

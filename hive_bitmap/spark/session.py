@@ -1,8 +1,7 @@
-"""Create a Spark session.
+"""Create a Spark session, or return the active one unchanged.
 
 By default it is local, with its Derby metastore in the warehouse folder. Such a warehouse can be used by one process at
-a time. An active session is returned unchanged. If the warehouse is None, the existing configuration of Spark or Hive
-is used.
+a time. If the warehouse is None, the existing configuration of Spark or Hive is used.
 """
 
 from __future__ import annotations
@@ -36,10 +35,12 @@ def session(
     """Return the active session, or create one.
 
     A new session uses the folder `warehouse`, or the existing configuration if that is None, and its queries use the
-    indexes (see `hive_bitmap.enable`). `master` defaults to `local[*]` for a warehouse folder, else to that of the
-    configuration. `conf` overrides any setting. Raises HiveBitmapError if Java or a package is missing or too old, if
-    another process uses the warehouse, and if the warehouse is None but no configuration names a metastore;
-    InvalidProperty for an unknown setting of hive_bitmap in `conf`.
+    indexes (see `hive_bitmap.enable`). `master` defaults to `local[*]` for a warehouse folder, otherwise to that of the
+    configuration. `conf` overrides any setting.
+
+    Raises HiveBitmapError if Java or a package is missing or too old, if another process uses the warehouse, and if the
+    warehouse is None but no configuration names a metastore; InvalidProperty for an unknown setting of hive_bitmap in
+    `conf`.
     """
     require()
     if setting_problems := problems(conf or {}):
@@ -74,18 +75,12 @@ def session(
 
 
 def default_warehouse() -> str | None:
-    """Return the default of commands for `warehouse`.
-
-    It is None if SPARK_REMOTE or a configuration names a metastore.
-    """
+    """Return the default of commands for `warehouse`: None if SPARK_REMOTE or a configuration names a metastore."""
     return None if "SPARK_REMOTE" in os.environ or any(_named_metastores()) else "warehouse"
 
 
 def _embedded(warehouse: Path) -> dict[str, str]:
-    """Return the settings of a local session.
-
-    Its metastore is in a hidden folder, so that no table can be there.
-    """
+    """Return the settings of a local session; its metastore is in a hidden folder, so no table can have that folder."""
     metastore = warehouse / ".metastore"
     if warehouse.exists() and not warehouse.is_dir():
         raise HiveBitmapError(f"warehouse {warehouse} is not a folder")
@@ -114,10 +109,7 @@ def _embedded(warehouse: Path) -> dict[str, str]:
 
 
 def _configured() -> dict[str, str]:
-    """Return the settings in HIVE_CONF_DIR.
-
-    Spark would not find them, since that folder is not on its class path.
-    """
+    """Return the settings in HIVE_CONF_DIR, which is not on Spark's class path, so Spark would not find them."""
     if default_warehouse() is not None:
         raise HiveBitmapError(
             "no existing configuration names a metastore (hive-site.xml or spark-defaults.conf in SPARK_CONF_DIR, "
@@ -131,10 +123,7 @@ def _configured() -> dict[str, str]:
 
 
 def _named_metastores() -> Iterator[str]:
-    """Yield the metastores named in configuration files.
-
-    These are hive-site.xml and spark-defaults.conf in Spark's and Hive's folders.
-    """
+    """Yield the metastores that hive-site.xml and spark-defaults.conf in Spark's and Hive's folders name."""
     folders = [os.environ.get(name) for name in ("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "HIVE_CONF_DIR")]
     if "SPARK_HOME" in os.environ:
         folders.append(os.path.join(os.environ["SPARK_HOME"], "conf"))
@@ -144,10 +133,7 @@ def _named_metastores() -> Iterator[str]:
 
 
 def _hive_site(path: Path) -> dict[str, str]:
-    """Return the properties of a Hadoop configuration file.
-
-    The result is empty if the file does not exist.
-    """
+    """Return the properties of a Hadoop configuration file; none if it does not exist."""
     if not path.is_file():
         return {}
     try:
@@ -173,10 +159,7 @@ def _spark_defaults(path: Path) -> dict[str, str]:
 
 
 def _open_metastore(spark: SparkSession, warehouse: Path) -> None:
-    """Access the metastore, so that a warehouse in use fails here.
-
-    If another process uses the warehouse, the first statement would fail otherwise.
-    """
+    """Access the metastore, to fail here, and not at the first statement, if another process uses the warehouse."""
     from pyspark.errors import PySparkException
 
     try:

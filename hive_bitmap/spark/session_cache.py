@@ -1,8 +1,8 @@
-"""Cache values for each session for a few seconds.
+"""Cache values for each session for a few seconds, to avoid requests to the metastore.
 
-This avoids requests to the metastore. All values of a session are in one object, which is dropped with the session; a
-`TtlCache` is a part of it. Values that depend only on the user of a session are cached once for all sessions of that
-user: clients of a server open a session for a few queries.
+All values of a session are in one object, which is dropped with the session; a `TtlCache` is a part of it. Values that
+depend only on the user of a session are cached once for all sessions of that user, because clients of a server open a
+session for a few queries.
 """
 
 from __future__ import annotations
@@ -21,10 +21,7 @@ V = TypeVar("V")
 
 
 class _CacheOwner:
-    """A cache owner shared by all sessions of a user.
-
-    It is dropped with the last of them.
-    """
+    """A cache owner shared by all sessions of a user; it is dropped with the last of them."""
 
 
 _values: WeakKeyDictionary[SparkSession | _CacheOwner, dict[TtlCache[Any, Any], dict[Any, tuple[float, Any]]]] = (
@@ -37,10 +34,7 @@ _lock = Lock()
 
 
 def belongs_to(spark: SparkSession, user: str) -> None:
-    """Set the user of a session.
-
-    The session shares what is cached by user with all sessions of that user in its application.
-    """
+    """Set the user of a session, which then shares what is cached by user with all his sessions in its application."""
     if spark not in _user_of:
         application = spark.sparkContext.applicationId
         with _lock:
@@ -51,8 +45,8 @@ class TtlCache(Generic[K, V]):
     """A cache of each session's `most` newest values, by key.
 
     With `by_user`, values are cached for each user instead. `version` changes when the cache is cleared. A caller that
-    computes a value reads the version first, and passes it to `put`: a value computed before the clearing is then not
-    stored.
+    computes a value reads the version first, and passes it to `put`: a value whose computation began before the cache
+    was cleared is then not stored.
     """
 
     def __init__(self, most: int = 4096, *, by_user: bool = False) -> None:
@@ -62,19 +56,13 @@ class TtlCache(Generic[K, V]):
         _caches.add(self)
 
     def get(self, spark: SparkSession, key: K, seconds: float) -> V | None:
-        """Return the value that was added in the last `seconds`.
-
-        Return None if there is none.
-        """
+        """Return the value that was added in the last `seconds`; None if there is none."""
         with _lock:
             entry = _values.get(self._owner(spark), {}).get(self, {}).get(key)
         return entry[1] if entry is not None and time.monotonic() - entry[0] < seconds else None
 
     def put(self, spark: SparkSession, key: K, value: V, version: int | None = None) -> None:
-        """Add a value, with the current time.
-
-        If `version` is given and the cache was cleared since that version, nothing is added.
-        """
+        """Add a value, with the current time; nothing if the cache was cleared since `version`."""
         with _lock:
             if version not in (None, self.version):
                 return
@@ -90,10 +78,7 @@ class TtlCache(Generic[K, V]):
             _values.get(self._owner(spark), {}).get(self, {}).pop(key, None)
 
     def _owner(self, spark: SparkSession) -> SparkSession | _CacheOwner:
-        """Return the owner of a session's values.
-
-        It is the session's user, or the session itself if that is unknown.
-        """
+        """Return the owner of a session's values: its user, or the session itself if that is unknown."""
         return _user_of.get(spark, spark) if self._by_user else spark
 
 

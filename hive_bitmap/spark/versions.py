@@ -1,6 +1,6 @@
-"""Hide the differences between the supported versions of PySpark.
+"""Hide the differences between the supported versions of PySpark, 4.0 to 4.3.
 
-Versions 4.0 to 4.3 are supported. All other code is the same for all versions. `make compat` tests them.
+All other code is the same for all versions. `make compat` tests them.
 """
 
 from __future__ import annotations
@@ -16,10 +16,7 @@ if TYPE_CHECKING:
 
 @lru_cache
 def pyspark_version() -> tuple[int, int]:
-    """Return the feature release of PySpark: (4, 0) for 4.0.5.
-
-    Over Spark Connect it is that of the client.
-    """
+    """Return the feature release of PySpark, (4, 0) for 4.0.5; over Spark Connect, that of the client."""
     import pyspark
 
     major, minor = pyspark.__version__.split(".")[:2]
@@ -27,10 +24,7 @@ def pyspark_version() -> tuple[int, int]:
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """Return the Arrow schema of rows for Spark.
-
-    Timestamps with time zone are in UTC.
-    """
+    """Return the Arrow schema of rows for Spark, with timestamps with time zone in UTC."""
     from pyspark.sql.pandas import types
 
     convert: Any = types.to_arrow_schema
@@ -39,11 +33,10 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
 
 def data_frame(spark: SparkSession, rows: pa.Table, schema: StructType | None = None) -> DataFrame:
-    """Return an Arrow table as a DataFrame.
+    """Return an Arrow table as a DataFrame; without a schema, PySpark derives the types.
 
-    Without a schema, PySpark derives the types. Over Spark Connect the table is sent as a single batch: a server of
-    version 4.0.0 silently drops all record batches but the first (SPARK-53342), and finding out its version would take
-    another request.
+    Over Spark Connect the table is sent as a single batch: a server of version 4.0.0 silently drops all record batches
+    but the first (SPARK-53342), and finding out its version would take another request.
     """
     return spark.createDataFrame(rows.combine_chunks() if _is_connect(spark) else rows, schema)
 

@@ -1,8 +1,8 @@
 """Limit the size of an answer from the index alone.
 
-The driver holds the keys of an answer, as rows of the JVM. Their number is known only once they are counted. So
-planning estimates it, from the sizes in the manifests and, if these leave it open, from a row group of the index.
-Counting adds up its counts (`tally`) and stops beyond the limit; that is remembered, and the next plan is Spark's.
+The driver holds the keys of an answer, as rows of the JVM. How many keys there are is known only after counting. So
+planning estimates their number from the manifests and from a sample, a row group of the index. Counting (`tally`) stops
+when its keys exceed the limit; this is remembered, and Spark answers the query from then on.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class _Sample(NamedTuple):
     width: float
 
 
-FEW_ROWS = 4096  # so many keys count as small enough; the count itself raises TooLarge if they are not
+FEW_ROWS = 4096  # an answer from at most so many rows is not estimated; counting still raises TooLarge
 KeySets = Sequence[Sequence[str]]  # names in lower case
 _Key = tuple[frozenset[str], tuple[tuple[str, ...], ...], frozenset[Predicate], int]
 _too_large: Cache[_Key, str] = Cache("answers that were too large", len)
@@ -53,9 +53,9 @@ def nbytes(keys: pa.Table) -> int:
 
 
 def driver_bytes(keys: float, width: float) -> float:
-    """Estimate the memory of an answer's keys in the driver.
+    """Estimate the bytes of an answer's keys in the driver.
 
-    Each of them has `width` bytes.
+    `keys` is their number, `width` the mean size of a key in bytes.
     """
     return keys * (ROW_BYTES + width)
 
@@ -63,7 +63,7 @@ def driver_bytes(keys: float, width: float) -> float:
 def require_small(results: LookupResults, key_sets: KeySets, limit: int) -> int:
     """Estimate the number of distinct keys in the answer.
 
-    It covers all key sets; if it is small, it is an upper bound. Raises TooLarge if the keys exceed the limit.
+    The keys of all key sets are added up. Raises TooLarge if they exceed `limit` bytes.
     """
     selected = sum(int(result.counts.sum()) for result in results.results)
     if not any(key_sets) or selected <= FEW_ROWS:
@@ -77,10 +77,7 @@ def require_small(results: LookupResults, key_sets: KeySets, limit: int) -> int:
 
 
 def remember_too_large(lookups: Sequence[Lookup], key_sets: KeySets, limit: int) -> None:
-    """Make `require_small` refuse these keys from now on.
-
-    This holds as long as the index is not changed.
-    """
+    """Make `require_small` refuse these keys until the index changes."""
     reason = f"its keys take more than hive_bitmap.answer_bytes in the driver, {limit:,} bytes here"
     _too_large.put(_key(lookups, key_sets, limit), reason)
 
@@ -96,7 +93,7 @@ def _key(lookups: Sequence[Lookup], key_sets: KeySets, limit: int) -> _Key:
 def _estimate(lookups: Sequence[Lookup], keys: Sequence[str], selected: int) -> int:
     """Estimate the bytes of the keys of the selected rows.
 
-    Returns 0 if an index is damaged.
+    Damaged indexes are left out, because their files are read whole.
     """
     sizes = [0]
     by_index: dict[str, list[tuple[Lookup, IndexPart]]] = {}
@@ -115,7 +112,7 @@ def _estimate(lookups: Sequence[Lookup], keys: Sequence[str], selected: int) -> 
 def _bytes_of(parts: Sequence[tuple[Lookup, IndexPart]], keys: Sequence[str], selected: int) -> int:
     """Estimate the bytes of the keys of one index.
 
-    The estimate uses the first row group of its largest shards.
+    The estimate is extrapolated from a row group of each of its two largest parts.
     """
     largest = sorted(parts, key=lambda pair: -pair[1].entries)[:2]
     samples = [_sample(lookup, part, keys) for lookup, part in largest]
@@ -155,9 +152,9 @@ def _width(column: pa.DictionaryArray) -> float:
 
 
 def _are_apart(parts: Sequence[IndexPart]) -> bool:
-    """Return whether the keys of one or two shards do not overlap.
+    """Return whether the first shards of one or two parts share no keys.
 
-    Their statistics show it, as in a table that is sorted.
+    Their statistics tell: in a sorted table, the ranges of keys do not overlap.
     """
     ranges = [shards.key_range(*part.shards[0], part.key.name) for part in parts]
     if len(ranges) < 2:

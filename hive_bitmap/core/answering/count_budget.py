@@ -1,9 +1,9 @@
 """Estimate whether Spark counts in less time than the index.
 
-Spark would read the columns. Sizes and statistics decide if the index is small, or if most of its row groups are
+Spark would read the columns. Sizes and statistics suffice if the index is small, or if most of its row groups are
 skipped. Otherwise the matching keys are looked up, without their bitmaps, to learn how many bytes of bitmaps would be
-decoded. Prices are seconds, measured on one core of a small machine. The index that is compared with Spark is not in
-memory yet; the time that a plan expects for an answer depends on the part in memory (`share_in_memory`).
+decoded. Prices are in seconds, measured on one core of a small machine. The comparison assumes that nothing of the
+index is in memory; the time that a plan shows takes cached data into account (`share_in_memory`).
 """
 
 from __future__ import annotations
@@ -118,9 +118,9 @@ def _compared(
 
 
 def spark_seconds(rows: int, columns: int, cores: int, prices: CountPrices, waits: float = 0.0) -> float:
-    """Estimate the seconds of Spark to count rows by these columns.
+    """Estimate the seconds that Spark takes to count rows by columns.
 
-    They have few keys.
+    `columns` is their number. They are assumed to have few keys.
     """
     return prices.spark_start + waits + rows * columns * prices.spark_value / cores
 
@@ -128,9 +128,9 @@ def spark_seconds(rows: int, columns: int, cores: int, prices: CountPrices, wait
 def is_counted_by_index(
     index_bytes: float, rows: int, columns: int, cores: int, waits: float = 0.0, keys: float = 0.0
 ) -> bool:
-    """Return whether counting by a whole index beats Spark.
+    """Return whether counting by a whole index is clearly faster than Spark.
 
-    It must take clearly less time than Spark takes, also to hand on so many keys.
+    The times include handing on the result, `keys` rows.
     """
     by_spark = spark_seconds(rows, columns, cores, COUNT_PRICES, waits) + keys * COUNT_PRICES.spark_key
     return index_bytes * COUNT_PRICES.key_byte + keys * COUNT_PRICES.key <= CLEARLY_CHEAPER * by_spark
@@ -162,9 +162,9 @@ def share_in_memory(lookups: Sequence[Lookup], keys: Sequence[str] = ()) -> floa
 
 
 def bytes_to_look_up(lookups: Sequence[Lookup]) -> float:
-    """Estimate the bytes of the indexes that may hold matching keys.
+    """Estimate the bytes of the index row groups that may hold matching keys.
 
-    The statistics of their row groups show it.
+    Row groups whose statistics rule out a match are left out.
     """
     return sum(
         _bytes(lookup.unit.parts[column]) * _share_of_groups(lookup, column, node)
@@ -175,9 +175,9 @@ def bytes_to_look_up(lookups: Sequence[Lookup]) -> float:
 
 
 def _by_column(predicate: Predicate) -> dict[str, Predicate]:
-    """Return for each tested column the OR of its leaves.
+    """Return the OR of the leaves of each tested column.
 
-    A key for which it is not TRUE matters to no leaf.
+    A key needs to be looked at only if this OR is TRUE for it.
     """
     leaves: dict[str, list[Predicate]] = {}
     for leaf in leaves_of(predicate):
@@ -206,7 +206,7 @@ def _share_of_groups(lookup: Lookup, column: str, node: Predicate) -> float:
 def _seconds(
     lookup: Lookup, keys: Sequence[str], read: Mapping[str, float], decoded: Mapping[str, float], prices: CountPrices
 ) -> float:
-    """Return the seconds that counting takes.
+    """Estimate the seconds that counting by the index takes.
 
     `read` and `decoded` are the shares of the tested columns' indexes that are read and decoded.
     """

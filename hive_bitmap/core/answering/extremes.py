@@ -1,9 +1,9 @@
 """Find the smallest and the largest key of the matching rows.
 
-MIN and MAX need only these of an index. A shard is sorted by its first key column, and the statistics of its row groups
-hold the range of their keys. So row groups are read from the end that has the best keys, from the most promising shards
-first, and only as long as they promise more than the best key so far: the rows of some keys may be deleted by now, or
-fail the predicate.
+MIN and MAX need only these two keys. A shard is sorted by its first key column, and the statistics of each row group
+have its smallest and largest key. So reading begins with the shards and row groups that may have the best key. It ends
+when no other row group can have a better key than the best one found. One row group may not be enough, because the rows
+of its best keys may fail the predicate.
 """
 
 from __future__ import annotations
@@ -27,18 +27,15 @@ ORDERED = ("tinyint", "smallint", "int", "bigint", "date", "timestamp", "timesta
 
 
 def has_order(column: Column) -> bool:
-    """Return whether Spark orders a column as the index does.
-
-    The index has the order of stored keys and of their statistics.
-    """
+    """Return whether Spark orders a column as stored keys and statistics are ordered."""
     return column.type in ORDERED or column.type.startswith("decimal(")
 
 
 def are_enough(lookups: Sequence[Lookup], keys: Sequence[str], extremes: Collection[str]) -> bool:
-    """Return whether only the extremes of one column are needed.
+    """Return whether the extremes of one column answer the count.
 
-    `keys` (in lower case) are then a single column of `extremes`, and one index has all that is tested. Its extremes
-    are found without any bitmap.
+    `keys` (in lower case) must be a single column of `extremes`, and its index must have all columns that the
+    predicates test. Then no bitmap is read.
     """
     return len(keys) == 1 and keys[0] in extremes and all(index_covers(lookup, keys[0]) for lookup in lookups)
 
@@ -59,10 +56,10 @@ def index_covers(lookup: Lookup, key: str) -> bool:
 def extremes(lookups: Sequence[Lookup], key: str, matching_keys: MatchingKeys, rows: int) -> pa.Table:
     """Return the smallest and the largest key of the matching rows.
 
-    They are NULL if all keys are NULL. One index must have the key and the predicate of each lookup (`index_covers`),
-    and the predicate must be exact in every file. `rows` is the number of these rows. The columns of the result are the
-    key (in lower case, in the Arrow type of the index) and COUNT (int64), whose sum is `rows`, so that the rows are
-    counted too. Raises CorruptIndex.
+    Both are NULL if all keys are NULL. The index of the key must cover the predicate of each lookup (`index_covers`),
+    and the predicate must be exact in every file. `rows` is the number of matching rows. The result has the columns
+    `key` (in lower case, in the Arrow type of the index) and COUNT (int64). The counts add up to `rows`, so that a
+    count of the rows is right too. Raises CorruptIndex.
     """
     field = lookups[0].unit.parts[key].key.with_name(key)
     searches = [_Search(key, field.type, matching_keys, largest=largest) for largest in (False, True)]
@@ -79,7 +76,8 @@ def extremes(lookups: Sequence[Lookup], key: str, matching_keys: MatchingKeys, r
 class _Shard:
     """A shard to search.
 
-    Its row groups begin with the best end, each with the best key that it may have (NULL: not known).
+    `groups` has the number of each row group and the best key that it may have (NULL if unknown), in the order in which
+    they are read.
     """
 
     lookup: Lookup
@@ -89,10 +87,7 @@ class _Shard:
 
 
 class _Search:
-    """A search for one extreme of a key.
-
-    It covers the shards of all lookups.
-    """
+    """A search for the smallest or the largest key in the shards of all lookups."""
 
     def __init__(self, key: str, type: pa.DataType, matching_keys: MatchingKeys, *, largest: bool) -> None:
         self._key, self._type, self._matching_keys, self._largest = key, type, matching_keys, largest
@@ -110,9 +105,9 @@ class _Search:
         return best
 
     def _shard(self, lookup: Lookup, shard: tuple[str, int]) -> _Shard:
-        """Return a shard without row groups that cannot match.
+        """Return a shard with the row groups that may match.
 
-        Their statistics show that the predicate is not TRUE for any row.
+        Row groups are left out if their statistics show that the predicate is TRUE for none of their rows.
         """
         name, predicate = lookup.unit.parts[self._key].key.name, lookup.predicate
         tests_key = {column.lower() for column in columns_of(predicate)} == {self._key}
@@ -141,14 +136,14 @@ class _Search:
     def _better(self, shard: _Shard, so_far: pa.Scalar) -> pa.Scalar:
         """Return the better of a key and a shard's best key."""
         for group, promise in shard.groups:
-            if so_far.is_valid and promise.is_valid and self._of(so_far, promise).equals(so_far):
+            if so_far.is_valid and promise.is_valid and self._best_of(so_far, promise).equals(so_far):
                 continue
             unit, predicate = shard.lookup.unit, shard.lookup.predicate
             best = self._best(keys_of_group(unit, self._key, predicate, self._matching_keys, shard.shard, group))
-            so_far = self._of(so_far, best)
+            so_far = self._best_of(so_far, best)
             if shard.is_sorted and best.is_valid:
                 break
         return so_far
 
-    def _of(self, first: pa.Scalar, second: pa.Scalar) -> pa.Scalar:
+    def _best_of(self, first: pa.Scalar, second: pa.Scalar) -> pa.Scalar:
         return self._best(pa.array([first, second], self._type))

@@ -69,9 +69,9 @@ class _Part:
 
 
 class Counts:
-    """Tables of keys and COUNT that are added up.
+    """A sum of tables of keys and COUNT.
 
-    They take at most `limit` bytes (`answer_size.nbytes`).
+    It takes at most `limit` bytes (`answer_size.nbytes`).
     """
 
     def __init__(self, nothing: pa.Table, limit: int) -> None:
@@ -97,10 +97,7 @@ class Counts:
 
 
 def require_small(counts: pa.Table, limit: int) -> pa.Table:
-    """Return these counts, if they fit in the limit.
-
-    Raises TooLarge if they take more bytes.
-    """
+    """Return these counts; raise TooLarge if they take more than `limit` bytes."""
     if nbytes(counts) > limit and len(counts.schema) > 1:
         raise TooLarge("its keys take more than hive_bitmap.answer_bytes")
     return counts
@@ -119,7 +116,7 @@ def tally(
     These are the rows for which the predicate is TRUE, and only keys that occur are in the result. Its columns are
     `keys` (lower-case names), in the Arrow types of the index, and COUNT (int64). With `groups`, which has a number for
     each file, each group of files is counted separately, and GROUP (int64) comes before COUNT. The indexes of the keys
-    must know every file of the unit, and the predicate must be exact in every file. Returns None if the keys are in
+    must cover every file of the unit, and the predicate must be exact in every file. Returns None if the keys are in
     more than two indexes, or in two that both have more than MOST_PARTS keys. Raises TooLarge for more keys than fit in
     `limit` bytes, and CorruptIndex or CorruptBitmap if an index is damaged.
     """
@@ -134,11 +131,11 @@ def tally(
         if predicate != TRUE:
             return sums()
         deletes = tuple((path, deleted.id) for path, deleted in unit.deleted.items())
-        known = (shards, unit.paths, tuple(nothing.schema), deletes, None if groups is None else tuple(groups))
-        return require_small(lookup.cached(known, sums), limit)
+        cache_key = (shards, unit.paths, tuple(nothing.schema), deletes, None if groups is None else tuple(groups))
+        return require_small(lookup.cached(cache_key, sums), limit)
     by_index = _by_index(unit, keys)
     if len(by_index) == 2:
-        by_index.sort(key=lambda of_one: not _has_few_keys(unit, of_one))
+        by_index.sort(key=lambda names: not _has_few_keys(unit, names))
     if len(by_index) > 2 or (len(by_index) == 2 and not _has_few_keys(unit, by_index[0])):
         return None
     selected = select(unit, predicate, matching_keys)
@@ -157,10 +154,10 @@ def keys_of_group(
 ) -> pa.Array:
     """Return the distinct keys of matching rows in a row group.
 
-    They are values of `key` (in lower case) in rows for which the predicate is TRUE. The shard (path and size in bytes)
-    is of the index of the key, which must have all columns of the predicate. Raises CorruptIndex.
+    The result has values of `key` (in lower case) from rows for which the predicate is TRUE. `shard` (path and size in
+    bytes) belongs to the index of the key, which must have all columns of the predicate. Raises CorruptIndex.
     """
-    blocks = BlockNumbers(unit, unit.known(unit.parts[key]))
+    blocks = BlockNumbers(unit, unit.covered(unit.parts[key]))
     names = list(dict.fromkeys((key, *(column.lower() for column in columns_of(predicate)))))
     values, entries = lookup.entries_of_group(*shard, [unit.parts[name].key for name in names], group)
     _, rows = blocks.find(entries.buckets, entries.offsets)
@@ -171,10 +168,10 @@ def keys_of_group(
 def is_countable(unit: LookupUnit, keys: Sequence[str]) -> bool:
     """Return whether `tally` can count these keys.
 
-    It can if one index has them, or two of which one has few keys.
+    It can if one index has the keys, or if two indexes have them and one of the two has few keys.
     """
     if any(key not in unit.parts for key in keys):
-        return True  # the files of the unit are read then, so nothing of it is counted here
+        return True  # Spark reads the files of such a unit, so `tally` counts nothing of it
     groups = _by_index(unit, keys)
     return len(groups) < 2 or (len(groups) == 2 and any(_has_few_keys(unit, group) for group in groups))
 
@@ -219,10 +216,7 @@ def _sums(
     limit: int,
     group: Longs | None,
 ) -> pa.Table:
-    """Count by cardinalities, less the deleted rows of each key.
-
-    `nothing` is the empty result.
-    """
+    """Sum the cardinalities of each key, less its deleted rows; `nothing` is the result without keys."""
     counts, in_blocks = Counts(nothing, limit), np.zeros(len(unit.rows), np.int64)
     deleted = _DeletedRows(unit, unit.parts[keys[0]].encoding) if unit.deleted else None
     for rows in _rows(unit, keys, predicate, matching_keys):
@@ -237,10 +231,7 @@ def _sums(
 
 
 class _DeletedRows:
-    """The deleted rows of a unit.
-
-    It counts how many of them the index rows of one index have.
-    """
+    """The deleted rows of a unit, to be subtracted from the counts of one index."""
 
     def __init__(self, unit: LookupUnit, encoding: str) -> None:
         self._encoding, self._layout = encoding, selection.layout(unit.rows)
@@ -265,9 +256,9 @@ class _DeletedRows:
         return counts
 
     def require_found(self, *, all: bool) -> None:
-        """Require that each deleted row was found once.
+        """Require that `of` has counted each deleted row once.
 
-        Unless `all` were looked for, it is found at most once. Raises CorruptIndex.
+        Unless `all` is set, rows may also be missing. Raises CorruptIndex.
         """
         if (self._counted > self._expected).any() or (all and (self._counted != self._expected).any()):
             raise CorruptIndex(_INCONSISTENT)
@@ -309,7 +300,7 @@ def _by_overlap(
 def _has_few_keys(unit: LookupUnit, keys: Sequence[str]) -> bool:
     """Return whether an index has at most MOST_PARTS distinct keys.
 
-    They are keys of these columns.
+    `keys` are its columns that count.
     """
     distinct: set[tuple[Any, ...]] = set()
     for rows in _rows(unit, keys, TRUE, {}):
@@ -351,7 +342,7 @@ def _rows(unit: LookupUnit, keys: Sequence[str], predicate: Predicate, matching_
     The index has these keys and all columns of the predicate.
     """
     part = unit.parts[keys[0]]
-    blocks = BlockNumbers(unit, unit.known(part))
+    blocks = BlockNumbers(unit, unit.covered(part))
     tested = [column.lower() for column in columns_of(predicate)]
     names = list(dict.fromkeys((*tested, *keys)))
     fields = [unit.parts[name].key for name in names]
@@ -404,7 +395,7 @@ def _true(node: Predicate, columns: Mapping[str, pa.DictionaryArray], matching_k
 def _summed(rows: _Rows, counts: Longs, group: Longs | None) -> pa.Table:
     """Return each key with the sum of the counts of its rows.
 
-    Keys with the sum 0 are left out. `group` is the number of the group of each block, if groups are counted
+    Keys with the sum 0 are left out. `group` has the number of the group of each block; None if groups are not counted
     separately.
     """
     if group is None:

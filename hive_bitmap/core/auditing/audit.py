@@ -1,8 +1,9 @@
 """Compare one shard with its base files, inside a Spark task.
 
-Every block of every unchanged file is compared. A shard is sorted by key, so the rows of a block are scattered over all
-of it. The shard is read once to find the block of each row and the size of each block's rows, and then once for each
-run of blocks whose rows fit into PASS_BYTES. So memory is bounded, and an ordinary shard is read twice.
+Every block of every unchanged file is compared. A shard is sorted by key, so the index rows of a block are scattered
+over the whole shard. A first pass finds the block of each index row and the bytes of each block. Each further pass
+collects the rows of some consecutive blocks, PASS_BYTES at most. So memory is bounded, and an ordinary shard is read
+twice.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hive_bitmap.core.auditing.base_file_check import COMPARED, DAMAGED, STALE, BaseFile, KnownFile, open_base
+from hive_bitmap.core.auditing.base_file_check import COMPARED, DAMAGED, STALE, BaseFile, RecordedFile, open_base
 from hive_bitmap.core.auditing.compare import Problems, compare_block
 from hive_bitmap.core.auditing.stored_shard import OpenShard, StoredShard, opened
 from hive_bitmap.core.index.definition import BUCKET, OFFSET
@@ -29,14 +30,14 @@ PASS_BYTES = 128 << 20  # index rows collected in one pass; a task holds up to t
 
 @dataclass(frozen=True)
 class ShardItem:
-    """Work item of a task: one shard and its files.
+    """Work item of a task: one shard and the files that it covers.
 
-    The files are those that it covers according to the manifest. `index` is the number of its index in the run.
+    The manifest tells which these are. `index` is the number of the shard's index in the run.
     """
 
     index: int
     stored: StoredShard
-    files: tuple[KnownFile, ...]
+    files: tuple[RecordedFile, ...]
     read_options: ReadOptions
 
 
@@ -102,10 +103,7 @@ def _audit(item: ShardItem, shard: OpenShard, bases: Sequence[BaseFile], problem
 
 
 def _check_blocks(problems: Problems, path: str, rows: pa.Table, block: Longs) -> None:
-    """Report rows of unknown blocks.
-
-    They have the number -1 in `block`.
-    """
+    """Report index rows of unknown blocks, whose number in `block` is -1."""
     unknown = np.flatnonzero(block < 0)
     problems.add_many(
         len(unknown),
@@ -143,9 +141,9 @@ def _block_finder(bases: Sequence[BaseFile]) -> Callable[[pa.Table], Longs]:
 
 
 def _passes(size: npt.NDArray[np.float64]) -> Iterator[tuple[int, int]]:
-    """Yield (start, end) of runs of blocks.
+    """Yield the range (start, end) of the blocks of each pass.
 
-    Their index rows take about PASS_BYTES. `size` has the bytes of the index rows of each block.
+    The index rows of a range take about PASS_BYTES. `size` has the bytes of the index rows of each block.
     """
     part = (np.cumsum(size) - size) // PASS_BYTES
     starts = np.flatnonzero(np.diff(part, prepend=-1))
@@ -155,9 +153,9 @@ def _passes(size: npt.NDArray[np.float64]) -> Iterator[tuple[int, int]]:
 def _gather(
     shard: OpenShard, blocks_of: Callable[[pa.Table], Longs], start: int, end: int
 ) -> Callable[[int], pa.Table]:
-    """Read the rows of the blocks from `start` to before `end`.
+    """Read the index rows of the blocks from `start` to before `end`.
 
-    Return a function from block number to rows.
+    Return a function from the number of a block to its index rows.
     """
     parts, numbers = [shard.schema.empty_table()], [np.zeros(0, np.int64)]
     for _, rows in shard.row_groups():

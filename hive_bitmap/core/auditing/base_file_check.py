@@ -23,7 +23,7 @@ COMPARED, STALE, DAMAGED = "compared", "stale", "damaged"
 
 
 @dataclass(frozen=True)
-class KnownFile:
+class RecordedFile:
     """A base file according to the manifest.
 
     It is `fresh` if a listing shows it unchanged. `spark_only` are the columns, by their names in the table, whose
@@ -44,7 +44,7 @@ class BaseFile:
     file that was indexed), or DAMAGED (it, or its shard, cannot be read).
     """
 
-    indexed_file: KnownFile
+    indexed_file: RecordedFile
     blocks: Blocks
     state: str
     problems: Problems
@@ -69,10 +69,10 @@ def recorded_blocks(row: Mapping[str, Any]) -> Blocks:
     return Blocks(*(np.array(column, np.int64) for column in (row["offsets"], row["lengths"], row["rows"], starts)))
 
 
-def open_base(indexed_file: KnownFile, options: ReadOptions) -> BaseFile:
-    """Check whether a file is still the indexed one.
+def open_base(indexed_file: RecordedFile, options: ReadOptions) -> BaseFile:
+    """Open a base file and compare its blocks with the manifest.
 
-    Its blocks are compared with the manifest. Raise StoreError.
+    The result is STALE if the file has changed since it was indexed. Raise StoreError.
     """
     problems = Problems()
     if not (indexed_file.fresh and indexed_file.fingerprint.confirmed()):

@@ -57,9 +57,9 @@ class Problems:
 def compare_block(definition: Definition, keys: pa.Table, stored: pa.Table) -> Problems:
     """Return the problems of the stored rows of one block.
 
-    None are raised. `keys` holds the indexed columns of all rows of the block, as `Format.key_columns` reads them.
-    `stored` holds the rows of the index table for the block, one for each key in any order. Its schema is
-    `table_schema.built_schema`, without `_cardinality` if that is unknown; COMPACT has no bitmaps.
+    `keys` holds the indexed columns of all rows of the block, as `Format.key_columns` reads them. `stored` holds the
+    rows of the index table for the block, one for each key in any order. Its schema is `table_schema.built_schema`,
+    without `_cardinality` if that is unknown; COMPACT has no bitmaps. Problems are returned, not raised.
     """
     names = definition.column_names
     base, index = _numbers([keys[name] for name in names], [stored[name] for name in names], key_fields(definition))
@@ -171,10 +171,7 @@ def _compare_rows(
 
 
 def _where(unions: Sequence[Bytes], row: int, index: Longs, stored: pa.Table) -> str:
-    """Describe which bitmaps hold a misplaced row.
-
-    The row is not only in the bitmap of its key.
-    """
+    """Describe which bitmaps hold a misplaced row."""
     nbytes = len(unions[0]) // 2
     digits = [[bool(union[half + row // 8] >> (row % 8) & 1) for half in (0, nbytes)] for union in unions]
     if any(in_zeros and in_ones for in_zeros, in_ones in digits):

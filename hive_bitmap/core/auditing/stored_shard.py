@@ -1,7 +1,4 @@
-"""Read a shard completely for `verify`.
-
-It is checked by all recorded sizes and checksums.
-"""
+"""Read a shard completely for `verify`, and check all recorded sizes and checksums."""
 
 from __future__ import annotations
 
@@ -29,8 +26,8 @@ _MAGIC = b"PAR1"  # at the start of a Parquet file
 class StoredShard:
     """A shard according to its manifest.
 
-    It has the size in bytes, the number of rows, the size of the cardinalities, and checksums. `sums` and
-    `cardinality_sums` are those of `index.checksums`; None if the generation has none.
+    `size` and `cardinality_size` are in bytes. `sums` and `cardinality_sums` are checksums (`index.checksums`); None if
+    the generation has none.
     """
 
     definition: Definition
@@ -46,7 +43,7 @@ class StoredShard:
 class OpenShard:
     """A shard that is being read.
 
-    `cardinalities` (int32) are those of all its rows, None if unreadable or COMPACT.
+    `cardinalities` (int32) has one for each row of the shard; None if they are unreadable, or for COMPACT.
     """
 
     stored: StoredShard
@@ -142,10 +139,8 @@ def _require_size(size: int, expected: int) -> None:
 
 @contextmanager
 def _reading(what: str) -> Iterator[None]:
-    """Raise CorruptIndex for damaged or missing bytes.
+    """Convert errors of Arrow and of the store to CorruptIndex."""
 
-    It takes the place of the errors of Arrow and the store.
-    """
     try:
         yield
     except (OSError, pa.ArrowException, ValueError) as e:

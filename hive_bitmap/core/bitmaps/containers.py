@@ -165,10 +165,7 @@ def _require_each(good: NDArray[np.bool_], owner: NDArray[np.int64], bitmaps: in
 
 
 def _numbers(data: NDArray[np.uint8], at: NDArray[np.int64], count: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return 16-bit numbers from several positions, end to end.
-
-    They are the count[i] numbers that begin at data[at[i]], for each i in turn.
-    """
+    """Return the count[i] 16-bit numbers that begin at data[at[i]], for each i in turn, end to end."""
     return data[spans(at, 2 * count)].view("<u2").astype(np.int64)
 
 

@@ -95,10 +95,7 @@ def decode_into(
 
 
 def to_cached(columns: Sequence[pa.Array]) -> CachedBitmaps:
-    """Return the bitmaps in the form that is cached.
-
-    That form is their stored columns.
-    """
+    """Return the bitmaps for the cache, in their stored columns."""
     return StoredBitmaps(columns, decode_into)
 
 

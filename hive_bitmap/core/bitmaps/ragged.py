@@ -131,7 +131,8 @@ def list_values(column: pa.Array) -> tuple[NDArray[Any], NDArray[np.int64]]:
 def take(column: pa.Array, order: pa.Array) -> pa.Array:
     """Return the same as `column.take(order)`, only faster.
 
-    `order` holds 0-based indexes. Arrow copies lists of numbers number by number, so these are taken in another way.
+    `order` holds 0-based indexes. Arrow copies lists number by number, so here a list of numbers is taken as one binary
+    value.
     """
     if not isinstance(column, pa.ListArray) or column.null_count or column.values.null_count:
         return column.take(order)

@@ -94,10 +94,7 @@ def decode_into(
 
 
 def to_cached(columns: Sequence[pa.Array]) -> CachedBitmaps:
-    """Return the bitmaps in the form that is cached.
-
-    That form is their stored columns.
-    """
+    """Return the bitmaps for the cache, in their stored columns."""
     return StoredBitmaps(columns, decode_into)
 
 
@@ -133,9 +130,9 @@ def _headers(
     kind: NDArray[np.int64],
     size: NDArray[np.int64],
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
-    """Return bitmaps that have headers and zeroed containers.
+    """Return the bytes of bitmaps with headers and zeroed containers.
 
-    They are laid end to end, and come with their offsets and the positions of the containers. Bitmap i has the
+    Also returns the offsets of the bitmaps and the positions of the containers in these bytes. Bitmap i has the
     containers first[i] to first[i+1] (exclusive).
     """
     count = np.diff(first)

@@ -1,7 +1,7 @@
 """The block map of a plan.
 
-It has one row per file, and one cell per block, or per few adjacent blocks if there are too many. Files that are kept
-come first; the files that are not drawn are counted.
+It has one row per file and one cell per block; if there are too many blocks, adjacent ones share a cell. A limited
+number of files is drawn, first the files that the plan reads. The others are counted.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ Int64s = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, kw_only=True)
 class Cells:
-    """The cells of one file.
+    """The cells of one file, each for one or more adjacent blocks.
 
-    Each stands for adjacent blocks. The arrays have equal length, with an element per cell.
+    The arrays have an element per cell.
     """
 
     first: Int64s  # number of the cell's first block in its file
@@ -128,7 +128,7 @@ def _files(plan: Plan, numbers: Int64s) -> list[dict[str, Any]]:
 def _cells(blocks: pa.Table, max_cells: int) -> Cells:
     """Make the cells for the blocks of one file.
 
-    They are in the order of their offsets; all cells but the last have equally many blocks.
+    `blocks` are sorted by offset. All cells but the last have the same number of blocks.
     """
     count = len(blocks)
     group = max(1, -(-count // max_cells))

@@ -34,7 +34,7 @@ TAIL_WIDTH = 32
 def to_text(plan: Plan, width: int | None = None, color: bool = False) -> str:
     """Return the plan as lines of text.
 
-    Each has at most `width` characters (the terminal's width, or 100), with ANSI colours if `color`.
+    A line has at most `width` characters; the default is the terminal's width, or 100. `color` adds ANSI colours.
     """
     columns = width or shutil.get_terminal_size((100, 24)).columns
     console = Console(
@@ -52,7 +52,7 @@ def to_text(plan: Plan, width: int | None = None, color: bool = False) -> str:
 def to_json(plan: Plan) -> dict[str, Any]:
     """Return the plan as JSON values.
 
-    They are its fields, with `files` and `blocks` as lists of objects, and the counts of files.
+    The result has the fields of the plan, with `files` and `blocks` as lists of objects, and the counts of files.
     """
     return {
         "table": plan.table,

@@ -63,11 +63,10 @@ def page(title: str, lines: Iterable[str], kind: str = "") -> str:
 
 
 def fragment(lines: Iterable[str], height: int = 0) -> str:
-    """Return lines of HTML as a frame to embed in another page.
+    """Return lines of HTML as a frame to embed in another page, such as a notebook.
 
-    The other page may be a notebook; the frame has its own styles. Light or dark is what the reader of the page
-    prefers. Nothing in it runs or is loaded. Content beyond `height`, in em, is scrolled; 0 means about as high as the
-    content is on a wide page, MOST_HEIGHT at most. The reader may drag it higher.
+    The frame has its own styles, runs no script and loads nothing. Its height is `height` in em; 0 means the estimated
+    height of the content, but at most MOST_HEIGHT. Readers can scroll the frame and drag it higher.
     """
     whole = page("hive_bitmap", lines, "frame")
     return (
@@ -206,10 +205,7 @@ def _of(part: str, total: str) -> str:
 
 
 def _width(share: str) -> float:
-    """Return the length of a meter from the text of a share.
-
-    A share above nothing is always visible.
-    """
+    """Return the length of a meter in percent, from the text of a share."""
     number = share.strip("<> %")
     return float(number) if number != "-" else 0.0
 

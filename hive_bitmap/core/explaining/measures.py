@@ -1,7 +1,4 @@
-"""Format figures for people.
-
-They are shares, sizes, times, and how much of a table a plan reads.
-"""
+"""Format figures for people: shares, sizes, times, and how much of a table a plan reads."""
 
 from __future__ import annotations
 
@@ -17,8 +14,8 @@ from hive_bitmap.core.planning.strategy import Strategy
 def measures(plan: Plan) -> list[tuple[str, str, str, str]]:
     """Return how much a plan reads.
 
-    The rows are (what, kept, of all, share); a dash stands for what is not known. An answer from the index keeps only
-    the files that are not indexed in their current state, and counts rows.
+    The rows are (what, kept, of all, share); a dash stands for an unknown figure. An answer from the index reads only
+    files that are not indexed in their current state; its last row has the number of counted rows.
     """
     if not plan.looked_up:
         return [(word, "-", "-", "-") for word in ("files", "blocks", "bytes", "rows")]
@@ -40,9 +37,9 @@ def measures(plan: Plan) -> list[tuple[str, str, str, str]]:
 
 
 def read_by_answer(plan: Plan) -> str:
-    """Say in a sentence which files an answer from the index reads.
+    """Describe which files an answer from the index reads.
 
-    Returns "" for other strategies, which read what is kept.
+    Returns "" for other strategies.
     """
     if plan.strategy != Strategy.INDEX_ONLY or not plan.looked_up:
         return ""
@@ -52,9 +49,7 @@ def read_by_answer(plan: Plan) -> str:
 
 
 def by_reason(counted: Iterable[Iterable[tuple[str, int]]]) -> dict[str, int]:
-    """Add up how often each reason was counted.
-
-    It may be counted in several places. The most frequent reason comes first.
+    """Add up several counts of reasons; the most frequent reason comes first.
 
     >>> by_reason([[("new", 1)], [("changed", 3), ("new", 1)]])
     {'changed': 3, 'new': 2}
@@ -77,7 +72,7 @@ def reasons(counts: Mapping[str, int]) -> str:
 def percent(part: float | None, whole: float | None) -> str:
     """Return the share of `part` in `whole`, in percent.
 
-    It is 0 or 100 only if it is exactly that.
+    The text is `0 %` or `100 %` only if the share is exactly that.
 
     >>> [percent(0, 9), percent(1, 9), percent(1, 90_000), percent(8_999, 9_000), percent(9, 9), percent(0, 0)]
     ['0 %', '11 %', '<0.1 %', '>99 %', '100 %', '-']

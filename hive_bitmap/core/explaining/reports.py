@@ -89,10 +89,7 @@ def texts_of(report: HasFields, *names: str) -> dict[str, str]:
 
 
 class Report(ABC):
-    """A report on one index, by itself or in a list.
-
-    A notebook shows its cells.
-    """
+    """A report on one index, which a notebook shows as a table of one row."""
 
     @abstractmethod
     def _cells(self) -> Mapping[str, str]:
@@ -109,20 +106,14 @@ Kind = TypeVar("Kind", bound=Report)
 
 
 class Reports(list[Kind], Generic[Kind]):
-    """A list of reports of a kind.
-
-    A notebook shows it as a table.
-    """
+    """A list of reports of one class, which a notebook shows as a table."""
 
     def _repr_html_(self) -> str:
         return table(self)
 
 
 def table(reports: Sequence[Report]) -> str:
-    """Return the reports as HTML to embed in another page.
-
-    Each report is a row.
-    """
+    """Return a table of the reports as HTML to embed in another page."""
     rows = min(len(reports), MOST) + (len(reports) > MOST)
     return fragment(_lines(reports), min(_HEAD + _ROW * rows, _ALL))
 

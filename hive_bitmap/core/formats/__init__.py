@@ -56,9 +56,9 @@ class Format(Protocol):
         """
 
     def names(self, handle: Any) -> list[str]:
-        """Return the top-level columns of the file.
+        """Return the names of the file's top-level columns.
 
-        Columns of the table may be found by these names; there are none in a file without names.
+        The result is empty for a file in which columns are found by position.
         """
 
     def by_name(self, handle: Any) -> bool:
@@ -83,22 +83,22 @@ class Format(Protocol):
         """
 
     def spark_only_columns(self, handle: Any, schema: Sequence[KeyColumn]) -> dict[str, str]:
-        """Return the columns that only Spark may read from this file.
+        """Return the table columns that only Spark may read from this file, with reasons.
 
-        `read_rows` must not read these columns of the table. Each has a reason.
+        `read_rows` must not be called with these columns.
         """
 
     def rehearse(self, handle: Any, schema: Sequence[KeyColumn]) -> None:
-        """Read in the footer all that later readers of columns read.
+        """Read everything in the footer that queries will read later.
 
-        The columns are columns of the table. A task of a build does so before any other process opens the file: a
-        damaged footer may end the process in which C++ reads it. Raises Undecodable.
+        `schema` has the columns of the table. A damaged footer may end the process whose C++ libraries read it, so a
+        build task reads it before any other process does. Raises Undecodable.
         """
 
     def bytes_at_once(self, path: str, columns: Sequence[KeyColumn]) -> int:
-        """Estimate the bytes that `read_rows` may decode at once.
+        """Estimate how many bytes `read_rows` decodes at once, for any selection.
 
-        They do not depend on the number of selected rows. Raises FileNotFoundError or Undecodable.
+        Raises FileNotFoundError or Undecodable.
         """
 
     def read_rows(
@@ -119,10 +119,10 @@ class Format(Protocol):
         files: Sequence[tuple[str, Sequence[tuple[int, npt.NDArray[np.int64] | None]]]],
         columns: Sequence[KeyColumn],
     ) -> pa.RecordBatch | None:
-        """Return few rows of several files at once.
+        """Return the selected rows of several files, at most FEW_ROWS in all.
 
-        They are in the order of the files; None if `read_rows` has to read each file. `files` are paths and selections
-        as `read_rows` takes them. More than FEW_ROWS rows are never read. Raises the same errors as `read_rows`.
+        `files` are paths and selections as `read_rows` takes them; the rows are in the order of the files. Returns None
+        if `read_rows` has to read each file instead. Raises the same errors as `read_rows`.
         """
 
 
@@ -131,10 +131,10 @@ class FileFormat:
     """A file format of tables.
 
     The metastore identifies it by the class of the table's input format. A format has either a `reader`, which reads
-    values with Arrow, or a `layout`, if only Spark reads its values. Tables of the latter are supported if their SerDe
-    is one of `serdes`, which make exactly one row of each record; settings of a session that change how their readers
-    read a file belong to `listings/serde.DOUBTFUL_SETTINGS`. Readers take a file with one of the suffixes
-    `unsplit` as one split.
+    values with Arrow, or a `layout`, if only Spark reads its values. A table of a format with a layout is supported if
+    its SerDe is one of `serdes`, which make exactly one row of each record. Session settings that change how Spark
+    reads such files belong to `listings/serde.DOUBTFUL_SETTINGS`. Files with one of the suffixes `unsplit` are never
+    split.
     """
 
     name: str

@@ -21,10 +21,7 @@ MAGIC = b"Obj\x01"
 
 
 def units(source: pa.NativeFile, path: str, start: int, end: int) -> Iterator[Units]:
-    """Yield the data blocks from byte `start` to before `end`.
-
-    Their sync markers start in these bytes.
-    """
+    """Yield the data blocks whose sync markers start from byte `start` to before `end`."""
     return in_batches(_blocks(source, start, end))
 
 

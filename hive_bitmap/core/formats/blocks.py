@@ -69,7 +69,7 @@ class Blocks:
 class Units:
     """Consecutive units of a file.
 
-    Each has the byte by which readers assign it to a split, and its number of rows.
+    `offset` is the byte by which readers assign a unit to a split, `rows` its number of rows.
     """
 
     offset: Longs
@@ -111,9 +111,9 @@ def blocks(layout: Layout, path: str) -> Blocks:
 def row_offsets(layout: Layout, path: str, offset: int, length: int, rows: Longs | None) -> Longs:
     """Return the offsets of the units that hold these rows.
 
-    They are ascending offsets of units of one block. `rows` are 0-based inside the block and ascending, or None for all
-    rows. A reader that reads every split with one of these offsets reads all of the rows. Raises FileNotFoundError or
-    Undecodable.
+    `offset` and `length` are those of a block; `rows` are 0-based inside the block and ascending, or None for all rows.
+    The result is ascending. A reader that reads every split with one of these offsets reads all of the rows. Raises
+    FileNotFoundError or Undecodable.
     """
     with stores.open_input(path) as source:
         chosen = [np.zeros(0, np.int64)]
@@ -132,10 +132,9 @@ def row_offsets(layout: Layout, path: str, offset: int, length: int, rows: Longs
 
 
 def in_batches(pairs: Iterator[tuple[int, int]], size: int = 4096) -> Iterator[Units]:
-    """Collect units in arrays of `size` units.
+    """Collect pairs (offset, number of rows) in arrays of `size` units.
 
-    They are given as pairs of offset and number of rows. Raises Undecodable for a negative number of rows, which only a
-    damaged file has.
+    Raises Undecodable for a negative number of rows, which only a damaged file has.
     """
     waiting: list[tuple[int, int]] = []
     for unit in pairs:

@@ -1,7 +1,4 @@
-"""Read primitive values in Hadoop's and Avro's container files.
-
-They are variable-length numbers, strings, and metadata.
-"""
+"""Read variable-length numbers, strings and metadata in container files of Hadoop and Avro."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Check dates and timestamps.
 
-Values that Arrow may read differently than Spark make their column undecodable.
+Raise Undecodable for a column with values that Arrow may read differently than Spark.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FIRST_MICROSECOND = (datetime.date(1900, 1, 1) - _EPOCH).days * _DAY
 _YEARS = [(datetime.date(1, 1, 1) - _EPOCH).days, (datetime.date(9999, 12, 31) - _EPOCH).days]
 
 
-def require_from(values: Values, floor: int, name: str) -> None:
+def require_at_least(values: Values, floor: int, name: str) -> None:
     """Require that no date or timestamp is less than `floor`.
 
     Dates are in days, timestamps in microseconds since 1970. Raises Undecodable.

@@ -62,18 +62,18 @@ _gate = _Gate()
 def table(query: str, paths: Sequence[str], wanted: pa.Table | None = None) -> pa.Table:
     """Return the result of a query.
 
-    `paths` are its parameters, and `wanted` is a table of that name. Raises duckdb.Error, also if the process is
-    ending.
+    `paths` are its parameters, and `wanted` is the table that it calls `wanted`. Raises duckdb.Error, also if the
+    process is ending.
     """
     with _gate.entered():
         return _table(query, paths, wanted)
 
 
 def _table(query: str, paths: Sequence[str], wanted: pa.Table | None) -> pa.Table:
-    """Execute a query by a cursor of its own.
+    """Execute a query with its own cursor.
 
-    The cursor is destroyed before this returns or raises: its destructor releases Python's lock for a moment, and must
-    not meet the end of the process.
+    The cursor is destroyed before this returns or raises, because its destructor releases Python's lock for a moment,
+    and must not do so while the process ends.
     """
     connection = _database().cursor()
     try:

@@ -1,6 +1,6 @@
-"""Formats that only the engine (Spark) reads.
+"""Formats whose values only the engine (Spark) reads.
 
-Here only the positions of their blocks are known.
+This process finds the positions of their blocks.
 """
 
 from __future__ import annotations

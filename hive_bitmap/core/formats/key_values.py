@@ -47,11 +47,11 @@ _TYPE = re.compile(r"(?P<base>[a-z_]+)(?:\((?P<first>\d+)(?:,\s*(?P<second>\d+))
 class KeyColumn:
     """A column of the table: its name and Spark type.
 
-    The type is a simple string. `file_name` is its name in Parquet files, empty if that is `name`; with a `field_id` it
-    is found by that id instead. Two attributes are needed for ORC files only. `time_zone` is the default time zone of
-    the engine's JVM, in which Spark interprets the local timestamps of ORC; if it is "", such columns are left to
-    Spark. `position` is the column's 0-based position among the table's columns other than partition columns, by which
-    it is found in files without names.
+    `type` is Spark's simple string. `file_name` is the column's name in Parquet files, empty if that is `name`; a
+    column with a `field_id` is found by that id instead. Two attributes are needed for ORC files only. `time_zone` is
+    the default time zone of the engine's JVM, in which Spark interprets the local timestamps of ORC; if it is "", only
+    Spark reads such columns. `position` is the column's 0-based position among the table's columns without its
+    partition columns; in files without names, columns are found by position.
     """
 
     name: str
@@ -81,9 +81,7 @@ class KeyColumn:
 
 
 def has_plain_name(name: str) -> bool:
-    """Return whether all readers find a column of this name.
-
-    Only its characters are checked.
+    """Return whether all readers find a column of this name, judged by its characters.
 
     >>> has_plain_name("größe (cm)"), has_plain_name("a`b")
     (True, False)
@@ -112,10 +110,7 @@ def arrow_type(column: KeyColumn) -> pa.DataType:
 
 
 def nulls(column: KeyColumn, rows: int) -> pa.Array:
-    """Return the values of a column that the file lacks.
-
-    As in Spark, they are NULL in every row.
-    """
+    """Return NULL for each row, as Spark does for a column that the file lacks."""
     return pa.nulls(rows, arrow_type(column))
 
 
@@ -156,9 +151,9 @@ def canonical(values: Values) -> Values:
 
 @contextmanager
 def decoding(what: str) -> Iterator[None]:
-    """Raise Undecodable for errors about the content of a file.
+    """Convert errors about the content of a file to Undecodable.
 
-    They are errors of Arrow, pyorc and Python. Errors of the store, which have an errno, pass.
+    These are errors of Arrow, pyorc and Python. Errors of the store, which have an errno, are raised unchanged.
     """
     try:
         yield

@@ -16,7 +16,12 @@ import pyarrow.compute as pc
 
 from hive_bitmap.core.formats import orc_streams
 from hive_bitmap.core.formats.blocks import Blocks
-from hive_bitmap.core.formats.calendar_checks import GREGORIAN, as_keys, require_from, require_whole_seconds_near_1970
+from hive_bitmap.core.formats.calendar_checks import (
+    GREGORIAN,
+    as_keys,
+    require_at_least,
+    require_whole_seconds_near_1970,
+)
 from hive_bitmap.core.formats.key_values import KeyColumn, Values, arrow_type, converted, decoding, is_simple, nulls
 from hive_bitmap.core.formats.orc_file import Conversion, OrcHandle, find, footer, open_file, statistics
 from hive_bitmap.core.formats.orc_rows import RowReader
@@ -100,7 +105,9 @@ def key_columns(handle: OrcHandle, block: int, columns: Sequence[KeyColumn]) -> 
     positions = handle.positions(_names(handle, located))
     orc_streams.require_sound_lengths(handle.source, handle.tail, block, positions)
     stripe = _stripe(handle, block, located)
-    keys = [as_keys(_shown(stripe, column, at), column.name) for column, at in zip(columns, located, strict=True)]
+    keys = [
+        as_keys(_table_values(stripe, column, at), column.name) for column, at in zip(columns, located, strict=True)
+    ]
     return pa.Table.from_arrays(keys, names=[column.name for column in columns])
 
 
@@ -124,9 +131,9 @@ def _bytes_at_once(handle: OrcHandle, columns: Sequence[KeyColumn]) -> int:
 
 
 def rehearse(handle: OrcHandle, schema: Sequence[KeyColumn]) -> None:
-    """Read in the footers all that later readers of columns read.
+    """Read everything in the footers that queries will read later; see `Format.rehearse`.
 
-    A task of a build does so before any other process opens the file. Raises Undecodable.
+    Raises Undecodable.
     """
     with decoding("the footers of its stripes"):
         orc_streams.require_sound_stripes(handle.source, handle.tail)
@@ -137,9 +144,9 @@ def rehearse(handle: OrcHandle, schema: Sequence[KeyColumn]) -> None:
 
 
 def spark_only_columns(handle: OrcHandle, schema: Sequence[KeyColumn]) -> dict[str, str]:
-    """Return the columns that only Spark may read from this file.
+    """Return the table columns that only Spark may read from this file, with reasons.
 
-    Each has a reason. Only the footer is read.
+    Only the footer is read.
     """
     if handle.positional and len(handle.columns) > len(schema) and any(column.field_id is None for column in schema):
         return {column.name: "the file has more columns than the table, and no names" for column in schema}
@@ -152,10 +159,10 @@ def read_rows(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the selected rows in file order.
 
-    They have the Arrow types of `key_values.arrow_type`. `columns` must be columns that `spark_only_columns` does not
-    return. `selection` has pairs of the number of a block, ascending, and the numbers of its selected rows, 0-based
-    inside the block and ascending, or None for all rows. Raises FileNotFoundError or Undecodable when the first or a
-    later batch is requested.
+    The values have the Arrow types of `key_values.arrow_type`. `columns` must not be in `spark_only_columns`.
+    `selection` has pairs of the number of a block, ascending, and the numbers of its selected rows, 0-based inside the
+    block and ascending, or None for all rows. Raises FileNotFoundError or Undecodable when the first or a later batch
+    is requested.
     """
     handle = open_file(path)
     schema = pa.schema([(column.name, arrow_type(column)) for column in columns])
@@ -171,8 +178,8 @@ def read_rows(
                 stripe = _stripe(handle, block, located)
                 taken = stripe if rows is None else stripe.take(pa.array(rows))
             if taken.num_rows:
-                shown = [_shown(taken, column, at) for column, at in zip(columns, located, strict=True)]
-                yield pa.RecordBatch.from_arrays(shown, schema=schema)
+                values = [_table_values(taken, column, at) for column, at in zip(columns, located, strict=True)]
+                yield pa.RecordBatch.from_arrays(values, schema=schema)
 
 
 def read_together(
@@ -187,14 +194,14 @@ def _stripe(handle: OrcHandle, block: int, located: Sequence[Located]) -> pa.Rec
 
 
 def _names(handle: OrcHandle, located: Sequence[Located]) -> list[str]:
-    """Return the stored columns to read.
+    """Return the names of the stored columns to read.
 
-    If the file lacks them all, it is a column that gives the number of rows.
+    If the file has none of them, the result is its first column, which gives the number of rows.
     """
     return sorted({at[0] for at in located if at is not None}) or [column.name for column in handle.columns[:1]]
 
 
-def _shown(stripe: pa.RecordBatch, column: KeyColumn, at: Located) -> Values:
+def _table_values(stripe: pa.RecordBatch, column: KeyColumn, at: Located) -> Values:
     if at is None:
         return nulls(column, stripe.num_rows)
     name, how = at
@@ -203,16 +210,16 @@ def _shown(stripe: pa.RecordBatch, column: KeyColumn, at: Located) -> Values:
         values = _micros(values, how.zone, column.name)
     if how.padded:
         values = pc.utf8_rtrim(values, " ")
-    shown = converted(values, column)
+    result = converted(values, column)
     if how.floor is not None:
-        require_from(shown, how.floor, column.name)
-    return shown
+        require_at_least(result, how.floor, column.name)
+    return result
 
 
 def _micros(values: Values, zone: str, name: str) -> Values:
     """Round timestamps down to microseconds, as Spark does.
 
-    They are interpreted in `zone` unless that is "".
+    Local timestamps become instants in the time zone `zone`, unless it is "".
     """
     micros = pc.floor_temporal(values, unit="microsecond").cast(pa.timestamp("us", values.type.tz))
     require_whole_seconds_near_1970(micros, name)
@@ -239,9 +246,9 @@ def _reason(handle: OrcHandle, column: KeyColumn) -> str:
 
 
 def _statistics_within(handle: OrcHandle, name: str, column: KeyColumn) -> bool:
-    """Return whether the footer proves that all values are safe.
+    """Return whether the footer proves that pyarrow and Spark read all values alike.
 
-    They are then in the range that pyarrow and Spark read alike.
+    This is decided by the range of the values, dates or timestamps.
     """
     try:
         stats = statistics(footer(handle.source), name)

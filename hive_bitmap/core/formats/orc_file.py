@@ -51,10 +51,10 @@ SAFE_CONVERSIONS: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Conversion:
-    """How a stored column may be read as a table column.
+    """How to read a stored column as a table column.
 
-    `floor`: the least value (days or microseconds since 1970) that Arrow and Spark read alike, None if all are;
-    `zone`: the time zone in which stored local timestamps become instants, "" if they are not to be converted;
+    `floor`: the least value (days or microseconds since 1970) that Arrow and Spark read alike; None if they read all
+    values alike. `zone`: the time zone in which stored local timestamps become instants; "" for no conversion.
     `padded`: whether the stored strings are padded with blanks that do not belong to the value.
     """
 
@@ -82,9 +82,9 @@ def conversion_for(stored: KeyColumn, column: KeyColumn) -> Conversion:
 
 
 def _is_wider_decimal(column: KeyColumn, stored: KeyColumn) -> bool:
-    """Return whether a decimal has all digits of the stored decimal.
+    """Return whether a decimal column holds all values of the stored decimal column.
 
-    These are the digits before and after the point; both columns must be decimals.
+    It needs at least as many digits before the point, and after it. The result is false for other types.
     """
     if column.base != "decimal" or stored.base != "decimal" or not stored.parameters:
         return False
@@ -99,10 +99,10 @@ _ICEBERG_ID = "iceberg.id"  # attribute in which Iceberg keeps the id of a colum
 
 @dataclass(frozen=True)
 class OrcHandle:
-    """An open file, with its tail.
+    """An open ORC file.
 
-    It has the path, the content, a reader, and the top-level columns. The types of `columns` are Spark types if Spark
-    wrote them to the file, else ORC types. Columns that Iceberg wrote have ids.
+    `columns` are the top-level columns. Their types are Spark types if Spark wrote them to the file, else ORC types.
+    Columns that Iceberg wrote have ids.
     """
 
     path: str
@@ -151,9 +151,9 @@ def open_file(path: str) -> OrcHandle:
 
 
 def footer(source: pa.NativeFile) -> pyorc.Reader:
-    """Return pyorc's reader of the file.
+    """Return pyorc's reader, which has the schema, stripes and statistics of the file.
 
-    It has the file's schema, stripes and statistics. Raises Undecodable.
+    Raises Undecodable.
     """
     try:
         return pyorc.Reader(source)
@@ -184,10 +184,11 @@ def statistics(opened: pyorc.Reader, name: str) -> Mapping[str, Any]:
 
 
 def _require_plain_names(kind: pyorc.TypeDescription) -> None:
-    """Require that Spark finds all columns and fields by name.
+    """Require names of columns and fields that Spark cannot misread.
 
-    Spark writes the columns that it requests as the text of a type, in which it does not escape a backtick. All columns
-    of the text may then be wrong. Raises Undecodable if a name of the file, also inside of a column, may be misread.
+    Spark requests columns by the text of a type, in which it does not escape backticks. A backtick may make it read the
+    wrong columns. Raises Undecodable for any other character too that readers may misread, also in names of fields
+    inside a column.
     """
     fields = kind.fields if isinstance(kind, pyorc.Struct) else {}
     for name in fields:

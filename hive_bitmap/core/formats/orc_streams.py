@@ -1,8 +1,8 @@
 """Check the streams of ORC stripes, as bytes.
 
-Readers differ in what they make of streams that a column cannot have. The reader in C++ adds up the lengths of the
-texts of a stripe, and ends the process if some are negative or very large. So both are checked before it reads a
-stripe.
+Readers differ in how they treat streams that do not fit the type of their column. The C++ reader adds up the lengths of
+the texts of a stripe, and ends the process if some are negative or very large. So the kinds of streams and the lengths
+of texts are checked before it reads a stripe.
 
 The structures are `StripeFooter` of
 https://github.com/apache/orc-format/blob/v1.0.0/src/main/proto/orc/proto/orc_proto.proto; lengths are runs of integers,
@@ -57,7 +57,7 @@ Field = tuple[int, int | bytes]  # of a message: its number and value
 
 
 def require_sound_stripes(source: pa.NativeFile, tail: OrcTail) -> None:
-    """Require streams in each stripe that its columns may have.
+    """Require that each stripe has only streams that fit the types of its columns.
 
     Raises Undecodable.
     """
@@ -67,7 +67,7 @@ def require_sound_stripes(source: pa.NativeFile, tail: OrcTail) -> None:
 
 
 def require_sound_lengths(source: pa.NativeFile, tail: OrcTail, block: int, positions: Collection[int]) -> None:
-    """Require lengths of texts in a stripe that add up to what a reader can hold.
+    """Require that a reader can hold the texts of a stripe, judged by their lengths.
 
     `positions` are those of top-level columns. Raises Undecodable.
     """
@@ -93,9 +93,9 @@ def require_sound_lengths(source: pa.NativeFile, tail: OrcTail, block: int, posi
 
 
 def are_sound(lengths: bytes, most: int, *, first_version: bool) -> bool:
-    """Return whether no length is negative, and all together are at most `most`.
+    """Return whether encoded lengths are not negative, and their sum is at most `most`.
 
-    They are in one of the two versions of ORC's run-length encoding. Runs that are cut off are not sound.
+    The encoding is version 1 or 2 of ORC's run-length encoding. The result is false if a run is cut off.
     """
     try:
         if first_version:
@@ -242,7 +242,7 @@ def _stripe_footer(source: pa.NativeFile, tail: OrcTail, stripe: Mapping[int, in
 
 
 def _require_sound_stripe(source: pa.NativeFile, tail: OrcTail, number: int, stripe: Mapping[int, int]) -> None:
-    """Require that the footer of a stripe lists streams that the file's columns may have."""
+    """Require that the footer of a stripe lists only streams that fit the types of the columns."""
     wrong = Undecodable(f"the footer of stripe {number} lists streams that its columns cannot have")
     lengths = stripe.get(_INDEX_LENGTH, 0), stripe.get(_DATA_LENGTH, 0)
     fields = _stripe_footer(source, tail, stripe)

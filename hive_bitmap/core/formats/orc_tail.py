@@ -1,9 +1,9 @@
 """Check the tail of an ORC file, as bytes.
 
-The checks find encryption, unknown versions, and statistics that end the process of a reader in C++. Arrow does not
-show that a file is encrypted: for an encrypted column it reads the masked values that are stored beside it. So the
-bytes are read here, before anything else opens the file. Readers of ORC take the encryption of a file from its footer,
-and ignore that of a stripe without it.
+The checks find encryption, unknown versions, and statistics that end the process of a C++ reader. Arrow does not show
+that a file is encrypted: for an encrypted column it reads the masked values that are stored beside it. So the bytes are
+checked here, before anything else opens the file. Only the encryption in the file's footer counts, as for other readers
+of ORC.
 
 The structures are `PostScript` and `Footer` of
 https://github.com/apache/orc-format/blob/v1.0.0/src/main/proto/orc/proto/orc_proto.proto.
@@ -53,8 +53,8 @@ MOST_FOOTER_BYTES = 16 << 20  # limit for ORC files, decompressed
 class OrcTail:
     """The parts of an ORC footer that describe streams.
 
-    `codec` is the number of their compression, `kinds` has the kind of type of each column, `top` the numbers of the
-    columns that are no part of another, `stripes` the numbers in the fields of each StripeInformation.
+    `codec` is the number of the compression. `kinds` has the type (its number in `Type.Kind`) of each column, `top` the
+    numbers of the top-level columns, and `stripes` the fields of each StripeInformation, by number.
     """
 
     codec: int
@@ -65,7 +65,10 @@ class OrcTail:
 
 @contextmanager
 def damaged_if_undecodable() -> Iterator[None]:
-    """Turn errors about the content of a file into Undecodable. Errors of the store, which have an errno, pass."""
+    """Convert errors about the content of a file to Undecodable.
+
+    Errors of the store, which have an errno, are raised unchanged.
+    """
     try:
         yield
     except (IndexError, zlib.error, pa.ArrowException, OSError) as error:
@@ -182,8 +185,8 @@ def _numbers(value: int | bytes) -> Iterator[int]:
 def decompressed(data: bytes, codec: int, most: int = MOST_FOOTER_BYTES, name: str = "its footer") -> bytes:
     """Return the bytes of a stream of ORC.
 
-    Its chunks have a header of three bytes: their length and a flag. Raises Undecodable if they are more than `most`,
-    so that no small file fills the memory.
+    A chunk of the stream has a header of three bytes: its length and a flag. Raises Undecodable if the result has more
+    than `most` bytes, so that a small file cannot fill the memory.
     """
     if codec == 0:
         return data

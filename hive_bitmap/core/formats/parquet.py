@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from hive_bitmap.core.formats import parquet_file, parquet_rows
 from hive_bitmap.core.formats.blocks import Blocks
-from hive_bitmap.core.formats.calendar_checks import as_keys, require_from
+from hive_bitmap.core.formats.calendar_checks import as_keys, require_at_least
 from hive_bitmap.core.formats.key_values import KeyColumn, Values, converted, decoding, is_simple, nulls
 from hive_bitmap.core.formats.parquet_file import ParquetHandle, find, open_file
 from hive_bitmap.core.formats.parquet_rows import bytes_at_once, read_rows, read_together
@@ -87,10 +87,9 @@ def column_bytes(handle: ParquetHandle, columns: Sequence[KeyColumn]) -> npt.NDA
 
 
 def key_columns(handle: ParquetHandle, block: int, columns: Sequence[KeyColumn]) -> pa.Table:
-    """Return the columns of one row group as keys.
+    """Return the columns of one row group as keys, in the given order.
 
-    They are in the given order; strings may be dictionary-encoded. Raises Undecodable if a value may differ from what
-    Spark reads.
+    Strings may be dictionary-encoded. Raises Undecodable if a value may differ from what Spark reads.
     """
     places = {column.name: find(handle, column) for column in columns}
     names = sorted({at[0] for at in places.values() if at is not None})
@@ -106,9 +105,9 @@ def key_columns(handle: ParquetHandle, block: int, columns: Sequence[KeyColumn])
 
 
 def spark_only_columns(handle: ParquetHandle, schema: Sequence[KeyColumn]) -> dict[str, str]:
-    """Return the columns that only Spark may read from this file.
+    """Return the table columns that only Spark may read from this file, with reasons.
 
-    Each has a reason. Only the footer is read.
+    Only the footer is read.
     """
     with decoding("its footer"):
         reasons = [(column.name, _reason(handle, column)) for column in schema]
@@ -116,9 +115,9 @@ def spark_only_columns(handle: ParquetHandle, schema: Sequence[KeyColumn]) -> di
 
 
 def rehearse(handle: ParquetHandle, schema: Sequence[KeyColumn]) -> None:
-    """Read in the footer all that later readers of columns read.
+    """Read everything in the footer that queries will read later; see `Format.rehearse`.
 
-    A task of a build does so before any other process opens the file. Raises Undecodable.
+    Raises Undecodable.
     """
     parquet_file.require_plain_parquet(handle.source)
     only_spark = spark_only_columns(handle, schema)
@@ -141,7 +140,7 @@ def _reason(handle: ParquetHandle, column: KeyColumn) -> str:
         return ""
     if how.narrowed:
         return f"column {column.name!r} may hold values that do not fit {column.type}"
-    if not _statistics_from(handle, handle.leaves[name], how.floor):
+    if not _statistics_at_least(handle, handle.leaves[name], how.floor):
         return f"column {column.name!r} may hold dates of a calendar that the file does not name"
     return ""
 
@@ -152,11 +151,11 @@ def _key(table: pa.Table, column: KeyColumn, at: tuple[str, Conversion] | None, 
     name, how = at
     values = converted(table.column(name), column)
     if how.floor is not None:
-        require_from(values, how.floor, column.name)
+        require_at_least(values, how.floor, column.name)
     return as_keys(values, column.name)
 
 
-def _statistics_from(handle: ParquetHandle, leaf: int, floor: int | None) -> bool:
+def _statistics_at_least(handle: ParquetHandle, leaf: int, floor: int | None) -> bool:
     """Return whether the footer proves that no value is less than `floor`."""
     if floor is None:
         return True

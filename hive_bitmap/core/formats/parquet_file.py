@@ -1,10 +1,10 @@
 """Open Parquet files, and find columns by Spark's rules.
 
-They are found by name, ignoring case. If the table maps its columns by id, they are found by the id that the file has
-for each. A missing column is NULL.
+Columns are found by name, ignoring case. If the table maps its columns by id, they are found by their ids in the file.
+A missing column is NULL.
 
-The footer is checked first, as bytes: it shows encryption, and Arrow does not. For an encrypted column some calls of
-Arrow end the process, since an exception of C++ escapes.
+The bytes of the footer are checked first, because Arrow does not show encryption. For an encrypted column some calls of
+Arrow end the process, since a C++ exception escapes.
 
 The structures are `FileMetaData` and `ColumnChunk` of
 https://github.com/apache/parquet-format/blob/apache-parquet-format-2.10.0/src/main/thrift/parquet.thrift, in Thrift's
@@ -39,10 +39,10 @@ _BYTE, _DOUBLE, _BINARY, _MAP, _STRUCT, _UUID = 3, 7, 8, 11, 12, 13
 
 @dataclass(frozen=True)
 class _Struct:
-    """The checks of a struct.
+    """The checks of a struct of the footer.
 
-    `inner` has its structs and those in its lists, by field; `encrypted` are fields that it must not have, `required`
-    fields that it must have. A struct with a `name` is noted, with the places of its `noted` fields.
+    `inner` has the checks of the structs in it, by field. A struct must not have the fields `encrypted`, and must have
+    the fields `required`. If it has a `name`, it is added to the notes, with the positions of its fields `noted`.
     """
 
     inner: Mapping[int, _Struct] = field(default_factory=dict)
@@ -94,16 +94,16 @@ def require_plain_parquet(source: pa.NativeFile) -> None:
     footer = source.read_at(size, source.size() - _PARQUET_END - size)
     try:
         notes: Notes = []
-        _after_struct(footer, 0, _FILE, notes)
+        _check_struct(footer, 0, _FILE, notes)
         _require_sound_sizes(footer, notes)
     except (IndexError, RecursionError) as error:
         raise Undecodable(_DAMAGED) from error
 
 
 def _require_sound_sizes(data: bytes, notes: Notes) -> None:
-    """Require size statistics that a column can have; some calls of Arrow end the process for others.
+    """Require size statistics that fit the schema; others make some calls of Arrow end the process.
 
-    They are those of `SizeStatistics::Validate` of
+    The checks are those of `SizeStatistics::Validate` of
     https://github.com/apache/arrow/blob/apache-arrow-19.0.0/cpp/src/parquet/size_statistics.cc. Raises Undecodable.
     """
     if not any(name == _SIZES.name for name, _ in notes):
@@ -149,7 +149,7 @@ def _leaves(data: bytes, elements: Sequence[Mapping[int, int]]) -> list[tuple[in
     return leaves
 
 
-def _after_struct(data: bytes, at: int, struct: _Struct, notes: Notes) -> int:
+def _check_struct(data: bytes, at: int, struct: _Struct, notes: Notes) -> int:
     """Check a struct, and return the place behind it.
 
     Raises Undecodable.
@@ -165,14 +165,14 @@ def _after_struct(data: bytes, at: int, struct: _Struct, notes: Notes) -> int:
         if number in struct.noted:
             places[number] = at
         inner = struct.inner.get(number)
-        at = _after(data, at, head & 15) if inner is None else _after_structs(data, at, head & 15, inner, notes)
+        at = _skip_value(data, at, head & 15) if inner is None else _check_structs(data, at, head & 15, inner, notes)
     if not struct.required <= present:
         raise Undecodable("its footer does not describe all columns")
     return at + 1
 
 
-def _after_structs(data: bytes, at: int, kind: int, struct: _Struct, notes: Notes) -> int:
-    """Check such a struct or a list of them, and return the place behind it.
+def _check_structs(data: bytes, at: int, kind: int, struct: _Struct, notes: Notes) -> int:
+    """Check a struct or a list of structs, and return the place behind it.
 
     Raises Undecodable for another value.
     """
@@ -180,7 +180,7 @@ def _after_structs(data: bytes, at: int, kind: int, struct: _Struct, notes: Note
     if count and inner != _STRUCT:
         raise Undecodable(_DAMAGED)
     for _ in range(count):
-        at = _after_struct(data, at, struct, notes)
+        at = _check_struct(data, at, struct, notes)
     return at
 
 
@@ -194,7 +194,7 @@ def _field(data: bytes, at: int, before: int) -> tuple[int, int]:
     return signed(data, at + 1)
 
 
-def _after(data: bytes, at: int, kind: int) -> int:
+def _skip_value(data: bytes, at: int, kind: int) -> int:
     """Return the place behind a value of this type.
 
     Raises Undecodable for an unknown type.
@@ -211,29 +211,29 @@ def _after(data: bytes, at: int, kind: int) -> int:
     if kind == _STRUCT:
         while head := data[at]:
             _, at = _field(data, at, 0)
-            at = _after(data, at, head & 15)
+            at = _skip_value(data, at, head & 15)
         return at + 1
     if kind in _LISTS:
         count, inner, at = _list_head(data, at)
-        return _after_all(data, at, count, inner, inner)
+        return _skip_values(data, at, count, inner, inner)
     if kind == _MAP:
         count, at = unsigned(data, at)
         if not count:
             return at
-        return _after_all(data, at + 1, count, data[at] >> 4, data[at] & 15, both=True)
+        return _skip_values(data, at + 1, count, data[at] >> 4, data[at] & 15, both=True)
     if kind in (_BYTE, _DOUBLE, _UUID):
         return at + {_BYTE: 1, _DOUBLE: 8, _UUID: 16}[kind]
     raise Undecodable(_DAMAGED)
 
 
-def _after_all(data: bytes, at: int, count: int, first: int, second: int, *, both: bool = False) -> int:
+def _skip_values(data: bytes, at: int, count: int, first: int, second: int, *, both: bool = False) -> int:
     """Return the place behind the values of a list or map.
 
     There are `count` values of a list, or pairs of a map, in which a boolean takes a byte.
     """
     for _ in range(count):
         for kind in (first, second) if both else (first,):
-            at = at + 1 if kind in _BOOLEANS else _after(data, at, kind)
+            at = at + 1 if kind in _BOOLEANS else _skip_value(data, at, kind)
         if at > len(data):
             raise Undecodable(_DAMAGED)
     return at
@@ -257,10 +257,10 @@ FIELD_ID = b"PARQUET:field_id"  # the key under which Arrow keeps a column's id
 
 @dataclass(frozen=True, kw_only=True)
 class ParquetHandle:
-    """An open file.
+    """An open Parquet file.
 
-    It has the path, the content, the footer and the column names. `dictionaries` are the columns that Arrow reads as
-    dictionaries because the Arrow schema in the file says so.
+    `names` are the top-level columns. `dictionaries` are the columns that Arrow reads as dictionaries because the Arrow
+    schema in the file says so.
     """
 
     path: str
@@ -299,10 +299,11 @@ class ParquetHandle:
         return {name: None if id is None else int(id) for name, id in ids}
 
     def is_delta(self, name: str, blocks: Iterable[int]) -> bool:
-        """Return whether a column has DELTA-encoded pages.
+        """Return whether a column has DELTA-encoded pages in some of these row groups.
 
-        They are looked for in these row groups. Arrow does not read such pages as dictionaries.
+        Arrow does not read such pages as dictionaries.
         """
+
         chunks = (self.metadata.row_group(block).column(self.leaves[name]) for block in blocks)
         return any(encoding.startswith("DELTA") for chunk in chunks for encoding in chunk.encodings)
 

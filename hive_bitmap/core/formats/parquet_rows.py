@@ -5,8 +5,9 @@ numbers, and decodes only the pages that hold them. Otherwise pyarrow reads the 
 from it. Measured with seven columns on one thread, DuckDB against pyarrow: 0.10 s against 0.20 s for 1 % of the rows,
 0.36 s against 0.24 s for half of the rows.
 
-A few numbers are literals of a query, so that a query may read several files: 3 ms for a row of each file with nine
-columns, against 5.5 ms by a query for each with a semi-join, which is faster from a hundred rows on.
+For at most FEW_ROWS rows, the query of DuckDB has the row numbers as literals, and one query can read several files.
+Measured with nine columns, it takes 3 ms for a row of each file; a query for each file with a semi-join takes 5.5 ms.
+The semi-join is faster from a hundred rows on.
 """
 
 from __future__ import annotations
@@ -64,10 +65,7 @@ class _OutputColumns:
         return sorted(set(self.stored) - {""})
 
     def batch(self, read: pa.Table | pa.RecordBatch, rows: int) -> pa.RecordBatch:
-        """Return `rows` rows of the output columns.
-
-        They are made of the stored columns that were read.
-        """
+        """Convert stored columns to the output columns; `rows` is the number of rows."""
         arrays = [
             converted(read.column(name), column) if name else nulls(column, rows)
             for column, name in zip(self.columns, self.stored, strict=True)
@@ -81,10 +79,10 @@ class _OutputColumns:
 def read_rows(path: str, columns: Sequence[KeyColumn], selection: Sequence[BlockRows]) -> Iterator[pa.RecordBatch]:
     """Yield the selected rows in file order.
 
-    They have the Arrow types of `key_values.arrow_type`. `columns` must be columns that `spark_only_columns` does not
-    return. `selection` has pairs of the number of a block, ascending, and the numbers of its selected rows, 0-based
-    inside the block and ascending, or None for all rows. Raises FileNotFoundError, Undecodable or FileChanged when the
-    first or a later batch is requested.
+    The values have the Arrow types of `key_values.arrow_type`. `columns` must not be in `spark_only_columns`.
+    `selection` has pairs of the number of a block, ascending, and the numbers of its selected rows, 0-based inside the
+    block and ascending, or None for all rows. Raises FileNotFoundError, Undecodable or FileChanged when the first or a
+    later batch is requested.
     """
     handle = open_file(path)
     with handle.source:
@@ -98,10 +96,10 @@ def read_rows(path: str, columns: Sequence[KeyColumn], selection: Sequence[Block
 def read_together(
     files: Sequence[tuple[str, Sequence[BlockRows]]], columns: Sequence[KeyColumn]
 ) -> pa.RecordBatch | None:
-    """Return selected rows of several files, which one query reads.
+    """Return selected rows of several files, read by one query.
 
-    Returns None if `read_rows` has to read each file. `files` are paths and selections as `read_rows` takes them.
-    Raises the same errors as `read_rows`.
+    `files` are paths and selections as `read_rows` takes them. Returns None if `read_rows` has to read each file
+    instead. Raises the same errors as `read_rows`.
     """
     if sum(_selected(selection) for _, selection in files) > FEW_ROWS or not all(is_local(path) for path, _ in files):
         return None
@@ -131,10 +129,7 @@ def read_together(
 
 
 def _selected(selection: Sequence[BlockRows]) -> float:
-    """Count the selected rows.
-
-    It is infinite if a whole block is selected.
-    """
+    """Count the selected rows; a block that is selected as a whole counts as infinite."""
     return sum(math.inf if rows is None else len(rows) for _, rows in selection)
 
 
@@ -144,7 +139,7 @@ def _output(handle: ParquetHandle, columns: Sequence[KeyColumn]) -> _OutputColum
 
 
 def _stored_types(handle: ParquetHandle, output: _OutputColumns) -> tuple[Any, ...]:
-    """Return the columns to read, and what decides their types in DuckDB."""
+    """Return the stored columns and the properties that decide their types in DuckDB."""
     leaves = [handle.metadata.schema.column(handle.leaves[name]) for name in output.names]
     types = [
         (leaf.physical_type, str(leaf.logical_type), leaf.converted_type, leaf.length, leaf.precision, leaf.scale)
@@ -164,10 +159,7 @@ def _numbers(handle: ParquetHandle, selection: Sequence[BlockRows]) -> Rows:
 
 
 def _first_rows(handle: ParquetHandle) -> Rows:
-    """Return the number of the first row of each block.
-
-    The last number is that of all rows.
-    """
+    """Return the number of the first row of each block, and at last the number of all rows."""
     blocks = range(handle.metadata.num_row_groups)
     return np.cumsum([0, *(handle.metadata.row_group(block).num_rows for block in blocks)])
 
@@ -181,9 +173,9 @@ def bytes_at_once(path: str, columns: Sequence[KeyColumn]) -> int:
 
 
 def rehearse(handle: ParquetHandle, columns: Sequence[KeyColumn]) -> None:
-    """Read in the footer all that later readers read in it.
+    """Read everything in the footer that `read_rows` and `read_together` need, with both readers.
 
-    These are `read_rows` and `read_together`, with both readers. Raises Undecodable.
+    Raises Undecodable.
     """
     with decoding("its footer"):
         output, blocks = _output(handle, columns), range(handle.metadata.num_row_groups)
@@ -198,10 +190,10 @@ def rehearse(handle: ParquetHandle, columns: Sequence[KeyColumn]) -> None:
 
 
 def _is_safe_for_duckdb(handle: ParquetHandle) -> bool:
-    """Return whether DuckDB reads exactly this file.
+    """Return whether DuckDB reads this file, and its columns with their stored names and types.
 
-    It must read the columns under their names and in their stored types. DuckDB takes paths as glob patterns, renames
-    columns whose names differ in case only, and converts GeoParquet columns to its geometry type.
+    DuckDB takes paths as glob patterns, renames columns whose names differ in case only, and converts GeoParquet
+    columns to its geometry type.
     """
     return (
         is_local(handle.path)
@@ -215,10 +207,10 @@ def _is_safe_for_duckdb(handle: ParquetHandle) -> bool:
 def _by_duckdb(
     handle: ParquetHandle, output: _OutputColumns, selection: Sequence[BlockRows]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows as DuckDB reads them.
+    """Yield the selected rows, read by DuckDB.
 
-    If DuckDB raises an error, for example for strings that are not UTF-8, pyarrow reads the rows as Spark does, or
-    raises an error that says what is wrong.
+    If DuckDB raises an error, for example for strings that are not UTF-8, pyarrow reads the rows instead, or raises an
+    error that says what is wrong.
     """
     first, numbers = _first_rows(handle), _numbers(handle, selection)
     size = _batch_size_of(handle, output.names)
@@ -236,7 +228,7 @@ def _by_duckdb(
 
 
 def _of_blocks(numbers: Rows, first: Rows) -> list[BlockRows]:
-    """Return row numbers of a file by block.
+    """Convert row numbers of a file to row numbers of its blocks.
 
     `first` has the number of the first row of each block.
     """
@@ -245,22 +237,19 @@ def _of_blocks(numbers: Rows, first: Rows) -> list[BlockRows]:
 
 
 class _BatchSize:
-    """The number of rows of a file that are read together.
+    """The number of rows of a file to read at once.
 
-    Values of a few bytes in the file may take megabytes in memory. The number is cached for the next query, which need
-    not begin with few rows again.
+    It begins small, because values of a few bytes in the file may take megabytes in memory, and grows with the measured
+    sizes. It is cached, so the next query begins with the number that the last one reached.
     """
 
     def __init__(self, largest: int) -> None:
-        """Begin with few rows.
-
-        `largest` is the number of bytes that no row exceeds.
-        """
+        """Begin with few rows; `largest` is the maximum number of bytes of a row."""
         self._sure = min(max(_BATCH_BYTES // max(largest, 1), 1), _BATCH_ROWS)
         self.rows = max(self._sure, _FIRST_ROWS)
 
     def read(self, rows: int, size: int) -> None:
-        """Adapt the number of rows to the bytes that rows took."""
+        """Adapt the number of rows to the measured `size`, in bytes, of the `rows` rows read last."""
         by_size = _BATCH_BYTES * rows // max(size, 1)
         self.rows = max(min(by_size, _GROWTH * self.rows, _BATCH_ROWS), self._sure)
 
@@ -275,10 +264,10 @@ def _batch_size_of(handle: ParquetHandle, names: Sequence[str]) -> _BatchSize:
 
 
 def _largest_row(handle: ParquetHandle, names: Sequence[str], blocks: Sequence[int]) -> int:
-    """Return a number of bytes that no row exceeds.
+    """Return an upper bound for the bytes of a row of these columns.
 
-    It is for a row of these columns, by the footer: no text exceeds the bytes of its chunk. A dictionary has each of
-    its texts once, however many rows repeat it.
+    It follows from the footer: a text cannot be larger than its column chunk. Rows may be larger than the average,
+    because a dictionary stores a text once that many rows repeat.
     """
     ordinals = [handle.leaves[name] for name in names]
     texts = [at for at in ordinals if handle.metadata.schema.column(at).physical_type == "BYTE_ARRAY"]
@@ -324,9 +313,9 @@ def _by_arrow(
 
 
 def _rows_at_once(handle: ParquetHandle, file: pq.ParquetFile, names: list[str], block: int) -> int:
-    """Return how many rows of a block to decode together.
+    """Return how many rows of a block to decode at once.
 
-    If values may be large, the first rows of the block decide.
+    If values may be large, this follows from the size of the first rows of the block.
     """
     largest, rows = _largest_row(handle, names, [block]), handle.metadata.row_group(block).num_rows
     size = _BatchSize(largest)
@@ -338,10 +327,7 @@ def _rows_at_once(handle: ParquetHandle, file: pq.ParquetFile, names: list[str],
 
 
 def _taken(batch: pa.RecordBatch, rows: Rows) -> pa.RecordBatch:
-    """Return these rows of a batch.
-
-    Arrow's `take` does not support view types, so these are cast first.
-    """
+    """Return rows of a batch, with view types cast, since Arrow's `take` does not support them."""
     plain = [_without_view(column) for column in batch.columns]
     return pa.RecordBatch.from_arrays(plain, names=batch.schema.names).take(pa.array(rows))
 
@@ -357,9 +343,6 @@ def _quoted(name: str) -> str:
 
 
 def _between(rows: Rows, start: int, end: int) -> Rows:
-    """Return the rows from `start` to before `end`.
-
-    They are counted from `start`.
-    """
+    """Return the rows from `start` to before `end`, numbered from `start`."""
     low, high = np.searchsorted(rows, (start, end))
     return rows[low:high] - start

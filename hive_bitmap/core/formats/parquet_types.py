@@ -1,9 +1,9 @@
-"""The types that Arrow reads from Parquet files like Spark.
+"""The types that Arrow and Spark read alike from Parquet files.
 
-Each has its conditions. This is an allowlist of pairs of stored kind and table type that Spark 4 reads without an error
-and whose values were compared with Spark's. Dates and timestamps need more care: writers of the hybrid calendar stored
-other numbers for days before 1582-10-15 and timestamps before 1900. Only the metadata of Spark's own writer proves
-which calendar was used; for other writers the session's configuration decides, so their old values are left to Spark.
+This is an allowlist of pairs of stored kind and table type, with conditions: Spark 4 reads them without an error, and
+tests compared the values. Dates and timestamps need more care: writers of the hybrid calendar stored other numbers for
+days before 1582-10-15 and timestamps before 1900. Only the metadata of Spark's own writer proves which calendar was
+used. For other writers the session's configuration decides, so only Spark reads their old values.
 See `datetimeRebaseSpec` and `int96RebaseSpec` in
 https://github.com/apache/spark/blob/v4.0.0/sql/core/src/main/scala/org/apache/spark/sql/execution/datasources/DataSourceUtils.scala.
 """
@@ -63,10 +63,10 @@ _UNITS = {"milliseconds": "ms", "microseconds": "us"}
 
 @dataclass(frozen=True)
 class Conversion:
-    """How a stored column may be read as a table column.
+    """How to read a stored column as a table column.
 
-    `floor`: the least stored value (days or microseconds since 1970) that Arrow and Spark read alike, None if all are;
-    `narrowed`: whether a stored value may not fit the type of the table's column.
+    `floor`: the least stored value (days or microseconds since 1970) that Arrow and Spark read alike; None if they read
+    all values alike. `narrowed`: whether a stored value may be too large for the type of the table's column.
     """
 
     floor: int | None = None
@@ -134,7 +134,7 @@ def describe(leaf: pq.ColumnSchema) -> str:
 def _decimal_conversion(leaf: pq.ColumnSchema, column: KeyColumn) -> Conversion:
     """Return how a stored decimal is read.
 
-    Raises Undecodable, as Spark raises an error, if digits would be lost on either side.
+    Raises Undecodable if the table's type has too few digits before or after the point; Spark raises an error too.
     """
     if column.base == "decimal":
         precision, scale = column.parameters or (10, 0)
@@ -145,9 +145,9 @@ def _decimal_conversion(leaf: pq.ColumnSchema, column: KeyColumn) -> Conversion:
 
 
 def _proleptic(metadata: Mapping[bytes, bytes] | None, since: tuple[int, int], legacy: bytes) -> bool:
-    """Return whether a file surely has the proleptic calendar.
+    """Return whether the metadata of a file proves that it uses the proleptic calendar.
 
-    Its metadata must prove that Spark `since` or later wrote it in that calendar.
+    They must show that Spark of version `since` or later wrote it, and not have the key `legacy`.
     """
     metadata = metadata or {}
     version = metadata.get(_SPARK_VERSION, b"").split(b".")[:2]

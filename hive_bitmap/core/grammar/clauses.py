@@ -38,10 +38,7 @@ _CLAUSES = (
 
 
 def create_index(cursor: Cursor) -> CreateIndex | None:
-    """Parse what follows CREATE INDEX.
-
-    Return None if the table is in another catalog, which is for Spark to handle.
-    """
+    """Parse what follows CREATE INDEX; return None if the table is in another catalog."""
     if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
     name = cursor.name().lower()
     if cursor.accept("USING"):

@@ -84,10 +84,7 @@ class Cursor(Tokens):
         return TableName(*reversed(parts))
 
     def is_foreign(self, table: TableName) -> bool:
-        """Return whether statements on a table are left to Spark.
-
-        They are if its catalog has no indexes.
-        """
+        """Return whether Spark handles statements on a table, because it cannot have indexes."""
         return not self._is_indexable(table)
 
     def string(self, *, escapes: bool = True) -> str:

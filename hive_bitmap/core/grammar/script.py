@@ -30,7 +30,7 @@ _COMMENT_EDGE = re.compile(r"/\*(?!\+)|\*/")
 class Part:
     """A statement of a script, without its semicolon.
 
-    Line and column, counted from 1, are where it begins.
+    It begins at `line` and `column`, counted from 1.
     """
 
     text: str

@@ -70,7 +70,7 @@ class Where:
 class CreateIndex:
     """CREATE INDEX.
 
-    `properties` belong to the index, `table_properties` are further ones of its index table.
+    `properties` are those of the index, `table_properties` additional ones of its index table.
     """
 
     name: str
@@ -103,7 +103,7 @@ class RebuildIndex:
 
 @dataclass(frozen=True)
 class RefreshIndex:
-    """REFRESH INDEX: a rebuild of the partitions that seem to have changed."""
+    """REFRESH INDEX, which rebuilds only partitions whose files have changed."""
 
     name: str
     table: TableName
@@ -132,7 +132,7 @@ class RenameIndex:
 
 @dataclass(frozen=True)
 class DropIndex:
-    """DROP INDEX; with `where`, only for the partitions that satisfy it."""
+    """DROP INDEX; with `where`, it drops only the partitions that satisfy this condition."""
 
     name: str
     table: TableName | None = None

@@ -1,7 +1,7 @@
 """The definition and the storage of an index.
 
-It is stored in segments, manifests and shards. Building, querying and checking share these modules. A published segment
-never changes. `lookup` reads keys and bitmaps of a shard.
+An index is stored in segments, which have a manifest and shards. Building, querying and checking share these modules. A
+published segment never changes. `lookup` reads keys and bitmaps of a shard.
 """
 
 __all__ = [

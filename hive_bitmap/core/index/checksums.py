@@ -1,12 +1,13 @@
 """CRC-32 checksums of all files of a generation.
 
-A flipped bit can thus not change an answer. Parquet has checksums of its pages, but not of its page headers and footer,
-and a flipped bit in a footer can crash the process inside Arrow. Therefore `_manifest/checksums` (JSON) holds, by file
-name, a list of checksums. A manifest file or a file of cardinalities has one; a shard has that of its footer, then
-those of its column chunks, row group by row group. A generation without that file is not checked.
+They keep a flipped bit from changing an answer. Parquet has checksums of its pages, but not of its page headers and
+footer, and a flipped bit in a footer can crash the process inside Arrow. Therefore `_manifest/checksums` (JSON) holds a
+list of checksums for each file name. A file of the manifest or of cardinalities has one checksum. A shard has one for
+its footer, then one for each column chunk, row group by row group. A generation without that file is not checked.
 
-Files of a generation cannot be read if the index is damaged, or was dropped or rebuilt: queries may use a generation
-for some seconds after it was replaced, see `catalog.INDEX_CACHE_SECONDS`. In both cases they read the base files whole.
+A read of a generation may fail because a file is damaged, or because the index was dropped or rebuilt: queries use a
+generation for some seconds after it was replaced, see `catalog.INDEX_CACHE_SECONDS`. In both cases a query reads the
+base files whole.
 """
 
 from __future__ import annotations
@@ -32,10 +33,7 @@ Unreadable: TypeAlias = CorruptIndex | CorruptBitmap
 
 
 def of_shard(source: pa.NativeFile) -> list[int]:
-    """Compute the checksums of a shard.
-
-    The first is that of its footer, then follow those of its column chunks.
-    """
+    """Compute the checksums of a shard: first of its footer, then of its column chunks."""
     chunks = _chunks(pq.read_metadata(source))
     return [zlib.crc32(_footer(source)), *(zlib.crc32(source.read_at(size, start)) for start, size in chunks)]
 
@@ -81,9 +79,9 @@ def of_generation(folder: str) -> Mapping[str, Sequence[int]]:
 
 
 def require(content: bytes | pa.Buffer, sums: Sequence[int] | None) -> None:
-    """Require that the content has the first of these checksums.
+    """Raise OSError unless the content has the first of these checksums.
 
-    None is not checked. Raises OSError if it has another checksum.
+    Nothing is checked if `sums` is None.
     """
     if sums is not None and zlib.crc32(content) != sums[0]:
         raise OSError("its checksum is wrong")
@@ -99,10 +97,10 @@ def footer_of(source: pa.NativeFile, sums: Sequence[int] | None) -> pq.FileMetaD
 
 
 def chunks_of(source: pa.NativeFile, metadata: pq.FileMetaData, sums: Sequence[int] | None) -> pa.NativeFile:
-    """Return the shard as a file that checks its column chunks.
+    """Return the shard as a file that checks column chunks when they are read.
 
-    Each is checked when it is read, unless the checksums are None. Each read must cover whole column chunks. It raises
-    OSError if a checksum is wrong.
+    Each read must cover whole column chunks, and raises OSError if a checksum is wrong. If `sums` is None, nothing is
+    checked.
     """
     if sums is None:
         return source
@@ -110,9 +108,9 @@ def chunks_of(source: pa.NativeFile, metadata: pq.FileMetaData, sums: Sequence[i
 
 
 class _CheckedFile:
-    """A Python file object that checks what is read.
+    """A Python file object that checks each read.
 
-    Reads must cover whole ranges; `sums` holds the checksum of each (start, size).
+    `sums` has the checksum of each range (start, size) in bytes. A read must cover whole ranges.
     """
 
     closed = False
@@ -187,7 +185,7 @@ def error(folder: str, file: str, cause: Exception) -> CorruptIndex:
 
 
 def log_whole(log: logging.Logger, index: str, error: Unreadable) -> None:
-    """Log that base files are read whole because of an error."""
+    """Log an error of an index, because of which its base files are read whole."""
     if isinstance(error, DroppedIndex):
         log.info("%s was dropped or rebuilt during the query, so its files are read whole: %s", index, error)
     else:

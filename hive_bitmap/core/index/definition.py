@@ -1,8 +1,8 @@
-"""The definition of an index, and its form as TBLPROPERTIES.
+"""The definition of an index, stored as TBLPROPERTIES of its index table.
 
-They are properties of the index table. The definition has the columns, type, encoding and so on. The default name of an
-index table is `<db>__<table>_<index>__`, as in Hive. By default it is in the database of the base table. Planning
-relies on the properties, never on the name. docs/format.md lists the properties.
+The definition has the columns, type, encoding and so on. The default name of an index table is
+`<db>__<table>_<index>__`, as in Hive. By default the table is in the database of the base table. Planning relies on the
+properties, never on the name. docs/format.md lists the properties.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ class Definition:
     but not used. `next_encoding`, if not empty, is the encoding that the next rebuild changes to. An index with
     `auto_refresh` is refreshed after writes by the applications that see them, each of them at most once in
     `refresh_interval`, a length of time. `properties` are user-defined names and values; they are stored and shown, and
-    have no effect. `source` is `delta` or `iceberg` if that log lists the files of the base table; empty if its folders
-    do. `partitioned_by` are the partition columns that the base table had when it was indexed. `version` is that of the
-    format. Index rows of files that were removed from a lake table are kept for the length of time `keep_removed`, for
-    queries of older versions of the table; empty: not at all. `catalog` is Spark's name of the catalog that the base
-    table is in, empty for the session's own, in which all index tables are.
+    have no effect. `source` is `delta` or `iceberg` if a log of that kind lists the files of the base table; empty if
+    its folders do. `partitioned_by` are the partition columns that the base table had when it was indexed. `version` is
+    that of the format. Index rows of files that were removed from a lake table are kept for the length of time
+    `keep_removed`, for queries of older versions of the table; if it is empty, they are not kept. `catalog` is Spark's
+    name of the base table's catalog; empty for the session's own catalog, which has all index tables.
     """
 
     name: str
@@ -296,8 +296,8 @@ def _require_of_lake(table: Table, *, where: str, index_table: str | None) -> No
 def own_property(key: str) -> str | None:
     """Return the item of OWN_PROPERTIES that a key names, ignoring case.
 
-    None for a user-defined property. Raise InvalidProperty for a likely misspelling of one of them, which would
-    silently have no effect.
+    Return None for a user-defined property. Raise InvalidProperty for a likely misspelling of an own property, which
+    would silently have no effect.
     """
     if key.lower() in OWN_PROPERTIES:
         return key.lower()
@@ -315,10 +315,10 @@ def require_followable(name: str, type: str, auto_refresh: bool) -> None:
 
 
 def checked_keeping(name: str, source: str, length: str) -> str:
-    """Check a `keep_removed`, and return it in its stored form.
+    """Check a value of `keep_removed`, and return it in its stored form.
 
-    A number alone is a number of days. Raise InvalidProperty for an invalid length of time, and for an index on a table
-    without a log: its removed files no longer exist.
+    A number without a unit is in days. Raise InvalidProperty for an invalid length of time, and for an index on a table
+    that is neither Delta nor Iceberg: its removed files no longer exist.
 
     >>> [checked_keeping("i", "delta", length) for length in ("7", "12 hours", "0")]
     ['7 days', '12 hours', '']
@@ -333,7 +333,7 @@ def checked_keeping(name: str, source: str, length: str) -> str:
 
 
 def checked_interval(length: str) -> str:
-    """Check a `refresh_interval`, and return it in its stored form.
+    """Check a value of `refresh_interval`, and return it in its stored form.
 
     Raise InvalidProperty as `interval_of` does.
     """
@@ -371,10 +371,7 @@ def default_name(columns: Sequence[str]) -> str:
 
 
 def require_distinct(definitions: Sequence[Definition]) -> None:
-    """Raise AlreadyExists if two indexes would share an index table.
-
-    They are indexes of one build.
-    """
+    """Raise AlreadyExists if two indexes of a build would share an index table."""
     tables = [definition.pointer for definition in definitions]
     for table in tables:
         if tables.count(table) > 1:
@@ -440,10 +437,7 @@ def _typed(columns: Sequence[Column]) -> list[tuple[str, str]]:
 
 
 def pointers(table: Table) -> set[tuple[str, str]]:
-    """Return the index tables in the POINTER property of a base table.
-
-    Each has its database and its name.
-    """
+    """Return the database and name of the index tables in a base table's POINTER property."""
     entries = re.findall(r"(?:^|,)(?:([a-z0-9_]+)\.)?([a-z0-9_]+)(?=,|$)", table.properties.get(POINTER, ""))
     return {(database or table.database, name) for database, name in entries}
 
@@ -456,7 +450,7 @@ def has_properties(table: Table) -> bool:
 def from_properties(properties: Mapping[str, str]) -> Definition | None:
     """Return the definition in these TBLPROPERTIES.
 
-    None if there is none, its version is unknown, or it was edited.
+    Return None if there is no definition, if its version is unknown, or if it was edited.
     """
     stored = {key[len(PREFIX) :]: value for key, value in properties.items() if key.startswith(PREFIX)}
     try:
@@ -497,9 +491,9 @@ def from_properties(properties: Mapping[str, str]) -> Definition | None:
 
 
 def knows(properties: Mapping[str, str]) -> bool:
-    """Return whether this version of hive_bitmap reads an index's format.
+    """Return whether this version of hive_bitmap knows the format in these TBLPROPERTIES.
 
-    These TBLPROPERTIES state the format. The former versions count as known.
+    Former versions of the format count as known.
     """
     version, features = properties.get(PREFIX + "version", VERSION), properties.get(PREFIX + "features", "")
     if version not in (VERSION, *FORMER_VERSIONS.values()):
@@ -510,8 +504,8 @@ def knows(properties: Mapping[str, str]) -> bool:
 def _columns(text: str, source: str) -> tuple[Column, ...]:
     """Read a JSON array of columns.
 
-    Raise ValueError or TypeError, or RecursionError if it is nested deeply. Columns have other names in the files only
-    if the table has a log, its `source`.
+    Raise ValueError or TypeError for other content, and RecursionError if it is nested deeply. Columns may have names
+    or ids of their own in files only if `source` is not empty, so for Delta and Iceberg tables.
     """
     columns = tuple(_column(*fields) for fields in json.loads(text))
     if not source and any(column.file_name or column.field_id is not None for column in columns):
@@ -526,9 +520,9 @@ def _column(name: str, type: str, file_name: str = "", field_id: int | None = No
 
 
 def _column_fields(column: Column) -> list[str | int]:
-    """Return the stored form of a column.
+    """Return a column as a list to store as JSON.
 
-    It has name and type, and the name or id in files if the name differs there.
+    The list has the name and type, and the name or id in files if the column is found there by it.
     """
     if column.field_id is not None:
         return [column.name, column.type, column.file_name, column.field_id]
@@ -536,10 +530,7 @@ def _column_fields(column: Column) -> list[str | int]:
 
 
 def stored_columns(definition: Definition) -> list[Column]:
-    """Return the columns of an index table after the keys.
-
-    They have Spark's type names; the column of the segment is left out.
-    """
+    """Return the columns of an index table after the keys, without the column of the segment."""
     bucket = Column(BUCKET.name, "string")
     if not definition.has_bitmaps:
         return [bucket, Column(OFFSETS.name, "array<bigint>"), *value_columns(definition)]
@@ -548,10 +539,9 @@ def stored_columns(definition: Definition) -> list[Column]:
 
 
 def value_columns(definition: Definition) -> list[Column]:
-    """Return the columns that store the partition of a base file.
+    """Return the columns of an index table that store the partition of a base file.
 
-    They are columns of the index table. Timestamps are stored as text, because the value of the text depends on the
-    reader's time zone.
+    Timestamps are stored as text, because their values depend on the time zone of the reader.
     """
     as_text = ("timestamp", "timestamp_ntz")
     return [
@@ -562,9 +552,9 @@ def value_columns(definition: Definition) -> list[Column]:
 def schema_crc(columns: Sequence[Column], time_zone: str, reading: Sequence[str] = ()) -> int:
     """Return a CRC-32 that identifies the columns of the base table.
 
-    It changes when a column is added, dropped, renamed, moved or retyped. If there is a timestamp column, it also
-    depends on the time zone of Spark's JVM, which decides the values of ORC's wall-clock times. It depends on `reading`
-    too: anything else that decides how files are read (`serde.read_properties`).
+    The result changes when a column is added, dropped, renamed, moved or retyped. If there is a timestamp column, it
+    also depends on the time zone of Spark's JVM, which decides the values of ORC's wall-clock times. `reading` has the
+    other properties that decide how files are read (`serde.read_properties`).
     """
     zone = time_zone if any(column.type == "timestamp" for column in columns) else ""
     typed = ([column.name.lower(), column.type] for column in columns)
@@ -576,11 +566,11 @@ def valid_schemas(
 ) -> frozenset[int] | None:
     """Return the checksums (`schema_crc`) under which files stay indexed.
 
-    `columns` are the current ones of the table; None stands for all checksums. The columns of Parquet files are
-    resolved by name, and those of Iceberg tables by id, so these files stay indexed after any change. So do ORC files
-    with names and without timestamps (BY_NAME stands for these). Other ORC files may have no column names, and may hold
-    wall-clock times: they stay indexed only if columns were added after the others. Files that a SerDe reads stay
-    indexed only if nothing changed.
+    `columns` are the current columns of the table. The result None stands for all checksums: columns of Parquet files
+    are resolved by name, and those of Iceberg tables by id, so these files stay indexed after any change. So do ORC
+    files with names and without timestamps; BY_NAME in the result stands for these. Other ORC files may have no column
+    names, and may hold wall-clock times: they stay indexed only if columns were added after the others. Files that a
+    SerDe reads stay indexed only if nothing changed.
     """
     ids = [column.field_id is not None for column in columns]
     if format == "parquet" or (format == "orc" and not reading and all(ids)):
@@ -590,10 +580,10 @@ def valid_schemas(
 
 
 def known_schemas(columns: Sequence[Column], time_zone: str, reading: Sequence[str] = ()) -> dict[int, frozenset[str]]:
-    """Return the checksums that a table with these columns may have had.
+    """Return the checksums (`schema_crc`) that a table with these columns may have had.
 
-    Each has the columns of that time. They are the current checksum, and those from before columns were added after the
-    others; for a table that a SerDe reads, only the current one. Names of columns are in lower case.
+    Each is mapped to the names, in lower case, of the columns at that time. Earlier checksums are those from before the
+    last columns were added; a table that a SerDe reads has only the current one.
     """
     ends = [len(columns)] if reading else range(1, len(columns) + 1)
     return {
@@ -603,10 +593,7 @@ def known_schemas(columns: Sequence[Column], time_zone: str, reading: Sequence[s
 
 
 def one_of(kind: str, value: str, allowed: Sequence[str]) -> str:
-    """Return the value if it is allowed.
-
-    Otherwise raise InvalidProperty, which lists the allowed values.
-    """
+    """Return the value; raise InvalidProperty unless it is one of the allowed values."""
     if value not in allowed:
         raise InvalidProperty(f"unknown {kind} {value!r}; known: {', '.join(allowed)}{suggestion(value, allowed)}")
     return value

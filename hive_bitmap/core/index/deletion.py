@@ -1,10 +1,10 @@
-"""Delete generations and folders that are then empty.
+"""Delete generations, and folders that become empty.
 
-Only files that builds of this index have named are deleted. Nothing is deleted because of its location alone. The
-marker of the root and that of the generation must name the index. In the generation, shards are recognised by their
-names, which begin with the token of the build or are listed in the marker. A folder that holds anything else stays,
-with a sentence that says what. Markers are deleted last: if this process is killed before that, they still identify the
-remaining files. No link is followed.
+Only files with names that builds of this index have given are deleted; a location alone is never enough. The markers of
+the root and of the generation must name the index. Shards in the generation are recognised by their names, which begin
+with the token of the build or are listed in the marker. A folder that holds anything else stays, and a sentence says
+what it holds. Markers are deleted last: if this process is killed before that, they still identify the remaining files.
+Links are not followed.
 """
 
 from __future__ import annotations
@@ -33,10 +33,7 @@ _OLD_SHARD_NAME = re.compile(r"part-[0-9a-f]{32}\.parquet")  # of early versions
 
 @dataclass(frozen=True)
 class Remains:
-    """A folder that was not deleted, or not completely, and why.
-
-    `why` is a sentence.
-    """
+    """A folder that was not deleted completely, and a sentence that says why."""
 
     folder: str
     why: str
@@ -54,16 +51,16 @@ def delete(folders: Iterable[str], definition: Definition, metastore: str) -> li
 
 
 def delete_staging(folder: str, root: str) -> None:
-    """Delete what `staging` has temporarily kept in a generation."""
+    """Delete the files that `staging` has temporarily written into a generation."""
     _delete_files(folder, root, _is_staged)
     stores.remove_folder(folder, root)
 
 
 def delete_abandoned(folder: str, root: str, shards: Collection[str]) -> None:
-    """Delete shards of a build that are none of these, before the generation is published.
+    """Delete shards of a build that are not in `shards`, before the generation is published.
 
-    Spark runs a task again if its executor was lost, or if another task is slow. What the first attempt had written
-    would be rows that readers of the index table by SQL see twice.
+    Spark runs a task again if its executor is lost or slow, so two attempts may write shards. SQL queries of the index
+    table would read these rows twice.
     """
     own_name = _own_shard(folder)
     abandoned = [name for name in generation.entries(folder).names if own_name.fullmatch(name) and name not in shards]
@@ -76,10 +73,9 @@ def delete_abandoned(folder: str, root: str, shards: Collection[str]) -> None:
 def remove_root(definition: Definition, metastore: str) -> str:
     """Remove the folders of an index's partitions, then its marker and root.
 
-    Folders that hold anything else stay. Return a sentence that says what they hold that is not of this index; "" if
-    nothing. While there are generations, such as that of a running build, the root stays with its marker. Without a
-    marker that names the index, as in roots of early versions, all these folders stay: they may have existed before the
-    index.
+    Folders with foreign content stay. Return a sentence that names this content; "" if there is none. If the root has
+    generations, such as that of a running build, it stays with its marker. Without a marker that names the index, as in
+    roots of early versions, all these folders stay: they may have existed before the index.
     """
     root = definition.root
     if problem := roots.refusal(definition, metastore):
@@ -93,7 +89,7 @@ def remove_root(definition: Definition, metastore: str) -> str:
         if folder != root:
             stores.remove_folder(folder, root)
     folders = [*generation.with_partitions(root), empty]
-    foreign = [name for folder in folders for name in _strange(root, folder)]
+    foreign = [name for folder in folders for name in _foreign_entries(root, folder)]
     content = generation.entries(root)
     if not any(generation.is_generation(name) or "=" in name for name in content.names):
         removable = [name for name in content.names if name not in foreign and name not in content.folders]
@@ -105,10 +101,7 @@ def remove_root(definition: Definition, metastore: str) -> str:
 
 
 def remove_empty_parents(folders: Iterable[str], definition: Definition, metastore: str) -> None:
-    """Remove empty folders between generations and their root.
-
-    This is done only if the root is marked.
-    """
+    """Remove empty folders between generations and their root, if the root is marked."""
     if roots.is_marked(definition, metastore):
         for folder in folders:
             _remove_empty_parents(folder, definition.root)
@@ -119,10 +112,10 @@ def _remove_empty_parents(folder: str, root: str) -> None:
         stores.remove_folder(folder, root)
 
 
-def _strange(root: str, folder: str) -> list[str]:
-    """Return the foreign entries of a root or partition folder.
+def _foreign_entries(root: str, folder: str) -> list[str]:
+    """Return the entries of a root or partition folder that no build has made.
 
-    No build has made them. They are paths below the root.
+    The result has paths relative to the root.
     """
     content = generation.entries(folder)
     real_folders = set(content.folders) - content.others
@@ -138,7 +131,7 @@ def _strange(root: str, folder: str) -> list[str]:
 
 
 def _delete(definition: Definition, folder: str) -> Remains | None:
-    """Delete one generation; return what stays, or None if nothing does."""
+    """Delete one generation; return its remains, or None if it is gone."""
     root = definition.root
     try:
         marker = generation.built(folder)
@@ -165,10 +158,7 @@ def _delete(definition: Definition, folder: str) -> Remains | None:
 
 
 def _delete_content(folder: str, root: str, marker: Built) -> None:
-    """Delete the shards, the manifest and the staged files of a generation.
-
-    Its markers stay.
-    """
+    """Delete the shards, the manifest and the staged files of a generation, but not its markers."""
     is_shard = _shards_of(folder, marker)
     _delete_files(folder, root, is_shard)
     real_folders = generation.subfolders(folder)
@@ -181,10 +171,7 @@ def _delete_content(folder: str, root: str, marker: Built) -> None:
 
 
 def _delete_files(folder: str, root: str, is_ours: Callable[[str], bool]) -> None:
-    """Delete our files directly in a folder.
-
-    A subfolder with such a name stays.
-    """
+    """Delete the files in a folder for whose names `is_ours` is true; subfolders stay."""
     content = generation.entries(folder)
     real_folders = set(content.folders) - content.others
     stores.delete_files(folder, [name for name in content.names if is_ours(name) and name not in real_folders], root)
@@ -204,7 +191,7 @@ def _own_shard(folder: str) -> re.Pattern[str]:
 
 
 def _shard_of_cardinalities(name: str) -> str:
-    """Return the name of the shard of a file of cardinalities.
+    """Return the name of the shard of a file of cardinalities; "" for another file.
 
     >>> _shard_of_cardinalities("part-1.cardinalities")
     'part-1.parquet'

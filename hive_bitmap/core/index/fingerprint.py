@@ -1,9 +1,9 @@
-"""Fingerprints, which recognise the base file that was indexed.
+"""Fingerprints, which show whether a base file is still the one that was indexed.
 
 A fingerprint has a size, a modification time, a checksum of the tail, and an etag. Size and time alone are not enough:
 a file can be rewritten twice within the resolution of the store's clock. Therefore a fingerprint holds a CRC-32 of the
-end of the file, where Parquet and ORC keep their footers, and is taken only after that resolution has passed since the
-last change of the file. Git's document technical/racy-git describes the problem.
+end of the file, where Parquet and ORC keep their footers. It is taken only when the last change of the file is older
+than that resolution. Git's document technical/racy-git describes the problem.
 """
 
 from __future__ import annotations
@@ -45,10 +45,7 @@ class Fingerprint:
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Fingerprint:
-        """Return the fingerprint in a row of a manifest.
-
-        The row may have more columns.
-        """
+        """Return the fingerprint in a row of a manifest."""
         return cls(**{field.name: row[field.name] for field in fields(cls)})
 
     @property
@@ -58,7 +55,7 @@ class Fingerprint:
 
     @property
     def tagged(self) -> bool:
-        """Whether reads can demand this etag.
+        """Whether a read can require that the file still has this etag.
 
         Then the file need not be checked before and after reading.
         """
@@ -67,16 +64,15 @@ class Fingerprint:
     def matches(self, status: FileStatus) -> bool:
         """Return whether a listing shows the same file.
 
-        Size and time decide if the listing has no etags. A fingerprint without an etag matches no file that has one: it
-        is not the fingerprint of that file.
+        If the listing has no etags, size and time decide. A fingerprint without an etag does not match a file with one.
         """
         same_tag = self.etag == status.etag or not status.etag
         return self.size == status.size and self.mtime_ms == status.mtime_ms and same_tag
 
     def confirmed(self) -> bool:
-        """Return whether the file is still the same.
+        """Return whether the file in the store is still the same.
 
-        Without an etag its tail is read and compared.
+        Without an etag, the checksum of its tail is compared.
         """
         if self.etag == IMMUTABLE:
             return True
@@ -89,29 +85,27 @@ class Fingerprint:
             return False
 
 
-def matching(known: pa.Table, sizes: Longs, times: Longs, tags: pa.Array) -> Flags:
-    """Return for each file whether a listing shows it as it is known; see `Fingerprint.matches`.
+def matching(indexed: pa.Table, sizes: Longs, times: Longs, tags: pa.Array) -> Flags:
+    """Return for each file whether a listing shows it unchanged; see `Fingerprint.matches`.
 
-    `known` has the columns size, mtime_ms and etag of a manifest; the arrays are those of the listing.
+    `indexed` has the columns size, mtime_ms and etag of a manifest; the arrays are those of the listing.
     """
-    same: Flags = (known["size"].to_numpy() == sizes) & (known["mtime_ms"].to_numpy() == times)
-    alike = pc.or_(pc.equal(known["etag"], tags), pc.equal(tags, ""))
+    same: Flags = (indexed["size"].to_numpy() == sizes) & (indexed["mtime_ms"].to_numpy() == times)
+    alike = pc.or_(pc.equal(indexed["etag"], tags), pc.equal(tags, ""))
     return same & alike.to_numpy().astype(bool)
 
 
 def immutable(listed: FileStatus) -> Fingerprint:
-    """Return the fingerprint of a file that is never written again.
-
-    The log of its table lists it.
-    """
+    """Return the fingerprint of a file in the log of a table, which is never written again."""
     return Fingerprint(path=listed.path, size=listed.size, mtime_ms=listed.mtime_ms, etag=listed.etag, tail_crc32=0)
 
 
 def take(path: str) -> Fingerprint:
-    """Take a fingerprint that any later change of the file alters.
+    """Take the fingerprint of a file.
 
-    Waits, if need be, until the store's resolution has passed since the last change. Raises FileNotFoundError, and
-    Undecodable for a file whose last change lies in the future by this machine's clock.
+    Any later change of the file gives another fingerprint: if the last change is too recent, this waits for the
+    resolution of the store's clock. Raises FileNotFoundError, and Undecodable for a file whose last change lies in the
+    future by this machine's clock.
     """
     status, crc = stores.status_and_crc(path)
     wait = status.changed_ms / 1000 + _resolution(status) - time.time()
@@ -124,8 +118,5 @@ def take(path: str) -> Fingerprint:
 
 
 def _resolution(status: FileStatus) -> float:
-    """Return the resolution of the store's clock, in seconds.
-
-    It is FINE_RESOLUTION if the store has etags and fractions of a second, else COARSE_RESOLUTION.
-    """
+    """Return the resolution of the store's clock in seconds, FINE_RESOLUTION or COARSE_RESOLUTION."""
     return FINE_RESOLUTION if status.etag and status.changed_ms % 1000 else COARSE_RESOLUTION

@@ -53,9 +53,9 @@ class State(Enum):
 class Usage:
     """The state of a generation, its unused time, and its index.
 
-    `unused_seconds` counts from when it was retired; it is 0 if it is BUILDING, COMPLETE or UNKNOWN, and infinite if it
-    is ORPHANED, as it never had a reader. `problem` says why it is UNKNOWN. An ORPHANED generation without a definition
-    holds nothing.
+    `unused_seconds` is the time since it was retired; 0 for BUILDING, COMPLETE and UNKNOWN, and infinite for ORPHANED,
+    which never had a reader. `problem` says why the state is UNKNOWN. An ORPHANED generation without a definition is
+    empty but for markers.
     """
 
     state: State
@@ -68,8 +68,8 @@ class Usage:
 class Built:
     """The marker of a build.
 
-    It has its process, its index, and the names of the shards that it linked or copied. `linked` is None in generations
-    of early versions, in which shards have other names.
+    `author` is the process of the build, `linked` the names of the shards that it linked or copied from older
+    generations. `linked` is None in generations of early versions, in which shards have other names.
     """
 
     author: Author
@@ -85,7 +85,7 @@ def empty_folder(root: str) -> str:
 def make_empty_folder(root: str, access: Access | None) -> str:
     """Make the folder of empty slots unless it exists; return its path.
 
-    It is readable for everybody who may enter the root.
+    Its file gets the permissions `access`.
     """
     folder = empty_folder(root)
     _require_no_link(f"{folder}/{EMPTY_FILE}", root)
@@ -114,9 +114,9 @@ def accesses(folders: Sequence[tuple[str, str]]) -> list[Access | None]:
     """Return the access of generations for files in base folders.
 
     Each item of `folders` is a base folder and the root of an index. A generation is at most as readable as the base
-    folder, and as the folders above it that are not above the root too. If the base folder is sticky, only the owner
-    may write. Each folder is requested once. None: the base folder no longer exists or is in another store, or its
-    store has no permissions.
+    folder and its parents, except for parents that it shares with the root. If the base folder is sticky, only the
+    owner may write. The store is asked once for each folder. The result is None if the base folder no longer exists, if
+    it is in another store than the root, or if its store has no permissions.
     """
     enclosing = [stores.enclosing(folder, root) for folder, root in folders]
     distinct = list(dict.fromkeys(path for paths in enclosing for path in paths))
@@ -132,10 +132,10 @@ def accesses(folders: Sequence[tuple[str, str]]) -> list[Access | None]:
 def start(folder: str, access: Access | None, definition: Definition, linked: Sequence[str] = ()) -> None:
     """Create the folder of a generation, and mark it as being built.
 
-    It gets this access if its store has permissions. It counts as being built until `markers.end_work`, or the end of
-    this process. `linked` are the names of the shards that will be linked or copied into it. Raise FileExistsError if
-    the folder, or that of its manifest, exists, because it may belong to another build; OSError for a link between root
-    and folder.
+    The folder gets the permissions `access`, if its store has permissions. It counts as being built until
+    `markers.end_work`, or the end of this process. `linked` are the names of the shards that will be linked or copied
+    into it. Raise FileExistsError if the folder or its manifest folder exists, because it may belong to another build;
+    OSError for a link between root and folder.
     """
     _require_no_link(folder, definition.root)
     stores.make_folder(parent(folder))
@@ -147,9 +147,9 @@ def start(folder: str, access: Access | None, definition: Definition, linked: Se
 
 
 def _require_no_link(folder: str, root: str) -> None:
-    """Raise OSError for a link between a root and a generation.
+    """Raise OSError if a folder between a root and a generation is a link.
 
-    It may lead to a folder of somebody else.
+    A link may lead to a folder of somebody else.
     """
     above = parent(folder)
     while above.startswith(f"{root}/"):
@@ -161,8 +161,8 @@ def _require_no_link(folder: str, root: str) -> None:
 def retire(folder: str, definition: Definition) -> None:
     """Start the grace period of a generation that is no longer published.
 
-    It must be of this index; nothing is done to other folders. A generation stays if its folder cannot be marked, and
-    the log says so. If it has become a link, it is not marked: the target may belong to somebody else.
+    Folders that are not generations of this index are left alone. A generation stays if its folder cannot be marked,
+    which is logged. A link is not marked, because its target may belong to somebody else.
     """
     if stores.is_link(folder):
         log.warning("folder %s was replaced, but stays: it is a link", folder)
@@ -182,18 +182,15 @@ def is_generation(path: str) -> bool:
 
 
 def belongs_to(folder: str, definition: Definition) -> bool:
-    """Return whether a location is a generation of this index.
+    """Return whether the location of a table or partition is a generation of this index.
 
-    The location is that of a table or partition; it must really be below the index's root.
+    It must be below the root of the index.
     """
     return is_generation(folder) and folder.startswith(f"{definition.root}/") and ".." not in folder.split("/")
 
 
 def build_time(folder: str) -> float:
-    """Return when the build of a generation began, in seconds since 1970.
-
-    The time is taken from its name.
-    """
+    """Return when a build began, in seconds since 1970, from the name of its generation."""
     begun = _begun(folder)
     if begun is None:
         raise ValueError(f"{folder} is not a generation")
@@ -214,16 +211,13 @@ def _begun(path: str) -> datetime | None:
 def build_token(folder: str) -> str:
     """Return the eight hex digits in the name of a generation.
 
-    The names of its new shards begin with them.
+    They are also in the names of its new shards.
     """
     return folder.rpartition("-")[2]
 
 
 def built(folder: str) -> Built | None:
-    """Return the content of the marker of a generation.
-
-    None without a marker. Raise Unreadable.
-    """
+    """Return the content of a generation's MARKER; None without a marker. Raise Unreadable."""
     content = markers.read(folder, MARKER)
     if content is None:
         return None
@@ -238,10 +232,7 @@ def built(folder: str) -> Built | None:
 
 
 def definition_of(folder: str) -> Definition | None:
-    """Return the definition of the index that a generation was built for.
-
-    None if no marker has it.
-    """
+    """Return the definition in a generation's MARKER; None without a readable marker."""
     try:
         marker = built(folder)
     except Unreadable:
@@ -255,10 +246,7 @@ def in_folders(parents: Iterable[str]) -> list[str]:
 
 
 def all_below(root: str) -> list[str]:
-    """Return all generations in a folder and its partition folders.
-
-    Partition folders are searched at any depth.
-    """
+    """Return all generations in a folder and in the partition folders below it, at any depth."""
     return in_folders(with_partitions(root))
 
 
@@ -274,10 +262,7 @@ def with_partitions(root: str) -> list[str]:
 
 
 def links_below(root: str) -> list[str]:
-    """Return the links below a root that are named like our folders.
-
-    They are searched in the root, and in the partition folders below it.
-    """
+    """Return the links named like generations or partition folders, in a root and its partition folders."""
     parents = with_partitions(root)
     listed = zip(parents, map_parallel(entries, parents), strict=True)
     return [
@@ -302,8 +287,8 @@ def superseded(
 ) -> list[str]:
     """Return the generations of an index that may be deleted.
 
-    They are not in `live`, and are ORPHANED, or REPLACED for at least the grace period. The grace period of a COMPLETE
-    generation that is not in `live` begins now.
+    These are not in `live`, and are ORPHANED, or REPLACED for at least `grace_seconds`. A COMPLETE generation that is
+    not in `live` is retired, so its grace period begins now.
     """
     unused = [folder for folder in folders if folder not in live]
     usages = [
@@ -323,8 +308,8 @@ def superseded(
 def usage(folder: str) -> Usage:
     """Return the state of a generation by its markers.
 
-    Call this before asking the metastore what is referenced. In the other order, a build could publish the generation
-    and end in between, and the generation would seem to be unreferenced and no longer being built.
+    Call this before asking the metastore which generations it references. In the other order, a build could publish the
+    generation and end in between; the generation would then seem to be neither referenced nor being built.
     """
     try:
         marker = built(folder)
@@ -353,10 +338,7 @@ def is_being_written(folder: str) -> bool:
 
 
 def is_marker(name: str) -> bool:
-    """Return whether an entry of a generation is one of its markers.
-
-    Markers that were begun are included.
-    """
+    """Return whether an entry of a generation is a marker, also one that was not completely written."""
     return any(name == marker or markers.is_begun(name, marker) for marker in (MARKER, RETIRED))
 
 
@@ -375,7 +357,8 @@ def _is_complete(folder: str) -> bool:
 def _without_marker(folder: str, problem: str) -> Usage:
     """Return the state of a folder without a readable marker.
 
-    It is UNKNOWN, or that of a build that was killed as it began.
+    A folder that is empty but for unreadable markers is that of a build that just began, or was killed at its
+    beginning. Any other is UNKNOWN.
     """
     try:
         content = entries(folder)
@@ -388,10 +371,7 @@ def _without_marker(folder: str, problem: str) -> Usage:
 
 
 def _retired(folder: str) -> float | None:
-    """Return when a generation was replaced.
-
-    None if no readable marker has the time; then it is retired now.
-    """
+    """Return when a generation was retired, in seconds since 1970; None without a readable marker."""
     try:
         content = markers.read(folder, RETIRED) or {}
     except Unreadable:
@@ -410,7 +390,7 @@ def _generations(path: str) -> list[str]:
 def subfolders(path: str) -> list[str]:
     """Return the names of the folders in a folder, without links.
 
-    There are none if it does not exist or cannot be listed.
+    The result is empty if the folder does not exist or cannot be listed.
     """
     content = _listable(path)
     return [name for name in content.folders if name not in content.others]

@@ -33,9 +33,10 @@ KEY_TYPES = (
 
 
 def require_keys(table: Table, columns: Sequence[str]) -> None:
-    """Raise an error that names all columns that cannot be keys.
+    """Require that all of these columns can be keys of an index.
 
-    It is ColumnNotFound if columns do not exist, Unsupported if they cannot be keys.
+    Raises Unsupported for columns that cannot be keys, else ColumnNotFound for missing columns. The error names all of
+    them.
     """
     unknown: list[HiveBitmapError] = []
     refused: list[HiveBitmapError] = []
@@ -52,10 +53,7 @@ def require_keys(table: Table, columns: Sequence[str]) -> None:
 
 
 def is_reserved(name: str) -> bool:
-    """Return whether index tables may have their own column of this name.
-
-    Such a column does not come from the base table.
-    """
+    """Return whether index tables use this name for a column of their own."""
     bitmaps = {field.name for encoding in ENCODINGS.values() for field in encoding.FIELDS}
     return name.lower() in {BUCKET_NAME, OFFSET_NAME, OFFSETS_NAME, CARDINALITY_NAME, SEGMENT_NAME, *bitmaps}
 
@@ -66,10 +64,7 @@ def base_type(column: Column) -> str:
 
 
 def _check_key(table: Table, name: str) -> None:
-    """Raise NotFound or Unsupported if a column cannot be a key.
-
-    The table must have a column of this name.
-    """
+    """Raise NotFound for a missing column, and Unsupported for one that cannot be a key."""
     where = f"table {table.full_name}"
     if name.lower() in (column.name.lower() for column in table.partition_columns):
         raise Unsupported(f"column {name!r} partitions {where}: partitions are pruned without an index")

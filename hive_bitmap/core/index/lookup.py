@@ -1,7 +1,7 @@
 """Look up keys in a shard.
 
-First keys, blocks and cardinalities of whole row groups are read, then only the bitmaps needed. A shard never changes,
-so the parts that were read are cached (`memory_budget`).
+First, keys, blocks and cardinalities of whole row groups are read, then only the bitmaps that are needed. A shard never
+changes, so what was read is cached (`memory_budget`).
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ class KeyStats:
 class Entries:
     """Rows of one row group of a shard, without their bitmaps.
 
-    They are n pairs of a base file and a block of it. A row of a BITMAP index is one such pair. A row of a COMPACT
-    index has many blocks, so its number is repeated for each of them; `cardinality` is None then, as COMPACT does not
-    record which rows of a block hold the key.
+    There are n entries, each for a block of a base file. A row of a BITMAP index is one entry. A row of a COMPACT index
+    has many blocks, so it becomes an entry for each of them, all with its number; `cardinality` is None then, as
+    COMPACT does not record which rows of a block hold the key.
     """
 
     group: int  # number of the row group in the shard
@@ -73,12 +73,12 @@ def find(
     matches: Callable[[pa.Array], Flags],
     compact: bool = False,
 ) -> Iterator[Entries]:
-    """Yield the entries of a shard with a matching key.
+    """Yield the entries of a shard with a matching key, one row group at a time.
 
-    The shard has `size` bytes, and the keys are values of the field `key`. Entries are yielded one row group at a time.
-    `may_match` gets the statistics of a row group and returns whether a key may match; if not, the row group is not
-    read. `matches` gets the distinct keys of a row group, cast to the type of `key`, and returns a boolean for each.
-    Raises CorruptIndex for a shard that is missing, truncated or damaged.
+    The shard has `size` bytes, and the keys are values of the field `key`. `may_match` gets the statistics of a row
+    group and returns whether a key may match; if not, the row group is not read. `matches` gets the distinct keys of a
+    row group, cast to the type of `key`, and returns a boolean for each. Raises CorruptIndex for a shard that is
+    missing, truncated or damaged.
     """
     with _reading(path):
         groups = [group for group, stats in enumerate(_statistics(path, size, key.name)) if may_match(stats)]
@@ -92,11 +92,10 @@ def find(
 def all_entries(
     path: str, size: int, keys: Sequence[pa.Field], may_match: Callable[[KeyStats], bool]
 ) -> Iterator[tuple[list[pa.DictionaryArray], Entries]]:
-    """Yield all entries of a BITMAP shard with their keys.
+    """Yield the keys and entries of a BITMAP shard, one row group at a time.
 
-    They are yielded one row group at a time, each with its values of the fields `keys`. For a row group of n rows the
-    values are one dictionary-encoded array of length n for each field. Row groups that `may_match` rejects, by the
-    statistics of the first field, are skipped. Raises CorruptIndex.
+    The keys of a row group of n rows are one dictionary-encoded array of length n for each of the fields `keys`. Row
+    groups that `may_match` rejects, by the statistics of the first field, are skipped. Raises CorruptIndex.
     """
     with _reading(path):
         groups = [group for group, stats in enumerate(_statistics(path, size, keys[0].name)) if may_match(stats)]
@@ -106,7 +105,7 @@ def all_entries(
 def entries_of_group(
     path: str, size: int, keys: Sequence[pa.Field], group: int
 ) -> tuple[list[pa.DictionaryArray], Entries]:
-    """Return what `all_entries` yields for one row group.
+    """Return the keys and entries of one row group, as `all_entries` yields them.
 
     Raises CorruptIndex.
     """
@@ -134,9 +133,9 @@ def share(path: str, size: int, key: pa.Field, may_match: Callable[[KeyStats], b
 
 
 def share_in_memory(path: str, size: int, key: pa.Field) -> float:
-    """Return the share of row groups with cached keys.
+    """Return the share of row groups whose values of a key column are cached.
 
-    The keys are values of one key column. Raises CorruptIndex.
+    Raises CorruptIndex.
     """
     with _reading(path):
         groups = len(_statistics(path, size, key.name))
@@ -154,18 +153,18 @@ def statistics(path: str, size: int, key: str) -> tuple[KeyStats, ...]:
 
 
 def is_sorted_by(path: str, size: int, key: str) -> bool:
-    """Return whether a shard is sorted by a key column.
+    """Return whether a shard is sorted by a key column, NULL last: whether it is the first one.
 
-    That is its first key column, with NULL last. Raises CorruptIndex.
+    Raises CorruptIndex.
     """
     with _reading(path):
         return bool(_metadata(path, size).schema.names[0] == key)
 
 
 def key_range(path: str, size: int, key: str) -> tuple[Any, Any]:
-    """Return the smallest and the largest value of a key column.
+    """Return the smallest and the largest value of a key column in a shard.
 
-    They are those of a whole shard; None if not known, or if all are NULL. Raises CorruptIndex.
+    Both are None if the statistics lack them, or if all values are NULL. Raises CorruptIndex.
     """
     with _reading(path):
         metadata = _metadata(path, size)
@@ -187,9 +186,9 @@ def bitmaps(path: str, size: int, group: int, encoding: str) -> CachedBitmaps:
 
 
 def distinct(path: str, size: int, key: pa.Field) -> Iterator[pa.Array]:
-    """Yield the distinct values of a key column in each row group.
+    """Yield the distinct values of a key column in each row group, including NULL.
 
-    They are cast to its type, and NULL is one of them. Raises CorruptIndex.
+    The values are cast to the type of `key`. Raises CorruptIndex.
     """
     with _reading(path), _open(path, size) as file:
         for group in range(file.num_row_groups):
@@ -197,10 +196,7 @@ def distinct(path: str, size: int, key: pa.Field) -> Iterator[pa.Array]:
 
 
 def open_checked(source: pa.NativeFile, metadata: pq.FileMetaData, sums: Sequence[int] | None) -> pq.ParquetFile:
-    """Open a shard with checks of its checksums.
-
-    Each column chunk is compared with its checksum when it is read.
-    """
+    """Open a shard so that each column chunk is compared with its checksum when it is read."""
     return pq.ParquetFile(
         checksums.chunks_of(source, metadata, sums),
         metadata=metadata,
@@ -213,7 +209,7 @@ def open_checked(source: pa.NativeFile, metadata: pq.FileMetaData, sums: Sequenc
 def cardinalities(path: str) -> Longs:
     """Return the cardinality of each row of a shard (int64).
 
-    They come from the file beside it. Raises CorruptIndex.
+    Cardinalities are in a separate file (`cardinalities_path`). Raises CorruptIndex.
     """
     sidecar = cardinalities_path(path)
     with _reading(sidecar):
@@ -242,10 +238,7 @@ def clear_caches() -> None:
 
 @contextmanager
 def _reading(path: str) -> Iterator[None]:
-    """Raise CorruptIndex or DroppedIndex for damaged or missing bytes.
-
-    They take the place of the errors of Arrow and the store.
-    """
+    """Convert errors of Arrow and of the store to CorruptIndex or DroppedIndex."""
     try:
         yield
     except (OSError, pa.ArrowException, KeyError, ValueError) as e:
@@ -256,10 +249,10 @@ def _reading(path: str) -> Iterator[None]:
 def _row_groups(
     path: str, size: int, groups: Sequence[int], key: pa.Field, compact: bool
 ) -> Iterator[tuple[int, pa.Table]]:
-    """Yield the number and the table of each of these row groups.
+    """Yield the number and the rows of each of these row groups.
 
-    The columns are key (dictionary-encoded), bucket, offsets and cardinality. The shard is opened only when a row group
-    is not cached.
+    The columns are the key (dictionary-encoded), bucket, offsets and cardinality. The shard is opened only when a row
+    group is not cached.
     """
     with ExitStack() as stack:
         opened = cache(lambda: _with_cardinalities(stack.enter_context(_open(path, size)), path, compact))
@@ -273,10 +266,7 @@ def _place(path: str, group: int, key: pa.Field) -> tuple[Any, ...]:
 
 
 def _with_cardinalities(file: pq.ParquetFile, path: str, compact: bool) -> tuple[pq.ParquetFile, list[Longs] | None]:
-    """Return a shard with the cardinalities of each row group.
-
-    They are None for COMPACT, which has none.
-    """
+    """Return a shard with the cardinalities of each row group; None for COMPACT."""
     if compact:
         return file, None
     counts = cardinalities(path)
@@ -377,9 +367,6 @@ def _stats(column: Any) -> KeyStats:
 
 
 def _is_null(column: Any) -> bool:
-    """Return whether a column is all NULL, by its statistics.
-
-    The column is that of one row group.
-    """
+    """Return whether the statistics of a column chunk say that all its values are NULL."""
     stats = column.statistics if column.is_stats_set else None
     return stats is not None and stats.has_null_count and stats.null_count == column.num_values

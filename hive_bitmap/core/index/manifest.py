@@ -1,8 +1,8 @@
-"""The manifest of a segment: its shards and base files.
+"""The manifest of a segment: its shards, and its base files with their fingerprints and blocks.
 
-It has the fingerprints and blocks of the base files. It is two Parquet files in the generation's hidden folder
-`_manifest`, and a copy as lines of JSON for clients of HiveServer2 that have no access to files (`dfs -text` prints
-it). Files of the generation that it does not list are ignored.
+A manifest is two Parquet files in the generation's hidden folder `_manifest`, and a copy as lines of JSON for clients
+of HiveServer2 that have no access to files (`dfs -text` prints it). Files of the generation that the manifest does not
+list are ignored.
 """
 
 from __future__ import annotations
@@ -113,10 +113,7 @@ class Manifest:
         return Manifest(self.folder, names(self.files), names(self.shards))
 
     def located(self) -> Manifest:
-        """Return the manifest with paths in place of the names of shards.
-
-        It needs no folder then.
-        """
+        """Return the manifest with paths in place of the names of shards, and without a folder."""
 
         def paths(table: pa.Table) -> pa.Table:
             at = table.schema.get_field_index("shard")
@@ -128,7 +125,7 @@ class Manifest:
     def valid_under(self, schemas: Collection[int] | None) -> Manifest:
         """Return the manifest with outdated files marked as not indexed.
 
-        They were indexed under none of the `definition.valid_schemas`.
+        A file is outdated if its checksum of columns is not in `schemas` (`definition.valid_schemas`).
         """
         valid = pa.array(valid_rows(self.files, schemas))
         if pc.all(valid).as_py() is not False:
@@ -145,9 +142,9 @@ class Manifest:
 
 
 def valid_rows(files: pa.Table, schemas: Collection[int] | None) -> npt.NDArray[np.bool_]:
-    """Return for each row whether its schema is still valid.
+    """Return for each base file whether its checksum of columns is still valid.
 
-    That is one of the `definition.valid_schemas`. The rows have schema FILES.
+    `files` has schema FILES; `schemas` are the `definition.valid_schemas`.
     """
     if schemas is None:
         return np.ones(files.num_rows, bool)
@@ -162,8 +159,8 @@ def write(folder: str, files: Sequence[pa.Table], shards: pa.Table, sums: Mappin
     """Write the manifest of a generation, after all of its shards.
 
     The generation must have been started. `files` are tables of schema FILES, in any order, `shards` has schema SHARDS,
-    `sums` are the checksums of shards and cardinalities by file name. The manifest is readable for those who may read
-    all shards. Raise OSError or StoreError.
+    `sums` are the checksums of shards and cardinalities by file name. Users who may read all shards may read the
+    manifest. Raise OSError or StoreError.
     """
     ordered = pa.concat_tables([FILES.empty_table(), *files]).sort_by("path")
     contents: dict[str, pa.Buffer | bytes] = {
@@ -196,10 +193,10 @@ def _bytes(manifest: Manifest) -> int:
 
 @cached("manifests", _bytes)
 def read(folder: str) -> Manifest:
-    """Read the manifest of a generation.
+    """Read the manifest of a generation; it is cached, since it never changes.
 
-    It never changes, so it is cached. Raise CorruptIndex if it cannot be read or a checksum is wrong, DroppedIndex if
-    it no longer exists, and StoreError.
+    Raise CorruptIndex if the manifest cannot be read or a checksum is wrong, DroppedIndex if it no longer exists, and
+    StoreError.
     """
     names, tables = (FILES_NAME, SHARDS_NAME), []
     requests: list[Callable[[], Any]] = [partial(stores.read_immutable, f"{folder}/{FOLDER}/{name}") for name in names]

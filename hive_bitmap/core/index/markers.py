@@ -1,7 +1,7 @@
 """Markers: small JSON files with the owner and state of a folder.
 
-They are hidden from table readers. An unreadable marker is a state of the folder, with a sentence, and never an
-exception: anyone who may write into the folder, or a flipped bit, can cause it.
+Readers of tables ignore them. An unreadable marker is reported as a state of its folder, with a sentence, and never
+fails a command: anyone who may write into the folder, or a flipped bit, can cause it.
 """
 
 from __future__ import annotations
@@ -41,9 +41,10 @@ class Unreadable(Exception):
 class Author:
     """The process that wrote a marker, and the time.
 
-    `started` is in seconds since 1970. `process_start` distinguishes the process from others that get its number: it is
-    the start in ticks since the machine booted; 0 if the system does not provide it. `pid_namespace` is the namespace
-    of the number (containers may share the name of their host); "" if the system does not provide it.
+    `started` is the time in seconds since 1970. `process_start` distinguishes the process from later ones with the same
+    number: it is the start of the process in ticks since the machine booted; 0 if the system does not provide it.
+    `pid_namespace` is the namespace of the number (containers may share the name of their host); "" if the system does
+    not provide it.
     """
 
     host: str
@@ -77,9 +78,9 @@ class Author:
     def is_at_work(self, complete: bool) -> bool:
         """Return whether the process may still be at work.
 
-        A process that lives may have `complete`d its task and be busy with something else, so after a day it is not at
-        work. Nor is another process of the same number: in restarted containers all processes have the same few
-        numbers.
+        `complete` says whether its task is done: then it counts as at work for a day at most, since a living process
+        may be busy with something else. A later process with the same number does not count: in restarted containers,
+        all processes have the same few numbers.
         """
         young = time.time() - self.started < GRACE_SECONDS
         if self.host != socket.gethostname() or self.pid_namespace not in ("", _pid_namespace()):
@@ -100,10 +101,7 @@ class Author:
 
 
 def _pid_namespace() -> str:
-    """Return the namespace of process numbers (namespaces(7)).
-
-    Returns "" if the system has none.
-    """
+    """Return the namespace of process numbers (namespaces(7)); "" if the system has none."""
     try:
         return os.readlink("/proc/self/ns/pid")
     except OSError:
@@ -111,18 +109,15 @@ def _pid_namespace() -> str:
 
 
 def begin_work(folder: str) -> None:
-    """Record that a build of this process works in a folder.
-
-    This holds until `end_work`.
-    """
+    """Record that a build of this process works in a folder, until `end_work`."""
     with _lock:
         _in_work[folder] += 1
 
 
 def end_work(folders: Iterable[str]) -> None:
-    """Record that a build of this process has left these folders.
+    """Record that a build of this process no longer works in these folders.
 
-    It makes no difference if the build had not begun to work there.
+    Folders without a recorded build are ignored.
     """
     with _lock:
         _in_work.subtract(folders)
@@ -133,7 +128,7 @@ def end_work(folders: Iterable[str]) -> None:
 def is_in_work(folder: str, author: Author, complete: bool) -> bool:
     """Return whether a marker's author may still work in the folder.
 
-    A process knows that of itself. For others, `Author.is_at_work` decides.
+    For this process, `begin_work` and `end_work` have recorded it. For others, `Author.is_at_work` decides.
     """
     if author.is_this_process:
         return folder in _in_work
@@ -141,10 +136,7 @@ def is_in_work(folder: str, author: Author, complete: bool) -> bool:
 
 
 def is_time(value: object) -> TypeGuard[float]:
-    """Return whether a value of a marker is a time.
-
-    It is in seconds since 1970.
-    """
+    """Return whether a value of a marker is a time in seconds since 1970."""
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < _END_OF_TIME
 
 
@@ -173,9 +165,7 @@ def read(folder: str, name: str) -> Content | None:
 
 
 def is_begun(entry: str, name: str) -> bool:
-    """Return whether a folder's entry is an unfinished marker.
-
-    A killed process had begun to write the marker `name`.
+    """Return whether an entry of a folder is a marker `name` that a killed process left unfinished.
 
     >>> is_begun("_retired.0123abcd.begun", "_retired")
     True
@@ -194,18 +184,12 @@ def _alive(pid: int) -> bool:
 
 
 def _has_ended(pid: int) -> bool:
-    """Return whether a process has ended without its parent noticing.
-
-    It is not known on systems without /proc.
-    """
+    """Return whether a process is a zombie; False on systems without /proc."""
     return _stat(pid)[:1] == [b"Z"]
 
 
 def _start_of(pid: int) -> int:
-    """Return the start of a process, in ticks since the machine booted.
-
-    Returns 0 on systems without /proc.
-    """
+    """Return the start of a process in ticks since the machine booted; 0 without /proc."""
     fields = _stat(pid)
     return int(fields[_STARTTIME]) if len(fields) > _STARTTIME else 0
 

@@ -23,8 +23,9 @@ _lock = Lock()  # reading an LRUCache changes it, too
 class RefreshRecord:
     """The last refresh of an index.
 
-    It has its author and start, its duration, and the number of base files that it read. `seconds` are of the whole
-    refresh, which may have been one of several indexes. `error` says why it failed; empty if it did not.
+    `author` has the process and the start. `seconds` is the duration of the whole refresh, which may include other
+    indexes of the table. `files` is the number of base files that were read. `error` says why the refresh failed; empty
+    if it did not.
     """
 
     author: Author
@@ -34,10 +35,7 @@ class RefreshRecord:
 
     @classmethod
     def of_now(cls, seconds: float, files: int, error: str = "") -> RefreshRecord:
-        """Return the record of a refresh that ends now.
-
-        This process did it, and it took so many seconds.
-        """
+        """Return the record of a refresh by this process that ends now."""
         author = Author.this_process()
         began = replace(author, started=author.started - seconds)
         return cls(author=began, seconds=round(seconds, 3), files=files, error=error)
@@ -46,9 +44,9 @@ class RefreshRecord:
 def write(definition: Definition, record: RefreshRecord, metastore: str) -> None:
     """Write the record into the root of an index.
 
-    Raises OSError and StoreError; this process can read the record even then. The record is written only if the root
-    has the marker of this very index, and of this metastore. A folder that properties name may belong to another user,
-    and some stores would create the root of a dropped index again.
+    The record is written only if the marker in the root names this index and this metastore: a folder that properties
+    name may belong to another user, and some stores would create the root of a dropped index again. Raises OSError and
+    StoreError. In every case `read` returns the record in this process.
     """
     with _lock:
         _written_here[_key(definition)] = record
@@ -58,9 +56,9 @@ def write(definition: Definition, record: RefreshRecord, metastore: str) -> None
 
 
 def read(definition: Definition) -> RefreshRecord | None:
-    """Return the record of the last refresh of an index.
+    """Return the record of the last refresh of an index; None without a record.
 
-    Returns None if none is known. Raises StoreError.
+    Raises StoreError.
     """
     with _lock:
         here = _written_here.get(_key(definition))

@@ -1,10 +1,9 @@
 """The root of an index, and the marker of its owner.
 
 The root is the folder of the generations of an index. The marker is written when the index is created, and compared
-before anything in the root is deleted. It has the id of the index, which is unique, so that neither a root in the
-properties of another table nor another index in the same folder is mistaken for this one. Indexes of early versions
-have no id until their next rebuild: until then database, table and root in the markers of their generations identify
-them.
+before anything in the root is deleted. It has the unique id of the index, so that a root in the properties of another
+table, or another index in the same folder, is not mistaken for this one. Indexes of early versions have no id until
+their next rebuild: until then the database, table and root in the markers of their generations identify them.
 
 If the table of an index is renamed and its files stay, the index keeps its root: the marker then gets the new name, and
 generations with the former name in their markers are recognised by the id.
@@ -56,8 +55,8 @@ class Owner:
 def only_begun(root: str, alone: bool) -> list[FileStatus]:
     """Return the unfinished markers of a folder.
 
-    They are files that killed builds had begun to write. None are returned if there is a marker, and, with `alone`, if
-    the folder holds anything else.
+    Killed builds had begun to write them. The result is empty if there is a complete marker, and, with `alone`, if the
+    folder holds anything else.
     """
     try:
         entries = stores.listing(root)
@@ -76,9 +75,9 @@ def new_id() -> str:
 
 
 def owner(root: str) -> Owner | None:
-    """Return the owner of a root by its marker.
+    """Return the owner of a root by its marker; None without a marker.
 
-    Returns None if it has no marker. Raises Unreadable.
+    Raises Unreadable.
     """
     content = markers.read(root, MARKER)
     if content is None:
@@ -93,11 +92,11 @@ def owner(root: str) -> Owner | None:
 
 
 def claim(definition: Definition, metastore: str) -> None:
-    """Mark the root of an index as its own.
+    """Mark the root of an index as its own, and record that a build works in it.
 
-    A root with this mark stays as it is. Raises Unsupported if it is another index's. A build is at work in the root
-    until `markers.end_work`. `metastore` is the id of the index's metastore. A marker that cannot be read stays, and
-    keeps anything in the root from being deleted.
+    The build works in the root until `markers.end_work`. `metastore` is the id of the index's metastore. A marker that
+    cannot be read stays, and protects everything in the root from deletion. Raises Unsupported if the root belongs to
+    another index.
     """
     stores.make_folder(definition.root)
     try:
@@ -114,15 +113,15 @@ def claim(definition: Definition, metastore: str) -> None:
 
 
 def take_over(definition: Definition, metastore: str) -> None:
-    """Mark a root of another metastore as a root of this metastore."""
+    """Mark the root of an index as one of this metastore, if its marker names another metastore."""
     if metastore and is_elsewhere(definition, metastore):
         _mark(definition, metastore)
 
 
 def rename(definition: Definition, former: Definition, metastore: str) -> None:
-    """Mark the root of an index with its table's new name.
+    """Mark the root of an index with its table's new name, unless it is marked so already.
 
-    An earlier call may have marked it. Raise Unsupported if the root is not marked as this index's.
+    Raise Unsupported if the root is not marked as that of the index under its former name.
     """
     if is_marked(definition, metastore):
         return
@@ -142,7 +141,7 @@ def _mark(definition: Definition, metastore: str) -> None:
 def identified(definition: Definition) -> Definition:
     """Return a definition with an id.
 
-    The id is its own, that of its root, which an earlier build has marked, or a new one.
+    A definition without an id gets the id in its root's marker, or else a new one.
     """
     if definition.id:
         return definition
@@ -154,10 +153,7 @@ def identified(definition: Definition) -> Definition:
 
 
 def refusal(definition: Definition, metastore: str) -> str:
-    """Return why a session may not delete in a root.
-
-    It is the root of an index, and the session is one of this metastore. Returns "" if it may delete there.
-    """
+    """Return why a session of this metastore may not delete in an index's root; "" if it may."""
     try:
         holder = owner(definition.root)
     except Unreadable as e:
@@ -169,10 +165,7 @@ def refusal(definition: Definition, metastore: str) -> str:
 
 
 def _why_left(holder: Owner | None, definition: Definition, metastore: str) -> str:
-    """Return why a session leaves a root alone, by its owner.
-
-    The session is one of this metastore. Returns "" if it may delete in the root.
-    """
+    """Return why a session of this metastore may not delete in a root, by its owner; "" if it may."""
     if problem := _dispute(holder, definition, metastore):
         return problem
     if holder is not None and holder.metastore and not metastore:
@@ -184,9 +177,9 @@ def _why_left(holder: Owner | None, definition: Definition, metastore: str) -> s
 
 
 def _dispute(holder: Owner | None, definition: Definition, metastore: str) -> str:
-    """Return why a root belongs to another index or metastore.
+    """Return a sentence if a root belongs to another index or metastore; "" if it does not.
 
-    `holder` is its owner. Returns "" if it does not.
+    `holder` is its owner.
     """
     if holder is None:
         return ""
@@ -197,10 +190,7 @@ def _dispute(holder: Owner | None, definition: Definition, metastore: str) -> st
 
 
 def is_marked(definition: Definition, metastore: str) -> bool:
-    """Return whether the marker in the root names this index.
-
-    It must be this very index, and name this metastore or none.
-    """
+    """Return whether the marker in the root names this index, and this metastore or none."""
     try:
         holder = owner(definition.root)
     except Unreadable:
@@ -209,10 +199,7 @@ def is_marked(definition: Definition, metastore: str) -> bool:
 
 
 def is_elsewhere(definition: Definition, metastore: str) -> bool:
-    """Return whether the marker in a root names another metastore.
-
-    It must name this index, too.
-    """
+    """Return whether the marker in a root names this index, but another metastore."""
     try:
         holder = owner(definition.root)
     except Unreadable:
@@ -225,7 +212,7 @@ def is_elsewhere(definition: Definition, metastore: str) -> bool:
 def may_be_same(first: str, second: str) -> bool:
     """Return whether two ids may be of one metastore.
 
-    They share an address, or one of them is not known.
+    This is so if they share an address, or if one of them is unknown.
 
     >>> may_be_same("a,b", "b,c"), may_be_same("a", "b"), may_be_same("a", "")
     (True, False, True)
@@ -234,9 +221,9 @@ def may_be_same(first: str, second: str) -> bool:
 
 
 def rival(definition: Definition, indexes: Iterable[Definition]) -> str:
-    """Say which other index claims to be this one.
+    """Return a sentence if another index table has this index's id or root; "" if none has.
 
-    A copy of its table does. Returns a sentence; "" if there is no such index.
+    Such a table is a copy of this index's table.
     """
     for other in indexes:
         same = other.full_index_table == definition.full_index_table
@@ -250,27 +237,24 @@ def rival(definition: Definition, indexes: Iterable[Definition]) -> str:
 def next_table(definition: Definition) -> str:
     """Return the temporary name of the table that replaces an index table.
 
-    It fits the naming scheme of index tables of the same base table, so that the index can be found during the
-    replacement; if a pointer leads to the index table, another leads to this table. No other index has it, because a
-    part of this one's id is in it.
+    The name follows the scheme of index tables of the same base table, so the index can be found during the
+    replacement; if a pointer leads to the index table, another one leads to this table. The name is unique, because it
+    contains a part of the index's id.
     """
     return f"{definition.index_table}{definition.id[:8]}next__"
 
 
 def is_replacement(new: Definition, definition: Definition) -> bool:
-    """Return whether an index table was made to replace this index's.
+    """Return whether an index table was made to replace the table of this index.
 
-    A killed build can leave such a table.
+    A killed build can leave such a table behind.
     """
     replacement = replace(definition, index_table=next_table(definition)).full_index_table
     return new.full_index_table == replacement and new.root == definition.root and is_of(new, definition)
 
 
 def is_of(written: Definition, definition: Definition) -> bool:
-    """Return whether a generation was built for this index.
-
-    The definition in its marker shows it.
-    """
+    """Return whether a definition, such as that in a generation's marker, is of this index."""
     if (written.database, written.table) != (definition.database, definition.table):
         return False  # also with its id, as in the properties that the owner of another table has copied
     if written.id and definition.id:
@@ -281,8 +265,8 @@ def is_of(written: Definition, definition: Definition) -> bool:
 def has_built(definition: Definition, written: Definition) -> bool:
     """Return whether a generation in an index's root is of this index.
 
-    `written` is the definition in the marker of the generation. The table may have had another name then. So the marker
-    of the root must name the table and the id.
+    `written` is the definition in the marker of the generation. If the table had another name then, the marker of the
+    root must name the current table and the id.
     """
     if is_of(written, definition):
         return True

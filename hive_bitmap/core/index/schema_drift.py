@@ -1,6 +1,6 @@
-"""Check for changes since an index was built.
+"""Check whether a base table and its index table have changed since the index was built.
 
-They are changes to columns of the base table, and to properties of the index table.
+Columns of the base table and properties of the index table are checked.
 """
 
 from __future__ import annotations
@@ -16,10 +16,7 @@ from hive_bitmap.errors import InvalidPredicate
 
 
 def problem(base: Table, definition: Definition) -> str:
-    """Return why an index no longer fits its base table.
-
-    The result is empty if it fits.
-    """
+    """Return why an index no longer fits its base table; "" if it fits."""
     if base.lake and base.lake.problem:
         return f"table {base.full_name} is {base.lake.kind}, and {base.lake.problem}"
     if definition.source != (base.lake.kind if base.lake else ""):
@@ -43,17 +40,14 @@ def problem(base: Table, definition: Definition) -> str:
 
 
 def _state(current: Column, indexed: Column) -> str:
-    """Describe the column that has replaced an indexed column.
-
-    It has the same name.
-    """
+    """Describe the column that has replaced an indexed column of the same name."""
     return f"is {current.type}" if current.type != indexed.type else "is another column of that name"
 
 
 def _problem_of_where(base: Table, definition: Definition) -> str:
-    """Return why the WHERE of an index is not accepted.
+    """Return why the WHERE of an index is not a condition on partition columns; "" if it is.
 
-    It must be a condition on the partition columns; others may have written it.
+    Other programs may have written it.
     """
     try:
         if definition.where:
@@ -64,9 +58,9 @@ def _problem_of_where(base: Table, definition: Definition) -> str:
 
 
 def written_definition(table: Table) -> Definition | None:
-    """Return the definition in the newest generation of an index table.
+    """Return the definition in the newest generation of an index table; None without one.
 
-    None if there is none. The base table has the name in the marker of the root: it may have been renamed after the
+    The name of the base table comes from the marker of the root, because the table may have been renamed after the
     build.
     """
     if not table.location:

@@ -37,10 +37,7 @@ ROW_BYTES = 24  # rough size of a row without its bitmap
 
 
 def packed(rows: pa.Table) -> pa.Table:
-    """Pack index rows.
-
-    They may be packed already.
-    """
+    """Pack index rows, unless they are packed already."""
     at = rows.schema.get_field_index(BUCKET.name)
     if pa.types.is_dictionary(rows.schema.field(at).type):
         return rows
@@ -48,10 +45,7 @@ def packed(rows: pa.Table) -> pa.Table:
 
 
 def unpacked(rows: pa.Table) -> pa.Table:
-    """Unpack index rows to the form that is stored.
-
-    They may have that form already.
-    """
+    """Unpack index rows to the stored form, unless they have it already."""
     at = rows.schema.get_field_index(BUCKET.name)
     if not pa.types.is_dictionary(rows.schema.field(at).type):
         return rows
@@ -59,10 +53,7 @@ def unpacked(rows: pa.Table) -> pa.Table:
 
 
 def bitmap_bytes(rows: pa.Table, definition: Definition) -> npt.NDArray[np.int64]:
-    """Return the bytes of each row's stored bitmaps.
-
-    They are counted before compression.
-    """
+    """Return the bytes of each row's stored bitmaps, before compression."""
     total = np.zeros(rows.num_rows, np.int64)
     for field in definition.bitmap_fields:
         if pa.types.is_list(field.type):
@@ -74,9 +65,9 @@ def bitmap_bytes(rows: pa.Table, definition: Definition) -> npt.NDArray[np.int64
 
 @dataclass(frozen=True)
 class Written:
-    """A shard that was written.
+    """The result of writing a shard.
 
-    It has the bytes of the shard and of its cardinalities (0 for COMPACT), and the checksums by file name.
+    `size` and `cardinality_size` (0 for COMPACT) are in bytes; `sums` has the checksums by file name.
     """
 
     size: int
@@ -123,14 +114,14 @@ def compact(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
 class Partitions:
     """The partition columns of the base files of a shard.
 
-    They are the paths of the files, and a row of typed values for each.
+    `values` has a row of typed values for each of the `paths`.
     """
 
     paths: pa.Array
     values: pa.Table
 
     def added_to(self, rows: pa.Table) -> pa.Table:
-        """Append these columns to index rows."""
+        """Append the partition columns to index rows."""
         buckets = rows[BUCKET.name]
         if not pa.types.is_dictionary(buckets.type):
             buckets = pc.dictionary_encode(buckets)
@@ -165,9 +156,9 @@ def write(path: str, rows: pa.Table, definition: Definition, partitions: Partiti
 
 
 def let_read(path: str, counterparts: Sequence[str]) -> None:
-    """Let readers of all its source files read the shard `path`.
+    """Let everybody who may read all source files read a shard and its cardinalities.
 
-    The same is true of its cardinalities. `counterparts` are the files that it was made from.
+    `path` is the shard, `counterparts` are the files that it was made from.
     """
     access, cardinalities = stores.access_of(counterparts, path.rpartition("/")[0]), cardinalities_path(path)
     if access is not None:
@@ -176,10 +167,7 @@ def let_read(path: str, counterparts: Sequence[str]) -> None:
 
 
 def _write_cardinalities(path: str, rows: pa.Table) -> tuple[int, list[int]]:
-    """Write a file of cardinalities; return its size and checksum.
-
-    The size is in bytes.
-    """
+    """Write a file of cardinalities; return its size in bytes and its checksum."""
     sink = pa.BufferOutputStream()
     pq.write_table(rows.select([CARDINALITY.name]), sink, compression="zstd", store_schema=False)
     content = sink.getvalue()
@@ -192,10 +180,9 @@ def _write_cardinalities(path: str, rows: pa.Table) -> tuple[int, list[int]]:
 def _write_shard(
     path: str, rows: pa.Table, definition: Definition, partitions: Partitions | None
 ) -> tuple[int, list[int]]:
-    """Write a shard; return its size and checksums.
+    """Write a shard; return its size in bytes and its checksums.
 
-    The size is in bytes. For a remote store the shard is assembled in memory, so that it need not be read back for the
-    checksums.
+    For a remote store the shard is assembled in memory, so that it need not be read back for the checksums.
     """
     if not stores.is_local(path):
         memory = pa.BufferOutputStream()
@@ -257,10 +244,9 @@ def _writer_options(definition: Definition) -> dict[str, Any]:
 
 
 def _row_groups(rows: pa.Table, definition: Definition) -> Iterator[tuple[int, int]]:
-    """Yield (start, end) of row groups.
+    """Yield the range (start, end) of rows of each row group.
 
-    They have about ROW_GROUP_BYTES, ROW_GROUP_KEY_BYTES or ROW_GROUP_ROWS, at most. The rows are sorted by the key
-    columns.
+    A row group has at most about ROW_GROUP_BYTES, ROW_GROUP_KEY_BYTES and ROW_GROUP_ROWS. `rows` are sorted by key.
     """
     if rows.num_rows == 0:
         return
@@ -276,10 +262,11 @@ def _row_groups(rows: pa.Table, definition: Definition) -> Iterator[tuple[int, i
 
 
 def _new_bytes(keys: pa.ChunkedArray) -> npt.NDArray[np.int64]:
-    """Return the bytes of each value that differs from the row before.
+    """Return the bytes of each text or binary value that differs from the row before.
 
-    Values are texts or binary. The result is 0 for a repeated value, and for other types.
+    The result is 0 for a repeated value, and for other types.
     """
+
     if not (pa.types.is_string(keys.type) or pa.types.is_binary(keys.type)):
         return np.zeros(len(keys), np.int64)
     lengths = pc.fill_null(pc.binary_length(keys), 0).to_numpy().astype(np.int64)

@@ -44,27 +44,23 @@ def key_fields(definition: Definition) -> list[pa.Field]:
 
 
 def value_fields(definition: Definition) -> list[pa.Field]:
-    """Return the columns that store the partition of a base file.
-
-    They are Arrow fields, the last ones of a shard.
-    """
+    """Return the last columns of a shard, which store the partition of a base file."""
     return [pa.field(c.name, arrow_type(KeyColumn(c.name, c.type))) for c in value_columns(definition)]
 
 
 def shard_name(folder: str) -> str:
-    """Return a new name of a shard in `folder`.
+    """Return a name for a new shard in `folder` that no other task attempt uses.
 
-    No other task attempt uses it. In a generation it begins with the token of the build, by which `deletion` recognises
-    what the build has written.
+    In a generation the name begins with the token of the build, by which `deletion` recognises shards of the build.
     """
     token = generation.build_token(folder) if generation.is_generation(folder) else ""
     return f"part-{(token + uuid.uuid4().hex)[:32]}.parquet"
 
 
 def key_columns(columns: Iterable[Column], schema: Sequence[Column], time_zone: str) -> list[KeyColumn]:
-    """Return columns of a base table as `Format` needs them.
+    """Return columns of a base table in the form in which `Format` reads them.
 
-    It reads the files with them. `schema` are the data columns of the table.
+    `schema` are all data columns of the table.
     """
     positions = {column.name: position for position, column in enumerate(schema)}
     return [

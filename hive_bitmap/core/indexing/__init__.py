@@ -1,7 +1,7 @@
-"""Index base files: what a task of a build does.
+"""Index base files: the work of the tasks of a build.
 
-A task indexes a group of base files (`group_indexing`) or compacts shards (`shard_compaction`). `staged_values` has the
-values that Spark has read for it, `segment_change` makes a new segment of its shards.
+A task indexes a group of base files (`group_indexing`) or compacts shards (`shard_compaction`). `staged_values` reads
+values that Spark has prepared for a task. `segment_change` makes a new segment of the shards that tasks have written.
 """
 
 __all__ = ["group_indexing", "segment_change", "shard_compaction", "staged_values"]

@@ -1,7 +1,7 @@
 """Index one group of base files inside a Spark task.
 
-Only the key columns are read. A file is left unindexed, with the reason, if its values cannot be read as Spark reads
-them, or if it changes while it is read; the rest of the group is indexed.
+Only the key columns are read. A file is not indexed if its values cannot be read as Spark reads them, or if it changes
+while it is read. The manifest then has the reason, and the other files of the group are indexed.
 """
 
 from __future__ import annotations
@@ -45,14 +45,13 @@ DENSE_CODES = 1 << 22  # up to this many possible codes are renumbered through a
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """Work item of a task: base files to index.
+    """Work item of a task: base files, with distinct paths, that one shard of each index will cover.
 
-    One shard of each index will cover them. The files have distinct paths. `values` are the texts of the partition of
-    each file, `typed` has a row of their typed values for each; they are empty, and None, if the table has no
-    partitions. `bytes` is the total size of the files as listed. `folders` holds the new segment of each of
+    `bytes` is the total size of the files as listed. `folders` has the folder of the new segment of each of
     `definitions`. `schema_crc` is the checksum of the base table's schema, which the manifest records for each file.
-    `immutable` are the files that are never written again, by path, as the log of the table lists them. `fatal` are the
-    files that make a library end the process, by path, with the reason for the manifest.
+    `immutable` has the files that are never written again, by path, as the log of the table lists them. `fatal` maps
+    the paths of files that make a library end the process to the reason for the manifest. If the table has partitions,
+    `values` has the texts of each file's partition, and `typed` a row with their typed values for each file.
     """
 
     paths: tuple[str, ...]
@@ -100,7 +99,7 @@ class ShardReport:
 class IndexedFile:
     """The result of indexing one base file.
 
-    `rows` has for each index its rows, or the reason why there are none.
+    `rows` has for each index the index rows, or the reason why the file is not indexed.
     """
 
     fingerprint: Fingerprint
@@ -117,23 +116,20 @@ def index_group(group: Group) -> list[ShardReport]:
     Several shards are written if the index rows are large.
     """
     reports: list[ShardReport] = []
-    waiting: list[IndexedFile] = []
+    unwritten: list[IndexedFile] = []
     size = 0
     for file in prefetched(partial(_index_file, group), group.paths, _files_at_once(group)):
         if file is not None:
-            waiting.append(file)
+            unwritten.append(file)
             size += sum(rows.nbytes for rows in file.rows if isinstance(rows, pa.Table))
         if size > SHARD_BYTES:
-            reports += _write_shards(group, waiting)
-            waiting, size = [], 0
-    return reports + _write_shards(group, waiting)
+            reports += _write_shards(group, unwritten)
+            unwritten, size = [], 0
+    return reports + _write_shards(group, unwritten)
 
 
 def try_files(group: Group) -> None:
-    """Index the files of a group, and discard the result.
-
-    They are read as in `index_group`.
-    """
+    """Index the files of a group like `index_group`, but write nothing."""
     for path in group.paths:
         _index_file(group, path)
 
@@ -141,8 +137,8 @@ def try_files(group: Group) -> None:
 def index_rows(definition: Definition, keys: pa.Table, bucket: str, offset: int) -> pa.Table:
     """Return the index rows of one block, one for each distinct key.
 
-    They have the schema `built_schema(definition)`. `keys` holds the indexed columns of all rows of the block, in
-    order.
+    The result has the schema `built_schema(definition)`. `keys` holds the indexed columns of all rows of the block, in
+    row order.
     """
     codes, distinct = _codes([keys[name] for name in definition.column_names])
     present, bits = key_bytes(codes)
@@ -155,7 +151,7 @@ def index_rows(definition: Definition, keys: pa.Table, bucket: str, offset: int)
 def _files_at_once(group: Group) -> int:
     """Return how many files to index at the same time.
 
-    It is 1 if they are local, else what AHEAD_BYTES and THREADS allow.
+    Local files are indexed one after the other, others as AHEAD_BYTES and THREADS allow.
     """
     if not group.paths:
         return 1
@@ -215,10 +211,7 @@ def _index_blocks(group: Group, file: Fingerprint) -> IndexedFile:
 
 
 def _rows_or_reason(group: Group, definition: Definition, path: str, handle: Any, blocks: Blocks) -> pa.Table | str:
-    """Return the rows of one index for all blocks of a file.
-
-    If the file cannot be indexed, return the reason instead.
-    """
+    """Return the index rows of a file for one index, or the reason why it cannot be indexed."""
     format, columns = group.read_options.file_format(), group.read_options.key_columns(definition.columns)
     rows, size = [_empty(definition)], 0
     try:
@@ -241,7 +234,7 @@ def _empty(definition: Definition) -> pa.Table:
 def _unindexed(group: Group, file: Fingerprint, reason: str, columns: Sequence[KeyColumn] = ()) -> IndexedFile:
     """Return the result for a file that is not indexed.
 
-    Only Spark may read these columns of it.
+    `columns` are the columns of the file that only Spark may read.
     """
     spark_only = tuple(sorted(column.name for column in columns))
     return IndexedFile(file, Blocks.of([], [], []), spark_only, (reason,) * len(group.definitions))
@@ -253,10 +246,7 @@ def _write_shards(group: Group, indexed: Sequence[IndexedFile]) -> list[ShardRep
 
 
 def _write_shard(group: Group, index: int, indexed: Sequence[IndexedFile]) -> ShardReport:
-    """Write the shard of one index.
-
-    None is written if none of the files could be indexed.
-    """
+    """Write the shard of one index, unless none of the files could be indexed."""
     definition = group.definitions[index]
     parts = [part for file in indexed if not isinstance(part := file.rows[index], str)]
     rows = shard.sort(pa.concat_tables([_empty(definition), *parts]), definition.column_names)
@@ -319,10 +309,9 @@ def _bitmaps(definition: Definition, bits: KeyBytes) -> list[pa.Array]:
 
 
 def _codes(columns: Sequence[pa.ChunkedArray]) -> tuple[npt.NDArray[np.unsignedinteger], list[pa.Array]]:
-    """Return a small integer for each row, equal for equal keys.
+    """Number the distinct keys of these columns.
 
-    The second result has for each column its value by that integer. Some of the integers below the largest may not
-    occur.
+    Return the number of each row's key, and for each column the values by that number. Some numbers may not occur.
     """
     encoded = [_encode(column) for column in columns]
     codes, values = encoded[0]
@@ -371,9 +360,9 @@ def _encode(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.int64], pa.Array]:
 
 
 def _encode_near(column: pa.Array) -> tuple[npt.NDArray[np.int64], pa.Array] | None:
-    """Encode integers by their distance from the smallest.
+    """Encode integers by their distance from the smallest one.
 
-    None if the range is too wide. Some of the codes may not occur.
+    Return the codes and the value of each code; None if the range is too wide. Some of the codes may not occur.
     """
     low, high = (bound.as_py() for bound in pc.min_max(column).values())
     if low is None or high - low >= NEAR_CODES:

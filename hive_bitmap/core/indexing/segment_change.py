@@ -1,7 +1,7 @@
 """Make a new segment of an index, from plan to manifest.
 
-Unchanged shards of segments that it replaces are linked or copied into it, tasks write the others, and the manifest
-lists both.
+Unchanged shards of the replaced segments are linked or copied into the new one, tasks write its other shards, and its
+manifest lists both.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from hive_bitmap.core.table_info import Values
 
 @dataclass(frozen=True)
 class BaseFile:
-    """A listed base file, in the partition with these values."""
+    """A listed base file, and the values of its partition."""
 
     values: Values
     status: FileStatus
@@ -38,8 +38,8 @@ class Change:
     """A new segment of an index, which will be in `folder`.
 
     `index` is the number of the index in the build, `read` are the base files to index, `shards` the published shards
-    that it may take over (schema SHARDS, with paths). `access` is that of the folder; None if its store has no
-    permissions. `moved` maps the current paths of files that were moved to the paths in the rows of shards.
+    that the segment may take over (schema SHARDS, with paths). `access` has the permissions of the folder; None if its
+    store has none. `moved` maps the current paths of moved files to their paths in the rows of shards.
     """
 
     index: int
@@ -58,10 +58,9 @@ class Change:
 
 
 def start(changes: Sequence[Change]) -> None:
-    """Create the new segments, with the unchanged shards in them.
+    """Create the new segments, and link or copy unchanged shards into them.
 
-    Shards are linked or copied. Raise OSError, FileExistsError if somebody else has made a folder in one of them, and
-    StoreError.
+    Raise OSError, StoreError, and FileExistsError if somebody else has made one of the folders.
     """
     map_parallel(_start, changes)
 
@@ -101,10 +100,7 @@ def _finish(change: Change, reports: Sequence[ShardReport]) -> Manifest:
 
 
 def _sums(shards: Sequence[str]) -> dict[str, Sequence[int]]:
-    """Return the checksums of shards and their cardinalities.
-
-    They are by file name.
-    """
+    """Return the checksums of shards and their cardinalities, by file name."""
     sums: dict[str, Sequence[int]] = {}
     for shard in shards:
         folder, _, name = shard.rpartition("/")

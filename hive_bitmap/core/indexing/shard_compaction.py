@@ -1,7 +1,7 @@
 """Compact shards inside a Spark task: rewrite and merge them.
 
-No base files are read. A shard is read as a whole, because it holds no more than a build had in memory; merged shards
-are written when they hold as much together. If a shard turns out to be damaged, its base files are indexed again.
+Usually no base file is read. A shard is read as a whole, because it has at most SHARD_BYTES in memory, and a merged
+shard is written when it exceeds this size. If a shard turns out to be damaged, its base files are indexed again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Compaction:
 
     `shards` are their paths and sizes, `files` the manifest rows of the base files to keep, with paths of shards.
     `group` describes these files, and how to index them if a shard is damaged; it has one definition and the folder of
-    the new shard. `former` maps the current paths of files that were moved to the paths in the rows of the shards.
+    the new shard. `former` maps the current paths of moved files to their paths in the rows of the shards.
     """
 
     shards: tuple[tuple[str, int], ...]
@@ -45,10 +45,9 @@ class Compaction:
 
 
 def compact_shards(item: Compaction) -> list[ShardReport]:
-    """Write the rows of the kept files as one new shard.
+    """Write the index rows of the kept files as one new shard, or several if they are large.
 
-    Several shards are written if the rows are large. Files that were moved are checked first: if one has changed since
-    it was indexed, it is indexed again.
+    Moved files are checked first: those that have changed since they were indexed are indexed again.
     """
     if item.former:
         is_unchanged = pa.array([Fingerprint.of(row).confirmed() for row in item.files.to_pylist()], pa.bool_())
@@ -102,7 +101,7 @@ def _rows(item: Compaction, path: str, size: int) -> pa.Table:
 
 
 def _moved(paths: pa.ChunkedArray, item: Compaction) -> pa.ChunkedArray:
-    """Return the current paths of base files."""
+    """Replace the former paths of moved files by the current ones."""
     old, new = pa.array(item.former.values(), pa.string()), pa.array(item.former.keys(), pa.string())
     return pc.coalesce(new.take(pc.index_in(paths, value_set=old).combine_chunks()), paths)
 
@@ -116,9 +115,9 @@ def shard_rows(definition: Definition, path: str, size: int) -> pa.Table:
 
 
 def _row_groups(definition: Definition, path: str, size: int) -> Iterator[pa.Table]:
-    """Yield the rows of each row group of a shard.
+    """Yield an empty table, then the rows of each row group of a shard.
 
-    An empty table comes first. Raise CorruptIndex.
+    Raise CorruptIndex.
     """
     schema = (built_schema if definition.has_bitmaps else compact_schema)(definition)
     yield schema.empty_table()

@@ -1,7 +1,7 @@
-"""How tasks read base files; a `Format` of staged values.
+"""Read base files in tasks, also those that only Spark can read.
 
-That format is for files that only Spark can read. It serves values that Spark has written to scratch files (`staging`).
-A file that has changed since Spark began to read it has no such values.
+For the latter, Spark has written their values to scratch files before (`staging`). These staged values have a `Format`
+of their own. A file that has changed since Spark began to read it has no staged values.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ STAGED = pa.schema(
 class StagedHandle(EngineHandle):
     """An open file with staged values.
 
-    It has its blocks, and the scratch files with the values of its rows.
+    `parts` are the scratch files with the values of its rows.
     """
 
     blocks: Blocks
@@ -54,10 +54,7 @@ class StagedHandle(EngineHandle):
         return sum(part.metadata.num_rows for part in self.parts)
 
     def read(self, first: int, count: int, names: list[str]) -> pa.Table:
-        """Read columns of the rows from `first` to before `first + count`.
-
-        Rows are counted from the start of the file.
-        """
+        """Read columns of `count` rows from the row `first` of the file on."""
         pieces, start = [], 0
         for part in self.parts:
             for group in range(part.num_row_groups):
@@ -72,10 +69,7 @@ class StagedHandle(EngineHandle):
 
 @dataclass(frozen=True)
 class StagedFormat(EngineFormat):
-    """A format that only Spark reads, with staged values.
-
-    They are in the staging folder `folder`; there are none if it is empty.
-    """
+    """A format that only Spark reads, with staged values in the folder `folder` ("": none)."""
 
     folder: str
 
@@ -126,19 +120,13 @@ class ReadOptions:
     staging: str = ""
 
     def file_format(self) -> Format:
-        """Return the format of the files.
-
-        It serves staged values if only Spark can read the files.
-        """
+        """Return the format of the files, or of their staged values if only Spark reads the files."""
         if self.format in LAYOUTS:
             return StagedFormat(self.format, LAYOUTS[self.format], self.staging)
         return FORMATS[self.format]
 
     def key_columns(self, columns: Iterable[Column]) -> list[KeyColumn]:
-        """Return columns of the table as `Format` needs them.
-
-        It reads the files with them.
-        """
+        """Return columns of the table in the form in which `Format` reads them."""
         return key_columns(columns, self.schema, self.time_zone)
 
 
@@ -153,8 +141,5 @@ def _staged(folder: str) -> dict[str, tuple[Fingerprint, list[str]]]:
 
 @lru_cache(maxsize=64)
 def _blocks(format: str, file: Fingerprint) -> Blocks:
-    """Return the blocks of a file.
-
-    The fingerprint makes sure that a changed file is read again.
-    """
+    """Return the blocks of a file, cached until its fingerprint changes."""
     return blocks.blocks(LAYOUTS[format], file.path)

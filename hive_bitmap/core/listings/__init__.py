@@ -1,7 +1,7 @@
-"""The base files of tables: which ones readers find in a folder, and what Spark lists for a scan.
+"""List the base files of tables, in a folder or for a scan.
 
-`serde` and `file_listing` decide which tables are supported, and read as Spark reads them. `scan_listing` has the files
-of one scan.
+`file_listing` and, for tables with a SerDe, `serde` decide which tables are supported, and list the files in a folder
+that Spark reads. `scan_listing` has the files that Spark lists for one scan.
 """
 
 __all__ = ["file_listing", "scan_listing", "serde"]

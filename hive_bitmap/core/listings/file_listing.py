@@ -1,8 +1,8 @@
-"""List the base files of a table as the session reads it.
+"""List the base files of a table, and decide whether it is supported.
 
-Tables that may be read differently are refused. Spark reads the visible files directly in the folder of a table or
-partition. If a setting, a table option or the layout of the folder could make a reader list other files or read other
-values, the table is not supported and Spark scans it alone.
+Spark reads the visible files in the folder of a table or partition, without subfolders. If a setting, a table option or
+the layout of the folder could make a reader list other files or read other values, the table is not supported, and
+Spark reads it without indexes.
 """
 
 from __future__ import annotations
@@ -112,16 +112,16 @@ def format_of(table: Table) -> str:
 
 
 def require_plain_options(table: Table) -> None:
-    """Raise Unsupported if an option of a table keeps every query from using its index."""
+    """Raise Unsupported for a table with an option that keeps all queries from using an index."""
     why = None if serde.read_properties(table) else why_option_unsupported(table)
     if why is not None:
         raise Unsupported(f"{why}, so no query of table {table.full_name} would use its index")
 
 
 def why_unsupported(settings: Mapping[str, str], table: Table) -> str | None:
-    """Return why a reader with these settings might read the table differently.
+    """Return why a session with these settings may read the table differently than this package.
 
-    Return None if not.
+    Return None if it reads the table alike.
     """
     for name, value in settings.items():
         if SETTINGS.get(name.removeprefix(OF_HADOOP), value).lower() != value.lower():
@@ -134,19 +134,16 @@ def why_unsupported(settings: Mapping[str, str], table: Table) -> str | None:
 
 
 def why_option_unsupported(table: Table) -> str | None:
-    """Return why an option or property of the table may make readers see other rows.
-
-    Return None if none does.
-    """
+    """Return which option or property of the table may change what readers read; None without one."""
     options = {*table.options, *(key for key in table.properties if key.lower().startswith(OF_FORMATS))}
     odd = sorted(key for key in options if not HARMLESS_OPTIONS.fullmatch(key))
     return f"table option {odd[0]!r} may change what is read" if odd else None
 
 
 def why_query_unsupported(options: Iterable[str], table: Table) -> str | None:
-    """Return why a query with these reader options, by name, may see other rows.
+    """Return which of the reader options of a query may change what it reads; None without one.
 
-    Return None if not.
+    `options` are the names of the options.
     """
     if table.lake is not None and table.lake.kind == ICEBERG:
         odd = sorted(name for name in options if not OF_ICEBERG.fullmatch(name))
@@ -156,9 +153,9 @@ def why_query_unsupported(options: Iterable[str], table: Table) -> str | None:
 
 
 def files_in(table: Table, folders: Sequence[str]) -> list[tuple[FileStatus, ...]]:
-    """Return the files that readers of the table find in each folder, sorted by path.
+    """Return the base files in each of these folders of a table, sorted by path.
 
-    Raises Unsupported if readers might differ.
+    Raises Unsupported if some readers may find other files.
     """
     try:
         listings = stores.listings(folders)
@@ -169,24 +166,22 @@ def files_in(table: Table, folders: Sequence[str]) -> list[tuple[FileStatus, ...
 
 
 def require_no_stream(table: Table) -> None:
-    """Raise Unsupported for a table that a stream has written.
-
-    Spark reads only the files in its log.
-    """
+    """Raise Unsupported for a table that a stream has written, whose log names the files to read."""
     if stores.exists(f"{table.location}/{STREAM_LOG}"):
         raise Unsupported(why_stream(table.location))
 
 
 def why_stream(folder: str) -> str:
-    """Describe why a folder that a stream writes into is not indexed."""
+    """Return the sentence why a folder that a stream writes into is not indexed."""
     return f"a stream of Spark writes into {folder}: only the files that {STREAM_LOG} names hold its rows"
 
 
 def base_files(folder: str, listing: Listing | None) -> list[FileStatus]:
     """Return the visible, nonempty files of a listed folder, sorted by path.
 
-    These are the files that Spark reads. A missing folder has no files. Raises Unsupported for a folder that contains
-    `name=value` folders, because some readers take them for partitions, and for the output of a stream.
+    These are the files that Spark reads. `listing` is None for a missing folder, which has no files. Raises Unsupported
+    for a folder that contains `name=value` folders, because some readers take them for partitions, and for the output
+    of a stream.
     """
     if listing is None:
         return []
@@ -201,7 +196,7 @@ def base_files(folder: str, listing: Listing | None) -> list[FileStatus]:
 def is_visible(name: str) -> bool:
     """Return whether Spark reads rows from a file of that name.
 
-    This is `shouldFilterOutPathName` in
+    The rule is `shouldFilterOutPathName` in
     https://github.com/apache/spark/blob/v4.0.0/core/src/main/scala/org/apache/spark/util/HadoopFSUtils.scala, without
     the Parquet summary files (`_metadata`, `_common_metadata`), which Spark lists but which hold no rows.
     """

@@ -32,10 +32,10 @@ _deleted: Cache[tuple[str, str], DeletedRows] = Cache("deleted rows", lambda del
 class ScanListing:
     """The partitions that Spark reads, with their files.
 
-    Each partition has its values as text. The keys of `deletes` are paths of files with deleted rows that an index
-    still has. Spark's reader skips these rows; a count by an index must subtract them. The values of `deletes` identify
-    the version of the deletes of a file; "" if only Spark's reader can find these rows. With `of_log` the table's log
-    lists the files, which are never written again.
+    A partition has its values as text. `deletes` maps the paths of files with deleted rows to a version of the deletes,
+    or to "" if only Spark's reader can find the deleted rows. Spark's reader skips deleted rows, but an index still has
+    them, so a count by an index must subtract them. With `of_log`, the table's log lists the files, which are never
+    written again.
     """
 
     partitions: tuple[Partition, ...]
@@ -49,9 +49,9 @@ class ScanListing:
 
     @cached_property
     def countable(self) -> tuple[Partition, ...]:
-        """The same partitions with the version of each file's deletes.
+        """The partitions for a count by an index: their files have the version of their deletes.
 
-        A file with deletes that only Spark can find gets a tag (WITH_DELETES) that no index has.
+        A file with deletes that only Spark can find gets the etag WITH_DELETES, which no index has.
         """
         if not self.deletes:
             return self.with_bytes
@@ -64,10 +64,7 @@ class ScanListing:
         return replace(file, deletes=deletes) if deletes else replace(file, etag=WITH_DELETES)
 
     def table(self, base: Table) -> Table:
-        """Return the table of the scan.
-
-        It is divided by partitions if its log lists the files and the listing has partition values.
-        """
+        """Return the table of the scan, partitioned if its log lists files with partition values."""
         return base.by_partitions() if self.of_log and any(values for values, _ in self.partitions) else base
 
     @cached_property
@@ -77,9 +74,9 @@ class ScanListing:
 
     @cached_property
     def numbers(self) -> Mapping[Place, int]:
-        """The number of each file, by its place.
+        """The number of each file, by partition and path.
 
-        A file of two partitions that share a folder has a number in each.
+        If two partitions share a folder, a file has a number in each of them.
         """
         places = (Place(number, file.path) for number, (_, files) in enumerate(self.partitions) for file in files)
         return {place: number for number, place in enumerate(places)}
@@ -112,10 +109,10 @@ def parse(text: str) -> ScanListing:
 
 
 def as_now(listing: ScanListing) -> ScanListing | None:
-    """Return the current state of the files.
+    """Return a listing of the same files with their current sizes and times; None if a file is gone.
 
-    None if one of them is gone. Files of a log never change, so their listing is returned as it is: the planned files
-    are read even if the log has other files by now.
+    Files in a log never change, so their listing is returned unchanged: the planned files are read even if the log has
+    other files by now.
     """
     if listing.of_log:
         return listing
@@ -134,7 +131,7 @@ def deleted_rows(
 
     `versions` identify the deletes of each file (see `ScanListing.deletes`). `ask` takes the numbers of files as a JSON
     array and returns the text described in `DeletedRows.text` of Java. A file is missing from the result if Spark
-    cannot list its deleted rows, or not in little memory.
+    cannot list its deleted rows, or only with too much memory.
     """
     deleted = {path: rows for path, version in versions.items() if (rows := _deleted.get((path, version))) is not None}
     missing = [path for path in versions if path not in deleted]

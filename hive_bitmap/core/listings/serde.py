@@ -1,8 +1,8 @@
-"""Decide which tables with a SerDe are supported.
+"""Decide which tables with a SerDe are supported, and list their files.
 
-Spark reads them through an input format and a SerDe, like Hive. The values of such tables depend on properties of the
-table, and partitions may have properties of their own. An index is therefore built for certain properties (`reading`),
-which partitions must share. Hadoop lists the files, by rules that differ from Spark's.
+Spark reads these tables like Hive, through an input format and a SerDe. Their values depend on properties of the table
+and of its partitions (`read_properties`). An index is valid for one set of such properties, so all partitions must have
+the same. Hadoop lists the files of these tables, by other rules than Spark.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ DOUBTFUL_SETTINGS = re.compile(  # session settings that may change which files 
 def require_known(table: Table, format: FileFormat) -> None:
     """Raise Unsupported if Hive and Spark may read this table differently.
 
-    Its format must have a layout (`formats.LAYOUTS`).
+    `format` is the format of the table, which must have a layout (`formats.LAYOUTS`).
     """
     if table.serde not in format.serdes:
         names = ", ".join(format.serdes)
@@ -55,9 +55,9 @@ def require_known(table: Table, format: FileFormat) -> None:
 
 
 def read_properties(table: Table) -> tuple[str, ...]:
-    """Return the properties that determine how a table's files are read.
+    """Return the properties that determine how a table's files are read, except for its columns.
 
-    The columns are not included. The result is () for Parquet and ORC.
+    The result is () for Parquet and ORC, which need no SerDe.
     """
     format = BY_INPUT_FORMAT.get(table.input_format)
     if table.provider != "hive" or format is None or format.layout is None:
@@ -78,10 +78,7 @@ def require_same_properties(table: Table, partitions: Iterable[Partition]) -> No
 
 
 def why_unsupported(settings: Mapping[str, str]) -> str | None:
-    """Return why a session with these settings might read other files or values.
-
-    Return None if not.
-    """
+    """Return which setting may change the files or values that a session reads; None without one."""
     for name, value in sorted(settings.items()):
         if DOUBTFUL_SETTINGS.fullmatch(name.removeprefix(OF_HADOOP)) and value.lower() != "false":
             return f"{name} is {value}"
@@ -89,9 +86,10 @@ def why_unsupported(settings: Mapping[str, str]) -> str | None:
 
 
 def files(folder: str, listing: Listing | None) -> list[FileStatus]:
-    """Return the nonempty files of a listed folder that Hadoop lists, sorted by path.
+    """Return the visible, nonempty files of a listed folder, sorted by path.
 
-    Raises Unsupported for a folder that does not exist or contains folders: readers fail then, or read them too.
+    Raises Unsupported for a missing folder (`listing` is None), and for one with subfolders: some readers fail, and
+    others read them too.
     """
     if listing is None:
         raise Unsupported(f"partition folder {folder} is missing; Spark cannot read this table either")
@@ -104,7 +102,7 @@ def files(folder: str, listing: Listing | None) -> list[FileStatus]:
 def is_visible(name: str) -> bool:
     """Return whether Hadoop lists a file of that name.
 
-    This is `hiddenFileFilter` in
+    The rule is `hiddenFileFilter` in
     https://github.com/apache/hadoop/blob/rel/release-3.4.1/hadoop-mapreduce-project/hadoop-mapreduce-client/hadoop-mapreduce-client-core/src/main/java/org/apache/hadoop/mapred/FileInputFormat.java,
     which the input formats of `formats.LAYOUTS` inherit.
     """

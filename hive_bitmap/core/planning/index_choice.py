@@ -1,6 +1,6 @@
-"""Choose the index that serves each column of a request.
+"""Choose the index that serves each column of a request, or give the reason why none can.
 
-Where no index can, the reason is given. All functions are pure.
+All functions are pure.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Unserved:
 class IndexChoice:
     """The index of each column, and whether each index is used.
 
-    `by_column` has lower-case names. `unserved` says why no index can serve the request; None if one can. For a count
-    of all rows, any index serves under the name "".
+    `by_column` has lower-case names; for a count of all rows, its name "" has an index that knows their number.
+    `unserved` says why no index can serve the request; None if one can.
     """
 
     by_column: Mapping[str, Definition]
@@ -36,10 +36,7 @@ class IndexChoice:
     uses: tuple[IndexUse, ...]
 
     def unused(self, reason: str) -> tuple[IndexUse, ...]:
-        """Return the same indexes as not used.
-
-        Each has its own reason, or else this one.
-        """
+        """Return `uses` with every index marked as not used; those that were used get this reason."""
         return tuple(replace(use, used=False, reason=reason if use.used else use.reason) for use in self.uses)
 
 
@@ -53,9 +50,9 @@ def choose(
 ) -> IndexChoice:
     """Choose the indexes for a predicate and grouping keys.
 
-    The keys (in lower case) matter with `count`. `indexes` pairs each definition with the reason why it cannot be used,
-    which is empty if it can. `has_condition` says whether the query has a condition at all: if no index tests the
-    condition, the predicate may be TRUE as well.
+    `keys` are the grouping columns of a count, in lower case. `indexes` pairs each definition with the reason why it
+    cannot be used; "" if it can. `has_condition` says whether the query has a condition. The predicate does not show
+    this: it is also TRUE if no index can test the condition.
     """
     usable = [definition for definition, why_not in indexes if not why_not]
     by_column = choose_indexes(usable, predicate, keys)
@@ -95,7 +92,7 @@ def explain_indexes(
 ) -> tuple[IndexUse, ...]:
     """Return for each index whether it is used, and why.
 
-    The arguments are those of `choose` and its result.
+    `indexes` and `predicate` are those of `choose`, `by_column` has the chosen indexes.
     """
     tested = bool(columns_of(predicate))
     return tuple(_use(definition, why_not, by_column, tested=tested) for definition, why_not in indexes)

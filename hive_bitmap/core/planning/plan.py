@@ -1,7 +1,4 @@
-"""The plan of a query, as a value.
-
-It has the strategy, the reason, and the files, blocks and rows to read.
-"""
+"""The plan of a query: the strategy, the reason, and the files, blocks and rows to read."""
 
 from __future__ import annotations
 
@@ -57,15 +54,14 @@ class IndexUse:
 class Plan:
     """How a query is answered, and why.
 
-    `str()` of it is a summary, `explaining.explain` shows all of it. `reason` is a sentence that says why; `code`, for
-    a full scan, is the Reason in it. `files` and `blocks` have the schemas FILES_SCHEMA and BLOCKS_SCHEMA. If no index
-    serves the query, no file was looked at: both are empty and the figures are None. `rows_total` is None also if a
-    file is read whole, and `rows_selected` if only an upper bound is known. A file that is read whole counts as one
-    block. `bytes_total` and `bytes_selected` are bytes of base files, `index_bytes` bytes of the bitmaps that were
-    decoded. `costs` has the estimated seconds of each possible strategy. `deleted` is the number of files that are in
-    the index and no longer in the table. With `in_driver`, for the strategy `rows`, the process that planned the query
-    reads the rows, and no task does. `row_tasks` is the number of tasks that the rows are work for, None if no file was
-    looked at.
+    `str()` of a plan is a summary, `explaining.explain` shows all of it. `reason` is a sentence; `code` is the Reason
+    for a full scan. `files` and `blocks` have the schemas FILES_SCHEMA and BLOCKS_SCHEMA. If no index serves the query,
+    both are empty and the figures are None. `rows_total` is also None if a file is read whole, and `rows_selected` if
+    only an upper bound is known. A file that is read whole counts as one block. `bytes_total` and `bytes_selected` are
+    bytes of base files, `index_bytes` bytes of decoded bitmaps. `costs` has the estimated seconds of each possible
+    strategy. `deleted` is the number of indexed files that are no longer in the table. With `in_driver`, which is for
+    the strategy `rows`, the process that planned the query reads the rows, and no task does. `row_tasks` is the number
+    of tasks among which reading the rows is worth dividing.
     """
 
     table: str
@@ -107,9 +103,9 @@ class Plan:
 
     @property
     def without_figures(self) -> Plan:
-        """The plan without figures, for users who must not see them.
+        """The plan without figures, for users who must not learn numbers of rows.
 
-        They must not learn the numbers of rows, so it only has what is done.
+        Only the strategy, the reason and the indexes remain.
         """
         reason = self.reason if self.code not in (None, Reason.NOT_SELECTIVE, Reason.LIMIT) else _REASON_WITHOUT_FIGURES
         return Plan(
@@ -123,17 +119,11 @@ class Plan:
 
     @property
     def looked_up(self) -> bool:
-        """Whether files and blocks were looked at.
-
-        If not, `files` is empty and the figures are None.
-        """
+        """Whether an index was looked up; if not, `files` is empty and the figures are None."""
         return self.blocks_total is not None
 
 
 def _of(part: int | None, whole: int | None, what: str) -> str:
-    """Return a text such as `3 of 10 blocks`.
-
-    A number that is not known is `some`.
-    """
+    """Return a text such as `3 of 10 blocks`, with `some` for an unknown number."""
     texts = ["some" if number is None else f"{number:,}" for number in (part, whole)]
     return f"{texts[0]} of {texts[1]} {what}"

@@ -1,7 +1,7 @@
 """Make the plan of a query: choose the cheapest strategy.
 
-All functions are pure; they use what the indexes record about each file. The index must never make a query slower, so
-each strategy has a price, and a full scan is taken if it is nearly as cheap as the cheapest of the others.
+The index must never make a query slower, so each strategy has a price, and a full scan is chosen if it is nearly as
+cheap as the cheapest of the others. All functions are pure; prices follow from what the indexes record about files.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ class EngineSkips(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class PlanInputs:
-    """What the prices of the strategies depend on, besides the looked-up files.
+    """The facts that prices depend on, besides the results of lookups.
 
-    `cores` is how many tasks run at the same time, `columns` are the data columns to read, in lower case, `unkeyed`
-    those of them with a type that no key can have. `schemas` are the `definition.known_schemas` of the table.
-    `unreadable` says why only Spark can read some of the files that have to be read whole, by path, or by "" for all of
-    them. `share` is the share of the files' bytes that the columns take, `width` the number of all data columns,
-    `store` how fast the store delivers the files. `scale` is the bytes of the table divided by the bytes of the files
-    that were looked up, which may be a sample.
+    `cores` is the number of tasks that run at the same time. `columns` are the data columns to read, in lower case, and
+    `unkeyed` those of them with a type that no key can have. `schemas` are the `definition.known_schemas` of the table.
+    `unreadable` maps paths of files that have to be read whole to the reason why only Spark can read them; the path ""
+    stands for all of these files. `share` is the share of the files' bytes that the columns take, `width` the number of
+    all data columns, `store` the speed of the files' store. The looked-up files may be a sample: `scale` is the bytes
+    of the table divided by theirs.
     """
 
     table: str
@@ -62,7 +62,7 @@ class PlanInputs:
     share: float = 1.0
     width: int = 0  # how many columns the table has; 0: unknown
     store: Speed = LOCAL
-    limit: int | None = None  # after how many selected rows Spark stops reading; None: it reads all
+    limit: int | None = None  # the number of selected rows after which Spark stops reading; None: it reads all
     scale: float = 1.0
     driver_read_bytes: int = 0  # most bytes of rows that this process itself may read
     answer_seconds: float = 0.0  # of a count: the time in which the index gives the answer
@@ -76,17 +76,14 @@ class PlanInputs:
 def full_scan(
     table: str, predicate: str | None, reason: str, indexes: tuple[IndexUse, ...] = (), code: Reason | None = None
 ) -> Plan:
-    """Return a plan that reads everything.
-
-    `reason` is a sentence, `code` its code.
-    """
+    """Return a plan that reads everything, with the reason as a sentence and as a code."""
     return Plan(
         table=table, predicate=predicate, strategy=Strategy.FULL_SCAN, reason=reason, indexes=indexes, code=code
     )
 
 
 def make_plan(inputs: PlanInputs, uses: tuple[IndexUse, ...], work: LookupResults) -> Plan:
-    """Return the plan with the cheapest strategy for looked-up files."""
+    """Return the plan with the cheapest strategy, given the results of lookups."""
     files, blocks = _tables(work)
     selected, rows, lengths = (blocks[name].to_numpy() for name in ("selected", "rows", "length"))
     read = reads(inputs.format, files, blocks, splits=inputs.engine_skips is EngineSkips.SPLITS, columns=inputs.width)
@@ -179,9 +176,9 @@ def strategy_costs(
 ) -> tuple[dict[Strategy, float], dict[Strategy, str]]:
     """Return the price in seconds of each possible strategy.
 
-    The second result has the reasons why others are impossible. With `exact`, the index has the exact rows.
-    `engine_only` says why only Spark can read the files. With `in_driver`, this process reads selected rows, and no
-    task.
+    The second result has the reasons why others are impossible. With `exact`, the index selects exactly the matching
+    rows. `engine_only` says why only Spark can read the files. With `in_driver`, this process reads the selected rows,
+    and no task does.
     """
     prices, share, limit = inputs.prices, inputs.share, inputs.limit
     narrowed = read.until(limit, narrowed=True)
@@ -210,9 +207,9 @@ def strategy_costs(
 
 
 def _stops_early(inputs: PlanInputs, read: Reads, costs: Mapping[Strategy, float]) -> bool:
-    """Return whether Spark reaches the limit without reading everything.
+    """Return whether Spark reaches the limit of rows early, and as soon as any other strategy.
 
-    It must do so at least as soon as any other strategy.
+    Early means without reading everything.
     """
     first = read.until(inputs.limit)
     if first.total >= read.total:
@@ -230,9 +227,9 @@ def _why_stopped(inputs: PlanInputs, read: Reads) -> str:
 
 
 def is_read_by_driver(inputs: PlanInputs, read: Reads) -> bool:
-    """Return whether this process reads the selected rows faster than tasks do.
+    """Return whether this process reads the selected rows, because that is faster than by tasks.
 
-    They must be within the bounds.
+    There must be at most MOST_DRIVER_ROWS, with at most `driver_read_bytes`.
     """
     most, bytes_of_rows = inputs.driver_read_bytes, inputs.share * read.blocks * read.rows / max(read.rows_of_blocks, 1)
     if inputs.count or read.whole or not most or bytes_of_rows > most or read.rows > MOST_DRIVER_ROWS:
@@ -241,10 +238,7 @@ def is_read_by_driver(inputs: PlanInputs, read: Reads) -> bool:
 
 
 def _why_engine_only(inputs: PlanInputs, work: LookupResults) -> str | None:
-    """Return why only Spark can read the files to open.
-
-    None if our tasks can.
-    """
+    """Return why only Spark can read the files to open; None if our tasks can."""
     if inputs.engine_reads_only:
         return "hive_bitmap.engine_reads_only is true"
     for lookup, result in work.pairs():
@@ -256,10 +250,7 @@ def _why_engine_only(inputs: PlanInputs, work: LookupResults) -> str | None:
 
 
 def _why_whole(work: LookupResults, files: int) -> str:
-    """Describe how many files are read whole, and why.
-
-    The reason is the most frequent one.
-    """
+    """Describe how many files are read whole, and the most frequent reason."""
     whole = work.whole_files
     [(why, _)] = Counter(file.reason for file in whole).most_common(1)
     are = "is" if len(whole) == 1 else "are"
@@ -267,9 +258,9 @@ def _why_whole(work: LookupResults, files: int) -> str:
 
 
 def _why_spark_only(inputs: PlanInputs, lookup: Lookup, file: int) -> str:
-    """Return why only Spark can read the needed columns of a file.
+    """Return why only Spark can read the needed columns of a file; "" if our tasks can.
 
-    "" if our tasks can. A column that was added since the file was indexed is NULL in a file that does not have it.
+    Our tasks read NULL for a column that was added since the file was indexed, if the file surely lacks it.
     """
     schema = inputs.schemas.get(lookup.schema_crc(file))
     if schema is None:
@@ -288,9 +279,9 @@ def _choose(
     figures: Mapping[str, int | None],
     blocks: pa.Table,
 ) -> tuple[Strategy, str]:
-    """Return the cheapest strategy and the reason for it.
+    """Return the cheapest strategy, and a sentence with the reason.
 
-    The reason describes the indexed `blocks` (BLOCKS_SCHEMA).
+    `blocks` (BLOCKS_SCHEMA) are the blocks in the index, which the reason describes.
     """
     selected, rows = blocks["selected"].to_numpy(), int(blocks["rows"].to_numpy().sum())
     matching, holding = int(selected.sum()), int((selected > 0).sum())

@@ -1,6 +1,6 @@
-"""How much each way of reading reads, and its price in seconds.
+"""Compute how much each strategy reads, and its price in seconds.
 
-It is computed from the bytes and rows that are read, at measured unit costs.
+Prices follow from the bytes and rows that are read, by measured costs of units.
 """
 
 from __future__ import annotations
@@ -67,17 +67,14 @@ class Reads:
 
     @property
     def values_per_byte(self) -> float:
-        """The number of values in a byte of the blocks.
-
-        All columns count together; 0 if not known.
-        """
+        """The number of values of all columns in a byte of the blocks; 0 if not known."""
         return self.values / max(self.stored, 1)
 
     def until(self, limit: int | None, *, narrowed: bool = False) -> Reads:
-        """Estimate what Spark reads until it has `limit` selected rows.
+        """Estimate what Spark reads until it has `limit` selected rows; everything if it is None.
 
-        That is all if `limit` is None. Selected blocks lie in runs, with gaps of other blocks around them. A full scan
-        reads the first gap, and then in proportion to the rows; a `narrowed` scan reads no gaps.
+        Runs of selected blocks alternate with gaps of other blocks. A full scan reads the first gap, and then a share
+        of the blocks in proportion to the limit; a `narrowed` scan reads no gaps.
         """
         if limit is None:
             return self
@@ -97,10 +94,10 @@ class Reads:
 
 
 def reads(format: str, files: pa.Table, blocks: pa.Table, *, splits: bool, columns: int = 0) -> Reads:
-    """Measure what is read of these files and blocks.
+    """Compute how much is read of these files and blocks.
 
-    They have FILES_SCHEMA and BLOCKS_SCHEMA. With `splits`, Spark can skip splits. `columns` is the number of columns
-    of the table; 0 if not known.
+    `files` has FILES_SCHEMA, `blocks` has BLOCKS_SCHEMA. With `splits`, Spark can skip splits. `columns` is the number
+    of columns of the table; 0 if not known.
     """
     sizes, scanned = files["size"].to_numpy(), files["scanned"].to_numpy(zero_copy_only=False)
     whole, selected = int(sizes[scanned].sum()), blocks["selected"].to_numpy()
@@ -122,10 +119,7 @@ def reads(format: str, files: pa.Table, blocks: pa.Table, *, splits: bool, colum
 
 
 def _ranges(file: npt.NDArray[np.int32], selected: npt.NDArray[np.bool_]) -> int:
-    """Count the runs of adjacent selected blocks.
-
-    A run does not go beyond its file.
-    """
+    """Count the runs of adjacent selected blocks inside files."""
     if not len(selected):
         return 0
     starts = selected.copy()
@@ -134,14 +128,14 @@ def _ranges(file: npt.NDArray[np.int32], selected: npt.NDArray[np.bool_]) -> int
 
 
 def share_of_bytes(needed: Sequence[Column], columns: Sequence[Column]) -> float:
-    """Estimate the share of a file's bytes that these columns take."""
+    """Estimate the share of a file's bytes that the `needed` columns take."""
     return sum(map(_width, needed)) / max(sum(map(_width, columns)), 1)
 
 
 def decoded_bytes(format: str, blocks: pa.Table) -> int:
-    """Return the bytes that are decoded of the selected blocks.
+    """Return how many bytes of the selected blocks are decoded.
 
-    Of an ORC stripe, they are the bytes around its selected rows.
+    In an ORC stripe, only the parts around selected rows may be decoded (`decoded_share`).
     """
     rows, selected, length = (blocks[name].to_numpy() for name in ("rows", "selected", "length"))
     share = decoded_share(selected, rows, ORC_STRIDE) if format == "orc" else 1.0
@@ -153,20 +147,14 @@ def _width(column: Column) -> int:
 
 
 def _file_bytes(sizes: npt.NDArray[np.int64], scanned: npt.NDArray[np.bool_], blocks: pa.Table) -> np.int64:
-    """Return the bytes of the files to read.
-
-    These hold one of the blocks, or are read whole.
-    """
+    """Return the bytes of the files that hold one of the blocks, or are read whole."""
     needed = scanned.copy()
     needed[blocks["file"].to_numpy()] = True
     return sizes[needed].sum()
 
 
 def _split_bytes(sizes: npt.NDArray[np.int64], scanned: npt.NDArray[np.bool_], blocks: pa.Table) -> np.int64:
-    """Estimate the bytes of the splits to read.
-
-    These hold one of the blocks, or belong to files that are read whole.
-    """
+    """Estimate the bytes of the splits that hold one of the blocks, and of files that are read whole."""
     places = np.stack([blocks["file"].to_numpy(), blocks["offset"].to_numpy() // SPLIT_BYTES])
     touched = np.bincount(np.unique(places, axis=1)[0], minlength=len(sizes))
     return np.where(scanned, sizes, np.minimum(sizes, touched * SPLIT_BYTES)).sum()
@@ -176,8 +164,8 @@ def _split_bytes(sizes: npt.NDArray[np.int64], scanned: npt.NDArray[np.bool_], b
 class Prices:
     """Prices in seconds of reading files of a format from a store.
 
-    As many tasks read at a time as there are cores. `share` is the share of the files' bytes that the columns to read
-    take.
+    There are as many concurrent tasks as cores. In all methods, `share` is the share of the files' bytes that the
+    columns to read take.
     """
 
     format: str
@@ -185,16 +173,15 @@ class Prices:
     store: Speed = LOCAL
 
     def is_too_small(self, size: float, files: int = 0, values_per_byte: float = 0.0, *, native: bool) -> bool:
-        """Return whether Spark reads everything before an index could start.
+        """Return whether Spark reads everything before a read by an index could begin.
 
-        That is in less time than reading through an index takes to start. For `native` reads, in which Spark's own
-        reader gets the blocks, starting means looking them up.
+        A `native` read, by Spark's own reader, begins after the lookup of the blocks.
         """
         start = SPARK_START + NATIVE_LOOKUP if native else DIRECT_START
         return self.scan(size, files, values_per_byte) < start + self.store.request
 
     def scan(self, size: float, files: int = 0, values_per_byte: float = 0.0) -> float:
-        """Price Spark reading so many bytes in so many files."""
+        """Price Spark reading `size` bytes of `files` files."""
         return SPARK_START + self._by_spark(size, values_per_byte) + waiting_seconds(files, self.cores, self.store)
 
     def full_scan(self, read: Reads, share: float) -> float:
@@ -210,10 +197,7 @@ class Prices:
         return DIRECT_START + self.store.request + seconds + waiting_seconds(read.opened, self.cores, self.store)
 
     def native(self, read: Reads, share: float) -> float:
-        """Price Spark reading the selected blocks.
-
-        It also reads the files that must be read whole.
-        """
+        """Price Spark reading the selected blocks, and the files that must be read whole."""
         requests = read.opened * (SPARK_REQUESTS + CHECK_REQUESTS) + max(read.ranges - read.opened, 0) * RANGE_REQUESTS
         seconds = self._by_spark(share * (read.blocks + read.whole), read.values_per_byte)
         seconds += _waits(read.opened, requests, self.cores, self.store)
@@ -226,34 +210,22 @@ class Prices:
         return SPARK_START + NATIVE_LOOKUP + self.store.request + seconds
 
     def direct(self, read: Reads, share: float) -> float:
-        """Price our tasks reading the selected rows.
-
-        They read files whole where they must.
-        """
+        """Price our tasks reading the selected rows, and the files that must be read whole."""
         waits = self._direct_waits(read, self.cores) + self.store.request
         return DIRECT_START + waits + self._direct_work(read, share) / self.cores
 
     def driver(self, read: Reads, share: float) -> float:
-        """Price the process that planned reading the selected rows.
-
-        It does the work of `direct`, without a job.
-        """
+        """Price the process that planned the query reading the selected rows, without a Spark job."""
         threads = min(self.cores, DRIVER_THREADS)
         return DRIVER_START + self._direct_waits(read, threads) + self._direct_work(read, share) / threads
 
     def direct_tasks(self, read: Reads, share: float) -> int:
-        """Return how many of our tasks the selected rows occupy.
-
-        Their work includes the waits for a store.
-        """
+        """Return how many of our tasks the selected rows occupy, waits for the store included."""
         work = self._direct_work(read, share) + self._direct_waits(read, 1)
         return max(ceil(work / TASK_SECONDS), 1)
 
     def _direct_work(self, read: Reads, share: float) -> float:
-        """Price one core decoding the selected rows.
-
-        It decodes files whole where it must.
-        """
+        """Price one core decoding the selected rows, and the files that must be read whole."""
         spark_byte = self._spark_byte(read.values_per_byte)
         by_value = read.values_per_byte * DIRECT_VALUE.get(self.format, 0.0)
         direct_byte = max(DIRECT_BYTE.get(self.format, spark_byte), by_value)
@@ -273,16 +245,16 @@ class Prices:
 
 
 def waiting_seconds(files: int, cores: int, store: Speed) -> float:
-    """Return the seconds that Spark waits for requests to a store.
+    """Return the seconds that Spark waits for requests to a store while it reads `files` files.
 
-    It reads so many files; transfer is not included.
+    The time to transfer data is not included.
     """
     return _waits(files, files * SPARK_REQUESTS, cores, store)
 
 
 def _waits(files: int, requests: int, cores: int, store: Speed) -> float:
-    """Return the seconds of waiting for so many requests.
+    """Return the seconds of waiting for requests, which concurrent tasks share.
 
-    They are spread over as many tasks as there are files or cores.
+    Each file has one task, but there are at most `cores` at a time.
     """
     return requests * store.request / max(min(cores, files), 1)

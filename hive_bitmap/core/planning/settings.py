@@ -1,7 +1,7 @@
-"""The settings of a session that concern queries.
+"""The settings of a session that concern queries, such as `SET hive_bitmap.enabled=false`.
 
-An example is `SET hive_bitmap.enabled=false`. `settings.json` has their names, kinds and defaults, and Hadoop's
-settings that determine what readers see. The jar has this file, too, for the Java half.
+`settings.json` has their names, kinds and defaults, and the settings of Hadoop that determine what readers see. The jar
+contains this file too, for the Java half.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class Settings:
     """Whether and how queries use indexes.
 
     With `engine_reads_only`, only Spark reads base files and nothing is answered from the index alone, so that the row
-    filters and masks of a policy engine stay in force. `strategy` is used wherever it is possible. With `strict`, our
-    errors in a query are raised instead of leaving the query to Spark. An answer from the index alone takes at most
-    `answer_bytes` of the driver's memory for its keys. Selected rows of about `driver_read_bytes` at most are read by
-    the process that planned the query, without a job of Spark; 0 switches that off. Without `auto_refresh`, neither
-    writes nor queries of the session refresh indexes.
+    filters and masks of a policy engine stay in force. `strategy` is used wherever it is possible. With `strict`, an
+    error of this package fails the query; otherwise Spark answers it. An answer from the index alone takes at most
+    `answer_bytes` of the driver's memory for its keys. Up to about `driver_read_bytes` of selected rows, the process
+    that planned the query reads them, without a Spark job; 0 switches that off. Without `auto_refresh`, neither writes
+    nor queries of the session refresh indexes.
     """
 
     enabled: bool
@@ -49,7 +49,7 @@ class Settings:
 
 
 def read(conf: Mapping[str, str]) -> Settings:
-    """Read our settings from a session's.
+    """Read the settings of this package from those of a session.
 
     Raises InvalidProperty for an invalid value.
 
@@ -100,10 +100,7 @@ def _flag(conf: Mapping[str, str], name: str) -> bool:
 
 
 def _bytes_sent(conf: Mapping[str, str], name: str) -> int:
-    """Return a setting in Spark's notation of bytes.
-
-    It is no more than Spark sends to a task in one message.
-    """
+    """Return the bytes in a setting, limited to what Spark sends to a task in one message."""
     text = conf.get(PREFIX + name, _DEFAULTS[name]).strip().lower()
     match = re.fullmatch(r"(\d{1,18})\s*([kmg]?b?)", text)
     if match is None:

@@ -8,9 +8,9 @@ from hive_bitmap.errors import NotFound
 
 
 class Reason(str, Enum):
-    """Why Spark answers a query alone.
+    """Why Spark answers a query without indexes.
 
-    Each is equal to its code, such as "no_index", and has a `sentence`.
+    A reason is equal to its code, such as "no_index", and has a `sentence`.
     """
 
     sentence: str
@@ -43,17 +43,14 @@ class Reason(str, Enum):
 
     @classmethod
     def named(cls, code: str) -> Reason:
-        """Return the reason with this code.
-
-        The code of another version may be unknown here: then it is ERROR.
-        """
+        """Return the reason with this code; ERROR for an unknown code, as another version may send."""
         return next((reason for reason in cls if reason.value == code), cls.ERROR)
 
 
 class Strategy(str, Enum):
     """How a query is answered.
 
-    Each is equal to its name in settings, EXPLAIN and JSON, such as "full scan".
+    A strategy is equal to its name in settings, EXPLAIN and JSON, such as "full scan".
     """
 
     INDEX_ONLY = "index only"
@@ -66,9 +63,9 @@ class Strategy(str, Enum):
 
     @classmethod
     def chosen(cls, name: str | None) -> Strategy | None:
-        """Return the strategy of this name.
+        """Return the strategy of this name; None, the planner's choice, for None.
 
-        None stands for the choice of the planner. Raises NotFound.
+        Raises NotFound for an unknown name.
         """
         if name is not None and name not in STRATEGIES:
             raise NotFound.of("strategy", name, STRATEGIES)
@@ -76,15 +73,12 @@ class Strategy(str, Enum):
 
     @property
     def reads_selected(self) -> bool:
-        """Whether only what the index selected is read of the table."""
+        """Whether only the rows, blocks or files that the index selects are read."""
         return self in (Strategy.ROWS, Strategy.BLOCKS, Strategy.FILES)
 
     @property
     def is_by_reader(self) -> bool:
-        """Whether Spark's own reader can carry it out.
-
-        It is then given the files and blocks to read.
-        """
+        """Whether Spark's own reader reads the files or blocks that the index selects."""
         return self in (Strategy.BLOCKS, Strategy.FILES)
 
 

@@ -1,11 +1,9 @@
-"""The nodes of a predicate: a tree of conditions.
+"""The nodes of a predicate, a tree of conditions. A node stands for *the rows where it is TRUE*.
 
-Each node stands for *the rows where it is TRUE*.
-
-There is no NOT: the parser pushes it down to the leaves by SQL's three-valued logic. So AND is intersection, OR is
-union, and no set of rows is complemented, which would add the rows where the condition is NULL. Constant(None) is SQL's
-NULL: never TRUE, and still never TRUE when negated. A leaf tests one column. Unknown is a condition that only Spark can
-evaluate, row by row.
+There is no node for NOT: the parser pushes it down to the leaves by SQL's three-valued logic. So AND is intersection
+and OR is union. No set of rows is complemented, because that would add the rows where the condition is NULL.
+Constant(None) is SQL's NULL: neither it nor its negation is TRUE. A leaf tests one column. Unknown is a condition that
+only Spark can evaluate, row by row.
 """
 
 from __future__ import annotations
@@ -42,10 +40,7 @@ class Constant:
 
 @dataclass(frozen=True)
 class Unknown:
-    """A condition that we do not understand, and the reason.
-
-    Any row may match.
-    """
+    """A condition that is not understood, and the reason; any row may match."""
 
     text: str
     reason: str
@@ -55,9 +50,9 @@ class Unknown:
 class SparkLeaf:
     """A condition on one column that Spark evaluates on the keys.
 
-    It is deterministic, and evaluated over the distinct keys of the column, with NULL as one of them. If Spark raises,
-    or the result is not a boolean, any row may match. `text` is the source in SQL, without the table's name before the
-    column's.
+    The condition is deterministic. Spark evaluates it over the distinct keys of the column, including NULL. If Spark
+    raises an error, or the result is not a boolean, any row may match. `text` is the SQL of the condition, in which the
+    column has no table name.
     """
 
     text: str
@@ -89,10 +84,7 @@ class In:
 
     @cached_property
     def sorted_values(self) -> tuple[Value, ...]:
-        """The values in ascending order.
-
-        They are kept, because each row group of a shard is compared with them.
-        """
+        """The values in ascending order; cached, since each row group of a shard is compared with them."""
         return tuple(sorted(self.values))
 
 
@@ -126,7 +118,7 @@ _NEGATED_OP = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 def conjunction(children: Iterable[Predicate]) -> Predicate:
     """Return AND of the children, simplified.
 
-    It is flattened, without constants and duplicates; a single child is returned as it is.
+    Nested ANDs are flattened, constants and duplicates removed; a single child is returned unchanged.
 
     >>> conjunction([Compare("a", "=", 1), Constant(True)])
     Compare(column='a', op='=', value=1)
@@ -144,7 +136,7 @@ def conjunction(children: Iterable[Predicate]) -> Predicate:
 def disjunction(children: Iterable[Predicate]) -> Predicate:
     """Return OR of the children, simplified.
 
-    It is flattened, without constants and duplicates, and with one In for equalities.
+    Nested ORs are flattened, constants and duplicates removed, and the equalities of a column become one In.
 
     >>> disjunction([Compare("a", "=", 1), Compare("a", "=", 2)])
     In(column='a', values=(1, 2), negated=False)
@@ -231,9 +223,9 @@ def only_column(predicate: Predicate) -> str | None:
 
 
 def by_column(kind: type[And] | type[Or], children: Sequence[Predicate]) -> list[Predicate]:
-    """Combine children that test the same column alone.
+    """Combine the children of an AND or OR that test only one and the same column.
 
-    They are the children of one AND or OR. The index of the column is then looked up once.
+    So the index of the column is looked up once.
     """
     single: dict[str, list[Predicate]] = {}
     mixed: list[Predicate] = []
@@ -262,10 +254,7 @@ def _combined(kind: type[And] | type[Or], parts: Iterable[Predicate], empty: Con
 
 
 def _merged_equalities(parts: Iterable[Predicate]) -> list[Predicate]:
-    """Merge the equalities of each column into one node.
-
-    It takes the place of the first of them.
-    """
+    """Merge the equalities of each column into one node, at the position of the first."""
     merged: dict[Predicate | str, Predicate] = {}
     values: dict[str, dict[Value, None]] = {}
     for part in parts:
@@ -280,10 +269,7 @@ def _merged_equalities(parts: Iterable[Predicate]) -> list[Predicate]:
 
 
 def _equal_to(part: Predicate) -> tuple[str, Sequence[Value]] | None:
-    """Return the column and the values of an equality.
-
-    Equalities are `column = value` and `column IN values`. Returns None for any other node.
-    """
+    """Return the column and values of `column = value` or `column IN values`; None for other nodes."""
     match part:
         case Compare(column, "=", value):
             return column, (value,)

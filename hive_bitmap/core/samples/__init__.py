@@ -1,3 +1,3 @@
-"""Sample blocks of a table, and extrapolate to the size and usefulness of an index."""
+"""Sample blocks of a table, and estimate the size and usefulness of an index from them."""
 
 __all__ = ["extrapolate", "sampling", "verdict"]

@@ -10,12 +10,12 @@ from hive_bitmap.core.samples.sampling import Sample
 
 @dataclass(frozen=True)
 class BaseTable:
-    """The facts about the base table that the cost of one index depends on."""
+    """The figures of a base table that determine the cost of one index."""
 
     blocks: int  # blocks with rows
     size: int  # bytes of the index's key columns in these blocks
     shards: int  # shards that a build would write
-    workers: int  # tasks that such a build would run at the same time
+    workers: int  # concurrent tasks of such a build
 
 
 def index_bytes(base: BaseTable, samples: Sequence[Sample]) -> int:
@@ -37,7 +37,7 @@ def build_seconds(base: BaseTable, samples: Sequence[Sample]) -> float:
 class Spread:
     """How the keys of an index are spread over its table.
 
-    An average key is in the share `of_blocks` of the blocks and has the share `of_rows` of the rows.
+    An average key occurs in `of_blocks` of all blocks, and in `of_rows` of all rows; both are shares, 0 to 1.
     """
 
     of_blocks: float
@@ -45,9 +45,9 @@ class Spread:
 
 
 def spread(base: BaseTable, samples: Sequence[Sample]) -> Spread | None:
-    """Estimate how the keys are spread.
+    """Estimate the spread of an average key.
 
-    Return None if there is no block, or if no sampled block can be indexed.
+    Return None if the table has no blocks, or if no sampled block can be indexed.
     """
     indexed = [sample for sample in samples if sample.blocks]
     if not base.blocks or not indexed:
@@ -61,9 +61,9 @@ def spread(base: BaseTable, samples: Sequence[Sample]) -> Spread | None:
 
 
 def spread_of_values(samples: Sequence[Sample]) -> Spread | None:
-    """Estimate the spread of an average requested value.
+    """Estimate the spread of an average one of the requested values (`SampleItem.values`).
 
-    Return None if no sampled block has one.
+    Return None if no sampled block has such a value.
     """
     blocks, rows = sum(sample.blocks for sample in samples), sum(sample.rows for sample in samples)
     of_blocks, of_rows = sum(sample.value_blocks for sample in samples), sum(sample.value_rows for sample in samples)
@@ -91,5 +91,5 @@ def usefulness(base: BaseTable, samples: Sequence[Sample], key_spread: Spread | 
 
 
 def _scale(base: BaseTable, samples: Sequence[Sample]) -> float:
-    """Return the table's key column bytes per sampled byte."""
+    """Return the bytes of the key columns in the table divided by those in the samples."""
     return base.size / max(1, sum(sample.size for sample in samples))

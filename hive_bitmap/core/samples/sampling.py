@@ -1,14 +1,14 @@
-"""Choose blocks of a table, and measure in Spark tasks what indexing them costs.
+"""Choose a sample of the blocks of a table, and measure in Spark tasks the cost of indexing them.
 
-The blocks are sorted by the bytes of the key columns per row, according to the footers. The sorted blocks are divided
-into equal parts, and in each part the block nearest to its mean is chosen. So blocks with adjacent equal keys and
-blocks with scattered keys are as frequent in the sample as in the table, and the sample is the same each time.
+The blocks are sorted by the bytes of the key columns per row, which the footers show. The sorted blocks are divided
+into equal parts, and from each part the block nearest to the mean of the part is chosen. So blocks with adjacent equal
+keys and blocks with scattered keys are as frequent in the sample as in the table, and the sample is the same each time.
 
 The size of a COMPACT index is not proportional to the number of blocks, as it has one row for each key and file: the
-more blocks of a file hold a key, the less space each of them takes. A whole shard is therefore simulated. A key that
-occurs in several of the sampled blocks is put into the same share of the blocks of the shard. Of keys that occur in
-only one sampled block, the table has more than the sample shows. Chao's estimator of the number of species estimates
-their number from the numbers of keys that occur once and twice, and so the number of blocks that hold each of them.
+more blocks of a file hold a key, the less space each block takes. A whole shard is therefore simulated. A key that
+occurs in several sampled blocks is put into the same share of the blocks of the shard. Keys that occur in only one
+sampled block are more numerous in the table than in the sample. Their number is estimated from the numbers of keys that
+occur once and twice, by Chao's estimator of the number of species. It determines in how many blocks such a key is.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Flags = npt.NDArray[np.bool_]
 Longs = npt.NDArray[np.int64]
 MOST_ROWS = 1 << 20  # most rows of the simulated index; limits memory and time
 MOST_DRAWN = 1 << 24  # most random numbers, one for each key and block; limits memory and time
-NEARLY_ALL = 0.95  # a block with more than this share of the recurring keys counts as holding all of them
+NEARLY_ALL = 0.95  # a block with more than this share of the recurring keys is treated as holding all of them
 # Simulated blocks have realistic offsets, since their bytes decide how well the offsets compress.
 _BLOCK_BYTES = 8_000_000
 
@@ -44,12 +44,12 @@ _BLOCK_BYTES = 8_000_000
 def resampled(
     rows: pa.Table, keys: Sequence[str], sampled: int, blocks: int, files: float
 ) -> tuple[float, list[tuple[pa.Table, float]]]:
-    """Simulate the rows of a shard, given the sorted rows of `sampled` blocks.
+    """Simulate the rows of a shard, given the sorted index rows of `sampled` blocks.
 
-    The shard has `blocks` blocks in `files` files. `rows` has the columns `keys`, `_bucketname` and `_offset`, and any
-    others, and one row for each key and block. Return the number of blocks that were simulated, fewer than `blocks` if
-    the result would be too large, and tables of these columns, without others, sorted like a shard. Each table comes
-    with a weight: the factor to multiply its size by.
+    The shard has `blocks` blocks in `files` files. `rows` has the columns `keys`, `_bucketname` and `_offset`, and one
+    row for each key and block. Return the number of simulated blocks, which is smaller than `blocks` if the result
+    would be too large, and tables of these columns, sorted like a shard. Each table has a weight, by which its size
+    must be multiplied.
     """
     counted = rows.select(keys).group_by(list(keys), use_threads=False).aggregate([([], "count_all")])
     counts: Longs = counted["count_all"].to_numpy()  # the number of sampled blocks that hold each key
@@ -70,7 +70,7 @@ def resampled(
 
 
 def _blocks(rows: pa.Table) -> Longs:
-    """Return the number of each row's sampled block."""
+    """Number the sampled blocks; return the number of each row's block."""
     bucket = pc.rank(rows[BUCKET.name], tiebreaker="dense").to_numpy().astype(np.int64)
     _, offset = np.unique(rows[OFFSET.name].to_numpy(), return_inverse=True)
     _, block = np.unique(bucket * (int(offset.max(initial=0)) + 1) + offset, return_inverse=True)
@@ -78,11 +78,11 @@ def _blocks(rows: pa.Table) -> Longs:
 
 
 def _spread(member: Flags, blocks: int) -> tuple[Longs, Longs]:
-    """Return pairs of key and block for recurring keys.
+    """Simulate pairs of key and block for keys that occur in several sampled blocks.
 
-    `member[key, block]` says whether a sampled block holds a key. As in the sample, some blocks hold nearly all keys,
-    and others do not. In the blocks of either kind a key occurs at random, as often as in the sampled blocks of that
-    kind.
+    `member[key, block]` says whether a sampled block holds a key. As in the sample, there are two kinds of blocks: some
+    hold nearly all keys, and others do not. In each kind a key is put into random blocks, with the same frequency as in
+    the sample.
     """
     full = member.mean(0) > NEARLY_ALL if len(member) else np.zeros(member.shape[1], bool)
     like_full = full[np.arange(blocks) * len(full) // blocks]
@@ -97,11 +97,11 @@ def _spread(member: Flags, blocks: int) -> tuple[Longs, Longs]:
 
 
 def _scattered(block: Longs, twice: int, sampled: int, blocks: int) -> tuple[Longs, Longs, float]:
-    """Return pairs of key and block for keys that occur once.
+    """Simulate pairs of key and block for keys that occur in one sampled block.
 
     Also return the estimated number of such keys in the shard. `block` is the sampled block of each key, `twice` the
-    number of keys that occur in two blocks. Each key keeps one block that corresponds to its sampled block, so that
-    keys of one block stay together; its other blocks are random.
+    number of keys that occur in two sampled blocks. Each key is put into the block that corresponds to its sampled
+    block, so that keys of one block stay together, and into random other blocks.
     """
     once = len(block)
     pairs = once * blocks / sampled
@@ -114,9 +114,9 @@ def _scattered(block: Longs, twice: int, sampled: int, blocks: int) -> tuple[Lon
 
 
 def _table(keys: pa.Table, key: Longs, block: Longs, per_file: int) -> pa.Table:
-    """Return a row for each pair of key and block.
+    """Return an index row for each pair of key and block.
 
-    A key is a row number in `keys`.
+    `key` has row numbers of `keys`; `per_file` is the number of blocks in a file.
     """
     file, place = np.divmod(np.arange(int(block.max(initial=0)) + 1), per_file)
     path = pa.array([f"file:/warehouse/part-{number:032}.parquet" for number in range(int(file[-1]) + 1)])
@@ -127,7 +127,7 @@ def _table(keys: pa.Table, key: Longs, block: Longs, per_file: int) -> pa.Table:
     return rows.append_column(OFFSET, pa.array(offset[block]))
 
 
-RARE = 0.1  # quantile of keys that a rare key is at
+RARE = 0.1  # the quantile that defines a rare key, among all keys ordered by their rows or blocks
 FEWEST_BLOCKS = 4  # minimum of a sample: fewer blocks do not show how many blocks hold a key
 
 
@@ -135,7 +135,7 @@ FEWEST_BLOCKS = 4  # minimum of a sample: fewer blocks do not show how many bloc
 class FooterItem:
     """Work item of a task: the footer of a base file.
 
-    `columns` are those of each index.
+    `columns` has the key columns of each index.
     """
 
     path: str
@@ -145,11 +145,11 @@ class FooterItem:
 
 @dataclass(frozen=True, kw_only=True)
 class SampleItem:
-    """Work item of a task: sampled blocks, as (path, number in the file).
+    """Work item of a task: sampled blocks to index into one shard.
 
-    Their key columns take `size` bytes. The task indexes them together into one shard; a shard of a build would have
-    about `shard_blocks` blocks in `shard_files` files. It counts the rows and the blocks that hold one of the `values`,
-    which are text; an index of several columns has none.
+    `blocks` are pairs (path, number in the file), whose key columns take `size` bytes. A shard of a build would have
+    about `shard_blocks` blocks in `shard_files` files. The task also counts the rows and blocks that hold one of the
+    requested `values`, given as text; they are empty for an index of several columns.
     """
 
     definition: Definition
@@ -163,11 +163,11 @@ class SampleItem:
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """The cost of an index on the sampled blocks, as part of a whole shard.
+    """The cost of the sampled blocks as part of a whole shard.
 
     `data` and `cardinalities` are bytes that grow with the table. In addition, each row group takes `group_overhead`
-    bytes and each file of cardinalities `cardinality_overhead`. `groups` is the number of row groups that the rows
-    fill, `seconds` the time to write them.
+    bytes, and each file of cardinalities `cardinality_overhead`. `groups` is the number of row groups that the index
+    rows fill, `seconds` the time to write them.
     """
 
     data: float = 0.0
@@ -180,13 +180,13 @@ class Cost:
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """What a task measured on `blocks` blocks, whose key columns take `size` bytes.
+    """The measurements of a task on `blocks` blocks with `rows` rows, whose key columns take `size` bytes.
 
     If they could not be indexed, `blocks` is 0 and `reason` says why. `index_rows` is the number of pairs of a key and
     a block that holds it, `recurrences` the number of triples (key, block, other block) with the key in both blocks,
-    `keys` the number of distinct keys. A build would take `seconds` for these blocks. They have `rows` rows; an average
-    requested value has `value_rows` of them, in `value_blocks` blocks. A rare key, rarer than nine of ten others, has
-    `rare_rows` rows in `rare_blocks` blocks. An average key takes `key_bytes` in memory.
+    `keys` the number of distinct keys, `key_bytes` their mean size in memory. A build would take `seconds` for these
+    blocks. An average one of the requested values has `value_rows` rows in `value_blocks` blocks. A rare key, rarer
+    than nine of ten others, has `rare_rows` rows in `rare_blocks` blocks.
     """
 
     blocks: int
@@ -208,9 +208,9 @@ class Sample:
 def read_footer(item: FooterItem) -> tuple[Longs, Longs]:
     """Read the footer of a file with b blocks, for i indexes.
 
-    Return the number of rows of each block, of shape (b,), and the bytes of the columns of each index in each block, of
-    shape (i, b), both int64. A file that cannot be read has no blocks, as a build would leave it unindexed. Raise
-    StoreError.
+    Return the number of rows of each block, of shape (b,), and the bytes of each index's key columns in each block, of
+    shape (i, b), both int64. A file that cannot be read counts as without blocks, since a build would not index it.
+    Raise StoreError.
     """
     format = item.read_options.file_format()
     try:
@@ -233,10 +233,10 @@ def no_blocks(item: FooterItem) -> tuple[Longs, Longs]:
 
 
 def choose_blocks(rows: Longs, size: Longs, share: float) -> Longs:
-    """Choose about the fraction `share` of b blocks.
+    """Choose about the share `share` of b blocks, but at least FEWEST_BLOCKS.
 
-    At least FEWEST_BLOCKS are chosen, if there are as many. `rows` (b, none of them 0) are the rows of each block,
-    `size` (b) the bytes of its key columns. Return the numbers of the chosen blocks (int64), ascending.
+    `rows` (b, none of them 0) has the number of rows of each block, `size` (b) the bytes of its key columns. Return the
+    numbers of the chosen blocks (int64), ascending.
     """
     count = min(len(rows), max(FEWEST_BLOCKS, int(len(rows) * share)))
     density = size / rows
@@ -246,9 +246,9 @@ def choose_blocks(rows: Longs, size: Longs, share: float) -> Longs:
 
 
 def measure(item: SampleItem) -> Sample:
-    """Index sampled blocks as a build does, and measure that.
+    """Index sampled blocks as a build does, and measure the cost.
 
-    They are written as a shard into a temporary folder. If a block cannot be indexed, the result says so. Raise
+    A shard is written into a temporary folder. If a block cannot be indexed, the result has the reason. Raise
     StoreError.
     """
     started = time.perf_counter()
@@ -283,15 +283,15 @@ def measure(item: SampleItem) -> Sample:
 
 
 def not_indexed(reason: str) -> Sample:
-    """Return the sample of blocks that cannot be indexed."""
+    """Return the sample for blocks that cannot be indexed."""
     return Sample(blocks=0, size=0, index_rows=0, keys=0, recurrences=0, cost=Cost(), seconds=0.0, reason=reason)
 
 
 @dataclass(frozen=True)
 class _ValueCounts:
-    """The rows of a block, and the occurrences of the requested values in it.
+    """The number of rows of a block, and how often the requested values occur in it.
 
-    An average value has `value_rows` rows; `value_blocks` is the share of the values that occur.
+    `value_rows` is the mean number of rows of a value, `value_blocks` the share of the values that occur.
     """
 
     rows: int
@@ -310,9 +310,9 @@ def _index_rows(item: SampleItem) -> Iterator[tuple[pa.Table, _ValueCounts]]:
 
 
 def _count_values(keys: pa.ChunkedArray, values: Sequence[str]) -> _ValueCounts:
-    """Count the values among the keys of a block.
+    """Count how often the requested values occur among the keys of a block.
 
-    Values of a type that Arrow does not write as text are not counted.
+    Nothing is counted for a type that Arrow cannot convert to text.
     """
     if not values:
         return _ValueCounts(len(keys), 0.0, 0.0)
@@ -326,9 +326,9 @@ def _count_values(keys: pa.ChunkedArray, values: Sequence[str]) -> _ValueCounts:
 
 
 def _cost(path: str, rows: pa.Table, item: SampleItem) -> Cost:
-    """Measure the cost of the rows by writing shards to `path`.
+    """Measure the cost of index rows by writing shards to `path`.
 
-    The cost of COMPACT is extrapolated to a whole shard.
+    For COMPACT, a whole shard is simulated, and the cost is the part of the sampled blocks.
     """
     definition, keys, sampled = item.definition, item.definition.column_names, len(item.blocks)
     smallest = index_rows(definition, rows.select(keys).slice(0, 1), rows[BUCKET.name][0].as_py(), 4)
@@ -347,9 +347,9 @@ def _cost(path: str, rows: pa.Table, item: SampleItem) -> Cost:
 
 
 def _written(path: str, rows: pa.Table, smallest: pa.Table, definition: Definition) -> Cost:
-    """Write the rows as a shard and measure it.
+    """Write index rows as a shard, and measure the cost.
 
-    The overhead of a row group is measured with a shard of the single row `smallest`.
+    The overhead of a row group is the size of a shard with the single row `smallest`.
     """
     started = time.perf_counter()
     written = shard.write(path, rows, definition)

@@ -1,7 +1,4 @@
-"""Judge an estimated index.
-
-It is worth it, worth it only for counts, or not worth it, with the reason.
-"""
+"""Judge whether an estimated index is worth it, worth it only for counts, or not worth it."""
 
 from __future__ import annotations
 
@@ -25,9 +22,9 @@ DOUBT = 1.5  # a table may have this many times the keys that a sample shows
 
 @dataclass(frozen=True, kw_only=True)
 class Queries:
-    """What the prices of queries depend on.
+    """The facts that prices of queries depend on.
 
-    These are the table's format, its number of columns and its store, and the limits of the session.
+    `width` is the number of columns of the table; `answer_bytes` and `driver_read_bytes` are limits of the session.
     """
 
     format: str = "parquet"  # a key of FORMATS
@@ -42,8 +39,9 @@ class Queries:
 class Candidate:
     """An estimated index and its table.
 
-    It has `keys` of `key_bytes` bytes each, and the table `rows` in `blocks` of `files`. A rare key has the shares
-    `rare_rows` and `rare_blocks`; None if no block was looked at.
+    The index has `keys` distinct keys with `key_bytes` bytes each. The table has `rows` rows in `blocks` blocks of
+    `files` files. A rare key is in the shares `rare_rows` of the rows and `rare_blocks` of the blocks; None if no block
+    could be indexed.
     """
 
     rows: int
@@ -60,7 +58,7 @@ class Candidate:
 
     @property
     def counts(self) -> bool:
-        """Whether counts by the keys come from the index, by the planner's rules."""
+        """Whether the planner would answer counts by the keys from the index."""
         is_small = driver_bytes(DOUBT * self.keys, self.key_bytes) <= self.queries.answer_bytes
         is_quicker = is_counted_by_index(self.index_bytes, self.rows, 1, self.queries.cores, keys=self.keys)
         return self.has_bitmaps and is_small and is_quicker
@@ -105,10 +103,9 @@ def _is_one_block_a_file(index: Candidate) -> bool:
 
 
 def _gains_little(index: Candidate, rare_rows: float, rare_blocks: float) -> bool:
-    """Whether looking up a rare key is hardly faster than a scan.
+    """Return whether looking up a rare key is hardly faster than a scan, by the planner's prices.
 
-    The times are the planner's prices. A small table that Spark reads at once does not show what a larger one of this
-    layout would gain.
+    Return False for a table so small that Spark reads it at once: a larger table with this layout may gain.
     """
     if rare_blocks <= FEW_BLOCKS or Prices(index.queries.format, index.queries.cores).is_too_small(
         index.base_bytes, native=True

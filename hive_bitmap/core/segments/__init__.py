@@ -1,6 +1,6 @@
-"""The segments of an index: slots, contents, and changes by builds.
+"""The segments of an index: their slots, their contents, and their changes by builds.
 
-Everything is in arrays, and pure except for the folder of empty slots.
+Data is in arrays. All functions are pure, except for the one that makes the folder of empty slots.
 """
 
 __all__ = ["covered", "merging", "segment_plan", "slots"]

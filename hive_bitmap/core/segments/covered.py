@@ -1,7 +1,7 @@
-"""Compare what the segments of an index cover with a listing.
+"""Compare the base files that the segments of an index cover with a listing.
 
-A base file is covered for the partition that a segment's manifest names: by partition values, path and fingerprint.
-Only arrays grow with the number of files.
+A listed file is covered if a segment's manifest has its partition values, path and fingerprint. Only arrays grow with
+the number of files.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Flags = npt.NDArray[np.bool_]
 class Listing:
     """Base files as they were listed.
 
-    `partitions` has the values of each partition, `partition` the number of its partition for each file.
+    `partitions` has the values of each partition, `partition` has for each file the number of its partition.
     """
 
     partitions: tuple[Values, ...]
@@ -62,11 +62,10 @@ class Listing:
 
 @dataclass(frozen=True)
 class Covered:
-    """The manifests of the segments of an index, joined into one.
+    """The joined manifests of the segments of an index, from the oldest name to the newest.
 
-    They are joined by name, the oldest first. `files` and `shards` have the schemas FILES and SHARDS; `shard` is the
-    path of a shard. `segment` is the number of the segment of each row of `files`, `shard_segment` that of each row of
-    `shards`.
+    `files` and `shards` have the schemas FILES and SHARDS, with paths of shards. `segment` has the number of the
+    segment for each row of `files`, `shard_segment` for each row of `shards`.
     """
 
     segments: tuple[str, ...]
@@ -89,7 +88,7 @@ class Covered:
 
     @property
     def nbytes(self) -> int:
-        """The approximate bytes of what is computed from the manifests, without these."""
+        """The approximate bytes of the arrays that are computed from the manifests, without the latter."""
         return int(self.files.num_rows * 100 + self.files["path"].nbytes + 200 * self.shards.num_rows)
 
     @cached_property
@@ -113,7 +112,7 @@ class Covered:
 
     @cached_property
     def key(self) -> Longs:
-        """A number for each row, equal for the same path and partition."""
+        """A number for each row of `files`, equal for the same path and partition."""
         return self.path_numbers.astype(np.int64) * max(len(self.partitions), 1) + self.partition
 
     @cached_property
@@ -123,10 +122,7 @@ class Covered:
 
     @property
     def path_numbers(self) -> Longs:
-        """A number for each row, equal for the same path.
-
-        Rows of different partitions may share it.
-        """
+        """A number for each row of `files`, equal for the same path."""
         codes: Longs = self._encoded.indices.to_numpy(zero_copy_only=False)
         return codes
 
@@ -136,20 +132,14 @@ class Covered:
 
     @cached_property
     def shard_of(self) -> Longs:
-        """The row in `shards` for each row of `files`.
-
-        It is -1 for a file that is not indexed.
-        """
+        """The row in `shards` for each row of `files`; -1 for a file that is not indexed."""
         rows = pc.index_in(self.files["shard"], value_set=self.shards["shard"])
         numbers: Longs = rows.fill_null(-1).to_numpy().astype(np.int64)
         return numbers
 
     @cached_property
     def has_spark_only(self) -> Flags:
-        """For each row of `files`, whether some columns are left to Spark.
-
-        Only Spark may read these columns of the file.
-        """
+        """For each row of `files`, whether the file has columns that only Spark may read."""
         flags: Flags = pc.greater(pc.list_value_length(self.files["indirect"]), 0).fill_null(False).to_numpy()
         return flags.astype(bool)
 
@@ -159,18 +149,18 @@ class Covered:
         return sums(self.files["rows"])
 
     def valid(self, schemas: Collection[int] | None) -> Flags:
-        """Return for each row of `files` whether its schema is still valid.
+        """Return for each row of `files` whether its checksum of columns is still valid.
 
-        It was indexed under one of the `definition.valid_schemas`.
+        `schemas` are the `definition.valid_schemas`.
         """
         return valid_rows(self.files, schemas)
 
     def candidates(self, listing: Listing, numbers: Longs) -> list[Longs]:
-        """Return the rows of `files` that match each listed file.
+        """Return the rows of `files` with the path and partition of each listed file.
 
-        They have its path and partition. The rows of the oldest segment come first. `numbers` are the numbers here of
-        the partitions of the listing; -1 for a partition without covered files. Each array has an item for each listed
-        file: a row, or -1. There are at least one array, and at most as many as there are segments that share a file.
+        `numbers` maps the partitions of the listing to the numbers of `partitions`; -1 for a partition without covered
+        files. Each array of the result has a row, or -1, for each listed file. The first array has the rows of the
+        oldest segments; further ones are needed for files that several segments cover.
         """
         codes = pc.index_in(listing.paths, value_set=self._encoded.dictionary).fill_null(-1).to_numpy()
         place = numbers[listing.partition] if len(numbers) else np.full(len(listing.files), -1)
@@ -190,13 +180,13 @@ class Covered:
         """
         if not self.files.num_rows:
             return np.zeros(len(listing.files), bool)
-        known = self.files.select(["size", "mtime_ms", "etag"]).take(pa.array(np.maximum(rows, 0)))
-        return (rows >= 0) & fingerprint.matching(known, listing.sizes, listing.times, listing.etags)
+        indexed = self.files.select(["size", "mtime_ms", "etag"]).take(pa.array(np.maximum(rows, 0)))
+        return (rows >= 0) & fingerprint.matching(indexed, listing.sizes, listing.times, listing.etags)
 
     def paths_in(self, folders: Mapping[Values, str]) -> list[str | None]:
-        """Return the path that the file of each row has if its partition lies in its present folder.
+        """Return the path that each row's file has in the folder of its partition.
 
-        `folders` are those of the partitions; None for a row whose partition is not among them.
+        `folders` has the current folders of partitions. The path is None if the partition is not among them.
         """
         values = [self.partitions[number] for number in self.partition.tolist()]
         return [
@@ -205,9 +195,10 @@ class Covered:
         ]
 
     def moved_to(self, folders: Mapping[Values, str]) -> tuple[Covered, dict[str, str]]:
-        """Return what is covered once partitions lie in these folders, and the former path of each file that moved.
+        """Return the same files with paths in the current folders of their partitions.
 
-        Rows are left out if their partition is gone, or if two files would have one path, or one file two.
+        The second result has the former path of each moved file. Rows are left out if their partition is gone, if two
+        files would get the same path, or if a file would get two paths.
         """
         paths: list[str] = self.files["path"].to_pylist()
         new_paths = self.paths_in(folders)
@@ -228,10 +219,7 @@ class Covered:
         )
 
     def after_another(self, rows: Flags) -> Flags:
-        """Return which flagged rows repeat a file of an older flagged row.
-
-        That row is in the segment with an older name.
-        """
+        """Return which of the flagged rows repeat a file of a flagged row in an older segment."""
         ordered, flagged = self.key[self._order], rows[self._order].astype(np.int64)
         before = np.cumsum(flagged) - flagged
         first = np.searchsorted(ordered, ordered, "left")
@@ -243,7 +231,7 @@ class Covered:
 def numbered(values: pa.ChunkedArray) -> tuple[tuple[Values, ...], Longs]:
     """Number the distinct items of a column of partition values.
 
-    Return these items, and the number of the item of each row.
+    Return the distinct items, and the number of each row's item.
 
     >>> numbered(pa.chunked_array([[["1", None], ["2", "x"], ["1", None]]]))
     ((('1', None), ('2', 'x')), array([0, 1, 0]))

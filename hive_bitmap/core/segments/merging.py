@@ -1,8 +1,8 @@
-"""Choose the small neighbours to merge: segments by size, shards by fill.
+"""Choose small neighbours to merge: segments by size, shards by fill.
 
-Both functions are pure. The sizes of segments make tiers, each four times as large as the one before; four segments of
-one tier become one. So an index has a few dozen segments, however often it is refreshed, and a byte of it is written
-once per tier.
+Segments are divided into tiers by size, each four times as large as the one before; four segments of one tier become
+one. So an index has a few dozen segments, however often it is refreshed, and each byte is written once per tier. All
+functions are pure.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MOST_LARGE = 8  # approximate number of segments of the largest size
 class Sized:
     """A segment, or a part of a new one.
 
-    It has its bytes, its place among others, and its readers.
+    `place` determines its neighbours. `readers` identifies the users who may read it.
     """
 
     bytes: float
@@ -29,10 +29,7 @@ class Sized:
 
 
 def largest(total: float) -> float:
-    """Return the maximum size of merged segments.
-
-    `total` are the bytes of the index.
-    """
+    """Return the maximum bytes of a merged segment in an index of `total` bytes."""
     return max(LARGE_SEGMENT, total / MOST_LARGE)
 
 
@@ -49,10 +46,10 @@ def tier(size: float) -> int:
 
 
 def merged(segments: Sequence[Sized], *, all_small: bool = False) -> list[list[int]]:
-    """Return which of these segments become one.
+    """Return groups of segments to merge, by their positions.
 
-    The result has groups of their positions, of two or more each. Only segments with the same readers are merged, in
-    the order of their places. With `all_small`, all neighbours are merged that are not too large together.
+    A group has two or more segments. Only segments with the same readers are merged, in the order of their places. With
+    `all_small`, tiers are ignored, and neighbours are merged up to the maximum size.
     """
     most = largest(sum(segment.bytes for segment in segments))
     groups: list[list[int]] = []
@@ -79,7 +76,7 @@ def _by_tiers(numbers: Sequence[int], segments: Sequence[Sized], most: float) ->
 
 
 def _fitting(groups: Sequence[list[int]], segments: Sequence[Sized], most: float) -> list[list[int]]:
-    """Join neighbours, as long as they are not larger than `most` together."""
+    """Join neighbouring groups up to a total of `most` bytes."""
     joined: list[list[int]] = []
     for group in groups:
         if joined and _bytes([*joined[-1], *group], segments) <= most:
@@ -96,9 +93,9 @@ def _bytes(group: Sequence[int], segments: Sequence[Sized]) -> float:
 def neighbours(shards: Sequence[int], fill: Sequence[float], paths: Sequence[frozenset[str]]) -> list[list[int]]:
     """Group neighbouring shards that fit into one shard and share no path.
 
-    `fill` is the fill of each shard, 1 for a full one; `paths` are its files that other shards may have too. A shard
-    without such a neighbour is in no group. Each group but the last fills more than half a shard, so that its result is
-    rarely merged again.
+    `fill` is the fill of each shard, 1 for a full one; `paths` has its base files that other shards have too. A shard
+    without a fitting neighbour is in no group. Each group but the last fills more than half a shard, so that its result
+    is rarely merged again.
     """
     groups: list[list[int]] = [[]]
     filled, group_paths = 0.0, frozenset[str]()

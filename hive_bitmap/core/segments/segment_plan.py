@@ -1,10 +1,10 @@
 """Plan what a build does with the segments of an index.
 
-The plan says which segments stay, which are replaced, and what the new ones hold. These functions read and write
-nothing. A base file that a segment covers in its listed state is kept, with its index rows, or with the reason why it
-is not indexed, as the same bytes would give the same reason. Every other file is read. Rows of files that have changed,
-or that a segment of an older name covers too, are removed at once, because readers of the index table by SQL would
-count them twice. Rows of files that no longer exist stay for a while: most tables lose old files every day.
+The plan says which segments stay, which are replaced, and what the new ones hold. All functions are pure. If a segment
+covers a base file in its listed state, its index rows are kept, or the reason why it is not indexed: the same bytes
+would give the same result. Every other file is read. Rows of changed files, and of files that a segment of an older
+name covers too, are removed at once, because SQL queries of the index table would count them twice. Rows of deleted
+files stay for a while: most tables lose old files every day.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ MANY_SHARDS = 16  # small shards of a segment that are not merged: a lookup open
 
 @dataclass(frozen=True, kw_only=True)
 class Rules:
-    """What a plan depends on besides the segments and the listing.
+    """The rules of a plan.
 
-    `schemas` are the `definition.valid_schemas` of the table, `schema_crc` its checksum. A shard covers about
-    `shard_bytes` of base files, and takes at most `shard_memory`. `now` is the time in seconds since 1970. With
-    `full`, nothing is kept; with `compact`, all small segments and shards are merged; with `remove_dead`, rows of files
-    that no longer exist are removed at once. With `take_over`, all segments are replaced; with `rewrite`, no shard is
-    linked, since the files that its rows name have moved.
+    `schemas` are the `definition.valid_schemas` of the table, `schema_crc` is its current checksum. A shard covers
+    about `shard_bytes` of base files, and takes at most `shard_memory` bytes. `now` is the time in seconds since 1970.
+    With `full`, nothing is kept; with `compact`, all small segments and
+    shards are merged; with `remove_dead`, rows of deleted files are removed at once. With `take_over`, all segments are
+    replaced; with `rewrite`, all shards are rewritten, because the files that their rows name have moved.
     """
 
     schemas: Collection[int] | None
@@ -62,8 +62,8 @@ class Rules:
 class Scope:
     """The partitions that a build looks at; all if `partitions` is None.
 
-    Of these, the index does not cover the `excluded` ones. `removed` are paths of files that the log of the table no
-    longer has; the index keeps its rows of them.
+    The index must not cover the `excluded` ones among them. `removed` has the paths of files that the log of the table
+    no longer has, but whose rows the index keeps (`keep_removed`).
     """
 
     partitions: frozenset[Values] | None = None
@@ -75,9 +75,9 @@ class Scope:
 class NewSegment:
     """A segment to write; it replaces the segments at `replaced`.
 
-    `files` are rows of manifests that it takes over (schema FILES, with paths of shards), `read` the numbers of listed
-    files to index, `why` the reason for each. The shards at `linked` are kept unchanged; each item of `rewritten`
-    becomes one new shard.
+    `files` has the manifest rows that it takes over (schema FILES, with paths of shards). `read` has the numbers of the
+    listed files to index, `why` the reason for each. The shards at `linked` are kept unchanged; the shards of each item
+    of `rewritten` become one new shard.
     """
 
     replaced: tuple[str, ...]
@@ -95,7 +95,7 @@ class NewSegment:
     def untouched(self) -> pa.Table:
         """The rows of `files` that go into the new manifest unchanged.
 
-        They are in linked shards, or not indexed.
+        Their base files are in linked shards, or not indexed.
         """
         rewritten = pa.array(chain.from_iterable(self.rewritten), pa.string())
         return self.files.filter(pc.invert(pc.is_in(self.files["shard"], value_set=rewritten)))
@@ -103,9 +103,9 @@ class NewSegment:
 
 @dataclass(frozen=True)
 class SegmentPlan:
-    """The segments to write, and the folders of segments to remove.
+    """The segments to write (`new`), and the folders of those to remove (`gone`).
 
-    Removed are replaced segments, and those without any kept row.
+    A segment is removed if a new one replaces it, or if none of its rows is kept.
     """
 
     new: tuple[NewSegment, ...]
@@ -122,10 +122,10 @@ class SegmentPlan:
 
 @dataclass(frozen=True)
 class Judged:
-    """The verdict on the rows of segments.
+    """The decision on each manifest row of the segments, and on each listed file.
 
-    `kept` rows are kept; `gone` rows belong to files that no longer exist; others are removed at once. `row` is the row
-    that covers each listed file, -1 for a file to read, for the reason `why`.
+    `kept` flags the rows to keep, `gone` those of deleted files; other rows are removed at once. `row` has the row that
+    covers each listed file, or -1 for a file to read; `why` has the reason for reading it, by the number of the file.
     """
 
     kept: Flags
@@ -137,7 +137,7 @@ class Judged:
 def judge(covered: Covered, listing: Listing, scope: Scope, rules: Rules, present: Mapping[str, int]) -> Judged:
     """Compare segments with a listing of the partitions in scope.
 
-    `present` maps the paths of files in the segments' folders, and their hidden folders, to sizes.
+    `present` maps the paths of all files in the segments' folders to their sizes.
     """
     in_scope = np.array([scope.partitions is None or values in scope.partitions for values in covered.partitions], bool)
     excluded = np.array([values in scope.excluded for values in covered.partitions], bool)
@@ -173,18 +173,18 @@ def _why(same: bool, usable: bool) -> str:
 
 
 def _usable(covered: Covered, rules: Rules) -> Flags:
-    """Return for each row whether it is valid under the table's columns.
+    """Return for each manifest row whether it is valid for the table's current columns.
 
-    The row of an unindexed file is valid only under the columns of the time when the build saw the file.
+    The row of a file that could not be indexed is valid only if the columns are the same as then.
     """
     current = covered.files["schema_crc"].to_numpy() == rules.schema_crc
     return current | (covered.valid(rules.schemas) & (covered.shard_of >= 0))
 
 
 def _intact_rows(covered: Covered, present: Mapping[str, int]) -> Flags:
-    """Return for each row whether its shard is intact.
+    """Return for each manifest row whether its shard is intact.
 
-    The shard exists with its recorded size, and so do its cardinalities.
+    The shard and its cardinalities must exist with their recorded sizes.
     """
     names, sizes, expected_sizes = (covered.shards[name].to_pylist() for name in ("shard", "size", "cardinality_size"))
     intact = np.array(
@@ -214,16 +214,16 @@ def plan(
     present: Mapping[str, int],
     readers_of: Callable[[Sequence[str]], Sequence[Hashable]],
     readers: Mapping[int, Hashable],
-    is_strange: Callable[[str], bool] = lambda path: False,
+    is_foreign: Callable[[str], bool] = lambda path: False,
 ) -> SegmentPlan:
     """Plan the segments of an index after a build.
 
-    `readers_of` returns the readers of segments, given by their folders; `readers` has the readers of each file to
-    index, by its number in the listing. `is_strange` returns whether readers of the table take a path in `present` for
-    a shard.
+    `readers_of` returns the readers of segments, given their folders; `readers` has the readers of each file to index,
+    by its number in the listing. `is_foreign` returns whether SQL readers of the index table would read a file in
+    `present` as a shard.
     """
     facts = _Facts.of(covered, judged, listing)
-    touched = _touched(covered, judged, rules, facts, present, is_strange)
+    touched = _touched(covered, judged, rules, facts, present, is_foreign)
     folders = covered.segments
     parts = [_Part(segment=number) for number in np.flatnonzero(facts.kept_files).tolist()]
     parts += [_Part(read=read) for read in _new_parts(listing, judged, readers)]
@@ -238,10 +238,7 @@ def plan(
 
 @dataclass(frozen=True)
 class _Part:
-    """A part of a new segment.
-
-    It is what is kept of an old segment, or files to index.
-    """
+    """A part of a new segment: what is kept of the old segment `segment`, or the files `read` to index."""
 
     segment: int = -1
     read: tuple[int, ...] = ()
@@ -312,20 +309,26 @@ def _touched(
     rules: Rules,
     facts: _Facts,
     present: Mapping[str, int],
-    is_strange: Callable[[str], bool],
+    is_foreign: Callable[[str], bool],
 ) -> set[int]:
-    """Return the segments that are replaced for reasons other than their size.
+    """Return the segments that must be replaced whatever their size.
 
-    Rows are removed from them, or others have put files into the folder.
+    Some of their rows are removed, or others have put files into their folder.
     """
     shards = set(covered.shards["shard"].to_pylist())
-    foreign = {path.rpartition("/")[0] for path in present if path not in shards and is_strange(path)}
+    foreign_folders = {path.rpartition("/")[0] for path in present if path not in shards and is_foreign(path)}
     touched = set()
     for number, folder in enumerate(covered.segments):
         gone, rows = facts.gone_files[number], facts.gone_rows[number] + facts.kept_rows[number]
         is_aged = rules.now - generation.build_time(folder) >= DEAD_SECONDS
         is_due = gone and (facts.gone_rows[number] >= DEAD_SHARE * rows or is_aged or rules.remove_dead)
-        if rules.take_over or is_due or facts.dead_files[number] or not facts.kept_files[number] or folder in foreign:
+        if (
+            rules.take_over
+            or is_due
+            or facts.dead_files[number]
+            or not facts.kept_files[number]
+            or folder in foreign_folders
+        ):
             touched.add(number)
     return touched
 
@@ -357,9 +360,9 @@ def _merged(
     readers_of: Callable[[Sequence[str]], Sequence[Hashable]],
     readers: Mapping[int, Hashable],
 ) -> list[list[int]]:
-    """Return which parts become one segment, by their positions.
+    """Return groups of parts that become one segment, by their positions.
 
-    `readers_of` is called only if some would be merged if all had the same readers.
+    `readers_of` is called only if parts would be merged in case all had the same readers.
     """
     sized = [Sized(facts.size_of(part), facts.place_of(part)) for part in parts]
     if not merging.merged(sized, all_small=rules.compact):
@@ -396,10 +399,9 @@ def _assembled(covered: Covered, judged: Judged, rules: Rules, parts: Sequence[_
 def _shards(
     covered: Covered, of_segments: Flags, stays: Flags, rules: Rules, *, merge: bool
 ) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
-    """Return the shards to link, and groups of shards to rewrite.
+    """Return the shards to link, and groups of shards to rewrite as one each.
 
-    Each group becomes one new shard. `stays` has a flag for each row of the manifests, set if the new segment takes it
-    over.
+    `of_segments` flags the shards of the replaced segments, `stays` the manifest rows that the new segment takes over.
     """
     names: list[str] = covered.shards["shard"].to_pylist()
     shard_of = np.where(covered.shard_of < 0, len(names), covered.shard_of)
@@ -424,10 +426,8 @@ def _shards(
 
 
 def _shared_paths(covered: Covered, stays: Flags, shard_of: Longs, count: int) -> list[frozenset[str]]:
-    """Return the paths in each shard that other shards have too.
+    """Return the paths in each shard that other shards have too, since partitions share a folder."""
 
-    They are those of partitions that share a folder.
-    """
     paths = covered.files["path"].filter(pa.array(stays))
     counts = pc.value_counts(paths)
     many = counts.field("values").filter(pc.greater(counts.field("counts"), 1))

@@ -1,7 +1,8 @@
 """Slots: the partitions of an index table.
 
-Each points at a segment, or at a folder without rows. A publication moves slots in one change of the metastore. Slots
-are added before that, and never dropped, so a query that lists them at any moment sees the segments of one state.
+A slot points at a segment, or at the empty folder of the index. A build publishes segments by changing the locations of
+slots in one call of the metastore. New slots are added before, and slots are never dropped, so a query that lists them
+at any moment sees the segments of one state.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ Slots = Mapping[int, str]  # the folder of each slot, by number
 
 @dataclass(frozen=True)
 class Moves:
-    """The changes of slots that make a publication.
+    """The changes of slots that publish segments.
 
-    `added` are numbers of slots to add first, empty. Sessions that move slots one by one empty the `vacated` slots
-    before they move any other. `moved` are the folders of all slots that change, by number.
+    `added` has the numbers of new slots, which are added first and point at the empty folder. `moved` has the new
+    folders of all slots that change, by number. `vacated` has the numbers of those that lose a segment: a session that
+    can only change slots one by one empties these before it changes any other.
     """
 
     added: tuple[int, ...]
@@ -30,18 +32,12 @@ class Moves:
 
 
 def segments(slots: Slots, definition: Definition) -> list[str]:
-    """Return the folders of the segments of an index.
-
-    Each is returned once, the oldest name first.
-    """
+    """Return the distinct folders of the segments of an index, the oldest name first."""
     return sorted({folder for folder in slots.values() if generation.belongs_to(folder, definition)}, key=seniority)
 
 
-def strange(slots: Slots, definition: Definition) -> list[int]:
-    """Return the slots that point at a foreign folder.
-
-    It is neither a segment of the index nor its empty folder.
-    """
+def foreign(slots: Slots, definition: Definition) -> list[int]:
+    """Return the slots that point neither at a segment of the index nor at its empty folder."""
     empty = generation.empty_folder(definition.root)
     return [
         number
@@ -51,18 +47,15 @@ def strange(slots: Slots, definition: Definition) -> list[int]:
 
 
 def seniority(folder: str) -> str:
-    """Return the name of a segment, which sorts by age.
-
-    It sorts by the time of its build, then by the build's digits.
-    """
+    """Return the name of a segment, as a sort key: it begins with the time of its build."""
     return folder.rpartition("/")[2]
 
 
 def moves(slots: Slots, empty: str, new: Sequence[str], gone: Collection[str]) -> Moves:
     """Plan the moves that put segments into slots and remove others.
 
-    The segments `new` get slots, and none is left at `gone`. New segments take the slots of removed segments, then
-    empty slots, then further ones. Which of the empty slots they take follows from their names, so that two builders
+    The segments `new` get slots, and no slot is left at the folders `gone`. New segments take the slots of removed
+    segments, then empty slots, then added ones. Their names determine which empty slots they take, so that two builders
     rarely choose the same. A segment that is in two slots keeps the first.
 
     >>> moves({0: "a", 1: "b", 2: "empty"}, "empty", ["c"], ["a", "b"])

@@ -1,10 +1,10 @@
-"""Evaluate a predicate against index shards.
+"""Find out which rows of each block may match a predicate, from the shards of indexes.
 
-The result is which rows of each block may match. `candidates` decides which files are looked up in which index, and
-which are read whole; `select` combines bitmaps. The functions run in the driver and in tasks alike. A file that no
-index covers is never dropped. `offsets` writes the rows that may match in the format of compact indexes; `live_counts`
-subtracts rows that the table has deleted from counts. `split_order` has the order in which Spark's own scan delivers
-rows; `table_files` has what indexes record about listed files.
+`table_files` compares the listed files with what the indexes cover. `candidates` decides which files are looked up in
+which index, and which are read whole; a file that no index covers is never dropped. `select` combines bitmaps. The same
+functions run in the driver and in tasks. `live_counts` corrects counts for rows that the table has deleted. `offsets`
+writes the blocks that may match as the result file of a compact index. `split_order` computes the order in which
+Spark's own scan delivers rows.
 """
 
 __all__ = [

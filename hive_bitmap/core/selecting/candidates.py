@@ -1,9 +1,9 @@
-"""Choose the files that a predicate may concern.
+"""Choose the files that may have matching rows, and look them up.
 
-Files that are fresh in an index are looked up; all others are read whole. Partitions are pruned first. Files that share
-a shard are looked up together, as one unit, even from different partitions. A path that is in several shards of an
-index makes a separate unit, so that no shard of a unit has rows of another file under its path. The functions are pure,
-except for the shards that a lookup reads.
+Partitions are pruned first. Files that are fresh in an index are looked up; all others are read whole. Files with the
+same shard are looked up together, as one unit, even from different partitions. A file is a unit of its own if several
+shards of an index have its path: then no other shard is mistaken for the file's. All functions are pure, except that
+lookups read shards.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ REMOTE_READS = 16  # concurrent lookups in shards that are read over a network
 class Lookup:
     """Fresh files that are looked up together.
 
-    All fields but `unit` and `predicate` have an item for each file. `described` has the columns DESCRIBED of the
-    manifest that describes the files. `deletes` has the `FileStatus.deletes` of each file; it is empty if no file has
-    deleted rows.
+    All fields but `unit` and `predicate` have an item for each file. `described` has the files' rows of a manifest,
+    with the columns DESCRIBED. `deletes` has the `FileStatus.deletes` of each file; it is empty if no file has deleted
+    rows.
     """
 
     partitions: tuple[int, ...]  # their positions in `LookupResults.partitions`
@@ -77,16 +77,19 @@ class Lookup:
         )
 
     def matches(self, listed: Sequence[FileStatus]) -> Flags:
-        """Return for each file whether its listed status is that of the indexed file; see `Fingerprint.matches`."""
+        """Return for each file whether its listed status shows it unchanged; see `Fingerprint.matches`."""
         sizes, times = (np.array([getattr(file, name) for file in listed], np.int64) for name in ("size", "mtime_ms"))
         return fingerprint.matching(self.described, sizes, times, pa.array([file.etag for file in listed], pa.string()))
 
     def schema_crc(self, file: int) -> int:
-        """Return the checksum of the table's columns when the file was indexed, see `definition.schema_crc`."""
+        """Return the checksum of the table's columns (`definition.schema_crc`) when a file was indexed."""
         return int(self.described["schema_crc"][file].as_py())
 
     def foreign(self, file: int) -> frozenset[str] | None:
-        """Return the lower-case names in the file that were no columns when it was indexed; None if unknown."""
+        """Return the names in a file that were not columns of the table when it was indexed.
+
+        They are in lower case. Return None if an older build did not record them.
+        """
         names = self.described["foreign"][file].as_py()
         return None if names is None else frozenset(names)
 
@@ -98,7 +101,7 @@ class Lookup:
 
 @dataclass(frozen=True)
 class WholeFile:
-    """A file that is read whole; it is fresh in no index."""
+    """A file that is read whole, because it is not fresh in any index."""
 
     partition: int  # its position in `LookupResults.partitions`
     status: FileStatus
@@ -108,7 +111,10 @@ class WholeFile:
 
 @dataclass(frozen=True, kw_only=True)
 class LookupResults:
-    """All files that a predicate may concern, before a strategy is chosen."""
+    """The results of looking up all files that may have matching rows.
+
+    They are the basis for choosing a strategy.
+    """
 
     partitions: tuple[PartitionState, ...]
     lookups: tuple[Lookup, ...]
@@ -123,10 +129,7 @@ class LookupResults:
 
 
 def look_up(lookup: Lookup, matching_keys: MatchingKeys) -> LookupResult:
-    """Look up the files of one lookup.
-
-    The size of the result does not depend on the number of rows.
-    """
+    """Count the matching rows in each block of a lookup's files."""
     return count(lookup.unit, lookup.predicate, matching_keys)
 
 
@@ -135,11 +138,11 @@ def choose_indexes(
 ) -> dict[str, Definition]:
     """Choose the index for each tested column and each grouping key.
 
-    The result is by lower-case column name. A BITMAP index is preferred to a COMPACT one, and an index of fewer columns
-    to one of more. `keys` are lower-case names of grouping keys, which only a BITMAP index serves. An index that has
-    all keys, and ideally the tested columns as well, is preferred to all others, because it counts them without
-    bitmaps. Without tested columns and keys, the first index is returned under the name "": it still records the number
-    of rows.
+    Return the indexes by lower-case column name. A BITMAP index is preferred to a COMPACT one, and an index of fewer
+    columns to one of more. `keys` are lower-case names of grouping keys, which only a BITMAP index serves. An index
+    that has all keys, and ideally the tested columns as well, is preferred to all others, because it counts them
+    without bitmaps. Without tested columns and keys, any index is returned under the name "", since it records the
+    number of rows.
     """
     tested = {column.lower() for column in columns_of(predicate)}
     ordered = sorted(definitions, key=lambda d: (not d.has_bitmaps, len(d.columns), d.name))
@@ -158,7 +161,7 @@ def choose_indexes(
 
 
 def exact_where_known(results: LookupResults, keys: Sequence[str]) -> LookupResults:
-    """Clear `exact` for files that the indexes of these keys lack."""
+    """Clear `exact` for files that an index of one of these keys does not cover."""
     if not keys:
         return results
     updated = []
@@ -166,7 +169,7 @@ def exact_where_known(results: LookupResults, keys: Sequence[str]) -> LookupResu
         exact = result.exact.copy()
         for key in keys:
             part = lookup.unit.parts.get(key)
-            exact &= lookup.unit.known(part) if part is not None else False
+            exact &= lookup.unit.covered(part) if part is not None else False
         updated.append(replace(result, exact=exact))
     return replace(results, results=tuple(updated))
 
@@ -174,12 +177,11 @@ def exact_where_known(results: LookupResults, keys: Sequence[str]) -> LookupResu
 def residual_predicates(
     predicate: Predicate, columns: Sequence[Column], values: pa.Table, matching_keys: MatchingKeys
 ) -> list[Predicate]:
-    """Return the residual predicate of each partition.
+    """Substitute the values of each partition in the predicate, and return the residual predicates.
 
-    This is the predicate with the partition's values substituted. `values` has a row for each partition, and a column,
-    typed as in the table, for each partition column; columns with values that could not be typed are left out, and
-    their leaves may match any partition. A partition with the residual Constant(False) or Constant(None) has no
-    matching row.
+    `values` has a row of typed values for each partition, and a column for each partition column. If some values of a
+    column could not be typed, it is missing, and its leaves may match any partition. A partition with the residual
+    Constant(False) or Constant(None) has no matching row.
     """
     names = {column.name.lower(): column.name for column in columns}
     leaves = [leaf for leaf in leaves_of(predicate) if not isinstance(leaf, (Unknown, Constant))]
@@ -223,8 +225,8 @@ def look_up_files(
 ) -> LookupResults:
     """Look up the fresh files, and list the files to read whole.
 
-    `predicates` are the residual predicates of the partitions, `chosen` the indexes by lower-case column name.
-    `evaluate` does the lookups, and returns a result for each of them in their order.
+    `predicates` has the residual predicate of each partition, `chosen` the indexes by lower-case column name.
+    `evaluate` does the lookups, and returns a result for each, in the same order.
     """
     matching = np.array([not isinstance(node, Constant) or node.value is True for node in predicates], bool)
     coverage = {d.name: table.known[d.name] for d in chosen.values() if d.name in table.known}
@@ -245,10 +247,7 @@ def look_up_files(
 
 
 def _whole(table: TableFiles, coverage: Mapping[str, KnownFiles], number: int) -> WholeFile:
-    """Return a file that is read whole.
-
-    It is fresh in no index. The result has its state and the reason.
-    """
+    """Return a file that must be read whole, with its state and the reason."""
     file, partition = table.files[number], int(table.partition_of[number])
     for index in coverage.values():
         if (state := index.state(number, file)) is not None:
@@ -262,8 +261,9 @@ def _units(
 ) -> list[tuple[str, Longs]]:
     """Group fresh files that are looked up together.
 
-    They are grouped by the shards of the index that covers most of them. Return, for each group, the name of the index
-    that describes its files, and their numbers.
+    A file belongs to the shard that has it in its main index, which is the index that covers most files, or else the
+    next one. Files with the same main index, shard and predicate are a group. Return the name of the main index and the
+    numbers of the files of each group.
     """
     fresh = {name: int(index.fresh[files].sum()) for name, index in coverage.items()}
     by_most = sorted(coverage, key=lambda name: (-fresh[name], coverage[name].covered.shards.num_rows, name))
@@ -317,10 +317,10 @@ def _lookup(
 
 
 def _spark_only(table: TableFiles, files: Longs, described: pa.Table) -> tuple[frozenset[str], ...]:
-    """Return the columns of each file that only Spark may read.
+    """Return the columns of each file that only Spark may read, in lower case.
 
-    They are in lower case, collected from all indexes in which the file is unchanged. `described` has the rows of a
-    manifest for the files.
+    They are collected from all indexes that have the file with the fingerprint in `described`, the files' rows of the
+    main index's manifest.
     """
     columns: list[frozenset[str]] = [frozenset()] * len(files)
     for index in table.known.values():
@@ -360,7 +360,7 @@ def look_up_all(
 ) -> list[LookupResult]:
     """Do lookups in this process.
 
-    Threads are used if a shard is read over a network; they would only slow down lookups in local shards.
+    It uses threads only if a shard is in a remote store, because they slow down lookups in local shards.
     """
 
     def one(lookup: Lookup) -> LookupResult:
@@ -373,10 +373,7 @@ def look_up_all(
 
 
 def restrict(lookup: Lookup, files: Sequence[int]) -> Lookup:
-    """Restrict a lookup to some of its files.
-
-    They are given by their positions in `unit.paths`.
-    """
+    """Restrict a lookup to some of its files, given by their positions in `unit.paths`."""
     chosen = np.array(files, np.int64)
     number = np.full(len(lookup.unit.paths), -1)
     number[chosen] = np.arange(len(chosen))

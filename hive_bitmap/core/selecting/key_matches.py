@@ -1,9 +1,7 @@
-"""Evaluate a predicate over one column.
+"""Evaluate a predicate over one column: which keys match, and which row groups may hold such keys.
 
-The functions tell which keys of an index match, and which row groups may hold such keys.
-
-Leaves are evaluated over arrays of keys, in Arrow and numpy. The bounds of the keys that a leaf can match are computed
-here, too.
+Leaves are evaluated over arrays of keys, in Arrow and numpy. Row groups are skipped by the bounds of the keys that a
+leaf can match.
 """
 
 from __future__ import annotations
@@ -70,11 +68,10 @@ ANY_KEY = Interval(nulls=True)
 
 
 def matches(leaf: Leaf, keys: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_]:
-    """Return for each key whether the leaf is TRUE for it.
+    """Return for each key whether the leaf is TRUE for it, so neither FALSE nor NULL.
 
-    The n keys may be NULL, and TRUE means neither FALSE nor NULL. The keys have the column's Arrow type
-    (`key_values.arrow_type`). The values of the leaf must fit that type, as those from `parse` and from the optimizer
-    rule do; ArrowInvalid is raised for a value that does not.
+    Keys have the column's Arrow type (`key_values.arrow_type`), and may be NULL. The values of the leaf must fit that
+    type, as values from the parser and from the optimizer rule do; otherwise ArrowInvalid is raised.
     """
     match leaf:
         case IsNull(_, negated):
@@ -91,10 +88,7 @@ def matches(leaf: Leaf, keys: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_]:
 
 
 def interval(leaf: Predicate) -> Interval:
-    """Return bounds of the keys that can match.
-
-    They are ANY_KEY for a SparkLeaf, and for a node that is not a leaf.
-    """
+    """Return the bounds of the keys that a leaf can match; ANY_KEY for a SparkLeaf and other nodes."""
     match leaf:
         case IsNull(_, negated):
             return Interval() if negated else Interval(nulls=True, points=())
@@ -114,10 +108,7 @@ def interval(leaf: Predicate) -> Interval:
 
 
 def _after(prefix: str) -> str | None:
-    """Return the least string that follows all strings with a prefix.
-
-    Returns None if there is no such string.
-    """
+    """Return the least string that follows all strings with a prefix; None if there is none."""
     stem = prefix.rstrip(chr(_LAST_CHARACTER))
     if not stem:
         return None
@@ -126,9 +117,10 @@ def _after(prefix: str) -> str | None:
 
 
 def key_matches(node: Predicate, keys: pa.Array, matching_keys: MatchingKeys) -> Flags:
-    """Return for each key whether a predicate may be TRUE for it.
+    """Return for each key whether a predicate over one column may be TRUE for it.
 
-    The predicate is over one column; a key may be NULL. The flag is exact unless Spark's answer for a leaf is unknown.
+    Keys may be NULL. The result is exact, except for leaves that only Spark can evaluate and that are not in
+    `matching_keys`.
     """
     match node:
         case Constant(value):
@@ -146,10 +138,7 @@ def key_matches(node: Predicate, keys: pa.Array, matching_keys: MatchingKeys) ->
 
 
 def among(keys: pa.Array, values: pa.Array) -> Flags:
-    """Return for each key whether it is in `values`.
-
-    NULL equals NULL, and NaN equals NaN.
-    """
+    """Return for each key whether it is in `values`, where NULL equals NULL and NaN equals NaN."""
     if pa.types.is_floating(keys.type):
         bits = pa.int32() if keys.type.bit_width == 32 else pa.int64()
         keys, values = keys.view(bits), values.view(bits)
@@ -158,10 +147,7 @@ def among(keys: pa.Array, values: pa.Array) -> Flags:
 
 
 def may_hold(node: Predicate, stats: KeyStats) -> bool:
-    """Return whether a row group may hold a matching key.
-
-    Its statistics decide. A key matches if the predicate is TRUE for it.
-    """
+    """Return whether a row group with these statistics may hold a key for which the predicate is TRUE."""
     match node:
         case Constant(value):
             return value is True

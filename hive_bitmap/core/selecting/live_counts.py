@@ -1,7 +1,7 @@
-"""Subtract deleted rows from counts.
+"""Subtract rows that a table has deleted, but its files and indexes still have, from counts.
 
-They are rows that the table has deleted, and that files and indexes still have. Deletes are read only for files in
-which a predicate selects rows, once that is known. A file with unknown deletes is read whole.
+Deleted rows are read after the lookup, and only for files with selected rows. A file whose deleted rows cannot be read
+is read whole.
 """
 
 from __future__ import annotations
@@ -24,15 +24,16 @@ ReadDeleted = Callable[[Mapping[str, str]], Mapping[str, DeletedRows]]
 def without_deleted(
     results: LookupResults, read: ReadDeleted, evaluate: Callable[[Sequence[Lookup]], Sequence[LookupResult]]
 ) -> LookupResults:
-    """Return the results with deleted rows left out of all counts.
+    """Leave deleted rows out of all counts of a lookup's results.
 
-    `read` returns the deleted rows of files; its argument has for each path the text that identifies its deletes
-    (`FileStatus.deletes`). It may leave out files. `evaluate` repeats the lookups of files that have deleted rows.
+    `read` maps the paths of files to their deleted rows. Its argument has for each path the version of the file's
+    deletes (`FileStatus.deletes`); the result may lack files. `evaluate` does the lookups of files with deleted rows
+    again.
     """
-    concerned = [_concerned(lookup, result) for lookup, result in results.pairs()]
+    affected = [_may_count_deleted(lookup, result) for lookup, result in results.pairs()]
     deletes = {
         lookup.unit.paths[file]: lookup.deletes[file]
-        for lookup, files in zip(results.lookups, concerned, strict=True)
+        for lookup, files in zip(results.lookups, affected, strict=True)
         for file in np.flatnonzero(files)
     }
     if not deletes:
@@ -40,7 +41,7 @@ def without_deleted(
     deleted_rows = read(deletes)
     whole, lookups, updated = list(results.whole_files), list[Lookup](), list[LookupResult]()
     again: dict[int, Lookup] = {}
-    for (lookup, result), files in zip(results.pairs(), concerned, strict=True):
+    for (lookup, result), files in zip(results.pairs(), affected, strict=True):
         unknown = files & ~_fit(lookup, deleted_rows)
         whole += [_read_whole(lookup, file) for file in np.flatnonzero(unknown).tolist()]
         lookup, result = _restricted(lookup, result, ~unknown)
@@ -55,20 +56,14 @@ def without_deleted(
     return replace(results, lookups=tuple(lookups), results=tuple(updated), whole_files=tuple(whole))
 
 
-def _concerned(lookup: Lookup, result: LookupResult) -> Flags:
-    """Return for each file whether its counts may include deleted rows.
-
-    It has deleted rows, and rows of it are selected, which may be these.
-    """
+def _may_count_deleted(lookup: Lookup, result: LookupResult) -> Flags:
+    """Return for each file whether its counts may include deleted rows: it has both deleted rows and selected rows."""
     deletes = np.array([bool(id) for id in lookup.deletes] or [False] * len(lookup.unit.paths), bool)
     return deletes & (np.bincount(lookup.unit.file, result.counts, len(lookup.unit.paths)) > 0)
 
 
 def _fit(lookup: Lookup, deleted_rows: Mapping[str, DeletedRows]) -> Flags:
-    """Return for each file whether its deleted rows are usable.
-
-    The files are those of a lookup. The rows must be known, and be rows that the file has.
-    """
+    """Return for each file of a lookup whether its deleted rows were read, and are rows of the file."""
     unit = lookup.unit
     rows = np.bincount(unit.file, unit.rows, len(unit.paths))
     return np.array(
@@ -97,7 +92,7 @@ def _restricted(lookup: Lookup, result: LookupResult, selected: Flags) -> tuple[
 
 
 def _updated(lookup: Lookup, result: LookupResult, part: Lookup, counted: LookupResult) -> LookupResult:
-    """Return the result of a lookup with some files recounted.
+    """Replace the results for some files of a lookup.
 
     `part` is the lookup of these files, and `counted` its result.
     """

@@ -1,9 +1,6 @@
-"""Units of lookup: base files that are looked up together.
+"""Units of lookup: base files that are looked up together, with their blocks and shards.
 
-They have their blocks, and what each index has for them.
-
-Rows that a table has deleted and its files still have are turned into a selection: positions in files become bits of
-blocks.
+Rows that a table has deleted, but its files still have, are converted from positions in files to bits of blocks.
 """
 
 from __future__ import annotations
@@ -26,10 +23,9 @@ Longs = npt.NDArray[np.int64]
 
 
 class Place(NamedTuple):
-    """The location of a file: partition number and path.
+    """The location of a file: the number of its listed partition, and its path.
 
-    The number is that of its partition among those that were listed. The path alone is ambiguous, since partitions may
-    share a folder.
+    The path alone is ambiguous, since partitions may share a folder.
     """
 
     partition: int
@@ -38,7 +34,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class IndexPart:
-    """What one index has for one column of a unit."""
+    """The part of an index that serves one column of a unit."""
 
     index: str  # its name
     key: pa.Field  # the column, with the Arrow type of its keys
@@ -63,8 +59,8 @@ class DeletedRows:
 class LookupUnit:
     """Base files that are looked up together, and their blocks.
 
-    Blocks are in file order; arrays have an item for each block. `deleted` rows are still in the index; it is empty
-    unless rows are counted.
+    Blocks are in file order; arrays have an item for each block. `deleted` has the deleted rows of files, which the
+    index still has; it is empty unless rows are counted.
     """
 
     paths: tuple[str, ...]
@@ -75,7 +71,7 @@ class LookupUnit:
     parts: Mapping[str, IndexPart]  # by lower-case column name
     deleted: Mapping[str, DeletedRows] = field(default_factory=dict)  # by path
 
-    def known(self, part: IndexPart) -> Flags:
+    def covered(self, part: IndexPart) -> Flags:
         """Return for each of `paths` whether an index covers the file."""
         covered = np.zeros(len(self.paths), bool)
         covered[part.files] = True
@@ -83,16 +79,15 @@ class LookupUnit:
 
 
 class BlockNumbers:
-    """Map the (path, offset) pairs of index rows to block numbers.
+    """A map from the (path, offset) pairs of index rows to the numbers of a unit's blocks.
 
-    Whole columns are mapped at once; the numbers are those of the unit's blocks. `known` has a flag for each file;
-    index rows of files without it are ignored. The array is shared, not copied: a flag that is cleared later takes
-    effect from then on.
+    `covered` has a flag for each file; index rows of files without the flag are ignored. The array is shared, not
+    copied, so that the caller can clear flags later.
     """
 
-    def __init__(self, unit: LookupUnit, known: Flags) -> None:
+    def __init__(self, unit: LookupUnit, covered: Flags) -> None:
         self.paths = pa.array(unit.paths, pa.string())
-        self.known = known
+        self.covered = covered
         self.blocks = np.flatnonzero(unit.rows > 0)
         self.offsets = np.unique(unit.offset[self.blocks])
         keys = self._key(unit.file[self.blocks], np.searchsorted(self.offsets, unit.offset[self.blocks]))
@@ -100,12 +95,13 @@ class BlockNumbers:
         self.keys, self.blocks = keys[order], self.blocks[order]
 
     def find(self, buckets: pa.DictionaryArray, offsets: Longs) -> tuple[Longs, Longs]:
-        """Return the blocks of index rows, and the positions of these rows.
+        """Return the blocks of index rows, and the positions of these rows in `buckets`.
 
-        Rows are skipped if their file is not `known`. Raises CorruptIndex for an offset at which the file has no block.
+        Rows are skipped if their file is not `covered`. Raises CorruptIndex for an offset at which the file has no
+        block.
         """
         file = _positions(buckets, self.paths)
-        positions = np.flatnonzero((file >= 0) & self.known[file])
+        positions = np.flatnonzero((file >= 0) & self.covered[file])
         sought = offsets[positions]
         place = np.minimum(np.searchsorted(self.offsets, sought), max(len(self.offsets) - 1, 0))
         keys = self._key(file[positions], place)
@@ -131,10 +127,7 @@ def _positions(buckets: pa.DictionaryArray, paths: pa.Array) -> Longs:
 
 
 def deleted_bits(unit: LookupUnit, where: BitLayout) -> npt.NDArray[np.uint8]:
-    """Return the selection of the deleted rows of a unit.
-
-    `where` is its layout.
-    """
+    """Return the selection of the deleted rows of a unit, whose layout is `where`."""
     bits = selection.nothing(where)
     for number, path in enumerate(unit.paths):
         deleted = unit.deleted.get(path)

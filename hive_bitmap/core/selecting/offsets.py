@@ -1,9 +1,9 @@
-"""Write the result file of a compact index.
+"""Write the result file of a compact index, which Hive 0.7 to 2.3 reads.
 
-Hive 0.7 to 2.3 reads it. It has the offsets of selected rows, one line for each file: `path \\x01 offset (\\x02
-offset)* \\n`. Offsets are decimal, and readers reject an empty list. Hive reads a split if one of the offsets lies in
-it. So the offset of a block is the byte by which a reader assigns the block to a split: the start of an ORC stripe, the
-first data page of a Parquet row group. Hive's reader is
+The file has a line for each base file, with the offsets of the blocks to read: `path \\x01 offset (\\x02 offset)* \\n`.
+Offsets are decimal, and readers reject an empty list. Hive reads a split if one of the offsets lies in it. So the
+offset of a block is the byte by which a reader assigns the block to a split: the start of an ORC stripe, the first data
+page of a Parquet row group. Hive's reader is
 https://github.com/apache/hive/blob/rel/release-2.3.9/ql/src/java/org/apache/hadoop/hive/ql/index/HiveIndexResult.java.
 
 The reader looks up a file by the text of its path, and silently drops all splits of a file that it does not find. So
@@ -42,14 +42,13 @@ def selected_offsets(files: pa.Table, blocks: pa.Table, whole: Mapping[str, Sequ
 
 
 def covering_offsets(files: pa.Table, blocks: pa.Table, format: str, split: int | None) -> dict[str, list[int]]:
-    """Return offsets that cover every split of a selected block.
+    """Return offsets, by file path, of which each split that overlaps a selected block contains one.
 
-    A split that overlaps the block at least partly has one of them. They are by the path of the file. This is for
-    formats with blocks of smaller units, which are lines or the parts between sync marks. The index does not record
-    where these units are. A reader assigns a unit to the split that contains its first byte, or that ends there. Every
-    split of a file but the last has at least `split` bytes. So a split that overlaps a block contains the block's first
-    byte, the byte after the block, or one of the bytes in between at intervals of `split` bytes. Compressed text has a
-    single block and a single split. Raises Unsupported if `split` is needed and None.
+    This is for formats whose blocks consist of smaller units, such as lines, or parts between sync marks. The index
+    does not record where these units are. A reader assigns a unit to the split that contains its first byte, or that
+    ends there. Each split of a file but the last has at least `split` bytes. So a split that overlaps a block contains
+    the block's first byte, the byte after the block, or one of the bytes in between at intervals of `split` bytes.
+    Compressed text has a single block and a single split. Raises Unsupported if `split` is needed and None.
     """
     paths = files["path"].to_pylist()
     offsets: dict[str, list[int]] = {}

@@ -1,8 +1,8 @@
-"""Select the rows of each block that may match a predicate.
+"""Select the rows of each block that may match a predicate, by evaluating it over shards.
 
-The predicate is evaluated over the shards of its indexes. The same functions run in the driver and in tasks. A unit is
-a set of base files that are looked up together. If an index does not cover a file, or one of its shards is damaged, all
-rows of the file may match. Rows that the unit lists as deleted are in no selection.
+The same functions run in the driver and in tasks. A unit is a set of base files that are looked up together. If an
+index does not cover a file, or one of its shards is damaged, all rows of the file may match. Deleted rows of the unit
+are never selected.
 """
 
 from __future__ import annotations
@@ -69,18 +69,15 @@ class Selection:
         return self.layout.rows.copy() if self.bits is None else selection.counts(self.bits, self.layout)
 
     def block_rows(self, block: int) -> Longs | None:
-        """Return the selected rows of a block, 0-based and ascending.
-
-        None stands for all of them.
-        """
+        """Return the selected rows of a block, 0-based and ascending; None for all rows."""
         return None if self.bits is None else selection.rows(self.bits, self.layout, block)
 
 
 def select(unit: LookupUnit, predicate: Predicate, matching_keys: MatchingKeys) -> Selection:
-    """Select the rows for which the predicate may be TRUE.
+    """Select the rows of a unit for which the predicate may be TRUE.
 
-    These are all rows of the unit for which it is TRUE, and possibly others. A damaged index selects all rows of its
-    files: no error is raised, the damage is noted in the result.
+    The selection has all rows for which it is TRUE, and possibly others. If an index is damaged, all rows of its files
+    are selected, and the result has the error in `damaged`; it is not raised.
     """
     evaluation = _Evaluation(unit=unit, matching_keys=matching_keys, exact=exact_files(unit, predicate, matching_keys))
     return evaluation.selection(evaluation.live(evaluation.rows_of(predicate, unit.rows > 0)))
@@ -89,8 +86,8 @@ def select(unit: LookupUnit, predicate: Predicate, matching_keys: MatchingKeys) 
 def count(unit: LookupUnit, predicate: Predicate, matching_keys: MatchingKeys) -> LookupResult:
     """Count the rows of each block that `select` would select.
 
-    A predicate over one column needs no bitmaps, except for blocks with deleted rows: no row has two keys, so the
-    cardinalities of a block's keys add up.
+    For a predicate over one column, cardinalities are added up, since no row has two keys. Bitmaps are then needed only
+    for blocks with deleted rows.
     """
     column = only_column(predicate)
     if column is None or column not in unit.parts:
@@ -102,11 +99,11 @@ def count(unit: LookupUnit, predicate: Predicate, matching_keys: MatchingKeys) -
 
 
 def matching_share(unit: LookupUnit, node: Predicate, matching_keys: MatchingKeys) -> float:
-    """Return the share of rows with bitmaps that `select` would decode.
+    """Return the share of the rows, at most 0.5, whose bitmaps `select` would decode.
 
-    It is between 0 and 0.5, for a predicate over one column. `select` decodes the bitmaps of the matching keys, or
-    those of the other keys if these hold fewer rows. Only keys and cardinalities are read to compute the share. It is 0
-    if no index has the column, or the index is damaged.
+    The predicate is over one column. `select` decodes the bitmaps of the matching keys, or those of the other keys if
+    these hold fewer rows. Only keys and cardinalities are read to compute the share. It is 0 if no index has the
+    column, or if the index is damaged.
     """
     column = only_column(node)
     if column is None or column not in unit.parts:
@@ -119,9 +116,9 @@ def matching_share(unit: LookupUnit, node: Predicate, matching_keys: MatchingKey
 
 
 def is_understood(predicate: Predicate, columns: Mapping[str, object], matching_keys: MatchingKeys) -> bool:
-    """Return whether every leaf can be looked up exactly.
+    """Return whether every leaf can be looked up exactly in the indexes of these columns.
 
-    Each needs an index of one of these columns (lower-case names).
+    `columns` are lower-case names.
     """
     for leaf in leaves_of(predicate):
         if isinstance(leaf, Unknown) or (isinstance(leaf, SparkLeaf) and leaf not in matching_keys):
@@ -132,22 +129,19 @@ def is_understood(predicate: Predicate, columns: Mapping[str, object], matching_
 
 
 def exact_files(unit: LookupUnit, predicate: Predicate, matching_keys: MatchingKeys) -> Flags:
-    """Return for each file whether every selected row satisfies the predicate.
-
-    This assumes that no index is damaged.
-    """
+    """Return for each file whether every selected row satisfies the predicate, if no index is damaged."""
     exact = np.full(len(unit.paths), is_understood(predicate, unit.parts, matching_keys))
     for column in columns_of(predicate):
         part = unit.parts.get(column.lower())
-        exact &= unit.known(part) if part is not None and part.encoding else False
+        exact &= unit.covered(part) if part is not None and part.encoding else False
     return exact
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Hits:
-    """The index rows with a matching key, in one row group.
+    """The index rows with a matching key in one row group of a shard.
 
-    The row group belongs to a shard. The arrays have an item for each of these rows.
+    The arrays have an item for each of these rows.
     """
 
     shard: tuple[str, int]  # path and size in bytes
@@ -161,8 +155,8 @@ class _Hits:
 class _Evaluation:
     """An evaluation of a predicate over a unit.
 
-    In place of bits, None stands for all rows. The cheap steps come first: which blocks have matching keys, and how
-    often these occur. Then bitmaps are decoded, only of the blocks that may still have a matching row ("alive").
+    The cheap steps come first: the matching keys of each block, and how many rows they have. Then bitmaps are decoded,
+    only of the blocks that may still have a matching row (`alive`). Selections are bits, or None for all rows.
     """
 
     unit: LookupUnit
@@ -173,7 +167,7 @@ class _Evaluation:
 
     def __post_init__(self) -> None:
         self.layout = selection.layout(self.unit.rows)
-        self.known = {column: self.unit.known(part) for column, part in self.unit.parts.items()}
+        self.covered = {column: self.unit.covered(part) for column, part in self.unit.parts.items()}
         self.hits: dict[tuple[str, Predicate, bool], list[_Hits]] = {}
         self.block_numbers: dict[str, BlockNumbers] = {}
 
@@ -188,10 +182,7 @@ class _Evaluation:
         )
 
     def exact_files(self) -> Flags:
-        """Return for each file whether every selected row matches.
-
-        This takes the damage found up to now into account.
-        """
+        """Return for each file whether every selected row matches; False for damaged files so far."""
         for file in self.damaged:
             self.exact[file] = False
         return self.exact
@@ -199,8 +190,7 @@ class _Evaluation:
     def rows_of(self, node: Predicate, alive: Flags, within: Bits | None = None) -> Bits | None:
         """Return the rows of the `alive` blocks that may match.
 
-        None stands for all rows of the unit. Matching rows outside of `within` may be missing, since the caller
-        intersects the result with it.
+        Matching rows that are not in `within` may be missing, since the caller intersects the result with it.
         """
         column = only_column(node)
         match node:
@@ -224,15 +214,15 @@ class _Evaluation:
         return selection.and_not(selected, deleted_bits(self.unit, self.layout))
 
     def deleted_counts(self, predicate: Predicate) -> Longs:
-        """Return how many deleted rows of each block the predicate would select."""
+        """Count the deleted rows of each block that the predicate would select."""
         deleted = deleted_bits(self.unit, self.layout)
         selected = self.rows_of(predicate, selection.any_in(deleted, self.layout), deleted)
         return selection.counts(deleted if selected is None else selected & deleted, self.layout)
 
     def matching_counts(self, column: str, node: Predicate) -> Longs:
-        """Count the rows of each block that match a one-column predicate.
+        """Count the rows of each block that match a predicate over one column.
 
-        The count of a block is that of all its rows if the index has no answer.
+        All rows of a block count if the index does not cover its file, or is damaged.
         """
         part = self.unit.parts.get(column)
         if part is None:
@@ -240,7 +230,7 @@ class _Evaluation:
         if isinstance(node, IsNull) and node.negated and part.encoding:
             # Every row has exactly one key, which may be NULL, so a single key is looked up in place of all others.
             not_null = self.unit.rows - self.matching_counts(column, replace(node, negated=False))
-            return np.where(self.known[column][self.unit.file], not_null, self.unit.rows)
+            return np.where(self.covered[column][self.unit.file], not_null, self.unit.rows)
         counts = np.zeros(len(self.unit.rows), np.int64)
         for hits in self._matching(column, node):
             counts += np.bincount(hits.blocks, hits.cardinality, len(counts)).astype(np.int64)
@@ -248,13 +238,10 @@ class _Evaluation:
             if part.encoding:
                 self._mark_damaged(column, CorruptIndex("its keys share rows"))
             counts = np.minimum(counts, self.unit.rows)
-        return np.where(self.known[column][self.unit.file], counts, self.unit.rows)
+        return np.where(self.covered[column][self.unit.file], counts, self.unit.rows)
 
     def _intersection(self, children: Sequence[Predicate], alive: Flags, within: Bits | None) -> Bits | None:
-        """Evaluate AND: the most selective predicates over one column first.
-
-        Predicates over several columns come after all of these.
-        """
+        """Evaluate AND: first predicates over one column, the most selective first, then the others."""
         bounds = [self._upper_bounds(child) for child in children]
         for bound in bounds:
             alive = alive & (bound > 0)
@@ -287,11 +274,10 @@ class _Evaluation:
         return bits
 
     def _key_rows(self, column: str, node: Predicate, alive: Flags, within: Bits | None) -> Bits | None:
-        """Return the rows with a key that satisfies the predicate.
+        """Return the rows whose key satisfies a predicate over one column.
 
-        The predicate is over one column. All rows of files that the index does not cover are included. Every row has
-        exactly one key. So if more than half of the rows match, the bitmaps of the other keys are decoded, and the
-        result is complemented.
+        All rows of files that the index does not cover are included. Every row has exactly one key. So if more than
+        half of the rows match, the bitmaps of the other keys are decoded, and the result is complemented.
         """
         if column not in self.unit.parts:
             return None
@@ -311,9 +297,9 @@ class _Evaluation:
         return bits if not len(whole) else bits | selection.everything_in(self.layout, whole)
 
     def _matching(self, column: str, node: Predicate, negated: bool = False) -> list[_Hits]:
-        """Return the index rows with a matching key.
+        """Return the index rows with a matching key or, if `negated`, with any other key.
 
-        If `negated`, return the rows with any other key. None are returned if the index is damaged.
+        The result is empty if the index is damaged.
         """
         where = (column, node, negated)
         if where not in self.hits:
@@ -327,7 +313,7 @@ class _Evaluation:
     def _find(self, column: str, node: Predicate, negated: bool) -> Iterator[_Hits]:
         part = self.unit.parts[column]
         if column not in self.block_numbers:
-            self.block_numbers[column] = BlockNumbers(self.unit, self.known[column])
+            self.block_numbers[column] = BlockNumbers(self.unit, self.covered[column])
         blocks = self.block_numbers[column]
         for path, size in part.shards:
             for entries in lookup.find(
@@ -352,7 +338,7 @@ class _Evaluation:
         part = self.unit.parts[column]
         checksums.log_whole(log, f"index {part.index}", error)
         self.damaged.update((int(file), error) for file in part.files)
-        self.known[column][:] = False
+        self.covered[column][:] = False
         for where in self.hits:
             if where[0] == column:
                 self.hits[where] = []

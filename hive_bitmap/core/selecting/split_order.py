@@ -1,7 +1,7 @@
-"""Compute the row order of Spark's own scan.
+"""Compute the row order of Spark's own scan of Parquet and ORC files.
 
-This is for Parquet and ORC files. Spark cuts each file into splits of a certain size, from its first byte on. It reads
-the largest splits first, and splits of the same size in the order in which the files were listed. See `createReadRDD`:
+Spark cuts each file into splits of a certain size, from its first byte on. It reads the largest splits first, and
+splits of the same size in the order in which the files were listed. See `createReadRDD`:
 https://github.com/apache/spark/blob/v4.0.0/sql/core/src/main/scala/org/apache/spark/sql/execution/DataSourceScanExec.scala.
 A split has the Parquet row groups with their middle in it, and the ORC stripes with their first byte in it.
 """
@@ -29,10 +29,7 @@ class Split:
 
 @dataclass(frozen=True)
 class Piece:
-    """Blocks of a file that belong to one split.
-
-    They have the numbers `first` to before `end` in the unit of a lookup.
-    """
+    """The blocks of a file in one split: the numbers `first` to before `end` in the unit of a lookup."""
 
     lookup: int  # its position in `LookupResults.lookups`
     file: int
@@ -45,7 +42,7 @@ class Piece:
 class WholePiece:
     """A split of a file that is read whole.
 
-    `whole` is its position in `LookupResults.whole_files`.
+    `whole` is the position of the file in `LookupResults.whole_files`.
     """
 
     whole: int
@@ -53,9 +50,7 @@ class WholePiece:
 
 
 def splits(number: int, size: int, most: int) -> list[Split]:
-    """Return the splits of file `number`, of `most` bytes each.
-
-    There is a single split if `most` is 0.
+    """Return the splits of file `number`, of `most` bytes each; a single split if `most` is 0.
 
     >>> [(split.start, split.end) for split in splits(0, 25, 10)]
     [(0, 10), (10, 20), (20, 25)]
@@ -68,8 +63,8 @@ def splits(number: int, size: int, most: int) -> list[Split]:
 def pieces_in_order(results: LookupResults, format: str, most: int) -> list[Piece | WholePiece] | None:
     """Return all looked-up blocks and all whole files, in Spark's reading order.
 
-    `most` is the size of the largest splits; 0 if any order will do. None if the blocks of a file with several splits
-    cannot be assigned to these.
+    `most` is the size of the largest splits in bytes; 0 if any order will do. Return None if the blocks of a file
+    cannot be assigned to its splits.
     """
     numbers = _numbers(results) if most else {}
     pieces: list[Piece | WholePiece] = []
@@ -103,27 +98,19 @@ def _numbers(results: LookupResults) -> Mapping[tuple[int, str], int]:
 
 
 def block_starts(lookup: Lookup, file: int, blocks: int) -> Longs | None:
-    """Return the first byte of each block of a file.
-
-    None if the index does not have them in ascending order.
-    """
+    """Return the first byte of each block of a file; None if the index lacks them or their order is wrong."""
     starts = lookup.starts(file)
     is_complete = starts is not None and len(starts) == blocks and bool((np.diff(starts) > 0).all())
     return starts if is_complete else None
 
 
 def runs(pieces: Sequence[Piece | WholePiece]) -> list[list[Piece | WholePiece]]:
-    """Group neighbours of the same kind.
-
-    The kinds are looked-up blocks, and files that are read whole.
-    """
+    """Group adjacent pieces of the same class."""
     return [list(run) for _, run in groupby(pieces, key=type)]
 
 
 def cut(weights: Sequence[float], parts: int) -> list[tuple[int, int]]:
-    """Cut items into at most `parts` runs of about equal weight.
-
-    Return the first and the end item of each.
+    """Cut items into at most `parts` runs of about equal weight; return the range (start, end) of each.
 
     >>> cut([1, 1, 1, 3], 2)
     [(0, 3), (3, 4)]

@@ -1,7 +1,4 @@
-"""What the indexes of a table record about its listed files.
-
-Everything is in arrays.
-"""
+"""What the indexes of a table record about its listed files, in arrays."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ OTHER_COLUMNS = "the table's columns, or how they are read, changed since it was
 class PartitionState:
     """A partition and its listed files.
 
-    A table that is not partitioned has one, without name and values.
+    A table that is not partitioned has one partition, without name and values.
     """
 
     name: str  # `a=1/b=x`
@@ -51,9 +48,9 @@ class KnownFiles:
     ) -> KnownFiles:
         """Compare a listing with what an index covers.
 
-        `numbers` are the numbers in `covered` of the listed partitions; -1 for a partition that is not covered. Files
-        that were indexed under none of the `definition.valid_schemas` are not valid. If several segments cover a file,
-        one that has its current state is preferred.
+        `numbers` has for each listed partition its number in `covered`, or -1. A file is valid only if it was indexed
+        under one of the `schemas` (`definition.valid_schemas`). If several segments cover a file, one that has its
+        current state is preferred.
         """
         row = np.full(len(listing.files), -1)
         same = np.zeros(len(listing.files), bool)
@@ -77,43 +74,28 @@ class KnownFiles:
 
     @cached_property
     def indexed(self) -> Flags:
-        """Whether the index has rows of the file.
-
-        They may be of an earlier state of the file, or under other columns.
-        """
+        """Whether the index has rows of the file, perhaps of an earlier state or with other columns."""
         return np.append(self.covered.shard_of >= 0, False)[self.row]
 
     @cached_property
     def stale(self) -> Flags:
-        """Whether the file has changed since it was indexed.
-
-        A change of how it is read counts too.
-        """
+        """Whether the file, or how it is read, has changed since it was indexed."""
         return self.indexed & ~self.fresh
 
     @cached_property
     def shard(self) -> Longs:
-        """The row in `covered.shards` of each fresh file's shard.
-
-        It is -1 for other files.
-        """
+        """The row in `covered.shards` of each fresh file's shard; -1 for other files."""
         return np.where(self.fresh, np.append(self.covered.shard_of, -1)[self.row], -1)
 
     @cached_property
     def shared(self) -> Flags:
-        """Whether the path of the file is in several shards.
-
-        That happens if partitions share a folder.
-        """
+        """Whether several shards have the path of the file, which happens if partitions share a folder."""
         paths = self.covered.path_numbers
         counts = np.bincount(paths, minlength=1)
         return np.append(counts[paths] > 1, False)[self.row]
 
     def state(self, number: int, file: FileStatus) -> tuple[Freshness, str] | None:
-        """Return the state and the reason of a file that is not fresh.
-
-        None if the index does not list the file.
-        """
+        """Return the state and the reason of a file that is not fresh; None if the index lacks it."""
         row = int(self.row[number])
         if row < 0:
             return None
@@ -127,10 +109,7 @@ class KnownFiles:
         )
 
     def only(self, files: Longs, partitions: Sequence[int]) -> KnownFiles:
-        """Restrict this to files of these partitions.
-
-        `files` are all of their files.
-        """
+        """Restrict the records to some partitions; `files` are the numbers of all of their files."""
         return KnownFiles(
             covered=self.covered,
             row=self.row[files],
@@ -142,9 +121,9 @@ class KnownFiles:
 
 @dataclass(frozen=True, kw_only=True)
 class TableFiles:
-    """Partitions with their files, and what indexes record about them.
+    """Partitions with their files, and what indexes record about the files.
 
-    `known` is by the name of the index.
+    `known` has the records of each index, by its name.
     """
 
     partitions: tuple[PartitionState, ...]
@@ -152,7 +131,7 @@ class TableFiles:
 
     @cached_property
     def partition_of(self) -> Longs:
-        """The position of the partition of each file."""
+        """The position in `partitions` of each file's partition."""
         return np.repeat(np.arange(len(self.partitions)), [len(partition.files) for partition in self.partitions])
 
     @cached_property
@@ -165,7 +144,7 @@ class TableFiles:
         return sum(file.size for file in self.files)
 
     def only(self, numbers: Sequence[int]) -> TableFiles:
-        """Restrict this to partitions, given by their positions in ascending order."""
+        """Restrict the files to some partitions, given by their positions in ascending order."""
         files = np.flatnonzero(np.isin(self.partition_of, list(numbers)))
         known = {name: index.only(files, numbers) for name, index in self.known.items()}
         return TableFiles(partitions=tuple(self.partitions[number] for number in numbers), known=known)

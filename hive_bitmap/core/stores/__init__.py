@@ -1,31 +1,26 @@
-"""Read and write files and folders in any store.
+"""Read and write files and folders in any store, by their Hadoop paths.
 
-They are given by their Hadoop paths. This is the only entry point of the package. Each kind of store is a module:
-`local`, `s3`, `clouds` (Google, Azure), `hdfs`, `libhdfs`. Functions raise FileNotFoundError for a file or folder that
-does not exist, and StoreError for a store that cannot be reached or still fails after the configured number of
-attempts; queries then fall back to plain Spark. Other errors of the local file system are OSErrors.
+This module is the only entry point of the package. Each kind of store is a module: `local`, `s3`, `clouds` (Google,
+Azure), `hdfs`, `libhdfs`. Functions raise FileNotFoundError for a missing file or folder, and StoreError for a store
+that cannot be reached or still fails after the configured number of attempts; queries then fall back to plain Spark.
+Other errors of the local file system are OSErrors.
 
-1. Paths. The path determines the store. `stores/__init__` is the only entry point, and local files go through `os`.
-   Code that asks the metastore for a table also provides the way its session reaches stores
-   (`metastore/session_stores`), but as a function: the Hadoop configuration is read when the first path that is not
-   local appears (`stores/options`), and again once it is ten seconds old. Threads receive it through their context,
-   tasks as a value in their function (`tasks/distribution.with_store_settings`). Its values appear in no repr.
-2. Reading. Object stores (`objects`) and HDFS (`hdfs`) return files that are read in ranges (`ranged`): first the
-   end, then at least a megabyte from where a read begins, so that a footer and the columns of a row group take one
-   request each. An object is read under its tag; `stores.pinned` makes that the tag of a plan. Files that never
-   change, above all shards, are cached in blocks (`memory_cache`).
-3. Requests and failures. `requests` counts what is sent. The counts of tasks come back through an accumulator
-   (`tasks/task_requests`), or with the results (`distribution.in_tasks`). Failures that may pass are retried inside
-   `stores` and nowhere else. After that they become a StoreError with a one-sentence message (`failures`), in which
-   anything that looks like a secret is masked. A StoreError is not an OSError, so that nobody mistakes it for a
-   damaged file. In a query it causes a full scan (`preparing/spark_only`), in a build a BuildFailed.
-4. Tasks run on other machines. Before a plan relies on them, `preparing/spark_only` has them open a file, for each
-   session and store, unless Spark is local. Success is remembered for an hour, failure for five minutes.
-
-5. Permissions (`access`). Files of an index are created for their owner alone. The task that wrote a shard then gives
-   it the strictest access of its base files, the driver gives a manifest that of the shards. The folder of a
-   generation gets the access of its base folder, within that of the folders above (`generation.accesses`, once for a
-   build).
+1. Settings. The path determines the store. Stores need the Hadoop configuration of the session, which is read when the
+first remote path is used (`options`, `metastore/session_stores`), and again when it is ten seconds old. Threads get it
+from their context, tasks with their function (`tasks/distribution.with_store_settings`). repr() never shows values. 2.
+Reading. Files of object stores (`objects`) and HDFS (`hdfs`) are read in ranges (`ranged`): first the end, then at
+least a megabyte from the start of a read on, so that a footer and the columns of a row group take one request each. All
+requests for an open object require the same entity tag; with `pinned`, it is the tag in a plan. Files that never
+change, above all shards, are cached in blocks (`memory_cache`). 3. Requests. `requests` counts them. The counts of
+tasks come back through an accumulator (`tasks/task_requests`), or with the results (`distribution.in_tasks`). 4.
+Failures. Transient errors are retried inside this package only. A lasting error becomes a StoreError with a
+one-sentence message, in which anything that looks like a secret is masked (`failures`). StoreError is not an OSError,
+so that it is not mistaken for a damaged file. It makes a query a full scan (`preparing/spark_only`), and a build fail
+with BuildFailed. 5. Tasks run on other machines, which may not reach a store. So before a plan relies on tasks, they
+try to open a file (`preparing/spark_only`), once for each session and store, unless Spark is local. Success is
+remembered for an hour, failure for five minutes. 6. Permissions (`access`). At first only the owner may read a file of
+an index. Then a shard gets the strictest access of its base files, and a manifest that of its shards. A generation is
+at most as readable as its base folder and the parents of that folder (`generation.accesses`).
 """
 
 from __future__ import annotations
@@ -104,7 +99,7 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-MANY_FOLDERS = 8  # so many folders of an object store are listed together
+MANY_FOLDERS = 8  # from this number on, folders of an object store are listed together
 _STORE_PARTS = 3  # `s3a:`, "" and the bucket, in a path that is split at slashes
 _CHUNK_BYTES = 1 << 22  # copied at a time
 # Schemes of stores with conditional requests: they fail if the object no longer has a given entity tag.
@@ -166,7 +161,7 @@ def _if_exists(read: Callable[[str], T], path: str) -> T | None:
 
 
 def _common_folder(folders: Sequence[str]) -> str:
-    """Return the innermost folder above all of these, or "" if they are not in one store.
+    """Return the innermost common parent of folders; "" if they are not in one store.
 
     >>> _common_folder(["s3a://b/t/day=1", "s3a://b/t/day=2"]), _common_folder(["s3a://b/t", "s3a://c/t"])
     ('s3a://b/t', '')
@@ -179,7 +174,7 @@ def _common_folder(folders: Sequence[str]) -> str:
 def statuses(paths: Sequence[str]) -> list[FileStatus | None]:
     """Return the status of each file; None for a file that does not exist.
 
-    Local files are looked at one by one. Of other files the folders are listed.
+    For local files, this takes a system call each; for other files, their folders are listed.
     """
     if all(map(is_local, paths)):
         return [_if_exists(status, path) for path in paths]
@@ -197,20 +192,17 @@ def open_input(path: str) -> pa.NativeFile:
 
 
 def has_tags(path: str) -> bool:
-    """Return whether reads can demand the tag of a listing.
+    """Return whether reads in the store of this path can require an entity tag.
 
-    The store then checks on each read that a file still has the tag that a listing returned, so a file that was listed
-    need not be checked again before it is read.
+    Such a store checks on each read that a file still has the tag that a listing returned. So a listed file need not be
+    checked again before it is read.
     """
     return parts(path).scheme in _TAGGED
 
 
 @contextmanager
 def pinned(status: FileStatus) -> Iterator[None]:
-    """Pin a file to the version of this status inside the block.
-
-    `open_input` then opens only the version that has this status.
-    """
+    """Make `open_input` open only the version of a file with this status, inside the block."""
     token = _pinned.set({**_pinned.get(), status.path: status})
     try:
         yield
@@ -219,9 +211,9 @@ def pinned(status: FileStatus) -> Iterator[None]:
 
 
 def open_immutable(path: str, size: int) -> pa.NativeFile:
-    """Open a file that never changes for random reading.
+    """Open a file of `size` bytes that never changes, for random reading.
 
-    It has `size` bytes. What is read of a remote file is cached.
+    If the file is remote, the parts that are read are cached.
     """
     if is_local(path):
         return open_input(path)
@@ -233,7 +225,7 @@ def open_immutable(path: str, size: int) -> pa.NativeFile:
 def read_immutable(path: str) -> bytes:
     """Return the content of a small file that never changes.
 
-    A remote file is cached in the cache folder, if that is set.
+    A remote file is cached in the cache folder, if one is set.
     """
     cached = None if is_local(path) else disk_cache.get(current(), path)
     if cached is not None:
@@ -254,52 +246,52 @@ def open_output(path: str, *, private: bool = False) -> Any:
 
 
 def make_folder(path: str) -> None:
-    """Make the folder and its parents, unless they exist.
+    """Make a folder and its parents, unless they exist.
 
-    Users who may not write in the folder above may not write in them.
+    Only users who may write in an existing parent may write in them.
     """
     _store(path).make_folder(path)
 
 
 def make_new_folder(path: str, access: Access | None = None) -> None:
-    """Make a folder that only this user may enter at first.
+    """Make a folder in an existing parent.
 
-    Its parent exists. `access` is set afterwards; without one the folder is like any other that is made in its parent.
-    Raises FileExistsError if it exists, for example because another user who may write in its parent made it first.
-    Object stores have no folders.
+    With `access`, only this user may enter the folder until the access is set; without it, the folder is like one of
+    `make_folder`. Raises FileExistsError if it exists, for example because another user who may write in its parent
+    made it first. Does nothing in object stores, which have no folders.
     """
     _store(path).make_new_folder(path, access)
 
 
 def is_link(path: str) -> bool:
-    """Return whether the last part of a local path is a link.
+    """Return whether a local path is a link, which may lead to files of other users.
 
-    It may lead to files of other users. Other stores have no links.
+    Only the last part of the path counts. Other stores have no links.
     """
     return is_local(path) and os.path.islink(local_path(path))
 
 
 def delete_file(path: str) -> None:
-    """Delete the file.
+    """Delete a file.
 
-    Raises FileNotFoundError if it does not exist and the store reports that.
+    Raises FileNotFoundError for a missing file, unless the store does not report that.
     """
     _store(path).delete_file(path)
 
 
 def delete_files(folder: str, names: Sequence[str], root: str) -> None:
-    """Delete the files directly in `folder` that have these names.
+    """Delete the files with these names in `folder`.
 
-    A missing file is not an error. No link below `root` is followed; if one leads to the folder, that raises OSError. A
-    link that has one of the names is itself deleted, not its target.
+    Missing files are ignored. If a folder between `root` and the files is a link, it is not followed, and OSError is
+    raised. If one of the files is a link, the link itself is deleted, not its target.
     """
     _store(folder).delete_files(folder, names, root)
 
 
 def remove_folder(path: str, root: str) -> None:
-    """Remove a folder if it is empty and this user may.
+    """Remove a folder if it is empty and this user may remove it; otherwise do nothing.
 
-    Otherwise nothing is done. No link below `root` is followed.
+    Links below `root` are not followed.
     """
     _store(path).remove_folder(path, root)
 
@@ -313,17 +305,14 @@ def read_whole(path: str, most: int) -> bytes:
 
 
 def replace_file(path: str, content: bytes) -> None:
-    """Write a small file in place of one of the same name.
-
-    A link of that name is replaced, too. On local disks that is atomic.
-    """
+    """Write a small file, which replaces a file or link of the same name; atomically on local disks."""
     _store(path).replace_file(path, content)
 
 
 def link_or_copy(source: str, target: str) -> None:
     """Make `target` a hard link to `source`, or a copy of it.
 
-    Data does not move through this process if possible.
+    If possible, the store itself copies the data.
     """
     if _is_same_store(source, target) and _store(source).copy(source, target):
         return
@@ -334,10 +323,9 @@ def link_or_copy(source: str, target: str) -> None:
 
 
 def enclosing(folder: str, root: str) -> list[str]:
-    """Return a folder and the folders above it, up to `root`.
+    """Return a folder and its parents, without those that are also parents of `root`.
 
-    Folders that are also above `root` are left out. Returns none if `root` is in another store. Links on the local file
-    system are resolved.
+    Returns an empty list if `root` is in another store. Links on the local file system are resolved.
     """
     if not _is_same_store(folder, root):
         return []
@@ -348,11 +336,11 @@ def enclosing(folder: str, root: str) -> list[str]:
 
 
 def access_of(files: Sequence[str], folder: str) -> Access | None:
-    """Return the access for a new file that is made from `files`.
+    """Return the access for a new file in `folder` that is made from `files`.
 
-    The new file is in `folder`, and only users who may read all of `files` may read it. Files that no longer exist do
-    not count. If none is left, or they are in another store, the access is that of the folder. None means that the
-    store of the folder has no permissions.
+    Only users who may read all of `files` may read the new file. Files that no longer exist, or are in another store,
+    are ignored; without any other, the access is that of the folder. Returns None if the store of the folder has no
+    permissions.
     """
     near = (path for path in files if _is_same_store(path, folder))
     accesses = [access for access in map(permissions_of, near) if access is not None]
@@ -363,19 +351,13 @@ def access_of(files: Sequence[str], folder: str) -> Access | None:
 
 
 def set_access(path: str, access: Access | None) -> None:
-    """Set the access of a file.
-
-    It is set as far as this user may grant it; None leaves it as it is.
-    """
+    """Set the access of a file, as far as this user may grant it; None changes nothing."""
     if access is not None:
         _store(path).set_access(path, access)
 
 
 def permissions_of(path: str) -> Access | None:
-    """Return the access of a file or folder.
-
-    Returns None if it does not exist, or if its store has no permissions.
-    """
+    """Return the access of a file or folder; None if it is missing or its store has no permissions."""
     try:
         return _store(path).access(path)
     except FileNotFoundError:
@@ -387,27 +369,21 @@ def _is_same_store(first: str, second: str) -> bool:
 
 
 def status_and_crc(path: str) -> tuple[FileStatus, int]:
-    """Return the status of a file and the CRC-32 of its tail.
+    """Return the status of a file and the CRC-32 of its last min(size, 65536) bytes.
 
-    The tail is its last min(size, 65536) bytes. As few requests as possible are made. Raises FileNotFoundError.
+    As few requests as possible are made. Raises FileNotFoundError.
     """
     status, tail = _store(path).status_and_tail(path)
     return status, zlib.crc32(tail[-TAIL_BYTES:])
 
 
 def parallel(path: str) -> int:
-    """Return how many requests to a store may be in flight.
-
-    The store is that of this path; the local file system has 1.
-    """
+    """Return how many requests to the store of this path may be in flight; 1 for local files."""
     return 1 if is_local(path) else current().number("parallel")
 
 
 def speed_of(path: str) -> Speed:
-    """Return the speed of the store of this path.
-
-    If no request was measured before, it is measured by a request for `path`.
-    """
+    """Return the speed of the store of this path; without a measurement so far, measure a request."""
     if is_local(path):
         return LOCAL
     if (measured := speed.of(path)) is None:
@@ -418,9 +394,9 @@ def speed_of(path: str) -> Speed:
 
 
 def estimated_speed_of(path: str) -> Speed:
-    """Estimate the speed of the store of this path.
+    """Estimate the speed of the store of this path without a request.
 
-    No request is made. It is a typical speed if none was measured yet.
+    It is a typical speed if none was measured so far.
     """
     return LOCAL if is_local(path) else speed.of(path) or speed.USUAL
 

@@ -1,4 +1,4 @@
-"""Who may read a file, or enter a folder: its mode, group and access control list, as far as its store has them."""
+"""The permissions of files and folders: mode, group and access control list, as far as a store has them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ _GROUP_ENTERS, _OTHERS_ENTER = 0o010, 0o001
 
 @dataclass(frozen=True)
 class Access:
-    """The mode of a file or folder, its group, and its access control list in the store's own form; empty if none.
+    """The permissions of a file or folder.
 
-    `defaults` is the list that a folder hands on to what is made in it.
+    `acl` is its access control list, in the form of its store; empty if it has none. The group bits of `mode` are then
+    the mask of the list, as in POSIX. `defaults` is the list that new entries of a folder inherit.
     """
 
     mode: int
@@ -26,12 +27,12 @@ class Access:
 
     @property
     def without_group(self) -> Access:
-        """The same without what a group may do, also by an access control list, whose mask the group's bits are."""
+        """The same without the permissions of the group and of the access control list."""
         return Access(self.mode & ~GROUP, self.group)
 
     @property
     def readers(self) -> tuple[Any, ...]:
-        """What files or folders have in common that let in the same readers, whoever owns them.
+        """A value that is equal for files or folders with the same readers, except for their owners.
 
         >>> Access(0o644, 1).readers == Access(0o664, 2).readers, Access(0o640, 1).readers == Access(0o640, 2).readers
         (True, False)
@@ -41,25 +42,26 @@ class Access:
 
     @property
     def of_file(self) -> Access:
-        """The same for a file that nobody executes, and that its owner may always read and replace."""
+        """The same for a file: nobody may execute it, and its owner may read and write it."""
         return Access(self.mode & 0o666 | OWNER, self.group, self.acl)
 
     @property
     def of_own_folder(self) -> Access:
-        """The same for a folder of ours, whose files stand for those of this folder.
+        """The access of an index folder, if this is the access of its base folder.
 
-        In a sticky folder others may add files, but not change those of others: then only the owner writes in ours.
-        Where it is not sticky, whoever may write can replace the base files too, so nothing changes. (The bits of the
-        group are the mask of an access control list.)
+        In a sticky folder, users cannot replace base files of other users. So they must not be able to replace index
+        files either: only the owner of the index folder may write in it. If the base folder is not sticky, its writers
+        can replace base files anyway, so the access is the same.
         """
         if not self.mode & STICKY:
             return self
         return Access(self.mode & ~(STICKY | SHARED_WRITE), self.group, self.acl)
 
     def within(self, above: Iterable[Access | None]) -> Access:
-        """The same for a folder elsewhere, that nobody may enter who may not enter all of the folders `above` this one.
+        """The same for a folder elsewhere: only users who may enter all of these parents may enter it.
 
-        None stands for one that cannot be looked at: it keeps all others out.
+        `above` has the access of each parent of the original folder. None stands for a parent whose access is unknown:
+        then only the owner may enter.
 
         >>> Access(0o755, 1).within([Access(0o750, 1)]), Access(0o755, 1).within([Access(0o711, 2), Access(0o700, 1)])
         (Access(mode=488, group=1, acl=(), defaults=()), Access(mode=448, group=1, acl=(), defaults=()))
@@ -67,7 +69,7 @@ class Access:
         return reduce(Access._inside, above, self)
 
     def written_like(self, others: Iterable[Access]) -> Access:
-        """The same for a folder in which only those may write who may write in all the `others`, too.
+        """The same for a folder in which only users may write who may also write in all of the `others`.
 
         >>> Access(0o777, 1).written_like([Access(0o755, 1)]).mode == 0o755
         True
@@ -89,7 +91,7 @@ class Access:
 
 
 def strictest(files: Sequence[Access]) -> Access:
-    """Return the access of a file that nobody may read who may not read all of `files`, of which there is one.
+    """Return the access for a file that only users may read who may read all of `files` (at least one).
 
     >>> strictest([Access(0o644, 1), Access(0o600, 1)]), strictest([Access(0o640, 1), Access(0o640, 2)])
     (Access(mode=384, group=1, acl=(), defaults=()), Access(mode=384, group=1, acl=(), defaults=()))

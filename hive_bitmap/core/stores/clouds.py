@@ -1,7 +1,4 @@
-"""Google Cloud Storage and Azure Storage.
-
-They are configured by the settings of their Hadoop connectors.
-"""
+"""Google Cloud Storage and Azure Storage, configured by the settings of their Hadoop connectors."""
 
 from __future__ import annotations
 
@@ -36,8 +33,8 @@ def open_google(options: Options, bucket: str) -> Objects:
 def open_azure(options: Options, authority: str) -> Objects:
     """Open a container of Azure Storage.
 
-    It is named `container@account.dfs.core.windows.net`. Raises StoreError for an authentication type that is not
-    supported.
+    `authority` has the form `container@account.dfs.core.windows.net`. Raises StoreError for an authentication type that
+    is not supported.
     """
     require_obstore("abfs")
     from obstore.store import AzureStore

@@ -1,10 +1,10 @@
 """Cache remote files that never change on the local disk.
 
-They lie below the folder `hive_bitmap.stores.cache_folder`. The cache survives the process, and the processes of one
-user may share it. Entries lie in a subfolder that only this user can write; if another user owns or can write it, it is
-not used. Each entry is a file, named by the hash of its key, that is renamed to that name when it is complete. It holds
-its length and a checksum of key and content: an entry that is damaged, truncated or of another key is removed and read
-from the store again. Other files are never touched.
+The cache is in the folder `hive_bitmap.stores.cache_folder`. It survives the process, and the processes of one user may
+share it. Entries are in a subfolder that only this user can write; if another user owns or can write it, it is not
+used. An entry is a file, named by the hash of its key, which gets that name when it is complete. It begins with its
+length and a checksum of key and content. If they do not match, the entry is removed and read from the store again.
+Other files are never touched.
 """
 
 from __future__ import annotations
@@ -58,10 +58,7 @@ def get(options: Options, key: str) -> bytes | None:
 
 
 def put(options: Options, key: str, content: bytes) -> None:
-    """Add an entry.
-
-    The cache is shrunk if it is larger than `cache_size`.
-    """
+    """Add an entry, and shrink the cache if it is larger than `cache_size`."""
     bound = options.number("cache_size") << 20
     if not options.cache_folder or len(content) > bound // 4:
         return
@@ -76,18 +73,12 @@ def put(options: Options, key: str, content: bytes) -> None:
 
 
 def folder_in(cache_folder: str) -> str:
-    """Return the subfolder with the entries of this user.
-
-    It is in the cache folder.
-    """
+    """Return the subfolder of the cache folder with the entries of this user."""
     return os.path.join(cache_folder, f"hive_bitmap-{os.getuid()}")
 
 
 def shrink(options: Options, bound: int) -> None:
-    """Remove the least recently used entries beyond `bound` bytes.
-
-    The bound applies to all entries together.
-    """
+    """Remove the least recently used entries until all together take at most `bound` bytes."""
     with _entries(options.cache_folder) as folder:
         _shrink(folder, bound)
 
@@ -113,10 +104,7 @@ def _entries(cache_folder: str) -> Iterator[int]:
 
 
 def _read(folder: int, name: str) -> bytes:
-    """Return the content of an entry.
-
-    It is empty if the entry is not a regular file.
-    """
+    """Return the content of an entry's file; b"" if it is not a regular file."""
     opened = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     with os.fdopen(opened, "rb") as file:
         return file.read() if stat.S_ISREG(os.fstat(opened).st_mode) else b""
@@ -142,10 +130,7 @@ def _header(key: str, content: bytes) -> tuple[bytes, bytes]:
 
 
 def _checked(key: str, stored: bytes) -> bytes | None:
-    """Return the content of a stored entry.
-
-    Returns None if it is not what was put under this key.
-    """
+    """Return the content of an entry without its header; None if it is not what `put` wrote for this key."""
     start = _LENGTH_BYTES + _CRC_BYTES
     content = stored[start:]
     return content if stored[:start] == b"".join(_header(key, content)) else None
@@ -178,10 +163,7 @@ def _name(key: str) -> str:
 
 
 def _is_check_due(folder: str, size: int, bound: int) -> bool:
-    """Return whether to check the size of the folder.
-
-    It is checked at first, and each time a tenth of `bound` has been written.
-    """
+    """Return whether to check the size of the folder: at first, and after each tenth of `bound` written."""
     with _lock:
         written = _written.get(folder)
         due = written is None or written + size > (1 - SHRUNK_SHARE) * bound

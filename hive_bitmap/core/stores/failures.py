@@ -1,7 +1,4 @@
-"""Errors of stores, and retries of transient errors.
-
-Messages have one line and no secrets.
-"""
+"""Retry transient errors of stores, and convert others to errors with one line and no secrets."""
 
 from __future__ import annotations
 
@@ -25,9 +22,7 @@ _SECRETS = re.compile(
 
 
 def summary(error: BaseException) -> str:
-    """Return a store's error as one line.
-
-    It is the code and message that the store sent, else the first line of the error.
+    """Return a store's error as one line: its code and message, or else the first line of the error.
 
     >>> summary(ValueError("403 Forbidden: <Error><Code>AccessDenied</Code><Message>No.</Message></Error> trace"))
     'AccessDenied: No.'
@@ -50,7 +45,7 @@ def summary(error: BaseException) -> str:
 def failed(what: str, error: BaseException, advice: str = "") -> StoreError:
     """Return the StoreError of a failed request.
 
-    It says what was attempted, what the store answered, and which settings to check.
+    `what` says what was attempted, `error` is the store's answer, `advice` names the settings to check.
     """
     return StoreError(f"{what}: {summary(error)}" + (f" ({advice})" if advice else ""))
 
@@ -64,9 +59,9 @@ def not_installed(scheme: str, package: str, extra: str) -> StoreError:
 
 
 def retried(request: Callable[[], T], is_transient: Callable[[Exception], bool], attempts: int) -> T:
-    """Return the result of `request`, retried after transient errors.
+    """Return the result of `request`, called at most `attempts` times while errors are transient.
 
-    It is called at most `attempts` times in all. Raises the first error that is not transient, or the last one.
+    Raises the first error that is not transient, or the last one.
     """
     for attempt in range(attempts - 1):
         try:

@@ -1,7 +1,4 @@
-"""HDFS through the package hdfs-native.
-
-It needs neither Java nor libhdfs.
-"""
+"""HDFS through the package hdfs-native, which needs neither Java nor libhdfs."""
 
 from __future__ import annotations
 
@@ -52,9 +49,9 @@ _BOUNDS = {"dfs.client.failover.sleep.base.millis": "200", "dfs.client.failover.
 
 
 def open_cluster(options: Options, scheme: str, authority: str) -> Hdfs:
-    """Open a name node or name service.
+    """Open a name node or name service; that of fs.defaultFS if `authority` is "".
 
-    It is that of fs.defaultFS if `authority` is "". Raises StoreError.
+    Raises StoreError.
     """
     try:
         from hdfs_native import Client
@@ -78,8 +75,8 @@ def open_cluster(options: Options, scheme: str, authority: str) -> Hdfs:
 class Hdfs:
     """An HDFS cluster.
 
-    Files have no entity tags; their modification times are in milliseconds. At most `parallel` requests of this process
-    are in flight at once, over all threads.
+    Files have no entity tags; their modification times are in milliseconds. At most `parallel` requests of all threads
+    are in flight at once.
     """
 
     def __init__(self, client: Any, attempts: int, parallel: int) -> None:
@@ -135,16 +132,13 @@ class Hdfs:
         return _Writer(self, path, sink)
 
     def make_folder(self, path: str) -> None:
-        """Make the folder with the mode of its parent.
-
-        So folders inside a private folder are private too.
-        """
+        """Make a folder with the mode of its parent, so that folders in a private folder are private."""
         self._make(path, self._mode(parent(path)))
 
     def make_new_folder(self, path: str, access: Access | None) -> None:
-        """Make a folder, unless it exists.
+        """Make a folder.
 
-        The store does not report an existing folder, so it is looked up before.
+        Whether it exists already is checked first, because HDFS does not report that. Raises FileExistsError.
         """
         if self.exists(path):
             raise made_by_another(path)
@@ -176,10 +170,7 @@ class Hdfs:
         return False
 
     def access(self, path: str) -> Access:
-        """Return who may read a file or folder.
-
-        It takes one request, except for the first in a cluster without access control lists.
-        """
+        """Return the access of a file or folder, by one request if access control lists are known to be on or off."""
         status = self._acl(path)
         if status is None:
             status = self._info(path)
@@ -189,10 +180,7 @@ class Hdfs:
         return Access(status.permission & 0o777 | (STICKY if status.sticky else 0), status.group, acl, defaults)
 
     def set_access(self, path: str, access: Access) -> None:
-        """Set group, access control list and mode.
-
-        They are set in an order in which nobody can read too early.
-        """
+        """Set group, access control list and mode, in an order that lets nobody read too early."""
         inner = _inner(path)
         if self._info(path).group != access.group:
             try:
@@ -207,10 +195,7 @@ class Hdfs:
         self._mode.cache_clear()
 
     def _acl(self, path: str) -> Any:
-        """Return the access control list, with group and mode.
-
-        Returns None if the cluster does not support them.
-        """
+        """Return the access control list, with group and mode; None if the cluster has no such lists."""
         if not self._has_acls:
             return None
         try:
@@ -227,9 +212,9 @@ class Hdfs:
         return self._request(requests.STATUS, path, request)
 
     def _mode_below(self, folder: str) -> int:
-        """Return the mode of a new folder in `folder`.
+        """Return the mode of a new folder in `folder`: that of its nearest existing parent.
 
-        It is that of its nearest ancestor, without shared write if that is sticky.
+        If that parent is sticky, only the owner may write in the new folder.
         """
         while _inner(f"{folder}/") != "/":
             try:
@@ -292,18 +277,15 @@ class _Writer(AbortableWriter):
 
 
 def is_transient(error: Exception) -> bool:
-    """Return whether an error may be transient.
-
-    The node is then starting, failing over, or was not reached.
-    """
+    """Return whether an error may be transient: the node is starting, failing over, or unreachable."""
     text = str(error).lower()
     return not isinstance(error, FileNotFoundError) and any(part in text for part in _TRANSIENT)
 
 
 def all_entries(access: Access) -> list[Any]:
-    """Return all entries of an ACL.
+    """Return all entries of an access control list.
 
-    They include the three that the mode stands for, which the name node leaves out.
+    The three entries that follow from the mode are added, because the name node leaves them out.
     """
     from hdfs_native import AclEntry
 

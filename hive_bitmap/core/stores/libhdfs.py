@@ -31,10 +31,7 @@ ADVICE = "libhdfs needs a JDK, ARROW_LIBHDFS_DIR, and CLASSPATH with Hadoop's ja
 
 
 def open_cluster(options: Options, scheme: str, authority: str) -> LibHdfs:
-    """Open a name node or name service.
-
-    It is that of the Hadoop configuration on CLASSPATH if `authority` is "".
-    """
+    """Open a name node or name service; that of Hadoop's configuration on CLASSPATH if `authority` is ""."""
     with _request(requests.OTHER, f"{scheme}://{authority}/"):
         return LibHdfs(pafs.HadoopFileSystem.from_uri(f"{scheme}://{authority or 'default'}"))
 
@@ -130,10 +127,7 @@ class LibHdfs:
 
 @contextmanager
 def _request(kind: str, path: str) -> Iterator[None]:
-    """Count a request, and raise StoreError for its OSErrors.
-
-    `kind` is the kind of the request.
-    """
+    """Count a request of this kind, and raise StoreError for OSErrors in the block."""
     requests.count(kind)
     try:
         yield

@@ -26,7 +26,7 @@ _ACL, _DEFAULT_ACL = "system.posix_acl_access", "system.posix_acl_default"  # on
 class Local:
     """The local file system.
 
-    Errors are OSErrors; the tag of a file is its inode number and change time (ctime).
+    Errors are OSErrors. The etag of a file consists of its inode number and its change time (ctime).
     """
 
     def status(self, path: str) -> FileStatus:
@@ -62,7 +62,7 @@ class Local:
     def open_input(self, path: str, listed: FileStatus | None = None) -> pa.NativeFile:
         """Open a file without memory mapping.
 
-        If another process truncated a mapped file, SIGBUS would kill the reader.
+        If another process truncates a mapped file, the reader is killed by SIGBUS.
         """
         return pa.OSFile(local_path(path), "rb")
 
@@ -128,10 +128,7 @@ class Local:
                 raise
 
     def copy(self, source: str, target: str) -> bool:
-        """Make a hard link; else a copy.
-
-        The file system may not support hard links.
-        """
+        """Make a hard link, or a copy if the file system does not support hard links."""
         try:
             os.link(local_path(source), local_path(target))
         except OSError as error:
@@ -149,10 +146,7 @@ class Local:
         return Access(mode, info.st_gid, acl if any(acl) else (), defaults if any(defaults) else ())
 
     def set_access(self, path: str, access: Access) -> None:
-        """Set the access of a file or folder.
-
-        Files of other users keep their access, and a link raises OSError.
-        """
+        """Set the access of a file or folder, unless another user owns it. Raises OSError for a link."""
         opened = os.open(local_path(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             if os.fstat(opened).st_uid == os.geteuid():
@@ -162,10 +156,10 @@ class Local:
 
 
 def _created(path: str) -> int:
-    """Create a file that only this user may read, and open it.
+    """Create a file that only this user may read, and open it for writing.
 
-    It is opened for writing, and replaces a file of the same name. Neither the file nor its folder is looked up by name
-    again, and neither may be a link: other users may be able to write there.
+    It replaces a file of the same name. Other users may be able to write in the folder. So neither the file nor its
+    folder may be a link, and neither is opened by its name a second time.
     """
     folder = os.open(local_path(parent(path)), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
@@ -179,10 +173,7 @@ def _created(path: str) -> int:
 
 
 def _set_access(opened: int, access: Access) -> None:
-    """Set group, access control lists (of Linux) and mode.
-
-    They are set in an order in which nobody can read too early.
-    """
+    """Set group, access control lists (of Linux) and mode, in an order that lets nobody read too early."""
     status = os.fstat(opened)
     os.chmod(opened, stat.S_IMODE(status.st_mode) & stat.S_IRWXU)
     if status.st_gid != access.group:
@@ -220,9 +211,9 @@ def _mode_below(above: str) -> int:
 
 @contextmanager
 def _opened_below(root: str, folder: str) -> Iterator[int]:
-    """Open `root`, and from there a folder below it.
+    """Open a folder below `root` without following links below `root`.
 
-    The folder is opened one name after the other, and none of the names may be a link.
+    The path is opened one name after the other; raises OSError if a name is a link.
     """
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
     opened = os.open(local_path(root), flags)
@@ -237,10 +228,7 @@ def _opened_below(root: str, folder: str) -> Iterator[int]:
 
 
 def _attribute(file: str | int, name: str) -> bytes:
-    """Return an extended attribute of a file.
-
-    It is empty if the file has none, or if the system has no such attributes.
-    """
+    """Return an extended attribute of a file; b"" if the file or the system does not have it."""
     if not hasattr(os, "getxattr"):
         return b""
     try:
@@ -256,10 +244,7 @@ def _status(path: str, info: os.stat_result) -> FileStatus:
 
 
 def _entry_status(prefix: str, entry: os.DirEntry[str]) -> FileStatus | None:
-    """Return the status of a file in a folder's entries.
-
-    Returns None if it no longer exists.
-    """
+    """Return the status of a file in the entries of a folder; None if it no longer exists."""
     try:
         return _status(prefix + entry.name, entry.stat())
     except FileNotFoundError:

@@ -1,7 +1,7 @@
-"""Cache remote files that never change, such as shards.
+"""Cache remote files that never change, such as shards, in memory.
 
-They are cached in memory, and on disk if a cache folder is set (`disk_cache`). Files are read in blocks of BLOCK bytes,
-so that a small shard, or adjacent parts of a large one, take a single request.
+If a cache folder is set, they are cached on disk too (`disk_cache`). Files are read in blocks of BLOCK bytes, so that a
+small shard, or adjacent parts of a large one, take a single request.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ _blocks: Cache[tuple[str, int], bytes] = Cache("index files of stores", len)
 
 
 def read(store: Store, path: str, size: int, start: int, length: int) -> bytes:
-    """Return a range of a file that never changes.
+    """Return `length` bytes from `start` on of a file of `size` bytes that never changes.
 
-    The file has `size` bytes. Adjacent blocks that are not cached are read at once.
+    Adjacent blocks that are not cached are read at once.
     """
     options = current()
     first, last = start // BLOCK, (start + length - 1) // BLOCK
@@ -56,9 +56,7 @@ def forget() -> None:
 
 
 def _runs(blocks: list[int]) -> list[tuple[int, int]]:
-    """Return the runs of consecutive numbers.
-
-    Each is its first and last number.
+    """Return the first and the last number of each run of consecutive numbers.
 
     >>> _runs([1, 2, 4])
     [(1, 2), (4, 4)]

@@ -1,11 +1,10 @@
 """Object stores (S3, Google Cloud Storage, Azure) through obstore.
 
-They have no folders, only common prefixes of names.
+Object stores have no folders, only common prefixes of names.
 
 An object is written by a single PUT, so it appears completely or not at all, and no multipart upload can remain
-unfinished; only objects larger than the 5 GB limit of a PUT need a multipart upload. An open file is read on the
-condition that the object still has the entity tag of the first request; if it was replaced, the next request fails with
-FileChanged.
+unfinished; only objects larger than the 5 GB limit of a PUT need a multipart upload. All requests for an open file
+require the entity tag of the first one: if the object was replaced, the next request fails with FileChanged.
 """
 
 from __future__ import annotations
@@ -41,8 +40,8 @@ _BEYOND = ("status code: 416", "non-partial response")  # in the client's error 
 class Objects:
     """A bucket or container.
 
-    `client` is an obstore store; `advice`, for error messages, names its settings. At most `parallel` requests of this
-    process are in flight at once, over all threads.
+    `client` is an obstore store; `advice`, for error messages, names its settings. At most `parallel` requests of all
+    threads are in flight at once.
     """
 
     def __init__(self, client: Any, advice: str, parallel: int) -> None:
@@ -55,7 +54,7 @@ class Objects:
             return _status(path, obstore.head(self._client, _key(path)))
 
     def exists(self, path: str) -> bool:
-        """Return whether there is an object of that name or below it."""
+        """Return whether there is an object with this name, or in a folder of this name."""
         try:
             self.listing(path)
         except FileNotFoundError:
@@ -90,14 +89,14 @@ class Objects:
         return Listing(sorted(files, key=lambda file: file.path), sorted(folders))
 
     def listings(self, root: str, folders: Sequence[str]) -> dict[str, Listing]:
-        """List folders below `root`, with one request for each 1000 objects below it.
+        """List folders below `root` together, with one request for each 1000 objects below it.
 
-        Folders are missing from the result unless their content is certain. All are if many of the objects are in other
-        folders.
+        A folder is missing from the result if its content is not certain, or if it is empty. The result is empty if
+        many of the objects are in other folders, since listing all of them would not pay.
         """
         import obstore
 
-        wanted = {_key(folder): folder for folder in folders}
+        requested = {_key(folder): folder for folder in folders}
         files: dict[str, list[FileStatus]] = defaultdict(list)
         nested: dict[str, set[str]] = defaultdict(set)
         unclear, number, others = set[str](), 0, 0
@@ -109,17 +108,17 @@ class Objects:
                         requests.count(requests.LIST)
                     key = meta["path"]
                     above, _, name = key.rpartition("/")
-                    if above in wanted:
-                        files[wanted[above]].append(_status(f"{wanted[above].rstrip('/')}/{name}", meta))
+                    if above in requested:
+                        files[requested[above]].append(_status(f"{requested[above].rstrip('/')}/{name}", meta))
                         # An object of such a name may be the marker of a folder: only a listing of its own tells.
-                        unclear |= set() if meta["size"] and key not in wanted else {wanted[above]}
-                    is_wanted = key in wanted or above in wanted
+                        unclear |= set() if meta["size"] and key not in requested else {requested[above]}
+                    is_requested = key in requested or above in requested
                     while above:
                         above, _, name = above.rpartition("/")
-                        if above in wanted:
-                            nested[wanted[above]].add(name)
-                            is_wanted = True
-                    others += not is_wanted
+                        if above in requested:
+                            nested[requested[above]].add(name)
+                            is_requested = True
+                    others += not is_requested
                     if others > max(1000, number // 2):
                         return {}
         return {
@@ -128,14 +127,14 @@ class Objects:
         }
 
     def status_and_tail(self, path: str) -> tuple[FileStatus, bytes]:
-        """Return status and tail, with a single request."""
+        """Return the status and the tail of a file, with a single request."""
         tail, status = self._end(path, None)
         return status, tail
 
     def open_input(self, path: str, listed: FileStatus | None) -> pa.NativeFile:
-        """Open an object.
+        """Open an object, and read its end by the first request.
 
-        The first request reads its end, and returns its size and tag unless `listed` has them.
+        That request also gets the size and tag of the object, unless `listed` has them.
         """
         tail, status = self._end(path, listed)
         return pa.PythonFile(
@@ -155,10 +154,7 @@ class Objects:
         """Do nothing, like `make_folder`."""
 
     def delete_file(self, path: str) -> None:
-        """Delete an object.
-
-        These stores report no error for an object that does not exist.
-        """
+        """Delete an object. Object stores do not report that it is missing."""
         import obstore
 
         with self._request(requests.DELETE, path):
@@ -178,10 +174,7 @@ class Objects:
                 obstore.delete(self._client, [_key(f"{folder}/{name}") for name in names])
 
     def copy(self, source: str, target: str) -> bool:
-        """Copy an object inside the store.
-
-        Returns False if the paths are in different stores.
-        """
+        """Copy an object inside the store; return False if the paths are in different stores."""
         import obstore
 
         if parts(source)[:2] != parts(target)[:2]:
@@ -241,10 +234,7 @@ class Objects:
 
     @contextmanager
     def _request(self, kind: str, path: str) -> Iterator[None]:
-        """Count a request, and raise the errors of `Store`.
-
-        They take the place of the client's errors. `kind` is the kind of the request.
-        """
+        """Count a request of this kind, and convert the client's errors to those of `Store`."""
         from obstore.exceptions import BaseError, PreconditionError
 
         requests.count(kind)
@@ -262,17 +252,11 @@ class Objects:
 
 
 class _BeyondEnd(Exception):
-    """The requested range is beyond the end of the object.
-
-    The object is empty or has become shorter.
-    """
+    """The requested range is beyond the end of the object, which is empty or has become shorter."""
 
 
 class _Upload(AbortableWriter):
-    """A file for writing that is uploaded when it is closed.
-
-    Its content is buffered until then.
-    """
+    """A file for writing, whose content is buffered and uploaded when it is closed."""
 
     def __init__(self, put: Callable[[Any, int], None]) -> None:
         self._put, self._content = put, tempfile.SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115
@@ -303,10 +287,7 @@ def client_options(options: Options, **more: Any) -> Any:
 
 
 def retries(options: Options) -> Any:
-    """Return obstore's settings for retries.
-
-    Transient errors are retried (status 5xx, connection errors, timeouts).
-    """
+    """Return obstore's settings for retries after status 5xx, connection errors and timeouts."""
     backoff = {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=2), "base": 2}
     return {
         "max_retries": options.number("attempts") - 1,
@@ -316,10 +297,7 @@ def retries(options: Options) -> Any:
 
 
 def require_obstore(scheme: str) -> None:
-    """Raise StoreError unless obstore is installed.
-
-    The message says what to install.
-    """
+    """Raise StoreError, which says what to install, unless obstore is installed."""
     try:
         import obstore  # noqa: F401
     except ImportError as e:
@@ -328,10 +306,7 @@ def require_obstore(scheme: str) -> None:
 
 @contextmanager
 def opening(what: str, advice: str) -> Iterator[None]:
-    """Raise StoreError for errors of obstore's constructors.
-
-    `what` names the bucket or container.
-    """
+    """Convert errors of obstore's constructors to StoreError; `what` names the bucket or container."""
     from obstore.exceptions import BaseError
 
     try:
@@ -345,10 +320,9 @@ def _key(path: str) -> str:
 
 
 def _status(path: str, meta: Any) -> FileStatus:
-    """Return the status in the metadata of an object.
+    """Return the status in the metadata of an object, the same for a listing and a HEAD request.
 
-    It is the same for a listing and a HEAD request: some stores give fractions of a second, or quote the tag, in only
-    one of the two.
+    So fractions of a second and quotes around the tag, which some stores send in only one of the two, are removed.
     """
     seconds, tag = int(meta["last_modified"].timestamp()), (meta["e_tag"] or "").strip('"')
     return FileStatus(path, meta["size"], seconds * 1000, tag)

@@ -1,9 +1,9 @@
 """The settings of stores.
 
-They are those of the session's Hadoop configuration, read in the driver and sent along with tasks. Stores read their
-settings by Hadoop's names. Session settings with the prefix PREFIX override them, for example
-`hive_bitmap.stores.fs.s3a.endpoint`; over Spark Connect, where the Hadoop configuration cannot be read, these can take
-its place. Settings that Hadoop does not have (OWN) have the same prefix.
+They come from the Hadoop configuration of the session, are read in the driver, and are sent along with tasks. A session
+setting with the prefix PREFIX overrides Hadoop's setting of that name, for example
+`hive_bitmap.stores.fs.s3a.endpoint`. Over Spark Connect, where the Hadoop configuration cannot be read, such settings
+replace it. This package's own settings (OWN) have the same prefix.
 """
 
 from __future__ import annotations
@@ -35,18 +35,13 @@ _HDFS_CLIENTS = ("native", "libhdfs")
 
 @dataclass(frozen=True)
 class Options:
-    """Settings of stores.
-
-    Some values are secrets, so str() and repr() show none.
-    """
+    """Settings of stores, whose values str() and repr() do not show, since some are secrets."""
 
     items: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
     @classmethod
     def of(cls, values: Mapping[str, str]) -> Options:
-        """Create options from a mapping.
-
-        Settings that no store uses are left out.
+        """Create options from a mapping, without settings that no store uses.
 
         >>> Options.of({"fs.s3a.secret.key": "hidden", "mapreduce.job.name": "x"})
         Options(1 settings)
@@ -61,9 +56,9 @@ class Options:
         return self._hash
 
     def get(self, name: str, default: str = "") -> str:
-        """Return a setting, stripped.
+        """Return the value under PREFIX, or else Hadoop's, without blanks around it.
 
-        It is the value under PREFIX, else Hadoop's; the default if both are empty.
+        Returns `default` if both are empty.
         """
         return self._values.get(PREFIX + name, "").strip() or self._values.get(name, "").strip() or default
 
@@ -72,10 +67,7 @@ class Options:
         return flag(self.get(name), default)
 
     def number(self, name: str) -> int:
-        """Return a setting of OWN.
-
-        Raises InvalidProperty if it is not a positive integer.
-        """
+        """Return a setting of OWN; raise InvalidProperty if it is not a positive integer."""
         value = self._values.get(PREFIX + name, str(OWN[name][0])).strip()
         if not value.isdigit() or not int(value):
             raise InvalidProperty(f"{PREFIX}{name} is {value!r}; it takes a positive number ({OWN[name][1]})")
@@ -83,10 +75,7 @@ class Options:
 
     @property
     def cache_folder(self) -> str:
-        """The local folder in which index files are cached.
-
-        "" means that there is none.
-        """
+        """The local folder in which index files are cached; "" if they are not."""
         return self._values.get(PREFIX + CACHE_FOLDER, "").strip()
 
     @property
@@ -118,19 +107,16 @@ class Options:
 
 
 def memory_bytes(settings: Mapping[str, str]) -> int:
-    """Return the bytes that all caches may take.
+    """Return the bytes that all caches may take, by the settings of a session.
 
-    The settings are those of a session. Raises InvalidProperty.
+    Raises InvalidProperty.
     """
     name = f"{PREFIX}memory"
     return Options.of({name: settings[name]} if name in settings else {}).number("memory") << 20
 
 
 def flag(value: str, default: bool) -> bool:
-    """Parse a boolean as Hadoop does.
-
-    Any value but true and false means the default.
-    """
+    """Parse a boolean as Hadoop does: any value but true and false means the default."""
     return {"true": True, "false": False}.get(value.lower(), default)
 
 
@@ -139,9 +125,9 @@ Source = Callable[[], Options]
 
 @dataclass
 class _LatestSource:
-    """The latest source of options of this process.
+    """The latest source of options of this process, for threads without their own source.
 
-    It is for threads without their own source. `needed` says whether options were ever needed.
+    `needed` says whether any options have been requested so far.
     """
 
     source: Source
@@ -153,28 +139,22 @@ _source: ContextVar[Source | None] = ContextVar("hive_bitmap_stores", default=No
 
 
 def use(source: Source) -> None:
-    """Take the options of this context from `source` from now on.
-
-    The source is called each time a store needs its options.
-    """
+    """Use `source` in this context: it is called each time a store needs its options."""
     _latest.source = source
     _source.set(source)
 
 
 def current() -> Options:
-    """Return the options of this context.
+    """Return the options of this context, or else of the latest source in this process.
 
-    If it has none, they are those of the latest source of this process; by default no settings.
+    Without a source, the options have no settings.
     """
     _latest.needed = True
     return (_source.get() or _latest.source)()
 
 
 def needed() -> Options:
-    """Return the current options to send to tasks.
-
-    There are no settings if this process has accessed only local files so far.
-    """
+    """Return the options to send to tasks: none if this process has accessed only local files so far."""
     return current() if _latest.needed else Options()
 
 

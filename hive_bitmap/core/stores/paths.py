@@ -1,7 +1,7 @@
 """Split and normalize Hadoop path strings.
 
-They are those that Hadoop's `Path.toString()` writes: `file:/w/a b`, `hdfs://nn:8020/x`, `s3a://bucket/x`. They are not
-percent-encoded, so a URL parser would misread them; they are split here instead.
+Such strings are written by Hadoop's `Path.toString()`: `file:/w/a b`, `hdfs://nn:8020/x`, `s3a://bucket/x`. They are
+not percent-encoded, so a URL parser would misread them.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _PATH = re.compile(r"(?:(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):)?(?://(?P<authority
 
 
 class Parts(NamedTuple):
-    """The scheme, the authority and the path.
+    """The parts of a Hadoop path.
 
-    The scheme is in lower case, the authority is a bucket or name node; both may be "".
+    `scheme` is in lower case, `authority` is a bucket or name node; both may be "".
     """
 
     scheme: str
@@ -32,9 +32,7 @@ class Parts(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def parts(path: str) -> Parts:
-    """Split a path.
-
-    Raises Unsupported if it is not absolute.
+    """Split a path; raise Unsupported if it is not absolute.
 
     >>> parts("s3a://my.bucket/a b/c=%2F")
     Parts(scheme='s3a', authority='my.bucket', path='/a b/c=%2F')
@@ -46,18 +44,12 @@ def parts(path: str) -> Parts:
 
 
 def is_local(path: str) -> bool:
-    """Return whether the path is in the local file system.
-
-    Its scheme is then `file` or missing.
-    """
+    """Return whether a path is in the local file system: its scheme is `file` or missing."""
     return parts(path).scheme in ("", "file")
 
 
 def local_path(path: str) -> str:
-    """Return a local Hadoop path as a path of the operating system.
-
-    `file:/w/a b` becomes `/w/a b`.
-    """
+    """Convert a local Hadoop path to one of the operating system: `file:/w/a b` to `/w/a b`."""
     return parts(path).path
 
 
@@ -67,9 +59,9 @@ def absolute(path: str) -> str:
 
 
 def normal(path: str) -> str:
-    """Return a path as Hadoop writes it.
+    """Return a path as Hadoop writes it, without `.`, `..` and doubled slashes.
 
-    It has no `.`, `..` or doubled slashes. Raises Unsupported for a local path with a host.
+    Raises Unsupported for a local path with a host.
 
     >>> normal("S3A://b//x/./y/../z/"), normal("file://localhost/w/../x"), normal("/")
     ('s3a://b/x/z', 'file:/x', 'file:/')
@@ -102,9 +94,7 @@ def canonical(path: str) -> str:
 
 
 def with_parents(path: str) -> Iterator[str]:
-    """Yield a path and the folders above it, from below to above.
-
-    The top of the file system or store is left out.
+    """Yield a path and its parents, the innermost first, without the top of the file system or store.
 
     >>> list(with_parents("s3a://b/x/y")), list(with_parents("file:/x"))
     (['s3a://b/x/y', 's3a://b/x'], ['file:/x'])

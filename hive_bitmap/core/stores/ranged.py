@@ -1,7 +1,4 @@
-"""Files that are read by range requests.
-
-They make few large requests instead of many small ones.
-"""
+"""Read files by range requests, few large ones instead of many small ones."""
 
 from __future__ import annotations
 
@@ -61,10 +58,7 @@ class Ranged(io.RawIOBase):
         return len(content)
 
     def read_at(self, size: int, start: int) -> bytes:
-        """Read `size` bytes from `start` on.
-
-        There are fewer at the end of the file.
-        """
+        """Read `size` bytes from `start` on, or fewer at the end of the file."""
         end, parts = min(start + size, self._size), []
         with self._lock:
             while start < end:
@@ -78,10 +72,7 @@ class Ranged(io.RawIOBase):
         super().close()
 
     def _buffered(self, start: int) -> bytes:
-        """Return buffered bytes from `start` on.
-
-        Returns b"" if the byte at `start` is not buffered.
-        """
+        """Return buffered bytes from `start` on; b"" if the byte at `start` is not buffered."""
         tail_start = self._size - len(self._tail)
         if start >= tail_start:
             return self._tail[start - tail_start :]

@@ -1,7 +1,6 @@
-"""Count the requests to remote stores, and their bytes.
+"""Count the requests of this process to remote stores, by kind, and the bytes read and written.
 
-They are counted for this process, by kind, with the bytes that it reads and writes. A request that is retried, by this
-package or by a client library, is counted once.
+A request that is retried, by this package or by a client library, is counted once.
 """
 
 from __future__ import annotations
@@ -16,10 +15,7 @@ LIST, STATUS, READ, WRITE, DELETE, OTHER = "list", "status", "read", "write", "d
 
 @dataclass(frozen=True)
 class Requests:
-    """Numbers of requests by kind, and of bytes.
-
-    The bytes are those read and those written.
-    """
+    """The numbers of requests by kind, and of bytes read and written."""
 
     by_kind: Mapping[str, int] = field(default_factory=dict)
     bytes_read: int = 0
@@ -88,10 +84,7 @@ def count_bytes(read: int, written: int = 0) -> None:
 
 
 def add(more: Requests) -> None:
-    """Add requests of other processes.
-
-    They may be tasks that made the requests for this one.
-    """
+    """Add requests of other processes, such as tasks."""
     _counter.add(more)
 
 
@@ -102,20 +95,14 @@ def so_far() -> Requests:
 
 @dataclass
 class Measured:
-    """The requests inside a `measured` block.
-
-    They are set when the block ends.
-    """
+    """The requests inside a `measured` block, set when the block ends."""
 
     requests: Requests = field(default_factory=Requests)
 
 
 @contextmanager
 def measured() -> Iterator[Measured]:
-    """Count the requests inside a block.
-
-    Requests of other threads at the same time count, too.
-    """
+    """Count the requests inside a block, including those of other threads at the same time."""
     before, result = so_far(), Measured()
     try:
         yield result

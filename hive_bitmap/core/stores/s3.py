@@ -1,6 +1,6 @@
-"""Amazon S3 and compatible stores.
+"""Amazon S3 and compatible stores, configured by Hadoop's settings of s3a.
 
-They are configured by Hadoop's settings of s3a: `fs.s3a.*` and `fs.s3a.bucket.BUCKET.*`.
+These are `fs.s3a.*` and `fs.s3a.bucket.BUCKET.*`.
 """
 
 from __future__ import annotations
@@ -39,10 +39,7 @@ _ENCRYPTIONS = {
 
 @dataclass(frozen=True)
 class Keys:
-    """Credentials of S3.
-
-    With `anonymous` there are none, and requests are not signed.
-    """
+    """Credentials of S3; with `anonymous` there are none, and requests are not signed."""
 
     access: str = ""
     secret: str = ""
@@ -55,10 +52,7 @@ class Keys:
 
 @dataclass(frozen=True)
 class BucketSettings:
-    """The settings of one bucket.
-
-    Those of `fs.s3a.bucket.BUCKET.*` override `fs.s3a.*`.
-    """
+    """The settings of one bucket, where `fs.s3a.bucket.BUCKET.*` overrides `fs.s3a.*`."""
 
     options: Options
     bucket: str
@@ -71,10 +65,7 @@ class BucketSettings:
 
 
 def open_bucket(options: Options, bucket: str) -> Objects:
-    """Open a bucket.
-
-    Raises StoreError if a setting is not supported.
-    """
+    """Open a bucket; raise StoreError if a setting is not supported."""
     require_obstore("s3a")
     from obstore.store import S3Store
 
@@ -88,7 +79,7 @@ def open_bucket(options: Options, bucket: str) -> Objects:
 def arguments(settings: BucketSettings, keys: Keys | None) -> dict[str, Any]:
     """Return the arguments for obstore's S3Store.
 
-    If `keys` is None, it uses its own credential chain.
+    If `keys` is None, obstore uses its own credential chain.
 
     >>> options = {"fs.s3a.endpoint": "127.0.0.1:9000", "fs.s3a.connection.ssl.enabled": "false"}
     >>> found = arguments(BucketSettings(Options.of(options), "b"), Keys("a", "s"))
@@ -125,8 +116,8 @@ def arguments(settings: BucketSettings, keys: Keys | None) -> dict[str, Any]:
 def keys_of(settings: BucketSettings) -> Keys | None:
     """Return the keys of the first credential provider that has some.
 
-    Returns None if obstore's own chain has to find them. Raises StoreError for an unknown provider, since it could do
-    anything, and if no provider has keys.
+    Returns None if obstore's own credential chain has to provide them. Raises StoreError if no provider has keys, and
+    for an unknown provider, which could do anything.
     """
     named = re.split(r"[,\s]+", settings.get("aws.credentials.provider", DEFAULT_PROVIDERS))
     for name in filter(None, named):
@@ -162,10 +153,7 @@ def _environment(settings: BucketSettings) -> Keys | None:
 
 
 def _profile(settings: BucketSettings) -> Keys | None:
-    """Return the keys of a profile in the credentials file.
-
-    `aws configure` writes that file.
-    """
+    """Return the keys of a profile in the credentials file that `aws configure` writes."""
     path = settings.get("auth.profile.file") or os.environ.get("AWS_SHARED_CREDENTIALS_FILE")
     name = settings.get("auth.profile.name") or os.environ.get("AWS_PROFILE", "default")
     profiles = configparser.RawConfigParser()
@@ -186,9 +174,9 @@ def _anonymous(settings: BucketSettings) -> Keys | None:
 
 
 def _chain(settings: BucketSettings) -> Keys | None:
-    """Return the keys that AWS's default chain finds first.
+    """Return the keys of the first sources in AWS's default chain.
 
-    They are those of the sources before the ones that obstore's chain has too.
+    The later sources are also in obstore's own chain.
     """
     return _environment(settings) or (None if "AWS_WEB_IDENTITY_TOKEN_FILE" in os.environ else _profile(settings))
 
@@ -216,7 +204,7 @@ PROVIDERS: dict[str, Callable[[BucketSettings], Keys | None] | None] = {
 def _provider_of(keys: Keys) -> Callable[[], dict[str, Any]]:
     """Return a provider of exactly these keys.
 
-    Passed as settings, they could get a token from the environment.
+    If the keys were passed as settings, obstore could add a token from the environment.
     """
 
     def give() -> dict[str, Any]:
@@ -259,10 +247,7 @@ def _proxy(settings: BucketSettings) -> dict[str, str]:
 
 
 def _is_address(endpoint: str) -> bool:
-    """Return whether the host is an IP address or localhost.
-
-    Then the bucket cannot be a subdomain of it.
-    """
+    """Return whether the host is an IP address or localhost, of which a bucket cannot be a subdomain."""
     host = urlsplit(endpoint).hostname or ""
     try:
         ipaddress.ip_address(host)

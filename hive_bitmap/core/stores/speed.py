@@ -1,7 +1,4 @@
-"""The latency and bandwidth of each store.
-
-They are measured by the requests that are made anyway.
-"""
+"""Measure the latency and bandwidth of each store, from the requests that are made anyway."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ BANDWIDTH = 100e6  # bytes a second, assumed until the first large response
 
 @dataclass(frozen=True)
 class Speed:
-    """Seconds until a response begins, and seconds for each byte.
+    """The speed of a store: seconds until a response begins (`request`), and seconds for each byte.
 
     Both are 0 for the local file system.
     """
@@ -55,20 +52,14 @@ _lock = Lock()
 
 
 def of(path: str) -> Speed | None:
-    """Return the speed of the store of this path.
-
-    Returns None if there was no small response yet.
-    """
+    """Return the measured speed of the store of this path; None without a small response so far."""
     with _lock:
         seen = _measurements.get(parts(path)[:2])
         return None if seen is None else seen.speed()
 
 
 def note(path: str, seconds: float, size: int = 0) -> None:
-    """Record the duration and size of a request.
-
-    It was answered in so many seconds with `size` bytes.
-    """
+    """Record the duration of a request in seconds, and the size of its response in bytes."""
     with _lock:
         seen = _measurements.setdefault(parts(path)[:2], _Measurements())
         if size <= SMALL:
@@ -79,9 +70,9 @@ def note(path: str, seconds: float, size: int = 0) -> None:
 
 @contextmanager
 def noted(path: str, size: int = 0) -> Iterator[None]:
-    """Record the request inside the block, unless it fails.
+    """Record the duration of the request inside the block, unless it fails.
 
-    `size` is the size of its response in bytes.
+    `size` is the size of the response in bytes.
     """
     started = time.monotonic()
     yield
@@ -89,10 +80,7 @@ def noted(path: str, size: int = 0) -> Iterator[None]:
 
 
 def timed(path: str, request: Callable[[], T], size: int = 0) -> Callable[[], T]:
-    """Return a function that records each call of `request`.
-
-    Calls that fail are not recorded.
-    """
+    """Return a function that calls `request`, and records its duration unless it fails."""
 
     def timed_request() -> T:
         with noted(path, size):

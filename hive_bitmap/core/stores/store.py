@@ -1,7 +1,4 @@
-"""The `Store` protocol: operations on files and folders.
-
-Each file or folder is given by its complete Hadoop path.
-"""
+"""The `Store` protocol: operations on files and folders, given by their complete Hadoop paths."""
 
 from __future__ import annotations
 
@@ -24,10 +21,10 @@ BEGUN = ".begun"  # suffix, after eight hex digits, of an unfinished file of `re
 class FileStatus:
     """The status of a file.
 
-    It has the size in bytes and the modification time in ms since 1970, the same that Hadoop reads. `etag`
-    distinguishes contents of the same size and time; it is "" if the store has no entity tags, and IMMUTABLE if the log
-    of a table lists the file, and not its folder. If that log has deleted rows of the file since, and rows are counted,
-    `deletes` identifies this set of deleted rows; no index has the tag WITH_DELETES.
+    `size` is in bytes, `mtime_ms` the modification time in ms since 1970, as Hadoop reads it. `etag` distinguishes
+    contents of the same size and time. It is "" if the store has no entity tags, IMMUTABLE if the log of a table lists
+    the file, and WITH_DELETES, which no index has, if a count cannot use an index for the file. `deletes` identifies
+    the set of rows that the table has deleted from the file, if rows are counted; "" if it has none.
     """
 
     path: str
@@ -49,10 +46,10 @@ class FileStatus:
 
 @dataclass(frozen=True)
 class Listing:
-    """The content of a folder, not recursive.
+    """The content of a folder, without that of its subfolders.
 
-    It has the files, and the names of the folders, both sorted. `others` are the names of entries that are links, or
-    neither files nor folders. A link to a file or folder is also listed as that.
+    `files` and `folders` (names) are sorted. `others` has the names of entries that are links, or neither files nor
+    folders. A link to a file or folder is also listed as a file or folder.
     """
 
     files: list[FileStatus]
@@ -91,33 +88,30 @@ class Store(Protocol):
         """
 
     def open_input(self, path: str, listed: FileStatus | None) -> pa.NativeFile:
-        """Open a file for random reading.
-
-        `listed` is its status, if that has been read already.
-        """
+        """Open a file for random reading; `listed` is its status, if it is known already."""
 
     def read_range(self, path: str, start: int, size: int) -> bytes:
-        """Return a range of a file, which must have so many bytes."""
+        """Return `size` bytes of a file from `start` on; the file must have them."""
 
     def open_output(self, path: str, *, private: bool = False) -> pa.NativeFile | IO[bytes]:
         """Open a file for writing, which replaces one of the same name.
 
-        It is complete when it is closed. From the beginning, only its owner can read a `private` file, if the store has
-        permissions.
+        The file is complete when it is closed. If the store has permissions, only its owner can ever read a `private`
+        file, until `set_access` allows more.
         """
 
     def make_folder(self, path: str) -> None:
         """Make a folder and its parents, unless they exist.
 
-        Users who may not write in the folder above may not write in them. In a sticky folder, where other users may
-        only add entries, only the owner may write in the new one.
+        Only users who may write in an existing parent may write in them. If that is sticky, so that other users may
+        only add entries, only the owner may write in them.
         """
 
     def make_new_folder(self, path: str, access: Access | None) -> None:
-        """Make a folder whose parent exists, with this access.
+        """Make a folder in an existing parent, with this access.
 
-        Without an access it is like a folder of `make_folder`. With an access, nobody else may enter it before the
-        access is set. Raises FileExistsError if it exists.
+        Nobody else may enter the folder before the access is set. Without an access the folder is like one of
+        `make_folder`. Raises FileExistsError if it exists.
         """
 
     def delete_file(self, path: str) -> None:
@@ -130,48 +124,36 @@ class Store(Protocol):
         """
 
     def replace_file(self, path: str, content: bytes) -> None:
-        """Write a small file, completely or not at all.
-
-        It replaces a file or a link of the same name.
-        """
+        """Write a small file, completely or not at all; it replaces a file or link of the same name."""
 
     def delete_files(self, folder: str, names: Sequence[str], root: str) -> None:
-        """Delete the files directly in a folder that have these names.
+        """Delete the files with these names in a folder.
 
-        A missing file is not an error. A folder below `root`, or its folder, may have become a link: the link is not
-        followed, and raises OSError.
+        Missing files are ignored. If a folder between `root` and the files has become a link, it is not followed, and
+        OSError is raised.
         """
 
     def remove_folder(self, path: str, root: str) -> None:
-        """Remove a folder if it is empty and this user may.
+        """Remove a folder if it is empty and this user may remove it; otherwise do nothing.
 
-        Otherwise nothing is done. Links are treated as in `delete_files`.
+        Links are treated as in `delete_files`.
         """
 
     def copy(self, source: str, target: str) -> bool:
-        """Copy a file inside the store, not through this process.
-
-        Returns False if that cannot be done.
-        """
+        """Copy a file inside the store, not through this process; return False if that is impossible."""
 
     def access(self, path: str) -> Access | None:
-        """Return who may read a file or folder.
-
-        Returns None if the store has no permissions, or cannot return them.
-        """
+        """Return the access of a file or folder; None if the store has no permissions or does not show them."""
 
     def set_access(self, path: str, access: Access) -> None:
-        """Set the access of a file or folder.
+        """Set the access of a file or folder, in a store with permissions.
 
-        The store must have permissions. If this user may not give it the group, no group can read it.
+        If this user may not change the group to that of `access`, no group may read the file or folder.
         """
 
 
 class AbortableWriter:
-    """Base of files for writing.
-
-    If an error ends the `with` block, the content is discarded instead of stored.
-    """
+    """Base class of files for writing: if an error ends the `with` block, the content is discarded."""
 
     closed = False
 
@@ -207,10 +189,7 @@ class AbortableWriter:
 
 
 def status_and_tail(store: Store, path: str) -> tuple[FileStatus, bytes]:
-    """Implement `Store.status_and_tail` with two requests.
-
-    One is for the status, and one for the tail.
-    """
+    """Implement `Store.status_and_tail` with two requests, for the status and for the tail."""
     status = store.status(path)
     start = max(status.size - TAIL_BYTES, 0)
     return status, store.read_range(path, start, status.size - start)
@@ -222,10 +201,8 @@ def made_by_another(path: str) -> FileExistsError:
 
 
 def remove_if_empty(store: Store, path: str, remove: Callable[[], object]) -> None:
-    """Implement `Store.remove_folder` by listing the folder.
+    """Implement `Store.remove_folder`, calling `remove` if a listing shows that the folder is empty."""
 
-    The store needs that to see if it is empty.
-    """
     try:
         if not store.listing(path).names:
             remove()

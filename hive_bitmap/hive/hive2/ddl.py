@@ -1,9 +1,10 @@
 """Write the DDL that registers an exported index in Hive 0.8 to 2.3.
 
-Hive uses an index only if a parameter of the index says that it is as new as every base file: `base_timestamp` for a
-table, or for a partition a parameter named by its values as Java prints a map (`stamp_name`). The value is a time in
-milliseconds, which Hive's own REBUILD would write. Here it is the modification time of the newest base file that was
-indexed. If a file is added or changed later, the index is stale for Hive, which then makes a full scan.
+Hive uses an index only if a parameter of the index has a time that is not older than any base file. For a table, the
+parameter is `base_timestamp`; for a partition, its name consists of the partition's values as Java prints a map
+(`stamp_name`). The value, in milliseconds, is usually written by Hive's own REBUILD. Here it is the modification time
+of the newest indexed base file. If a file is added or changed later, the index is stale for Hive, which then makes a
+full scan.
 """
 
 from __future__ import annotations
@@ -53,10 +54,7 @@ class HiveIndex:
 
     @property
     def index_table(self) -> str:
-        """The name of the index table in Hive.
-
-        It is in the base table's database.
-        """
+        """The name of the index table in Hive, which is in the base table's database."""
         return index_table_name(self.definition.database, self.definition.table, self.name)
 
     @property
@@ -72,7 +70,7 @@ class HiveIndex:
 def statements(index: HiveIndex) -> list[str]:
     """Return the HiveQL statements that register an exported index.
 
-    Hive must not have an index of its name.
+    Hive must not have an index with this name.
     """
     definition = index.definition
     columns = ", ".join(quote(name) for name in definition.column_names)
@@ -104,9 +102,7 @@ def script(index: HiveIndex) -> str:
 
 
 def stamp_name(columns: Sequence[Column], values: Sequence[str]) -> str:
-    """Return the name of a partition's time parameter.
-
-    It has the values of the partition as Java prints a map.
+    """Return the name of a partition's time parameter: its values as Java prints a map.
 
     >>> stamp_name([Column("p", "string"), Column("q", "int")], ["a b", "1"])
     '{p=a b, q=1}'

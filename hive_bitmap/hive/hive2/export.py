@@ -1,7 +1,7 @@
-"""Write an index as files of an index table of Hive 2.
+"""Write an index as files of an index table of Hive 2, by a Spark job with a task for each shard.
 
-A Spark job does it, with a task for each shard. Hive reads only the blocks that its index lists, so an exported index
-must cover the current version of every base file; an index of hive_bitmap may be out of date.
+Hive reads only the blocks that its index lists. So an exported index must cover the current version of every base file,
+while an index of hive_bitmap may be out of date.
 """
 
 from __future__ import annotations
@@ -49,10 +49,7 @@ GREGORIAN = dt.date(1582, 10, 15)  # for earlier dates Hive 2 uses the Julian ca
 
 @dataclass(frozen=True, kw_only=True)
 class Copy:
-    """The input of a task: a shard to copy from.
-
-    It copies the rows of the base files `files` to the target folder.
-    """
+    """Work item of a task: copy the index rows of `files` from the shard at `path` to the folder `folder`."""
 
     partition: int
     path: str
@@ -65,7 +62,7 @@ class Copy:
 def export(spark: SparkSession, table: str, index: str, root: str, name: str | None = None) -> HiveIndex:
     """Export the rows of an index for Hive 2.
 
-    They are written into a new folder under `root`. In Hive the index has the name `name`; the default is
+    The rows are written into a new folder under `root`. `name` is the name of the index in Hive; the default is
     `hive_<index>`, because the index's own name is taken if Hive and Spark share a metastore. Raise NotFound for
     unknown names; Unsupported for an index that Hive 2 cannot read, or with which it would return other rows, or that
     does not cover the current version of all base files; and FileChanged if a base file changes during the export.
@@ -133,10 +130,7 @@ def _require_readable(base: Table, index: Index) -> None:
 
 
 def _indexed_files(spark: SparkSession, base: Table, index: Index, base_sources: Sequence[Source]) -> KnownFiles:
-    """Return what an index has of the base files.
-
-    Files are in the order of the sources.
-    """
+    """Return what an index records about the base files, in the order of the sources."""
     covered = Covered.by([manifest.read(folder) for folder in catalog.segments(spark, index)])
     listing = Listing.of((source.values, source.files) for source in base_sources)
     numbers = np.array([covered.numbers.get(values, -1) for values in listing.partitions], np.int64)
@@ -149,9 +143,9 @@ def _indexed_files(spark: SparkSession, base: Table, index: Index, base_sources:
 def _require_complete(
     base: Table, definition: Definition, source: Source, indexed: KnownFiles, numbers: Sequence[int]
 ) -> None:
-    """Raise Unsupported unless an index covers a partition completely.
+    """Raise Unsupported unless an index covers the current version of all base files of a partition.
 
-    It must cover the current version of all base files; `numbers` are their numbers in `indexed`.
+    `numbers` has the numbers of the files in `indexed`.
     """
     require_one_listing(source)
     rebuild = f"hive-bitmap rebuild {base.full_name} {definition.name}"
@@ -165,10 +159,7 @@ def _require_complete(
 
 
 def _copies(number: int, indexed: KnownFiles, files: Longs, definition: Definition, folder: str) -> list[Copy]:
-    """Return a task input for each shard that has rows of these files.
-
-    The index must have all of the files.
-    """
+    """Return a work item for each shard that has rows of these files, which the index must cover."""
     copies = []
     for shard in np.unique(indexed.shard[files]).tolist():
         rows = indexed.row[files[indexed.shard[files] == shard]]
@@ -188,17 +179,14 @@ def _copies(number: int, indexed: KnownFiles, files: Longs, definition: Definiti
 
 
 def _newest(source: Source) -> int:
-    """Return the newest modification time (ms) of the visible files.
-
-    Hive compares these files with an index.
-    """
+    """Return the newest modification time (ms) of the visible files, which Hive compares with an index."""
     listed = stores.listing(source.folder).files if stores.exists(source.folder) else []
     visible = [file.mtime_ms for file in listed if not file.path.rpartition("/")[2].startswith(("_", "."))]
     return max(visible, default=0)
 
 
 def _wait_past(newest_ms: int) -> None:
-    """Wait until no later change can have this modification time.
+    """Wait until a later change of a file must get a later modification time.
 
     Hive's Java may see whole seconds only. Raise Unsupported if the time is in the future.
     """
@@ -221,10 +209,7 @@ def _run(spark: SparkSession, copies: Sequence[Copy], partitions: int) -> list[i
 
 
 def _copy(copy: Copy) -> int:
-    """Write the rows of a shard; return their number.
-
-    This runs in a task.
-    """
+    """Inside a task: write rows of a shard; return their number."""
     rows = _rows(copy)
     if rows.num_rows:
         path = f"{copy.folder}/{shard_name(copy.folder)}"

@@ -15,10 +15,9 @@ _STRUCTURE = {"AND", "OR", "NOT", "BETWEEN", "CASE", "END"}
 
 
 class Names:
-    """Find the columns of a table by name, ignoring case.
+    """The columns of a table by name, ignoring case.
 
-    A name may be qualified by the table's name. `table` is a single name or alias without quotes: a dot in it is part
-    of the name, not a separator.
+    A column name may be qualified by `table`, a single name or alias without quotes; a dot in it is not a separator.
     """
 
     def __init__(self, columns: Iterable[Column], table: str | None) -> None:
@@ -39,10 +38,7 @@ class Names:
         return self._columns.get(parts[-1])
 
     def hides_structure(self, tokens: Iterable[Token]) -> bool:
-        """Return whether an unquoted keyword might be a column name.
-
-        The keywords are AND, OR, NOT, BETWEEN and CASE .. END.
-        """
+        """Return whether one of the unquoted keywords AND, OR, NOT, BETWEEN, CASE, END may be a column."""
         words = {token.key for token in tokens if token.key in _STRUCTURE}
         if "CASE" not in words:
             words.discard("END")  # without CASE, as in `start < 1 AND end > 2`, END can only be a column

@@ -1,7 +1,4 @@
-"""Connect to HiveServer2, and turn its errors into a ServerError.
-
-The message of a ServerError is a single sentence.
-"""
+"""Connect to HiveServer2, and convert its errors to ServerError with a message of one sentence."""
 
 from __future__ import annotations
 
@@ -43,8 +40,8 @@ _PREAMBLE = re.compile(r"^(?:Error while (?:compiling|processing) statement: )?(
 class Address:
     """The address of a HiveServer2, its transport, and the credentials.
 
-    `seconds` limits the time of each answer. With `ssl` the certificate is verified, against the CA certificates in
-    `ca_file` or those that this machine trusts.
+    `seconds` limits the time of each answer. With `ssl` the server's certificate is verified by the CA certificates in
+    `ca_file`, or else by those that this machine trusts.
     """
 
     host: str
@@ -77,7 +74,7 @@ class Server:
     def is_spark(self) -> bool:
         """Whether this is Spark's Thrift Server, which has no `dfs` command.
 
-        Hive answers SET with a single column.
+        It is recognised by SET, which Hive answers with a single column.
         """
         with self.result("SET spark.app.name") as (names, _):
             return len(names) > 1
@@ -100,9 +97,9 @@ class Server:
 
     @contextmanager
     def result(self, statement: str) -> Iterator[tuple[list[str], Iterator[list[tuple[Any, ...]]]]]:
-        """Run a statement; yield its column names and rows.
+        """Run a statement; yield its column names, and its rows in lists as `batches` does.
 
-        The rows are as in `batches`. A statement without a result has no columns. Raises ServerError.
+        A statement without a result has no columns. Raises ServerError.
         """
         log.debug("%s", statement)
         cursor = self.connection.cursor()
@@ -135,7 +132,7 @@ class Server:
 def connected(address: Address) -> Iterator[Server]:
     """Connect to a server for the length of a block.
 
-    Raises ServerError if it is unreachable or denies access.
+    Raises ServerError if the server is unreachable or denies access.
     """
     try:
         from pyhive import hive
@@ -186,10 +183,7 @@ def _tls(ca_file: str | None) -> SSLContext:
 
 
 def _http(address: Address, context: SSLContext | None) -> Any:
-    """Return a Thrift transport over HTTP.
-
-    It sends user and password in a header of each request.
-    """
+    """Return a Thrift transport over HTTP that sends user and password with each request."""
     from thrift.transport import THttpClient, TTransport
 
     class Checked(THttpClient.THttpClient):  # type: ignore[misc]
@@ -224,10 +218,7 @@ def _sasl(address: Address, mechanism: str) -> Callable[[], Any]:
 
 
 def _close(opened: Any) -> None:
-    """Close a cursor or connection, and only log errors.
-
-    Their cause was raised before.
-    """
+    """Close a cursor or connection, and only log errors, whose cause was raised before."""
     try:
         opened.close()
     except Exception as e:  # noqa: BLE001 - drivers raise errors of any class
@@ -236,9 +227,9 @@ def _close(opened: Any) -> None:
 
 @contextmanager
 def as_server_error(server: str, statement: str) -> Iterator[None]:
-    """Turn errors of the DB-API, Thrift and SASL into ServerError.
+    """Convert errors of the DB-API, Thrift and SASL to ServerError.
 
-    `statement` is empty while a session is opened.
+    `statement` is the statement that is run; "" while a session is opened.
     """
     try:
         yield

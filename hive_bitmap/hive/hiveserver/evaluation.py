@@ -1,7 +1,7 @@
 """Evaluate a predicate over index rows that a server sends.
 
 Rows arrive in batches and are decoded into one bit for each base row. Only index rows with a matching key are fetched.
-For a negated leaf these are the rows of the other keys, so no bitmap is complemented.
+For a negated leaf, the keys match that the leaf without NOT rejects, so no bitmap is complemented.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ def fetched(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the index rows with a matching key, in batches.
 
-    The order is arbitrary, and rows whose key only may match are included. A batch has a row for each key and block,
+    The order is arbitrary, and rows whose keys do not match may be included. A batch has a row for each key and block,
     with these columns: `key`, in the Arrow type of the column; `bucket` (string); `offset` (int64); and the bitmaps in
-    `definition.bitmap_fields`, none for COMPACT. A key of a type that is not in COMPARED is only tested for NULL: its
-    column is boolean, TRUE for any other key. `within` is a condition in HiveQL that limits the rows further; empty for
-    none. Raises ServerError, and NotFound for a column that the index does not have.
+    `definition.bitmap_fields`, none for COMPACT. For a type that is not in COMPARED, `key` is boolean: NULL for the key
+    NULL, and TRUE for any other key. `within` is a condition in HiveQL that limits the rows further; "" for none.
+    Raises ServerError, and NotFound for a column that the index does not have.
     """
     key = find(definition.columns, column, f"index {definition.name}")
     names = [_key(key), *(quote(field.name) for field in (BUCKET, *_stored(definition)))]
@@ -101,10 +101,10 @@ def evaluation(
 ) -> Callable[[Sequence[Lookup]], list[LookupResult]]:
     """Return a function that does lookups through a server.
 
-    `chosen` has the index of each column, by lower-case name. `within` are conditions in HiveQL that limit the rows of
-    indexes, by name. The function returns a result for each lookup, in their order, like those of `select.count`; it
-    evaluates lookups with the same predicate together. No file is `damaged` in the results: it raises CorruptIndex if
-    an index table has impossible rows. It also raises ServerError.
+    `chosen` has the index of each column, by lower-case name. `within` has a condition in HiveQL for each index, by
+    name, which limits its rows. The function returns a result for each lookup, in their order, as `select.count` does;
+    it evaluates lookups with the same predicate together. No file is `damaged` in the results: the function raises
+    CorruptIndex if an index table has impossible rows, and ServerError.
     """
 
     def evaluate(lookups: Sequence[Lookup]) -> list[LookupResult]:
@@ -142,7 +142,7 @@ class _ServerEvaluation:
         return selection.layout(self.unit.rows)
 
     def rows_of(self, node: Predicate) -> Bits:
-        """Return the rows that may match, as bits by `layout`."""
+        """Return the rows that may match, as a selection with the layout `layout`."""
         column = only_column(node)
         match node:
             case Constant(True) | Unknown():
@@ -160,7 +160,7 @@ class _ServerEvaluation:
     def _intersection(self, children: Sequence[Predicate]) -> Bits:
         """Evaluate AND, with predicates over a single column first.
 
-        After these there may be no rows left, so that nothing more has to be fetched.
+        If no row is left after them, nothing more has to be fetched.
         """
         bits = selection.everything(self.layout)
         for child in sorted(children, key=lambda child: only_column(child) is None):
@@ -170,13 +170,13 @@ class _ServerEvaluation:
         return bits
 
     def _key_rows(self, column: str, node: Predicate) -> Bits:
-        """Return the rows with a key that satisfies a predicate over `column`.
+        """Return the rows whose key satisfies a predicate over `column`.
 
-        They include all rows of files that the index of the column lacks.
+        All rows of files that the index of the column does not cover are included.
         """
         if column not in self.unit.parts:
             return selection.everything(self.layout)
-        is_indexed = self.unit.known(self.unit.parts[column])
+        is_indexed = self.unit.covered(self.unit.parts[column])
         bits = selection.everything_in(self.layout, np.flatnonzero(~is_indexed[self.unit.file]))
         if not is_indexed.any():
             return bits

@@ -1,8 +1,7 @@
-r"""List folders and read text files.
+r"""List folders and read text files through a server, by Hive's `dfs` command or Spark's file data sources.
 
-It uses Hive's `dfs` command or Spark's file data sources. `dfs` splits its arguments at blanks, even within quotes, and
-reads paths as globs. So a special character is written as a character class with a hexadecimal escape, like `[\\x20]`:
-a glob that only this character matches.
+`dfs` splits its arguments at blanks, even within quotes, and reads paths as globs. So a special character is written as
+a character class with a hexadecimal escape, like `[\\x20]`: a glob that only this character matches.
 """
 
 from __future__ import annotations
@@ -21,10 +20,7 @@ _FORMAT = "%F|%b|%Y|%n"  # kind, bytes, ms since 1970, name
 
 @dataclass(frozen=True)
 class Entry:
-    """A file or folder in a folder.
-
-    `size` is in bytes, `mtime_ms` in milliseconds since 1970.
-    """
+    """A file or folder in a folder; `size` is in bytes, `mtime_ms` in milliseconds since 1970."""
 
     name: str
     is_folder: bool
@@ -33,10 +29,10 @@ class Entry:
 
 
 def entries(server: Server, folder: str) -> list[Entry] | None:
-    """List a folder, without deeper folders, by name.
+    """List the files and folders in a folder, sorted by name; return None if it does not exist.
 
-    Return None if it does not exist. Raises ServerError. Spark's Thrift Server shows only visible files; Unsupported is
-    raised if it shows files of deeper folders.
+    Spark's Thrift Server shows only visible files, also those of subfolders, for which Unsupported is raised. Raises
+    ServerError.
     """
     if server.is_spark:
         return _spark_entries(server, folder)
@@ -73,9 +69,9 @@ def glob(path: str) -> str:
 
 
 def _stat(server: Server, pattern: str) -> list[Entry] | ServerError:
-    """List the matches of a glob, by name.
+    """List the matches of a glob, sorted by name, or return the server's error.
 
-    Return the server's error, unless it is NotPermitted.
+    Raises NotPermitted.
     """
     try:
         listed = [_entry(str(row[0])) for row in server.rows(f"dfs -stat {_FORMAT} {pattern}")]

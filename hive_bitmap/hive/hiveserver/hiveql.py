@@ -1,7 +1,7 @@
 """Write conditions in HiveQL that all servers understand alike.
 
-They are never narrower than the predicate. The rows that a server sends are tested again on the client. So a part of a
-predicate that a server might misread is left out, which means all rows.
+A condition may be wider than the predicate, but is never narrower: the client tests the rows again that a server sends.
+So a part of a predicate that a server might misread is left out.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ MOST_VALUES = 1000  # values in one IN
 
 
 def condition(node: Predicate, types: Mapping[str, str]) -> str:
-    """Return a condition that is TRUE wherever the predicate is.
+    """Return a condition that is TRUE wherever the predicate is; "" for all rows.
 
-    It is empty for all rows. `types` has the types of the columns, by lower-case name.
+    `types` has the types of the columns, by lower-case name.
 
     >>> condition(And((Compare("a", ">", 1), Prefix("b", "x"), Compare("b", "<>", "é"))), {"a": "int", "b": "string"})
     "`a` > 1 AND `b` LIKE 'x%'"
@@ -49,10 +49,7 @@ def condition(node: Predicate, types: Mapping[str, str]) -> str:
 
 
 def literal(value: Value, type: str) -> str:
-    """Return a value of a column's type as a literal.
-
-    It is empty if servers might read it differently.
-    """
+    """Return a value of a column's type as a literal; "" if servers might read it differently."""
     match value:
         case bool():
             return str(value).lower()

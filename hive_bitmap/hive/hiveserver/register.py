@@ -1,9 +1,7 @@
-"""Register an index, or an exported one, in the server's metastore.
+"""Register an index that was built elsewhere, or an exported one, in the server's metastore.
 
-The files in the index's folder describe it.
-
-An index that was built elsewhere is described by the files in its folder. The index tables of Hive 2 are registered
-through its HiveServer2, and what Hive sees of them is checked.
+An index that was built elsewhere is described by the files in its folder. After an exported index is registered in
+Hive 2, the number of its rows that Hive sees is checked.
 """
 
 from __future__ import annotations
@@ -40,8 +38,8 @@ PARTITIONS_AT_ONCE = 100  # partitions added by one statement
 def register_index(server: Server, index: HiveIndex) -> None:
     """Register an exported index with the server.
 
-    It replaces an earlier export. Raises Unsupported if the server has no indexes or no JavaEWAH, or if its base table
-    is not the one that was indexed; AlreadyExists if it has another table of the index table's name; NotFound; and
+    An earlier export is replaced. Raises Unsupported if the server has no indexes or no JavaEWAH, or if its base table
+    is not the one that was indexed; AlreadyExists if it has another table with the index table's name; NotFound; and
     ServerError.
     """
     _require_indexes(server)
@@ -101,9 +99,9 @@ def _location(server: Server, base: Table, values: tuple[str, ...]) -> str:
 
 
 def _exported_before(server: Server, index: HiveIndex) -> bool:
-    """Return whether the server has an earlier export of that name.
+    """Return whether the server has an earlier export with this name.
 
-    Raises AlreadyExists for any other table.
+    Raises AlreadyExists for another table with the name.
     """
     try:
         existing = tables.describe(server, f"{quote(index.definition.database)}.{quote(index.index_table)}")
@@ -118,10 +116,7 @@ def _exported_before(server: Server, index: HiveIndex) -> bool:
 
 
 def _require_all_rows(server: Server, index: HiveIndex) -> None:
-    """Raise NotFound if Hive does not see all index rows.
-
-    The index is then dropped. Otherwise queries would lose rows.
-    """
+    """Drop the index and raise NotFound if Hive does not see all index rows, as queries would lose rows."""
     table = f"{quote(index.definition.database)}.{quote(index.index_table)}"
     server.all("SET hive.compute.query.using.stats=false")
     seen = server.all(f"SELECT count(*) FROM {table}")[0][0]
@@ -133,13 +128,13 @@ def _require_all_rows(server: Server, index: HiveIndex) -> None:
 
 
 def register(server: Server, root: str, index_table: str | None = None) -> Definition:
-    """Create or replace the index table of an index.
+    """Create or replace the index table of an index that was built elsewhere.
 
     `root` is the folder with the generations of the index. All complete segments that were not replaced are used.
     `index_table` is the name of the index table, `table` or `database.table`; None for the default name, in the
-    database in which the index was built. Raises NotFound if the folder has no generation or there is no base table,
-    AlreadyExists if a table of that name does not belong to this index, Unsupported if the index does not fit the base
-    table, and ServerError.
+    database in which the index was built. Raises NotFound if the folder has no generation or the base table is missing,
+    AlreadyExists if a table with that name does not belong to this index, Unsupported if the index does not fit the
+    base table, and ServerError.
     """
     if server.is_spark:
         raise Unsupported(
@@ -157,9 +152,9 @@ def register(server: Server, root: str, index_table: str | None = None) -> Defin
 
 
 def create_table(server: Server, base: Table, definition: Definition, segments: Sequence[str]) -> None:
-    """Create or replace the index table of a definition.
+    """Create or replace the index table of a definition, with a slot for each of these segments.
 
-    It has a slot for each of these segments. Raises the errors of `register`.
+    Raises the errors of `register`.
     """
     if why_not := tables.why_unusable(base, replace(definition, enabled=True)):
         raise Unsupported(why_not)
@@ -211,10 +206,7 @@ def segments_in(server: Server, root: str) -> list[str]:
 
 
 def _drop_registered(server: Server, definition: Definition) -> None:
-    """Drop the index table of an earlier registration.
-
-    It is EXTERNAL, so its files stay.
-    """
+    """Drop the index table of an earlier registration; it is EXTERNAL, so its files stay."""
     try:
         existing = tables.describe(server, definition.sql_name)
     except NotFound:
@@ -236,10 +228,7 @@ def _point_to(server: Server, base: Table, definition: Definition) -> None:
 
 
 def create_statement(base: Table, definition: Definition) -> str:
-    """Return the statement that creates the index table.
-
-    Its types are the current ones of the base table.
-    """
+    """Return the statement that creates the index table, with the base table's current types."""
     types = {column.name: column.type for column in base.columns}
     keys = [Column(column.name, types[column.name.lower()]) for column in definition.columns]
     properties = ", ".join(f"{literal(k)}={literal(v)}" for k, v in to_properties(definition).items())

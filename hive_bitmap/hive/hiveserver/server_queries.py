@@ -1,8 +1,7 @@
 """Look up a predicate in a table's indexes through HiveServer2.
 
-The results are blocks and counts, and the files that are in no index. The server lists the files of the base table, and
-they are compared with the manifests. Only sizes and modification times are compared; the checksum of a file's tail,
-which other entry points compare too, is not available here.
+The result has blocks and counts, and the files that no index covers. The files that the server lists are compared with
+the manifests, by size and modification time only: a server does not show the checksum of a file's tail.
 """
 
 from __future__ import annotations
@@ -36,19 +35,19 @@ _INTEGER = re.compile("-?[0-9]{1,18}")
 WHOLE_BLOCKS = ("parquet", "orc")  # formats whose readers assign a block to the one split with its offset
 
 
-def ask(server: Server, table: str, predicate: str | None) -> Plan:
-    """Look up a predicate (None: all rows) and return a plan.
+def look_up(server: Server, table: str, predicate: str | None) -> Plan:
+    """Look up a predicate (None: all rows), and return a plan with blocks and counts.
 
-    The plan has only blocks and counts. Its `rows_selected` is None if only an upper bound is known. Files are
-    `scanned` in the plan if the index does not have their current version. Raises NotFound for a table without a usable
-    index, Unsupported if the server may read the table's files differently from when they were indexed,
-    InvalidPredicate, ServerError, and CorruptIndex for an index table with impossible rows.
+    `rows_selected` of the plan is None if only an upper bound is known. Files are `scanned` in the plan if the index
+    does not have their current version. Raises NotFound for a table without a usable index, Unsupported if the server
+    may read the table's files differently from when they were indexed, InvalidPredicate, ServerError, and CorruptIndex
+    for an index table with impossible rows.
     """
     base = tables.describe(server, table)
-    return _ask(server, base, format_of(server, base), predicate)
+    return _look_up(server, base, format_of(server, base), predicate)
 
 
-def _ask(server: Server, base: Table, format: str, predicate: str | None) -> Plan:
+def _look_up(server: Server, base: Table, format: str, predicate: str | None) -> Plan:
     tree = TRUE if predicate is None else parse(predicate, (*base.columns, *base.partition_columns), base.name)
     indexes = tables.indexes(server, base)
     chosen = _chosen(server, base, tree, indexes)
@@ -81,9 +80,9 @@ def _ask(server: Server, base: Table, format: str, predicate: str | None) -> Pla
 def count(server: Server, table: str, predicate: str | None) -> int:
     """Return how many rows satisfy a predicate.
 
-    Raises the errors of `ask`, and Unsupported if the number does not follow from the indexes alone.
+    Raises the errors of `look_up`, and Unsupported if the number does not follow from the indexes alone.
     """
-    plan = ask(server, table, predicate)
+    plan = look_up(server, table, predicate)
     require_fresh(plan)
     if plan.rows_selected is None:
         raise Unsupported(
@@ -106,9 +105,9 @@ def write_offsets(
 
     `path` is a local path. `utf8` allows paths that are not ASCII. `min_split` is the least size of the reader's splits
     in bytes, except for the last of a file; it is needed for formats whose blocks span several splits. Raises the
-    errors of `ask`, and Unsupported if `min_split` is missing, if the current version of a file is not indexed (then
-    the offsets of its blocks are unknown), if a reader would misread the result file, and for Spark's Thrift Server,
-    which does not list all files that a reader may see. Nothing is written in these cases.
+    errors of `look_up`, and Unsupported if `min_split` is missing, if the current version of a file is not indexed
+    (then the offsets of its blocks are unknown), if a reader would misread the result file, and for Spark's Thrift
+    Server, which does not list all files that a reader may see. Nothing is written in these cases.
     """
     if server.is_spark:
         raise Unsupported(
@@ -116,7 +115,7 @@ def write_offsets(
         )
     base = tables.describe(server, table)
     format = format_of(server, base)
-    plan = _ask(server, base, format, predicate)
+    plan = _look_up(server, base, format, predicate)
     require_fresh(plan)
     if format in WHOLE_BLOCKS:
         offsets, most = selected_offsets(plan.files, plan.blocks, {}), plan.bytes_selected or 0
@@ -136,7 +135,7 @@ def _chosen(
 ) -> dict[str, Definition]:
     """Return the index of each column that the predicate tests.
 
-    If it tests none, return any index, for the number of rows.
+    If it tests no indexed column, return any index, which records the number of rows.
     """
     usable = [definition for _, definition, why in indexes if not why]
     if usable:
@@ -151,10 +150,7 @@ def _chosen(
 
 
 def _require_readable(server: Server, used: Sequence[Definition]) -> None:
-    """Raise Unsupported for an index that the server cannot read.
-
-    Hive before version 4 cannot read an index compressed with zstd.
-    """
+    """Raise Unsupported for an index with zstd compression, which Hive before version 4 cannot read."""
     zstd = [definition.name for definition in used if definition.compression == "zstd"]
     if zstd and (version := str(server.all("SELECT version()")[0][0])).partition(".")[0] in ("1", "2", "3"):
         raise Unsupported(
@@ -182,10 +178,9 @@ def _in_slots(index_slots: slots.Slots, segments: Collection[str]) -> str:
 
 
 def partition_condition(columns: Sequence[Column], partitions: Iterable[Values]) -> str:
-    """Return a HiveQL condition that selects these partitions.
+    """Return a HiveQL condition that selects at least these partitions; "" selects all.
 
-    It may select other partitions too, and is empty for all. Columns with many values, or with values that a server
-    might misread, are left out.
+    Columns with many values, or with values that a server might misread, are not tested.
     """
     partitions = list(partitions)
     parts = []
@@ -200,10 +195,7 @@ def partition_condition(columns: Sequence[Column], partitions: Iterable[Values])
 
 
 def _literal(text: str, type: str) -> str:
-    """Return the value of a partition column as a literal in HiveQL.
-
-    It is empty if a server might read it differently.
-    """
+    """Return the value of a partition column as a literal in HiveQL; "" if a server might misread it."""
     if type == "string":
         return literal(text, type)
     return literal(int(text), type) if _INTEGER.fullmatch(text) else ""

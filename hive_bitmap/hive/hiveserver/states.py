@@ -1,7 +1,4 @@
-"""Read the current state of a table and its indexes from a server.
-
-The state consists of folders, files and manifests, as the server shows them.
-"""
+"""Read the folders, files and manifests of a table and its indexes from a server."""
 
 from __future__ import annotations
 
@@ -93,11 +90,11 @@ def table_files(
     located: Mapping[Values, str],
     indexes: Sequence[tuple[Definition, Sequence[str]]],
 ) -> TableFiles:
-    """Return the files of partitions and what indexes have of them.
+    """Return the files of partitions, and what indexes record about them.
 
     `located` has the folder of each partition, `indexes` the segments of each index. The files have no etag. A file
-    with its path in several shards counts as unindexed: the rows that the server sends do not name their shard. Raises
-    Unsupported for a folder that readers may list differently, CorruptIndex and ServerError.
+    whose path is in several shards counts as unindexed, because the rows that the server sends do not name their shard.
+    Raises Unsupported for a folder that readers may list differently, CorruptIndex and ServerError.
     """
     columns = [column.name for column in base.partition_columns]
     partitions = tuple(
@@ -116,10 +113,7 @@ def table_files(
 
 
 def _positional_setting(server: Server, format: str) -> str | None:
-    """Return the setting that makes the server resolve ORC columns by position.
-
-    None if it resolves them by name.
-    """
+    """Return the setting that makes the server resolve ORC columns by position; None without it."""
     if format != "orc":
         return None
     setting = "=".join(map(str, server.all(f"SET {file_listing.ORC_BY_POSITION}")[0]))
@@ -127,10 +121,9 @@ def _positional_setting(server: Server, format: str) -> str | None:
 
 
 def _files(server: Server, base: Table, folder: str) -> Iterator[FileStatus]:
-    """Yield the files of a folder, without empty ones.
+    """Yield the nonempty files of a folder, if it exists.
 
-    There are none if the folder does not exist. Raises Unsupported for a name that some readers ignore and others do
-    not.
+    Raises Unsupported for a name that some readers ignore and others do not.
     """
     entries = files.entries(server, folder)
     if entries is None and serde.read_properties(base):
@@ -165,11 +158,10 @@ def _manifest(server: Server, base: Table, format: str, folder: str) -> Manifest
 
 
 def _without_outdated_schemas(stored: Manifest, base: Table, format: str) -> Manifest:
-    """Return the manifest without files of outdated schemas.
+    """Mark the files of a manifest as not indexed if their columns would now be read differently.
 
-    Files count as unindexed if their columns would now be read differently. The checksum of columns with a timestamp
-    depends on the time zone of the engine that built the index, so all time zones are tried. Spark finds the columns of
-    ORC files by name; Hive has not always done so (`BY_NAME`).
+    The checksum of columns with a timestamp depends on the time zone of the engine that built the index, so all time
+    zones are tried. BY_NAME does not count as valid: Hive has not always found the columns of ORC files by name.
     """
     valid: set[int] = set()
     crcs = set(stored.files["schema_crc"].to_pylist())
@@ -247,5 +239,5 @@ def _coverage(
 
 
 def _everything(lookups: Sequence[Lookup]) -> list[LookupResult]:
-    """Return all rows of each lookup without reading index rows."""
+    """Return a result for each lookup that selects all rows, without reading index rows."""
     return [LookupResult(lookup.unit.rows, np.ones(len(lookup.unit.paths), bool), {}, 0) for lookup in lookups]

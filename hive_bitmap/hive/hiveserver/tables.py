@@ -31,7 +31,7 @@ _LISTS = {"Table Parameters:": "properties", "Partition Parameters:": "propertie
 
 
 def describe(server: Server, name: str) -> Table:
-    """Describe the table or view of that name, `t` or `db.t`.
+    """Describe the table or view with a name like `t` or `db.t`.
 
     Raises NotFound if the table or its database does not exist, and ServerError.
     """
@@ -54,9 +54,9 @@ def describe(server: Server, name: str) -> Table:
 
 
 def index_tables(server: Server, base: Table) -> list[tuple[str, str]]:
-    """Return possible index tables of a table.
+    """Return the database and name of each possible index table of a table.
 
-    They have a name like its index tables, or are in its pointer property. Each has its database and its name.
+    Its name is like those of index tables, or is in the table's pointer property.
     """
     prefix = f"{base.database}__{base.name}_"  # SHOW TABLES gets no pattern: Hive 2 and 4 have different ones
     names = [name for name in _names_in(server, base.database) if name.startswith(prefix) and name.endswith("__")]
@@ -65,10 +65,9 @@ def index_tables(server: Server, base: Table) -> list[tuple[str, str]]:
 
 
 def indexes(server: Server, base: Table) -> list[tuple[Table, Definition, str]]:
-    """Return the index tables of a table, sorted by index name.
+    """Return the index tables of a table with their definitions, sorted by index name.
 
-    Each has its definition and the reason why it cannot be used; the reason is empty for an index that can be used.
-    Raises ServerError.
+    The third item is the reason why the index cannot be used; "" if it can. Raises ServerError.
     """
     described = []
     for database, name in index_tables(server, base):
@@ -95,10 +94,7 @@ def _trust_settings(server: Server) -> dict[str, str]:
 
 
 def partitions(server: Server, table: Table) -> list[tuple[str | None, ...]]:
-    """Return the values of each partition; NULL is None.
-
-    Values are in the order of the partition columns.
-    """
+    """Return the values of each partition, in the order of the partition columns; NULL is None."""
     partition_values = []
     for (name,) in server.rows(f"SHOW PARTITIONS {table.sql_name}"):
         texts = [unquote(part.partition("=")[2]) for part in name.split("/")]
@@ -107,9 +103,9 @@ def partitions(server: Server, table: Table) -> list[tuple[str | None, ...]]:
 
 
 def partition(server: Server, table: Table, values: tuple[str | None, ...]) -> Partition:
-    """Describe an existing partition.
+    """Describe an existing partition, of which Spark's Thrift Server shows only the folder.
 
-    Spark's Thrift Server shows only its folder. Raises ServerError.
+    Raises ServerError.
     """
     described = server.all(f"DESCRIBE FORMATTED {table.sql_name} PARTITION {partition_spec(server, table, values)}")
     sections = _sections(described)
@@ -146,10 +142,7 @@ def _names(name: str) -> tuple[str, str]:
 
 
 def why_unusable(base: Table, definition: Definition) -> str:
-    """Return why an index cannot be used for its base table.
-
-    The reason is empty if it can be used.
-    """
+    """Return why an index cannot be used for its base table; "" if it can."""
     if not definition.enabled:
         return f"index {definition.name} is not enabled: set its property enabled to true"
     if definition.is_former:
@@ -214,8 +207,5 @@ def _unescaped(text: str) -> str:
 
 
 def _location(details: dict[str, str]) -> str:
-    """Return a folder as Hadoop's `Path.toString()` prints it.
-
-    There is one slash after `file:`.
-    """
+    """Return the location as Hadoop's `Path.toString()` prints it, with one slash after `file:`."""
     return re.sub(r"^file:/+", "file:/", details.get("Location", "")).rstrip("/")

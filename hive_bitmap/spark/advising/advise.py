@@ -1,7 +1,4 @@
-"""Advise on indexes for the observed queries.
-
-It says which to create, and which no query used.
-"""
+"""Advise on indexes for the observed queries: which to create, and which no query used."""
 
 from __future__ import annotations
 
@@ -59,10 +56,7 @@ class _TableQueries:
 
 @dataclass(frozen=True, kw_only=True)
 class _Candidate:
-    """An index that could serve queries.
-
-    Without it, they read `bytes`.
-    """
+    """An index that could serve queries, which read `bytes` bytes without it."""
 
     definition: Definition
     columns: Columns
@@ -81,10 +75,10 @@ def advise(
 
     The queries are those of all sessions of this application, or those in a `file` that servers with the setting
     `spark.hive_bitmap.advice_file` append to. With `table`, only its queries and indexes count. The set has at most
-    `limit` indexes, chosen in steps. Each step is the one that saves most in addition to the steps before it, as long
-    as its builds take less time than it saves if each query comes `times` as often as it was seen. Twice as many
-    indexes are considered, and estimated from a sample of the table's blocks. Raises NotFound for a file or table that
-    does not exist, and Unsupported on a Spark Connect client without a file.
+    `limit` indexes, chosen in steps. Each step saves most in addition to the steps before it. It must save more time
+    than its builds take, if each query is repeated `times` as often as it was seen. Twice as many indexes are
+    considered, and estimated from a sample of the table's blocks. Raises NotFound for a missing file or table, and
+    Unsupported on a Spark Connect client without a file.
     """
     for name, number in {"indexes": limit, "times": times}.items():
         if number < 1:
@@ -126,10 +120,7 @@ def _notes_on(record: Observed) -> Iterator[str]:
 
 
 def _tables(spark: SparkSession, shapes: Mapping[Shape, Tally], notes: list[str]) -> list[_TableQueries]:
-    """Return the tables that exist and can have indexes.
-
-    A sentence on each other table is added to the notes.
-    """
+    """Return the queried tables that exist and can have indexes; add a note on each other table."""
     by_table: defaultdict[tuple[str, str], dict[Shape, Tally]] = defaultdict(dict)
     for shape, tally in shapes.items():
         by_table[shape.database, shape.table][shape] = tally
@@ -219,10 +210,7 @@ def _candidates(table: _TableQueries, impossible: list[tuple[str, tuple[str, ...
 
 
 def _workload(spark: SparkSession, table: _TableQueries, estimates: Mapping[Columns, Estimate]) -> Workload:
-    """Return the workload of a table.
-
-    It has the queries, the estimated indexes and the sets of these.
-    """
+    """Return the workload of a table: its queries, the estimated indexes, and sets of them."""
     base = table.base
     possible = {
         columns: PossibleIndex(
@@ -304,7 +292,7 @@ def _spread_of_values(estimated: Estimate) -> Spread | None:
 
 
 def _values(shapes: Mapping[Shape, Tally]) -> dict[str, set[str]]:
-    """Return some recorded values that queries compare each column with."""
+    """Return for each column some recorded values that queries compare it with."""
     values: defaultdict[str, set[str]] = defaultdict(set)
     for tally in shapes.values():
         for column, samples in tally.samples.items():
@@ -318,7 +306,7 @@ def _statement(definition: Definition) -> str:
 
 
 def _unused(spark: SparkSession, record: Observed, table: str | None) -> Iterator[UnusedIndex]:
-    """Yield the indexes of a table, None for all tables, that no query used."""
+    """Yield the indexes that no query used; of all tables if `table` is None."""
     databases = metastore.database_names(spark) if table is None else [table.partition(".")[0]]
     indexes = [index for database in databases for index in catalog.indexes_of_database(spark, database)]
     unused = {

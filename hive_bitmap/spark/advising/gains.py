@@ -1,7 +1,4 @@
-"""Compute what an index would save a query, at the planner's prices.
-
-It is a function of figures and needs no Spark.
-"""
+"""Compute what an index would save a query by the planner's prices. All functions are pure."""
 
 from __future__ import annotations
 
@@ -30,10 +27,10 @@ RANGE_SHARE = 1 / 3  # assumed share of the keys that a range selects
 
 @dataclass(frozen=True, kw_only=True)
 class TableFigures:
-    """A table as the planner prices it, and the keys of a possible index.
+    """The figures of a table and of a possible index that prices depend on.
 
     The index would take `index_bytes`. `key` is the spread of an average key, `value` that of an average value that
-    queries compare with; None if unknown.
+    queries compare the column with; None if unknown.
     """
 
     format: str  # a key of FORMATS
@@ -66,9 +63,10 @@ class Gain:
 
 
 def gain_by_answers(tally: Tally, table: TableFigures, columns: int) -> Gain:
-    """Return the gain of answering a shape's aggregations from an index over `columns` columns.
+    """Return the gain of answering a shape's aggregations from an index.
 
-    The gain is zero if Spark counts as quickly, or if the keys of an answer would take too much memory.
+    `columns` is the number of its columns. The gain is zero if Spark counts as quickly, or if the keys of an answer
+    would take too much memory.
     """
     rows, keys = table.rows, 1 / table.key.of_rows
     waits = waiting_seconds(table.files, table.cores, table.store)
@@ -82,9 +80,9 @@ def gain_by_answers(tally: Tally, table: TableFigures, columns: int) -> Gain:
 
 
 def gain(tally: Tally, table: TableFigures, test: ColumnTest | None) -> Gain:
-    """Return an index's gain for the unserved queries of a shape.
+    """Return what an index saves the queries of a shape that no index served.
 
-    The index narrows their scans by `test`; with None, it answers the aggregation over them.
+    The index narrows their scans by `test`; with None, it answers their aggregation.
     """
     if tally.queries <= 0 or not table.bytes or not table.blocks:
         return Gain()
@@ -125,9 +123,9 @@ def _bytes_read(strategy: Strategy, read: Reads) -> int:
 
 
 def reads_of_test(table: TableFigures, test: ColumnTest | None) -> Reads:
-    """Return what is read of a whole table for a test of average keys.
+    """Return how much of a whole table is read for a test of average keys.
 
-    The blocks of a key are spread evenly over the table.
+    The blocks of a key are assumed to be spread evenly over the table.
     """
     rows, of_blocks = _selected(table, test)
     count = min(table.blocks, MOST_BLOCKS)
@@ -158,10 +156,7 @@ def _arrow(columns: Sequence[Any], schema: pa.Schema) -> pa.Table:
 
 
 def _selected(table: TableFigures, test: ColumnTest | None) -> tuple[float, float]:
-    """Return the rows that a test selects.
-
-    The result is their number, and the share of blocks with such rows.
-    """
+    """Return the number of rows that a test selects, and the share of blocks with such rows."""
     key, keys = table.key, 1.0
     if test is not None and test.kind is Kind.RANGE:
         keys = max(RANGE_SHARE / key.of_rows, 1)

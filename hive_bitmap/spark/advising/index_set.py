@@ -1,9 +1,9 @@
-"""Choose a set of indexes greedily: always the step that saves most. No Spark.
+"""Choose a set of indexes greedily, in steps: always the step that saves most. All functions are pure.
 
-A step is an index, or several that only together answer a query. It saves what the queries gain in addition to the
-existing indexes and those of earlier steps. Among steps that save about as much, the smallest is taken. A step is
-worth it if it saves more time than its builds take, and not little compared with what the set already saves. Of two
-indexes that would narrow the same scan, only the better one counts.
+A step is an index, or several indexes that only together answer a query. What it saves is in addition to existing
+indexes and earlier steps. Among steps that save about the same, the smallest is taken. A step is worth it if it saves
+more time than its builds take, and not too little compared with what the set already saves. Of two indexes that would
+narrow the same scan, only the better one counts.
 """
 
 from __future__ import annotations
@@ -25,16 +25,13 @@ from hive_bitmap.spark.advising.useful_columns import (
     parts,
 )
 
-ABOUT = 0.9  # a step that saves at least this share of the best step saves about as much
+ABOUT = 0.9  # a step saves about as much as the best one if it saves at least this share of that
 LITTLE = 0.05  # share of a table's saving: an index that adds less is not worth it
 
 
 @dataclass(frozen=True, kw_only=True)
 class PossibleIndex:
-    """An index that could be created.
-
-    It has the figures of its table and keys, and its build time.
-    """
+    """An index that could be created, with the figures of its table and keys, and its build time."""
 
     figures: TableFigures
     build_seconds: float
@@ -42,9 +39,9 @@ class PossibleIndex:
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """The queries of a table, its existing indexes and the possible ones.
+    """The queries of a table, its existing indexes (`indexed`) and the possible ones.
 
-    `sets` are indexes to create together, each of which is `possible`. Computed gains are cached.
+    `sets` has sets of possible indexes to create together. Computed gains are cached.
     """
 
     table: str
@@ -56,10 +53,7 @@ class Workload:
     _answered: dict[tuple[Shape, IndexSet], Gain] = field(default_factory=dict, repr=False)
 
     def gain(self, shape: Shape, indexes: IndexSet) -> Gain:
-        """Return what these indexes save the queries of a shape.
-
-        They save by an answer or by narrowing its scan.
-        """
+        """Return what these indexes save the queries of a shape, by an answer or by narrowing the scan."""
         narrowed = [self._by_narrowing(shape, columns) for columns in indexes]
         return max([self._by_answer(shape, indexes), *narrowed], key=_worth)
 
@@ -76,10 +70,7 @@ class Workload:
         return self._narrowed[shape, columns]
 
     def _by_answer(self, shape: Shape, indexes: IndexSet) -> Gain:
-        """Return the gain of an answer from the best few indexes.
-
-        It is zero if they do not answer the aggregation.
-        """
+        """Return the gain of an answer from the best few of these indexes; zero without an answer."""
         if not answers(shape, [*self.indexed, *indexes]):
             return Gain()
         missing = [part for part in parts(shape) if not any(part <= index for index in self.indexed)]
@@ -112,8 +103,8 @@ def _worth(gain: Gain) -> tuple[float, int]:
 class Step:
     """Indexes that are created together, and their additional gain.
 
-    `queries` is the number of queries that gain. `worth_it` says whether the gain pays for the builds, and is not
-    little compared with what the set saves without them.
+    `queries` is the number of queries that gain. `worth_it` says whether the gain is larger than the build time, and
+    not too small compared with what the set saves without the step.
     """
 
     workload: Workload
@@ -135,10 +126,7 @@ class Step:
 
     @property
     def rank(self) -> tuple[object, ...]:
-        """A sort key: steps that save most come first.
-
-        Equal steps have a fixed order.
-        """
+        """A sort key by which steps that save most come first, in a fixed order."""
         names = [sorted(columns) for columns in self.sorted_indexes]
         return -self.gain.seconds, -self.gain.bytes, self.index_bytes, self.workload.table, names
 
@@ -147,8 +135,8 @@ class Step:
 class UnchosenIndex:
     """A possible index that was not chosen.
 
-    `step` is the best step with it after the chosen steps; `alone` is what the best step with it would save if none was
-    chosen.
+    `step` is the best step with it after the chosen steps; `alone` is the gain of the best step with it as the first
+    step.
     """
 
     columns: Columns
@@ -157,10 +145,9 @@ class UnchosenIndex:
 
 
 def choose(workloads: Sequence[Workload], limit: int, times: int) -> tuple[list[Step], list[UnchosenIndex]]:
-    """Choose the steps to take, in order.
+    """Choose the steps to take, in order, and return them and the indexes left out.
 
-    Return them, and the possible indexes left out of the set. The set has at most `limit` indexes. Each query is
-    expected `times` as often as it was seen.
+    The set has at most `limit` indexes. Each query is expected `times` as often as it was seen.
     """
     chosen: list[Step] = []
     have: dict[str, IndexSet] = {workload.table: frozenset() for workload in workloads}
@@ -187,7 +174,7 @@ def choose(workloads: Sequence[Workload], limit: int, times: int) -> tuple[list[
 
 
 def _best(steps: Sequence[Step]) -> Step:
-    """Return the smallest step among those that save about most.
+    """Return the smallest step among those that save about as much as the best one.
 
     If a part of it is also a step, return the best such part.
     """
@@ -199,7 +186,7 @@ def _best(steps: Sequence[Step]) -> Step:
 
 
 def _steps(workload: Workload, have: IndexSet, times: int) -> Iterator[Step]:
-    """Yield the possible additions to the indexes chosen so far, each set once."""
+    """Yield the steps that are possible after the indexes `have`."""
     before = {shape: workload.gain(shape, have) for shape in workload.shapes}
     saved_before = math.fsum(gained.seconds for gained in before.values())
     for indexes in {indexes - have for indexes in workload.sets} - {frozenset()}:
@@ -222,9 +209,9 @@ def _steps(workload: Workload, have: IndexSet, times: int) -> Iterator[Step]:
 
 
 def _left_out(remaining: Collection[Columns], first: Sequence[Step], last: Sequence[Step]) -> Iterator[UnchosenIndex]:
-    """Yield the `remaining` indexes.
+    """Yield the `remaining` indexes with their best steps.
 
-    Each has the best step with it before the first choice, and the best step after the last.
+    `first` has the steps that were possible before the first choice, `last` those after the last choice.
     """
     for columns in remaining:
         alone, step = (

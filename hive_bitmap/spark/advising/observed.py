@@ -1,7 +1,4 @@
-"""What queries asked of tables, as the optimizer rule records it.
-
-The record is in the JVM, or in a file that servers append to.
-"""
+"""Read the record of queries that the optimizer rule keeps in the JVM, or that servers append to a file."""
 
 from __future__ import annotations
 
@@ -39,10 +36,7 @@ class Kind(str, Enum):
 
 @dataclass(frozen=True)
 class ColumnTest:
-    """A test of a column against about `values` values.
-
-    `values` is 0 if they are not counted.
-    """
+    """A test of a column against about `values` values; 0 if they are not counted."""
 
     column: str
     kind: Kind
@@ -51,10 +45,10 @@ class ColumnTest:
 
 @dataclass(frozen=True)
 class Shape:
-    """What queries ask of a table, apart from values; names are in lower case.
+    """The kind of a query of a table: the tested columns and the aggregation, without values.
 
-    `key_sets` are sets of columns. Counting the keys of each set answers the aggregation over the table. It is None if
-    there is no aggregation, or keys do not answer it.
+    Names are in lower case. `key_sets` has sets of columns: counts by the keys of each set answer the aggregation. It
+    is None without an aggregation, or if keys do not answer it.
     """
 
     database: str
@@ -71,10 +65,10 @@ class Shape:
 class Tally:
     """The number of queries with a shape, and what Spark read for them.
 
-    `queries` is the number of queries that no index served. `bytes` is the size of the files that they read, without
-    pruned partitions; for `unsized` of them it is unknown. `served` is the number of queries that an index served.
-    `columns` counts the queries that needed a column, "*" for all columns. `samples` are some values that columns were
-    compared with.
+    `queries` is the number of queries that no index served, `bytes` the size of the files that they read, without
+    pruned partitions; `unsized` is the number of these queries for which that size is unknown. `served` is the number
+    of queries that an index served. `columns` counts the queries that needed a column, "*" for all columns. `samples`
+    has some values that columns were compared with.
     """
 
     queries: int = 0
@@ -98,9 +92,9 @@ class Tally:
 class Observed:
     """The record of the queries since a time.
 
-    `since` is in seconds since 1970, or None if there is no record. `uses` counts the queries that used an index, by
-    (table, index). `forgotten` is the number of shapes and indexes that were dropped from the record, which is bounded;
-    `broken` the number of lines of a file that could not be parsed.
+    `since` is in seconds since 1970; None without a record. `uses` counts the queries that used an index, by (table,
+    index). The record has a limited size: `forgotten` is the number of shapes and indexes that were dropped from it.
+    `broken` is the number of lines that could not be parsed.
     """
 
     shapes: Mapping[Shape, Tally]

@@ -29,12 +29,12 @@ def named(columns: Sequence[Sequence[str]]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Proposal:
-    """A step of the proposed set.
+    """A step of the proposed set: an index, or several indexes that only together answer queries.
 
-    It is an index, or several that only together answer queries. `columns` and `statements` have an entry for each
-    index. The other figures are in addition to the existing indexes and those of earlier steps: `queries` of the
-    observed ones would have gained, `bytes_saved` of base files would not have been read, and `seconds_saved` is the
-    difference at the planner's prices. `index_bytes` and `build_seconds` are estimates.
+    `columns` and `statements` have an entry for each index. The gains are in addition to existing indexes and earlier
+    steps: `queries` is the number of observed queries that would have gained, `bytes_saved` the bytes of base files
+    that would not have been read, and `seconds_saved` the time saved by the planner's prices. `index_bytes` and
+    `build_seconds` are estimates.
     """
 
     _fields: ClassVar[tuple[Field, ...]] = (
@@ -60,9 +60,9 @@ class Proposal:
 
 @dataclass(frozen=True, kw_only=True)
 class LeftOut:
-    """Indexes that would suit queries but are not proposed.
+    """Indexes of one table that would serve queries but are not proposed.
 
-    They are on one table. `columns` has an entry for each index; `why` is a sentence.
+    `columns` has an entry for each index; `why` is a sentence.
     """
 
     _fields: ClassVar[tuple[Field, ...]] = (
@@ -116,10 +116,7 @@ class Advice:
 
     @property
     def summary(self) -> str:
-        """A sentence on the scans and the total gain and cost.
-
-        It is "" without scans.
-        """
+        """A sentence on the scans, the total gain and the total cost; "" without scans."""
         if not self.queries:
             return ""
         seen = f"{counted(self.queries, 'scan')} seen since {time_of(self.since)}"

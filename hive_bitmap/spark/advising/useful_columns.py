@@ -1,7 +1,4 @@
-"""Determine the columns that an index could have to serve queries.
-
-It is a function of the shapes of a table's queries and needs no Spark.
-"""
+"""Determine the columns that an index should have to serve queries. All functions are pure."""
 
 from __future__ import annotations
 
@@ -9,17 +6,17 @@ from collections.abc import Collection, Iterable
 
 from hive_bitmap.spark.advising.observed import ColumnTest, Kind, Shape
 
-MOST_COLUMNS = 3  # of an index that is proposed
+MOST_COLUMNS = 3  # of a proposed index
 MOST_TOGETHER = 3  # indexes that only together answer a query
 Columns = frozenset[str]
 IndexSet = frozenset[Columns]  # indexes of one table, each by its columns
 
 
 def useful_sets(shape: Shape, indexed: Collection[Columns]) -> set[IndexSet]:
-    """Return sets of indexes that would serve a shape.
+    """Return sets of indexes that would serve a shape, in addition to the existing indexes `indexed`.
 
-    They are additions to `indexed`. No index in them has only columns of an existing one. An aggregation may be
-    answered by one index of several columns, or by several indexes together.
+    An index whose columns are all in an existing index is never in a set. An aggregation may be answered by one index
+    of several columns, or by several indexes together.
     """
     indexed_columns = frozenset[str]().union(*indexed)
     useful = {frozenset({frozenset((test.column,))}) for test in shape.tests if test.kind is not Kind.OTHER}
@@ -61,10 +58,7 @@ def answers(shape: Shape, indexes: Collection[Columns]) -> bool:
 
 
 def narrowing(shape: Shape, columns: Columns) -> ColumnTest | None:
-    """Return the test that an index of these columns evaluates to narrow a scan.
-
-    Return None if there is none.
-    """
+    """Return the test that an index of these columns evaluates to narrow a scan; None without one."""
     if len(columns) != 1:
         return None
     return next((test for test in shape.tests if test.column in columns and test.kind is not Kind.OTHER), None)

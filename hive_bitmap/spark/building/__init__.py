@@ -1,7 +1,7 @@
 """Build indexes: plan a build, run its job, publish the result.
 
-The job of Spark reads base files and writes shards (`core/indexing`). `build` has the entry points; `preview` reports
-what a rebuild would do.
+`build` has the entry points. The tasks of the Spark job read base files and write shards (`core/indexing`). `preview`
+reports what a rebuild would do.
 """
 
 __all__ = [

@@ -1,7 +1,7 @@
 """Index the base files of a build, in two attempts if necessary.
 
-Arrow's C++ may end its process, a Python worker, at a damaged file. In that case, each file is tried in a child process
-of a task. The second attempt leaves those files unindexed that end the process again, and indexes the others.
+At a damaged file, Arrow's C++ may end its process, which is a Python worker of Spark. In that case, each file is tried
+in a child process of a task. The second attempt indexes only the files that did not end a child process.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ ProgressCallback = Callable[[BuildProgress], None]
 def index_files(
     spark: SparkSession, planned: BuildPlan, progress: ProgressCallback | None, metastore_id: str, in_work: list[str]
 ) -> tuple[BuildPlan, list[ShardReport]]:
-    """Begin the new segments of a build, and index files into them.
+    """Create the new segments of a build, and index files into them.
 
-    Return the plan with these segments, and the reports of the tasks. The segments of a failed attempt are deleted;
-    `metastore_id` is the id of the metastore. The segments are added to `in_work`. Raise BuildFailed, OSError and
-    StoreError.
+    Return the plan with these segments, and the reports of the tasks. The segments of a failed attempt are deleted, as
+    those of the metastore `metastore_id`. The folders of the segments are added to `in_work`. Raise BuildFailed,
+    OSError and StoreError.
     """
 
     def attempt(plan: BuildPlan, fatal: Mapping[str, str]) -> list[ShardReport]:
@@ -90,8 +90,5 @@ def _attempt(
 
 
 def _in_new_folder(change: Change) -> Change:
-    """Return a change with another folder.
-
-    Tasks of a failed job may still write into the first.
-    """
+    """Return a change with a new folder, because tasks of the failed job may still write into the old one."""
     return replace(change, folder=f"{parent(change.folder)}/{generation.new_name()}")

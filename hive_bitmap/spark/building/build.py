@@ -1,9 +1,9 @@
-"""Entry points of a build.
+"""Create, rebuild and refresh indexes.
 
 Spark tasks index base files and write shards; the driver writes manifests and publishes. A rebuild reads only new and
 changed base files and keeps the rest of the index. There is no shuffle, and nothing that grows with the number of rows
-is sent to the driver. A generation is published only when it is complete; a failure before that leaves the published
-one untouched.
+is sent to the driver. Segments are published only when they are complete; a failure before that leaves the published
+index unchanged.
 """
 
 from __future__ import annotations
@@ -64,14 +64,14 @@ AUTO_UPDATE = "hive.optimize.index.autoupdate"  # Hive's setting, for the defaul
 
 @dataclass(frozen=True, kw_only=True)
 class BuildReport(Report):
-    """What a build did for one index, and what it contains now.
+    """What a build did for one index, and what the index contains now.
 
-    `base_files` of `base_bytes` bytes are in the partitions that were in scope. Sizes are in bytes; `index_rows` counts
-    rows of the index table. `files_read` base files of `bytes_read` bytes were indexed; `shards_kept` of the shards
-    were kept unchanged. `changed` counts base files that were added, changed or deleted while the build ran; until the
-    next rebuild, queries read the added and changed ones whole. `unindexed` lists the files that could not be indexed,
-    as pairs of path and reason. `untouched` counts the partitions without a file that was read. `segments` is the
-    number of segments of the index afterwards.
+    `base_files` (a number) and `base_bytes` are those of the partitions in the scope of the build. `shards`,
+    `index_rows` (rows of the index table), `index_bytes`, `base_rows` (indexed rows of the table) and `segments`
+    describe the whole index. `files_read` base files of `bytes_read` bytes were indexed, and `shards_kept` shards were
+    kept unchanged. `changed` counts base files that were added, changed or deleted while the build ran; until the next
+    rebuild, queries read the added and changed ones whole. `unindexed` has the files that could not be indexed, as
+    pairs of path and reason. `untouched` counts the partitions in which no file was read.
     """
 
     _fields: ClassVar[tuple[Field, ...]] = (
@@ -217,12 +217,9 @@ def build(
 
 
 def _warn_of_equal(definition: Definition, indexes: Iterable[Index]) -> None:
-    """Log which other index of the table answers the same queries.
-
-    Both take space and refreshes.
-    """
+    """Log a warning for each other index of the table that answers the same queries."""
     for index in indexes:
-        if index.trusted and _tells(index.definition) == _tells(definition):
+        if index.trusted and _answered_queries(index.definition) == _answered_queries(definition):
             log.warning(
                 "index %s has the same columns as index %s: queries need only one of them",
                 definition.name,
@@ -230,19 +227,13 @@ def _warn_of_equal(definition: Definition, indexes: Iterable[Index]) -> None:
             )
 
 
-def _tells(index: Definition) -> tuple[frozenset[str], bool, str]:
-    """Return what queries can learn from an index.
-
-    Two indexes that have this in common answer the same queries.
-    """
+def _answered_queries(index: Definition) -> tuple[frozenset[str], bool, str]:
+    """Return a value that is equal for indexes that answer the same queries."""
     return frozenset(index.column_names), index.has_bitmaps, index.where
 
 
 def _follows_by_default(spark: SparkSession, type: str, *, deferred: bool) -> bool:
-    """Return the default `auto_refresh` of a new index.
-
-    It is Hive's own setting, if the index supports it.
-    """
+    """Return the default `auto_refresh` of a new index: Hive's own setting, if the index supports it."""
     setting = spark.conf.get(AUTO_UPDATE, None) or "false"
     return not deferred and type.upper() != "COMPACT" and flag(AUTO_UPDATE, setting)
 
@@ -257,14 +248,13 @@ def rebuild(
     compact: bool = False,
     progress: ProgressCallback | None = None,
 ) -> list[BuildReport]:
-    """Bring indexes of a table up to date in one pass.
+    """Bring all indexes of a table, or the named ones, up to date in one pass.
 
-    They are all indexes, or the named ones. New and changed base files are read; index rows of the others are kept.
-    Partitions that are up to date stay unchanged. `partition`, values of some or all partition columns, limits the
-    rebuild to the partitions that have them. With `full`, everything is built from scratch; with `compact`, small
-    shards are merged, without reading base files. In a copied metastore, the first rebuild of an index builds all of it
-    in a separate folder. Raise NotFound, Unsupported if the table or a column has changed since it was indexed, and
-    BuildFailed.
+    New and changed base files are read; index rows of the others are kept. Partitions that are up to date stay
+    unchanged. `partition` has values of some or all partition columns, and limits the rebuild to the partitions with
+    these values. With `full`, everything is built from scratch; with `compact`, small shards are merged, without
+    reading base files. In a copied metastore, the first rebuild of an index builds all of it in a separate folder.
+    Raise NotFound, Unsupported if the table or a column has changed since it was indexed, and BuildFailed.
     """
     started = time.monotonic()
     return _rebuild(spark, plan_rebuild(spark, table, names, partition, full, compact), progress, started)
@@ -280,10 +270,11 @@ def refresh(
 ) -> list[BuildReport]:
     """Bring indexes of a table up to date after writes.
 
-    This is like `rebuild`, but rows of missing files are kept for a while. Queries never count these rows. Readers of
-    the index table by SQL see them until they are a fifth of their segment, or a day old. A refresh does not read
-    manifests again that this process has cached, so it may miss one that was damaged since: queries detect the damage
-    and read those base files whole, `verify` reports it, and `rebuild` repairs it, a flipped bit only with `full`.
+    A refresh differs from `rebuild` in two ways. It keeps index rows of deleted files for a while: queries never count
+    these rows, but SQL queries of the index table see them until they are a fifth of their segment, or a day old. And
+    it uses the manifests that this process has cached, so it does not notice if one was damaged since. Queries detect
+    the damage and read those base files whole, `verify` reports it, and `rebuild` repairs it, a flipped bit only with
+    `full`.
 
     `partitions` are specs, values of some or all partition columns as the metastore writes them: only partitions that
     match one of them are looked at; if there are none, all. A spec may match nothing, such as that of a partition that
@@ -298,9 +289,9 @@ def refresh(
 
 
 def remove_partitions(spark: SparkSession, table: str, name: str, partitions: Collection[Values]) -> None:
-    """Remove the rows of partitions from the segments of an index.
+    """Remove the rows of partitions from the segments of an index, without reading base files.
 
-    The index no longer covers these partitions. No base file is read. Raise as `rebuild`.
+    The index no longer covers these partitions. Raise as `rebuild`.
     """
     planned = plan_removal(spark, table, name, partitions)
     if not planned.is_empty:
@@ -314,11 +305,11 @@ def attach(
     former: Sequence[Index],
     progress: ProgressCallback | None = None,
 ) -> list[BuildReport]:
-    """Build new indexes of a table from its former indexes.
+    """Build new indexes of a renamed table from those that it had under its former name.
 
-    The table had them under a former name. Their shards are linked or rewritten. Base files that are unchanged since
-    they were indexed are not read, even if their folder was moved. The former indexes stay unchanged. Raise
-    BuildFailed, and Unsupported if the table has base files, but none that a former index covers.
+    Shards are linked or rewritten. Base files that are unchanged since they were indexed are not read, even if their
+    folder was moved. The former indexes stay unchanged. Raise BuildFailed, and Unsupported if the table has base files,
+    but none that a former index covers.
     """
     planned = plan_attachment(spark, base, definitions, former)
     segments = [change.segment for change in planned.changes]
@@ -344,7 +335,7 @@ def _rebuild(
 def _run(
     spark: SparkSession, planned: BuildPlan, created: bool, progress: ProgressCallback | None, started: float
 ) -> list[BuildReport]:
-    """Carry out a plan, and then the repairs after builds of others."""
+    """Carry out a plan, and repair what builds by others at the same time have published."""
     contents, changed, is_alone = _carry_out(spark, planned, created, progress)
     for _ in range(MOST_MENDINGS if not is_alone else 0):
         mending = plan_mending(spark, planned)
@@ -396,10 +387,7 @@ def _carry_out(
 
 
 def _warn_of_untrusted(spark: SparkSession, planned: BuildPlan) -> None:
-    """Log which of the built indexes queries will not use.
-
-    The reason is that this user does not own the table.
-    """
+    """Log a warning for each built index that queries will not use, because they do not trust its owner."""
     definitions = [scope.definition for scope in planned.scopes]
     built = {(definition.index_table_database, definition.index_table): definition for definition in definitions}
     why_not = trust.by_base(spark, planned.base)
@@ -409,7 +397,7 @@ def _warn_of_untrusted(spark: SparkSession, planned: BuildPlan) -> None:
 
 
 def _delete_unfinished(planned: BuildPlan, created: bool, this_metastore: str) -> None:
-    """Delete the generations that were begun, and the roots of new indexes.
+    """Delete the new segments of a failed build, and the roots of new indexes.
 
     Files that cannot be deleted are left to `clean`.
     """

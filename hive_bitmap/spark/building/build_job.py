@@ -1,7 +1,4 @@
-"""The job of a build.
-
-It sends groups of files and shards to compact to tasks, and collects their reports.
-"""
+"""The Spark job of a build, whose tasks index groups of files and compact shards."""
 
 from __future__ import annotations
 
@@ -39,7 +36,7 @@ if TYPE_CHECKING:
 class Job:
     """Work for a task.
 
-    `segments` are the numbers in the build of the new segments that it is for, one of each index.
+    `segments` has the number in the build of the new segment for each index that the task writes.
     """
 
     segments: tuple[int, ...]
@@ -51,10 +48,7 @@ class Job:
 
 
 class WorkerDied(BuildFailed):
-    """The build failed because a Python worker ended.
-
-    A signal can end it, for example.
-    """
+    """The build failed because a Python worker ended, for example by a signal."""
 
 
 def run(
@@ -62,7 +56,7 @@ def run(
 ) -> list[ShardReport]:
     """Run the jobs in tasks and return their reports.
 
-    The reports have the numbers of the new segments in the build. Raise BuildFailed, WorkerDied, and Unsupported as
+    `ShardReport.index` is the number of the new segment in the build. Raise BuildFailed, WorkerDied, and Unsupported as
     `require_python`.
     """
     if not jobs:
@@ -78,9 +72,9 @@ def run(
 
 
 def fatal_files(spark: SparkSession, jobs: Sequence[Job]) -> dict[str, str]:
-    """Try each base file of the jobs in a child process.
+    """Try each base file of the jobs in a child process of a task.
 
-    The child is one of a task. Return the files that end it, with the reason. Raise BuildFailed.
+    Return the paths of files that end the child process, with the reason. Raise BuildFailed.
     """
     groups = [job.work for job in jobs if isinstance(job.work, Group)]
     files = [group.of([path]) for group in groups for path in group.paths]
@@ -97,10 +91,10 @@ def _failed(error: Exception) -> BuildFailed:
 
 
 def balanced(jobs: Sequence[Job], capacity: Sequence[int]) -> list[Job]:
-    """Order the jobs so that all tasks read about as many bytes.
+    """Order the jobs so that all tasks read about the same number of bytes.
 
-    A task gets neighbouring jobs. `capacity` has the number of jobs of each task; their sum is the number of jobs. The
-    largest jobs are assigned first, each to the task with the fewest bytes.
+    A task gets consecutive jobs. `capacity` has the number of jobs of each task. The largest jobs are assigned first,
+    each to the task with the fewest bytes so far.
     """
     tasks: list[list[Job]] = [[] for _ in capacity]
     for job in sorted(jobs, key=lambda job: -job.work.bytes):
@@ -110,10 +104,7 @@ def balanced(jobs: Sequence[Job], capacity: Sequence[int]) -> list[Job]:
 
 
 def run_jobs(records: Iterable[pa.RecordBatch], counter: Any) -> Iterator[pa.RecordBatch]:
-    """Inside a task: run its jobs, and yield their ShardReports.
-
-    There is one report for each shard.
-    """
+    """Inside a task: run its jobs, and yield a ShardReport for each shard."""
     for jobs in batches(received(records), weight, THREADS, AHEAD_BYTES):
         for job, reports in zip(jobs, map_parallel(_run_job, jobs), strict=True):
             if counter is not None and isinstance(job.work, Group):
@@ -125,10 +116,8 @@ def run_jobs(records: Iterable[pa.RecordBatch], counter: Any) -> Iterator[pa.Rec
 
 
 def weight(job: Job) -> float:
-    """Return the bytes that a job reads.
+    """Return the bytes that a job reads; infinity for a local store, so that the job runs alone."""
 
-    It is infinity if its store is local, so that the job runs alone.
-    """
     return job.work.bytes if stores.parallel(job.group.folders[0]) > 1 else math.inf
 
 

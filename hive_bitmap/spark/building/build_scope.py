@@ -1,7 +1,4 @@
-"""Plan a build.
-
-The plan is made from the current table, indexes, partitions, base files and segments.
-"""
+"""Plan a build, from the current table, indexes, partitions, base files and segments."""
 
 from __future__ import annotations
 
@@ -49,20 +46,22 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class Indexed:
-    """An index before a build: what its segments cover, and its slots.
+    """The state of an index before a build.
 
-    `slots` are all of its slots; `strange` has the folders of those that point elsewhere or at unreadable segments.
-    With `remains`, a killed build left a table that was to replace the index table. A new index takes what it can from
-    an index of the table under an earlier name: then `covered` are the segments of that index, and `moved` maps the
-    current paths of files that were moved to the paths in the index rows. `elsewhere` is the definition with the root
-    of another metastore, of which this one is a copy; the build gives the index a new root. `stored` is the definition
-    in the metastore when the build is planned; None for a new index.
+    `covered` is what its segments cover, `slots` are its slots. `foreign` has the folders of slots that point neither
+    at a readable segment nor at the empty folder. `full` says that the whole index is built, `removed` has the paths of
+    removed files whose rows it keeps. With `remains`, a killed build left a table that was to replace the index table.
+    With `is_attached`, this is a new index of a renamed table, built from an index that the table had under its former
+    name: `covered` is then what that index covers, and `moved` maps the current paths of moved files to their paths in
+    the index rows. In a copy of a metastore, `elsewhere` is the definition whose root belongs to the original
+    metastore; the build gives the index a new root. `stored` is the definition in the metastore when the build is
+    planned; None for a new index.
     """
 
     definition: Definition
     covered: Covered
     slots: Slots
-    strange: tuple[str, ...] = ()
+    foreign: tuple[str, ...] = ()
     full: bool = False
     remains: bool = False
     removed: frozenset[str] = frozenset()
@@ -74,10 +73,7 @@ class Indexed:
 
 @dataclass(frozen=True, kw_only=True)
 class Scope:
-    """An index in a build.
-
-    It has the state before the build, the plan for its segments, and the files that it covers.
-    """
+    """An index in a build: its state before, the plan for its segments, and the listed files to cover."""
 
     before: Indexed
     plan: SegmentPlan
@@ -90,7 +86,7 @@ class Scope:
     @property
     def gone(self) -> frozenset[str]:
         """The folders that no slot points at after the build."""
-        return frozenset((*self.before.strange, *(() if self.before.is_attached else self.plan.gone)))
+        return frozenset((*self.before.foreign, *(() if self.before.is_attached else self.plan.gone)))
 
     @property
     def dropped(self) -> list[Values]:
@@ -112,8 +108,8 @@ class Scope:
 class BuildPlan:
     """The plan of a build.
 
-    It has the indexes, the base files that they need, and a Change for each new segment. `schema_crc` is that of the
-    base table.
+    `sources` are the base files of the partitions in scope, `scopes` the indexes; there is a Change for each new
+    segment. `schema_crc` is the checksum of the base table's columns.
     """
 
     base: Table
@@ -128,10 +124,7 @@ class BuildPlan:
         return not self.changes and not any(scope.gone for scope in self.scopes)
 
     def without_files(self) -> BuildPlan:
-        """Return the plan for indexes that are built later.
-
-        It reads no files.
-        """
+        """Return the plan without new segments, for indexes that are built later."""
         scopes = tuple(replace(scope, plan=SegmentPlan((), ())) for scope in self.scopes)
         return replace(self, scopes=scopes, changes=())
 
@@ -154,9 +147,9 @@ def plan_creation(spark: SparkSession, base: Table, definitions: Sequence[Defini
 def plan_attachment(
     spark: SparkSession, base: Table, definitions: Sequence[Definition], former: Sequence[Index]
 ) -> BuildPlan:
-    """Plan the build of new indexes from a table's former indexes.
+    """Plan the build of new indexes of a renamed table from those that it had under its former name.
 
-    The table had these under its former name. There is one former index for each new one.
+    `former` has an index for each new one.
     """
     partitions = base_files.partitions(spark, base)
     locations.require_apart_from(base, definitions, [partition.location for partition in partitions])
@@ -185,10 +178,10 @@ def plan_rebuild(
 
 
 def plan_refresh(spark: SparkSession, table: str, names: Sequence[str], partitions: Sequence[Spec]) -> BuildPlan:
-    """Plan a refresh: a rebuild that keeps rows of missing files.
+    """Plan a refresh: a rebuild that keeps rows of deleted files for a while.
 
-    It keeps them for a while. `partitions` are specs; a partition in scope matches one of them. If there are none, all
-    partitions are in scope. Raise as `plan_rebuild`.
+    The partitions that match one of the specs `partitions` are in scope; all if there are no specs. Raise as
+    `plan_rebuild`.
     """
 
     def choose(base: Table, values: Sequence[Values]) -> Sequence[Values]:
@@ -198,9 +191,9 @@ def plan_refresh(spark: SparkSession, table: str, names: Sequence[str], partitio
 
 
 def plan_removal(spark: SparkSession, table: str, name: str, partitions: Collection[Values]) -> BuildPlan:
-    """Plan the removal of rows of partitions from an index.
+    """Plan the removal of partitions from an index, which no longer covers them then.
 
-    The index no longer covers these partitions. Raise as `plan_rebuild`.
+    Raise as `plan_rebuild`.
     """
     removed = frozenset(partitions)
 
@@ -221,10 +214,10 @@ def covered_by(spark: SparkSession, index: Index) -> Covered:
 
 
 def has_stayed(spark: SparkSession, base: Table, index: Index) -> bool:
-    """Return whether the files of an index are still in their folders.
+    """Return whether the base files of an index have stayed in place when their table was renamed.
 
-    They are the base files that it covers, and lie in the present folders of the partitions with their values. Rows of
-    files that were moved or removed earlier may be among them, so most files decide.
+    A file has stayed if it is in the current folder of its partition. The index may have rows of files that were moved
+    or removed before, so the majority of files decides.
     """
     covered, partitions = covered_by(spark, index), base_files.partitions(spark, base)
     if base.lake is not None:
@@ -237,9 +230,9 @@ def has_stayed(spark: SparkSession, base: Table, index: Index) -> bool:
 
 
 def plan_mending(spark: SparkSession, planned: BuildPlan) -> BuildPlan:
-    """Plan the repair of indexes after another build has published.
+    """Plan the repair of indexes after another build has published at the same time.
 
-    It makes sure that no two segments cover the same file.
+    After the repair, no two segments cover the same file.
     """
     indexes = []
     for scope in planned.scopes:
@@ -250,14 +243,14 @@ def plan_mending(spark: SparkSession, planned: BuildPlan) -> BuildPlan:
                 continue  # another build has replaced the index table, and repairs its own work
             slots_now = catalog.slots_of(spark, table)
             covered, unreadable = _read(slots.segments(slots_now, definition), definition, fresh=False)
-            state = replace(_new(definition), covered=covered, slots=slots_now, strange=unreadable)
+            state = replace(_new(definition), covered=covered, slots=slots_now, foreign=unreadable)
             indexes.append(replace(state, stored=stored))
     return _plan(spark, planned.base, indexes, (), frozenset())
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What the caller of a build requests, as in `segment_plan.Rules`."""
+    """The options that the caller of a build has chosen, as in `segment_plan.Rules`."""
 
     full: bool = False
     compact: bool = False
@@ -277,9 +270,9 @@ def _plan_existing(
     *,
     whole: bool,
 ) -> BuildPlan:
-    """Plan a build of the partitions that `choose` selects.
+    """Plan a build of the partitions that `choose` selects, or of all with `whole`.
 
-    It gets all partitions of the table and the indexes. With `whole`, all are selected.
+    `choose` gets the values of all partitions of the table and of the indexes.
     """
     base, indexes = catalog.table_and_indexes(spark, table)
     selected = [catalog.named(base, indexes, name) for name in dict.fromkeys(map(str.lower, names))] or trusted(indexes)
@@ -323,9 +316,9 @@ def _existing(
     *,
     whole: bool,
 ) -> Indexed:
-    """Return the state of an existing index before a build.
+    """Return the state of an existing index before a build, with its definition after the build.
 
-    It has the definition of the index after the build. Raise Unsupported for a copy.
+    Raise Unsupported for a copy of an index.
     """
     definition = index.definition.renewed(base) if whole else index.definition
     if problem := roots.rival(definition, catalog.trusted_definitions(indexes)):
@@ -346,7 +339,7 @@ def _existing(
         definition=roots.identified(definition),
         covered=covered,
         slots=current_slots,
-        strange=(*unreadable, *(current_slots[number] for number in slots.strange(current_slots, definition))),
+        foreign=(*unreadable, *(current_slots[number] for number in slots.foreign(current_slots, definition))),
         full=options.full or definition != index.definition,
         removed=_removed(spark, base, definition),
         remains=any(roots.is_replacement(copy, index.definition) for copy in index.copies),
@@ -357,10 +350,9 @@ def _existing(
 
 
 def _read(folders: Sequence[str], definition: Definition, *, fresh: bool) -> tuple[Covered, tuple[str, ...]]:
-    """Return what segments cover, and the segments with an unreadable manifest.
+    """Return what segments cover, and the segments with a damaged or missing manifest.
 
-    That manifest is damaged or missing. With `fresh`, manifests are read again: a cached one would hide damage that
-    came after it was read.
+    With `fresh`, cached manifests are not used, because they would hide damage that came later.
     """
     manifests = map_parallel(partial(_manifest, fresh=fresh), folders)
     unreadable = tuple(folder for folder, content in zip(folders, manifests, strict=True) if content is None)
@@ -368,9 +360,9 @@ def _read(folders: Sequence[str], definition: Definition, *, fresh: bool) -> tup
 
 
 def _removed(spark: SparkSession, base: Table, definition: Definition) -> frozenset[str]:
-    """Return the paths of removed files that an index still keeps.
+    """Return the paths of files that the table has removed recently, and whose rows the index keeps.
 
-    The table has lost them within the length of time for which the index keeps them.
+    The property `keep_removed` of the index says how long they are kept.
     """
     if not definition.keep_removed:
         return frozenset()
@@ -380,7 +372,7 @@ def _removed(spark: SparkSession, base: Table, definition: Definition) -> frozen
 def trusted(indexes: Sequence[Index]) -> Sequence[Index]:
     """Return the trusted indexes, and log the others.
 
-    Return all indexes if none is trusted; they are then refused.
+    Return all indexes if none is trusted; the caller then refuses them.
     """
     usable = [index for index in indexes if index.trusted] or indexes
     for index in indexes:
@@ -397,9 +389,9 @@ def _plan(
     chosen: frozenset[Values] | None,
     options: Asked = Asked(),
 ) -> BuildPlan:
-    """Plan a build in the `chosen` partitions of a table.
+    """Plan a build in the `chosen` partitions of a table; in all if `chosen` is None.
 
-    `partitions` are all partitions of the table; None chooses them all.
+    `partitions` are all partitions of the table.
     """
     in_scope = [partition for partition in partitions if chosen is None or partition.values in chosen]
     values = [partition.values for partition in in_scope]
@@ -481,7 +473,7 @@ def _changes(index: int, scope: Scope) -> list[Change]:
 def _access(of_base: Sequence[Access | None], segment: NewSegment) -> Access | None:
     """Return the access of the folder of a new segment.
 
-    Only those may enter it, or write in it, who may do so in all the base folders and replaced segments.
+    Only users may enter it, or write in it, who may do so in all base folders and replaced segments.
     """
     candidates = [*of_base, *map(stores.permissions_of, segment.replaced)]
     accesses = [access for access in candidates if access is not None]
@@ -489,9 +481,9 @@ def _access(of_base: Sequence[Access | None], segment: NewSegment) -> Access | N
 
 
 def _readers(listing: Listing, numbers: Sequence[int], root: str) -> dict[int, Hashable]:
-    """Return who may read each of these listed files, by its number.
+    """Return a value that identifies the readers of each of these listed files, by number.
 
-    They may enter its folder and open it.
+    Readers may enter the file's folder and open the file.
     """
     folders = list(dict.fromkeys(parent(listing.files[at].path) for at in numbers))
     enters = dict(zip(folders, generation.accesses([(folder, root) for folder in folders]), strict=True))
@@ -500,7 +492,7 @@ def _readers(listing: Listing, numbers: Sequence[int], root: str) -> dict[int, H
 
 
 def _readers_of(folders: Sequence[str]) -> list[Hashable]:
-    """Return who may read each of these segments."""
+    """Return a value that identifies the readers of each of these segments."""
     paths = [path for folder in folders for path in (folder, f"{folder}/{FOLDER}/{manifest.FILES_NAME}")]
     permissions = map_parallel(stores.permissions_of, paths)
     return [_who(enters, opens) for enters, opens in zip(permissions[::2], permissions[1::2], strict=True)]
@@ -523,10 +515,7 @@ def _manifest(folder: str, *, fresh: bool) -> Manifest | None:
 
 
 def _present(folders: Sequence[str]) -> dict[str, int]:
-    """Return the paths and sizes of the files in segments.
-
-    Sizes are in bytes. Hidden folders of the segments are included.
-    """
+    """Return the sizes in bytes of all files in segments, by path, including those in hidden folders."""
     listed = map_parallel(_files, [path for folder in folders for path in (folder, f"{folder}/{FOLDER}")])
     return {path: size for sizes in listed for path, size in sizes.items()}
 

@@ -1,10 +1,10 @@
-"""Group base files for shards.
+"""Divide base files into groups, each for one shard of every index.
 
-A shard covers consecutive files of about the same number of bytes. A file that several indexes need is opened once, for
-all of them.
+A shard covers consecutive files, and all shards cover about the same number of bytes. A file that several indexes need
+is opened once for all of them.
 
-Partition columns of an index table get their values from the texts in the metastore. Python types texts in the
-canonical form of their types, and Spark all others, as it does when it reads the table.
+Index rows have the typed values of their partition. Python converts the metastore's texts in canonical form to values;
+Spark converts all other texts, as it does when it reads the table.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from hive_bitmap.core.indexing.shard_compaction import Compaction
 from hive_bitmap.core.indexing.staged_values import ReadOptions
 from hive_bitmap.core.listings import serde
 from hive_bitmap.core.listings.file_listing import format_of
-from hive_bitmap.core.partition_texts import typed_values
+from hive_bitmap.core.partition_texts import column_values
 from hive_bitmap.core.stores import IMMUTABLE, FileStatus
 from hive_bitmap.core.table_info import Table, Values, quote
 from hive_bitmap.spark.building.build_job import Job
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-# From the partition columns and distinct values to a table with a row for each.
+# A function from partition columns and distinct values of partitions to a table with a typed row for each partition.
 StoredValues = Callable[[Sequence[Column], Sequence[Values]], pa.Table]
 _NUMBER = "__number"
 SHARDS_PER_CORE = 2  # so that work can be balanced between tasks
@@ -49,10 +49,10 @@ SMALL_GROUP_BYTES = 8 << 20  # groups are not made smaller than this to occupy m
 
 
 def stored_values(spark: SparkSession, columns: Sequence[Column], values: Sequence[Values]) -> pa.Table:
-    """Return the values that an index table has for these partitions.
+    """Convert the texts of partition values to the values that an index table stores.
 
-    There is a row for each partition, and a column for each partition column. A text that is not a value of its type is
-    NULL.
+    The result has a row for each partition, and a column for each partition column. A text that is not a value of its
+    type becomes NULL.
     """
     arrays = [_column(spark, column, [texts[at] for texts in values]) for at, column in enumerate(columns)]
     return pa.table(arrays, [column.name for column in columns])
@@ -61,14 +61,14 @@ def stored_values(spark: SparkSession, columns: Sequence[Column], values: Sequen
 def _column(spark: SparkSession, column: Column, texts: Sequence[str | None]) -> pa.Array:
     if column.type in TEXT_PARTITIONS:
         return pa.array(texts, pa.string())
-    typed = typed_values(column, texts)
+    typed = column_values(column, texts)
     if typed is not None:
         return typed
     return _by_spark(spark, column, texts).cast(arrow_type(KeyColumn(column.name, column.type)))
 
 
 def _by_spark(spark: SparkSession, column: Column, texts: Sequence[str | None]) -> pa.Array:
-    """Return the values that Spark reads from texts of partition values."""
+    """Convert the texts of partition values to values by Spark."""
     from pyspark.sql import functions as f
 
     texts_table = pa.table(
@@ -82,26 +82,20 @@ def _by_spark(spark: SparkSession, column: Column, texts: Sequence[str | None]) 
 def shard_bytes(total: int, cores: int) -> int:
     """Return how many bytes of base files a shard should cover.
 
-    Files of `total` bytes are indexed in one build, by `cores` tasks at once.
+    The build indexes files of `total` bytes, in `cores` concurrent tasks.
     """
     share = total // (cores * SHARDS_PER_CORE)
     return min(GROUP_BYTES, max(SMALL_GROUP_BYTES, share))
 
 
 def count_shards(sources: Sequence[Source], cores: int) -> int:
-    """Return how many shards a build of one index would write.
-
-    It covers these partitions, with `cores` tasks at once.
-    """
+    """Return how many shards a build of one index of these partitions writes, in `cores` concurrent tasks."""
     files = [BaseFile(source.values, file) for source in sources for file in source.files]
     return sum(1 for _ in grouped(files, shard_bytes(sum(file.status.size for file in files), cores)))
 
 
 def grouped(files: Sequence[BaseFile], target: int) -> Iterator[Sequence[BaseFile]]:
-    """Yield the files, in order, in groups of about equal size.
-
-    The size is near `target` bytes; a file is never cut.
-    """
+    """Yield the files, in order, in groups of about `target` bytes; a file is never cut."""
     total = sum(file.status.size for file in files)
     each = total / max(round(total / target), 1)
     before, number = 0, 0
@@ -117,10 +111,7 @@ def grouped(files: Sequence[BaseFile], target: int) -> Iterator[Sequence[BaseFil
 
 
 def distinct(files: Sequence[BaseFile]) -> Iterator[Sequence[BaseFile]]:
-    """Yield the files in groups without repeated paths.
-
-    A path is repeated if partitions share a folder.
-    """
+    """Yield the files in groups without repeated paths, which occur if partitions share a folder."""
     remaining = list(files)
     while remaining:
         group = {file.status.path: file for file in reversed(remaining)}
@@ -136,10 +127,9 @@ def jobs(
     staging: str = "",
     fatal: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Job]:
-    """Return the jobs of a build.
+    """Return the jobs of a build: groups of base files to index for all indexes, and shards to rewrite.
 
-    They are groups of base files to index, for all indexes that need them, and shards to rewrite. `staging` is the
-    folder of `staging.staged`; empty for a format that tasks read themselves. `fatal` are as in Group.
+    `staging` is the folder of `staging.staged`; "" for a format that tasks read themselves. `fatal` is as in Group.
     """
     options = ReadOptions(format_of(base), base.columns, metastore.time_zone(spark), staging)
     crc = schema_crc(base.columns, options.time_zone, serde.read_properties(base))
@@ -156,10 +146,9 @@ def jobs(
 
 
 def jobs_like(template: Group, changes: Sequence[Change], cores: int, stored: StoredValues) -> list[Job]:
-    """Return the jobs of a build, given how groups read their files.
+    """Return the jobs of a build; groups take their reading options from `template`.
 
-    `template` has the reading options of the groups. `cores` jobs run at once. `stored` returns the typed values of
-    partitions, see `stored_values`.
+    `cores` jobs run concurrently. `stored` returns the typed values of partitions, see `stored_values`.
     """
     shared = _shared(changes)
     target = shard_bytes(sum(file.status.size for files, _ in shared for file in files), cores)
@@ -180,10 +169,7 @@ def jobs_like(template: Group, changes: Sequence[Change], cores: int, stored: St
 
 
 class _Typed:
-    """The typed values of all partitions of a build.
-
-    They are typed as indexes store them.
-    """
+    """The typed values, as index tables store them, of all partitions of a build."""
 
     def __init__(self, changes: Sequence[Change], values: Sequence[Values], stored: StoredValues) -> None:
         columns = value_columns(changes[0].definition) if changes else []
@@ -197,9 +183,9 @@ class _Typed:
 
 
 def _shared(changes: Sequence[Change]) -> list[tuple[list[BaseFile], tuple[int, ...]]]:
-    """Return the files to read, with the changes that need them.
+    """Group the files to read by the numbers of the changes that need them.
 
-    The changes are given by their numbers. Changes of several indexes may need the same file.
+    Changes of several indexes may need the same file.
     """
     needed: dict[BaseFile, list[int]] = defaultdict(list)
     for number, change in enumerate(changes):

@@ -34,9 +34,9 @@ _READ = (
 class PartitionPreview:
     """What a rebuild would do for one partition of an index.
 
-    `name` is empty if the table is not partitioned. `what` is BUILD if the index covers no file of it, REFRESH, or DROP
-    if the table no longer has it. `files` base files of `bytes` bytes would be read; `why` has their number for each
-    reason.
+    `name` is "" if the table is not partitioned. `what` is BUILD if the index covers no file of the partition, DROP if
+    the table no longer has the partition, and else REFRESH. `files` base files of `bytes` bytes would be read; `why`
+    has their number for each reason.
     """
 
     _fields: ClassVar[tuple[Field, ...]] = (
@@ -56,9 +56,9 @@ class PartitionPreview:
 class Preview(Report):
     """What a rebuild would do for one index.
 
-    `partitions` are those that would change; `untouched` counts the others. `seconds` is the rough time of the rebuild,
-    if this index were built alone. Of the shards, `shards_kept` would be linked into other segments, and
-    `shards_rewritten` read and written again, without reading base files.
+    `partitions` are those that would change; `untouched` counts the others. `seconds` is the rough time of a rebuild of
+    this index alone. `shards_kept` counts the shards that would be linked into new segments, `shards_rewritten` those
+    that would be read and written again, without reading base files.
     """
 
     _fields: ClassVar[tuple[Field, ...]] = (
@@ -89,7 +89,7 @@ class Preview(Report):
 
     @property
     def why(self) -> dict[str, int]:
-        """The number of these files for each reason, the most frequent first."""
+        """The number of files to read for each reason, the most frequent first."""
         return by_reason(partition.why for partition in self.partitions)
 
     def __repr__(self) -> str:
@@ -138,10 +138,7 @@ def preview(
 
 
 def preview_of(planned: BuildPlan, number: int, cores: int) -> Preview:
-    """Return what a build does for the index of this number.
-
-    `cores` tasks run at once.
-    """
+    """Return what a planned build does for the index of this number; `cores` is the number of tasks."""
     scope, segments = planned.scopes[number], [change.segment for change in planned.changes_of(number)]
     before, listed = scope.before.covered, scope.listing
     read: dict[Values, list[tuple[int, str]]] = defaultdict(list)
@@ -173,10 +170,7 @@ def preview_of(planned: BuildPlan, number: int, cores: int) -> Preview:
 
 
 def _seconds(before: Covered, to_read: int, cores: int) -> float:
-    """Estimate how long reading `to_read` bytes takes.
-
-    It assumes as many index rows per byte as the index has already.
-    """
+    """Estimate the seconds of indexing `to_read` bytes, with as many index rows per byte as before."""
     indexed, rows = (pc.sum(column).as_py() or 0 for column in (before.files["size"], before.shards["rows"]))
     new_rows = rows * to_read / indexed if indexed > 0 else 0
     return (JOB_SECONDS if to_read else 0.0) + (to_read * BYTE_SECONDS + new_rows * ROW_SECONDS) / cores

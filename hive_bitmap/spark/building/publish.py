@@ -1,8 +1,8 @@
-"""Publish builds: move slots to new segments, retire replaced ones.
+"""Publish builds: move slots of index tables to new segments, and retire replaced segments.
 
-The slots are those of an index table. All slots that change are moved at once if the session can do that, so readers
-see the state before or after. If the metastore fails halfway, new segments that it does not reference are deleted; if
-it does not answer at all, that is left to `clean`.
+All slots that change are moved at once if the session can do that, so readers see the state before or after. If the
+metastore fails halfway, new segments that it does not reference are deleted; if it does not answer at all, they are
+left to `clean`.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ class NotPublished(BuildFailed):
 class Publication:
     """The metastore changes for one index.
 
-    `new` are the folders of its new segments; no slot may point at those in `gone` afterwards. `unchanged` has the
-    folders of other segments at the time when the build was planned. The table of a `created` index may not exist yet;
-    any other must exist. `former` is the definition that the table of an index has before the index gets another root,
-    in a copied metastore. `stored` is the definition that the metastore had when the build was planned.
+    `new` has the folders of its new segments; no slot may point at the folders in `gone` afterwards. `unchanged` has
+    the folders of the other segments when the build was planned. The index table must exist, except for a `created`
+    index. In a copied metastore, `former` is the definition before the index gets a new root. `stored` is the
+    definition that the metastore had when the build was planned.
     """
 
     definition: Definition
@@ -67,8 +67,8 @@ class Publication:
 class IndexToDrop:
     """An index to drop, in its state before its table is dropped.
 
-    `live` are the published generations. `refusal` says why its files have to stay; empty if they are deleted. The
-    files of an untrusted index stay, and its store is not accessed.
+    `live` has the published generations. `refusal` says why the files must stay, for example those of an untrusted
+    index, whose store is not accessed; "" if they are deleted.
     """
 
     definition: Definition
@@ -79,8 +79,8 @@ class IndexToDrop:
 def publish(spark: SparkSession, base: Table, publications: Sequence[Publication]) -> bool:
     """Publish new segments of indexes, one index after the other.
 
-    Return whether the indexes have no other segments than planned. Raise NotPublished if the metastore fails or an
-    index has been dropped. The message says which indexes are published and which are not; new segments that are not
+    Return whether the indexes have exactly the planned segments. Raise NotPublished if the metastore fails or an index
+    has been dropped. The message says which indexes are published and which are not; new segments that are not
     published are deleted.
     """
     is_alone = True
@@ -99,7 +99,7 @@ def publish(spark: SparkSession, base: Table, publications: Sequence[Publication
 def index_to_drop(spark: SparkSession, index: Index, indexes: Iterable[Index]) -> IndexToDrop:
     """Return the state of an index that is needed to drop it.
 
-    `indexes` are all of its table or database.
+    `indexes` are all indexes of its table or database.
     """
     untrusted = f"folder {index.definition.root} is left alone, as {index.problem}"
     refusal = roots.rival(index.definition, catalog.trusted_definitions(indexes)) if index.trusted else untrusted
@@ -148,10 +148,7 @@ def drop(spark: SparkSession, base: Table | None, index: IndexToDrop) -> None:
 
 
 def index_table(definition: Definition) -> Table:
-    """Return the index table to create.
-
-    Hive reads it too, unless there is a timestamp_ntz column.
-    """
+    """Return the index table to create; Hive can read it unless it has a timestamp_ntz column."""
     columns = (*definition.columns, *stored_columns(definition))
     comment = {"comment": definition.comment} if definition.comment else {}
     return Table(
@@ -196,10 +193,10 @@ def _publish(spark: SparkSession, base: Table, publication: Publication) -> bool
 
 
 def _moved(spark: SparkSession, table: Table, publication: Publication, empty: str, before: Slots) -> Slots:
-    """Move the slots of an index as this build requires; return them.
+    """Move the slots of an index as this build requires, and return all slots afterwards.
 
-    `before` are the slots before the build. Another build may move them too: if it takes slots from this build, the
-    segments are put into other slots.
+    `before` are the slots before. If another build takes slots from this build at the same time, the segments are put
+    into other slots.
     """
     current = before
     for _ in range(MOST_ROUNDS):
@@ -229,9 +226,9 @@ def _values(number: int) -> Values:
 
 
 def _index_table(spark: SparkSession, base: Table, publication: Publication) -> tuple[Table, bool]:
-    """Return the index table with the definition of the new segments.
+    """Return the index table with the definition of the new segments, and whether it was created now.
 
-    Create or replace it if necessary. Return also whether it was created now.
+    It is created or replaced if necessary.
     """
     definition = publication.definition
     if publication.created:
@@ -269,9 +266,9 @@ def _index_table(spark: SparkSession, base: Table, publication: Publication) -> 
 
 
 def _as_set(current: Definition, built: Definition) -> Definition:
-    """Return the definition of an index in its new encoding and format.
+    """Return the current definition with the encoding and format of the build.
 
-    Properties that were set during the build are kept.
+    So properties that were set during the build are kept.
     """
     later = "" if current.next_encoding == built.encoding else current.next_encoding
     return replace(
@@ -287,10 +284,7 @@ def _as_set(current: Definition, built: Definition) -> Definition:
 
 
 def _is_same(table: Table, definition: Definition) -> bool:
-    """Return whether a table is the index table of this index.
-
-    It may be the table of another index of that name.
-    """
+    """Return whether a table is the index table of this index, not of another one with the same name."""
     index = catalog.at(table, definition.root)
     return index is not None and index.definition.root == definition.root and roots.is_of(index.definition, definition)
 
@@ -298,7 +292,7 @@ def _is_same(table: Table, definition: Definition) -> bool:
 def _is_there(spark: SparkSession, definition: Definition) -> bool:
     """Return whether the index table exists and can be dropped.
 
-    It must be of this index, and external: dropping it then deletes no files.
+    It must be the table of this index, and external, so that dropping it deletes no files.
     """
     if not metastore.database_exists(spark, definition.index_table_database):
         return False
@@ -306,23 +300,19 @@ def _is_there(spark: SparkSession, definition: Definition) -> bool:
 
 
 def _named(spark: SparkSession, definition: Definition) -> list[Table]:
-    """Return the table with the name of an index table, or none.
-
-    It may be another table of that name.
-    """
+    """Return a list of the table with the name of an index table, whichever it is; empty without one."""
     return metastore.describe_many(spark, definition.index_table_database, [definition.index_table])
 
 
 def _next(definition: Definition) -> Definition:
-    """Return the definition of the replacement of an index table."""
+    """Return the definition with the name of the table that replaces the index table."""
     return replace(definition, index_table=roots.next_table(definition))
 
 
 def _replace_table(spark: SparkSession, base: Table, table: Table, publication: Publication) -> Table:
-    """Replace the index table; return the new table.
+    """Replace the index table by one with other columns; return the new table.
 
-    It has other columns. The new table is created under another name before the old one is dropped, so that one of the
-    two always exists.
+    The new table is created under another name before the old one is dropped, so that one of the two always exists.
     """
     definition = publication.definition
     new = _next(definition)
@@ -348,9 +338,9 @@ def _replace_table(spark: SparkSession, base: Table, table: Table, publication: 
 
 
 def drop_remains(spark: SparkSession, definition: Definition, *, of_others: bool = False) -> None:
-    """Drop the new index table of a killed replacement.
+    """Drop the table that a killed build has created to replace the index table.
 
-    With `of_others`, the table of a build that may still be running is dropped too; its work is lost.
+    With `of_others`, it is dropped even if that build may still be running, whose work is then lost.
     """
     for table in _named(spark, _next(definition)):
         if _is_replacement(table, definition):
@@ -360,36 +350,27 @@ def drop_remains(spark: SparkSession, definition: Definition, *, of_others: bool
 
 
 def _may_be_building(folder: str) -> bool:
-    """Return whether the build of a generation may still be running.
-
-    It is not if the generation has been deleted.
-    """
+    """Return whether the build of a generation may still be running; False for a deleted generation."""
     return bool(generation.entries(folder).names) and generation.usage(folder).state is State.BUILDING
 
 
 def _is_replacement(table: Table, definition: Definition) -> bool:
     """Return whether a table was made to replace this index's table.
 
-    It is an external table, so dropping it deletes no files.
+    It must be external, so that dropping it deletes no files.
     """
     replacement = from_table(table)
     return replacement is not None and roots.is_replacement(replacement, definition) and table.kind == "EXTERNAL"
 
 
 def _retire(spark: SparkSession, definition: Definition, folders: Iterable[str]) -> None:
-    """Start the grace period of generations of an index.
-
-    Nothing is done if its root belongs to another index.
-    """
+    """Start the grace period of generations of an index, unless this session may not delete in its root."""
     if not roots.refusal(definition, metastore_id(spark)):
         map_parallel(lambda folder: generation.retire(folder, definition), folders)
 
 
 def _delete_new(spark: SparkSession, publication: Publication, folders: Sequence[str]) -> None:
-    """Delete new segments that are not published.
-
-    The root of an index that was not created, or was dropped, is deleted too.
-    """
+    """Delete new segments that are not published, and the root of a `created` index."""
     this_metastore = metastore_id(spark)
     deletion.delete(folders, publication.definition, this_metastore)
     if publication.created:
@@ -397,10 +378,9 @@ def _delete_new(spark: SparkSession, publication: Publication, folders: Sequence
 
 
 def _discard(spark: SparkSession, base: Table, publication: Publication) -> int | None:
-    """Delete the new segments that the metastore does not reference.
+    """Delete the new segments that the metastore does not reference; return how many it references.
 
-    Return how many new segments it references. Return None if the metastore does not answer; then `clean` has to delete
-    them.
+    Return None if the metastore does not answer; `clean` then has to delete the segments.
     """
     definition, new = publication.definition, publication.new
     try:
@@ -418,10 +398,7 @@ def _discard(spark: SparkSession, base: Table, publication: Publication) -> int 
 
 
 def _referenced(spark: SparkSession, definition: Definition) -> set[str]:
-    """Return the generations of an index that the metastore references.
-
-    The index table may have been renamed.
-    """
+    """Return the generations of an index that the metastore references, also if its table was renamed."""
     names = [definition.index_table, roots.next_table(definition)]
     named = metastore.describe_many(spark, definition.index_table_database, names)
     tables = [table for table in named if table.name == definition.index_table or _is_replacement(table, definition)]
@@ -432,10 +409,7 @@ def _referenced(spark: SparkSession, definition: Definition) -> set[str]:
 
 
 def _failure(publications: Sequence[Publication], done: int, referenced: int | None, error: Exception) -> str:
-    """Return a message for a failed publication.
-
-    It says which indexes are published, which are not, and why.
-    """
+    """Return the message of a failed publication: which indexes are published, which are not, and why."""
     names = [publication.definition.name for publication in publications]
     published = f"; published before it: {', '.join(names[:done])}" if done else ""
     later = f"; not published: {', '.join(names[done + 1 :])}" if names[done + 1 :] else ""
@@ -447,10 +421,7 @@ def _failure(publications: Sequence[Publication], done: int, referenced: int | N
 
 
 def _cause(error: Exception) -> str:
-    """Return the first relevant line of an error.
-
-    It is neither py4j's introduction nor part of the JVM's stack trace.
-    """
+    """Return the first line of an error, without py4j's introduction and the JVM's stack trace."""
     lines = [line.strip(": ") for line in str(error).splitlines() if not line.startswith(("\t", "An error occurred"))]
     reason = next(filter(None, lines), type(error).__name__)
     return f"{reason}; give another LOCATION" if "within managed warehouse root" in reason else reason

@@ -1,8 +1,8 @@
 """Stage base files that only Spark can read.
 
-Spark writes their key columns to scratch files, which tasks read. Each split of a file becomes one scratch file; in the
-order of the splits they hold the rows in the order of the file. Fingerprints are taken before Spark starts to read, so
-that a change of a file in between is detected.
+Spark writes their key columns to scratch files, which tasks read. Each split of a file becomes one scratch file, so the
+scratch files in the order of the splits have the rows in the order of the file. Fingerprints are taken before Spark
+starts to read, so that a change of a file in between is detected.
 """
 
 from __future__ import annotations
@@ -48,10 +48,7 @@ MOST_NAMED = 1000  # most partitions in a WHERE; for more partitions Spark reads
 
 
 def for_build(spark: SparkSession, base: Table, busy: Sequence[Change]) -> AbstractContextManager[str]:
-    """Return `staged` for the files that a build reads.
-
-    They are staged in the first of its new segments.
-    """
+    """Return the context manager `staged` for the files of a build, in the first of its new segments."""
     files: dict[Values, dict[str, FileStatus]] = defaultdict(dict)
     for change in busy:
         for file in change.read:
@@ -65,9 +62,9 @@ def for_build(spark: SparkSession, base: Table, busy: Sequence[Change]) -> Abstr
 def in_scratch(
     spark: SparkSession, base: Table, sources: Sequence[Source], definitions: Sequence[Definition]
 ) -> Iterator[str]:
-    """Stage files like `staged`, in a new generation.
+    """Stage files like `staged`, in a new generation that is deleted afterwards.
 
-    It is under the root of the first index, or where that root would be.
+    It is in the root of the first index, or where that root would be.
     """
     if format_of(base) not in LAYOUTS:
         yield ""
@@ -103,11 +100,11 @@ def in_scratch(
 def staged(
     spark: SparkSession, base: Table, sources: Sequence[Source], definitions: Iterable[Definition], folder: str
 ) -> Iterator[str]:
-    """Yield a folder with the indexed columns of the files in `sources`.
+    """Have Spark read the indexed columns of the files in `sources`, and yield the folder with the values.
 
-    Spark has read them. The folder lies in `folder`, a generation that has been started, and is deleted afterwards. For
-    a format that tasks read themselves, "" is yielded. Raise BuildFailed if Spark cannot read the table, and
-    Unsupported if this session might read other files than those listed.
+    The folder is in `folder`, a generation that has been started, and is deleted afterwards. For a format that tasks
+    read themselves, "" is yielded. Raise BuildFailed if Spark cannot read the table, and Unsupported if this session
+    might read other files than those listed.
     """
     if format_of(base) not in LAYOUTS or not sources:
         yield ""
@@ -156,10 +153,7 @@ def _stage(spark: SparkSession, base: Table, sources: Sequence[Source], columns:
 
 
 def _fingerprint(path: str) -> Fingerprint | None:
-    """Return the fingerprint of a file.
-
-    None if the file no longer exists or a fingerprint cannot be taken.
-    """
+    """Return the fingerprint of a file; None if the file is missing or no fingerprint can be taken."""
     try:
         return fingerprint.take(path)
     except (FileNotFoundError, Undecodable):
@@ -167,10 +161,7 @@ def _fingerprint(path: str) -> Fingerprint | None:
 
 
 def _values(spark: SparkSession, base: Table, sources: Sequence[Source], columns: Sequence[str]) -> DataFrame:
-    """Return the columns of the partitions in `sources`.
-
-    Each row has its file and the start of its split.
-    """
+    """Return these columns of the partitions in `sources`, with the file and split start of each row."""
     from pyspark.sql import functions as f
 
     frame = spark.table(base.spark_name)
@@ -184,9 +175,9 @@ def _values(spark: SparkSession, base: Table, sources: Sequence[Source], columns
 
 
 def condition_on(base: Table, source: Source) -> str:
-    """Return SQL that is true for a partition.
+    """Return an SQL condition that is true for a partition.
 
-    It may be true for other partitions that equal this one once cast to the column's type.
+    It is also true for partitions with other texts of the same values.
     """
     pairs = zip(base.partition_columns, source.values, strict=True)
     equal = (
@@ -197,10 +188,7 @@ def condition_on(base: Table, source: Source) -> str:
 
 
 def write(batches: Iterable[pa.RecordBatch], folder: str) -> Iterator[pa.RecordBatch]:
-    """Inside a task: write each split's rows to a scratch file.
-
-    Yield its base file, split start and name.
-    """
+    """Inside a task: write each split's rows to a scratch file; yield base file, split start and name."""
     rows = (split for batch in batches for split in splits(batch))
     for (path, start), same_split in groupby(rows, key=lambda split: split[0]):
         name = f"{uuid4().hex}.parquet"
@@ -215,10 +203,7 @@ def write(batches: Iterable[pa.RecordBatch], folder: str) -> Iterator[pa.RecordB
 
 
 def splits(batch: pa.RecordBatch) -> Iterator[tuple[tuple[str, int], pa.RecordBatch]]:
-    """Cut a batch where the split changes.
-
-    Yield (file, start of the split) and the rows without these two columns.
-    """
+    """Cut a batch by splits; yield (file, start of the split) and the rows without these two columns."""
     columns = [batch.column(name) for name in (FILE, START)]
     changed = np.zeros(batch.num_rows, bool)
     for column in columns:

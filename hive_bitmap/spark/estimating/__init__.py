@@ -1,7 +1,6 @@
 """Estimate the size and usefulness of an index before a build.
 
-A sample of blocks is indexed. `estimate` is the entry point. Spark tasks index the sampled blocks and measure the
-result.
+`estimate` is the entry point. Spark tasks index a sample of blocks and measure the result (`core/samples`).
 """
 
 __all__ = ["estimate"]

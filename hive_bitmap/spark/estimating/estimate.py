@@ -1,10 +1,10 @@
 """Estimate an index by indexing a sample of blocks and scaling up the result.
 
 Each index has its own sample: a block takes less space if its equal keys are adjacent than if they are scattered, and
-that differs from column to column. The sample is scaled up by the bytes of the key columns, in the sample and in all
-blocks, according to the footers of the files.
+that differs from column to column. The sample is scaled up by the bytes of the key columns in all blocks, divided by
+those in the sample; the footers of the files have these numbers.
 
-A file for which a library ends the process of its task has no blocks, since a build leaves it unindexed.
+A file at which a library ends the process of a task counts as without blocks, since a build does not index it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Longs = npt.NDArray[np.int64]
-TASK_BLOCKS = 8  # minimum of sampled blocks in a task: fewer show less well how often keys recur
+TASK_BLOCKS = 8  # minimum of sampled blocks in a task: fewer blocks hardly show how often keys recur
 
 
 def footers(spark: SparkSession, items: Sequence[FooterItem]) -> list[tuple[Longs, Longs]]:
@@ -78,16 +78,16 @@ def samples(spark: SparkSession, items: Sequence[SampleItem]) -> list[Sample]:
 class Estimate(Report):
     """The estimate of one index.
 
-    `columns` are in base-table order. `files` and `rows` are those of the table, `blocks_total` counts blocks with
-    rows. `distinct_keys`, counted in the sampled blocks, is a lower bound. `index_bytes` is the size of shards and
-    cardinalities, `base_bytes` that of all files of the table, `seconds` the time that the tasks of a build would take.
-    `usefulness` is a sentence on what an equality predicate would skip.
+    `columns` are in the order of the table. `files` and `rows` are the numbers of the table's files and rows,
+    `blocks_total` is the number of its blocks with rows. `distinct_keys`, counted in the sampled blocks, is a lower
+    bound. `index_bytes` is the size of shards and cardinalities, `base_bytes` that of all files of the table, `seconds`
+    the time that the tasks of a build would take. `usefulness` is a sentence on what an equality predicate would skip.
 
-    An average key is in `share_of_blocks` of the blocks and has `share_of_rows` of the rows; both are 1 if no sampled
-    block can be indexed. `blocks_of_values` and `rows_of_values` are the same shares for an average requested value;
-    None if none occurs in the sample. A rare key, rarer than nine of ten others, is in `rare_blocks` of the blocks and
-    has `rare_rows` of the rows; None if no sampled block can be indexed. `verdict` says whether the index is worth it,
-    and why.
+    An average key is in `share_of_blocks` of the blocks and has `share_of_rows` of the rows, as shares from 0 to 1;
+    both are 1 if no sampled block can be indexed. `blocks_of_values` and `rows_of_values` are the same shares for an
+    average one of the requested values; None if the sample has none of them. `rare_blocks` and `rare_rows` are those
+    for a rare key, rarer than nine of ten others; None if no sampled block can be indexed. `verdict` says whether the
+    index is worth it, and why.
     """
 
     columns: tuple[str, ...]
@@ -142,10 +142,7 @@ class Estimate(Report):
 
 @dataclass(frozen=True, kw_only=True)
 class _Footers:
-    """The base table according to the footers of its files.
-
-    It has b blocks with rows, in file order, and i indexes.
-    """
+    """The figures of a table in the footers of its files: b blocks with rows, in file order, for i indexes."""
 
     paths: tuple[str, ...]  # files of the table
     bytes: int  # total size of the files
@@ -169,11 +166,11 @@ def estimate(
 ) -> list[Estimate]:
     """Estimate the size, build time and usefulness of indexes.
 
-    `columns` has an item for each index, as in `build`. At most the fraction `sample` of the blocks is indexed (but at
-    least four blocks, if there are as many), and the footers of all files are read. Each index is estimated as if it
-    were built alone; built together with large ones it may have more shards. `values` maps a column, its name in lower
-    case, to some values, as text, with which queries compare it; for an index of this column alone the shares of these
-    values are estimated too. Raise NotFound, Unsupported or InvalidProperty as `build` does.
+    `columns` has an item for each index, as in `build`. The share `sample` of the blocks is indexed, but at least four
+    blocks, and the footers of all files are read. Each index is estimated as if it were built alone; if it is built
+    together with large ones, it may have more shards. `values` maps a column name in lower case to some values, as
+    text, that queries compare the column with; for an index of this column alone, the shares of these values are
+    estimated too. Raise NotFound, Unsupported or InvalidProperty as `build` does.
     """
     if not 0 < sample <= 1:
         raise InvalidProperty(f"sample is {sample}, but must be a share of the blocks above 0 and at most 1")
@@ -242,9 +239,9 @@ def _read_footers(
 
 
 def _sampled_blocks(footers: _Footers, index: int, sample: float, cores: int) -> list[Longs]:
-    """Choose the sampled blocks of an index, and divide them among tasks.
+    """Choose the blocks to sample for an index, and divide them among tasks.
 
-    There are just enough tasks to keep the cores busy, and none reads more than a task of a build.
+    There are just enough tasks to keep the cores busy, and so many that none reads more than a task of a build.
     """
     chosen = choose_blocks(footers.rows, footers.size[index], sample)
     read = footers.bytes * len(chosen) / max(1, len(footers.rows))

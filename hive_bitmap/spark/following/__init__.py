@@ -1,7 +1,7 @@
-"""Let indexes follow their tables: queue writes and unindexed files, refresh in the background.
+"""Let indexes follow their tables: refresh them in the background after writes.
 
-`Refresher` receives what the JVM and the planner see; its `RefreshQueue` decides when to refresh, and `table_refresh`
-does it.
+`Refresher` receives writes from the JVM, and unindexed files from the planner. Its `RefreshQueue` decides when to
+refresh, and `table_refresh` refreshes.
 """
 
 __all__ = ["refresh_queue", "refresher", "table_refresh"]

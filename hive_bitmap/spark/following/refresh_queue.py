@@ -1,9 +1,9 @@
 """The queue of refreshes of one process.
 
-Each table has at most one pending refresh. A thread runs those that are due, one after the other, and ends when none is
-requested for a while. It is a daemon, so it keeps no process alive.
+Each table has at most one pending refresh. A thread runs due refreshes, one after the other, and ends when none is
+requested for a while. It is a daemon, so it does not keep the process alive.
 
-The state of a table's refreshes is a value: what is requested, and when it may begin.
+The state of a table's refreshes is a value (`State`): the pending request, and when it may begin.
 """
 
 from __future__ import annotations
@@ -36,10 +36,7 @@ IDLE_SECONDS = 60.0  # after this time without requests, the thread ends
 
 
 def few(partitions: frozenset[Partition]) -> frozenset[Partition] | None:
-    """Return these partitions if they are few.
-
-    Return None, which means all, for too many partitions.
-    """
+    """Return these partitions; None, which means all partitions, if there are more than MOST_PARTITIONS."""
     return partitions if len(partitions) <= MOST_PARTITIONS else None
 
 
@@ -54,10 +51,7 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, order=True)
 class Key:
-    """The indexes that follow a table with the same `interval` in seconds.
-
-    They are refreshed in one pass.
-    """
+    """The key of indexes that are refreshed together: they follow a table with the same `interval` (seconds)."""
 
     database: str
     table: str
@@ -77,9 +71,9 @@ class Key:
 class RefreshRequest:
     """A requested refresh of some partitions of a table, or of all (None).
 
-    `session` runs it; it is the session of the last request. `by_query` says that no write was seen, only unindexed
-    files: if a refresh changes nothing, for example because they cannot be indexed, the next one that only queries
-    request waits twice as long.
+    `session` is the session of the last request, which runs the refresh. `by_query` says that only queries have
+    requested it, which found unindexed files, and no write. If such a refresh changes nothing, for example because the
+    files cannot be indexed, the next one that only queries request waits twice as long.
     """
 
     key: Key
@@ -88,7 +82,7 @@ class RefreshRequest:
     by_query: bool = False
 
     def joined(self, later: RefreshRequest) -> RefreshRequest:
-        """Return one refresh for this and a later request."""
+        """Join this request and a later one into one."""
         both: frozenset[Partition] | None = None
         if self.partitions is not None and later.partitions is not None:
             both = few(self.partitions | later.partitions)
@@ -144,10 +138,10 @@ def pause(first: float, times: int) -> float:
 
 
 class RefreshQueue:
-    """Run `refresh` for each requested key.
+    """A queue that calls `refresh` for each request, at most once in the interval of its key.
 
-    It runs no sooner than the interval after the last time. An error of `refresh` is logged once, and the refresh is
-    tried again a minute later, then after twice as long each time, up to an hour. `clock` returns seconds.
+    An error of `refresh` is logged once, and the refresh is repeated a minute later, then after twice as long each
+    time, up to an hour. `clock` returns seconds.
     """
 
     def __init__(
@@ -160,10 +154,7 @@ class RefreshQueue:
         self._thread: Thread | None = None
 
     def want(self, request: RefreshRequest) -> bool:
-        """Add a refresh, or join it to a pending one.
-
-        Return False if it was not accepted, since there are too many tables.
-        """
+        """Add a request, or join it to a pending one; return False if there are too many tables."""
         with self._changed:
             if request.key not in self._states and len(self._states) >= MOST_TABLES:
                 self._forget_idle()
@@ -201,9 +192,9 @@ class RefreshQueue:
             return max((key.interval for key in self._states if self._is_wanted(key)), default=0.0)
 
     def wait(self, seconds: float) -> bool:
-        """Wait until nothing is pending or running, at most `seconds`.
+        """Wait at most `seconds` until nothing is pending or running; return whether that is so.
 
-        Return whether that was reached. Failed refreshes that are tried again later are not waited for.
+        Failed refreshes that are repeated later are not waited for.
         """
         end = self._clock() + seconds
         with self._changed:
@@ -215,7 +206,7 @@ class RefreshQueue:
             return True
 
     def _forget_idle(self) -> None:
-        """Forget tables without requests whose next refresh need not wait."""
+        """Forget tables that have no request, and whose next refresh could begin at once."""
         now = self._clock()
         idle = [key for key, state in self._states.items() if state.is_idle(key, now) and key != self._running]
         for key in idle:
@@ -239,9 +230,9 @@ class RefreshQueue:
             self._ended(request, outcome, error)
 
     def _next(self) -> RefreshRequest | None:
-        """Wait until the next refresh is due, and take it from the queue.
+        """Wait until a refresh is due, and take it from the queue.
 
-        Return None if none is requested for a while, which ends the thread.
+        Return None, which ends the thread, if none is requested for IDLE_SECONDS.
         """
         with self._changed:
             while True:
@@ -272,17 +263,20 @@ class RefreshQueue:
 
 
 def following(indexes: Iterable[Index]) -> list[Index]:
-    """Return those of the indexes of a table that follow it."""
+    """Return the trusted indexes that follow their table."""
     return [index for index in indexes if index.trusted and index.definition.auto_refresh]
 
 
 def is_followed(spark: SparkSession, key: Key) -> bool:
-    """Return whether there still are indexes that a refresh of this key would be of."""
+    """Return whether there are still indexes with this key."""
     return bool(followers_of(spark, key)[1])
 
 
 def followers_of(spark: SparkSession, key: Key) -> tuple[Table | None, list[Index]]:
-    """Return the table of a key and the indexes that follow it with that interval; None and none if it is gone."""
+    """Return the table of a key, and the indexes that follow it with the key's interval.
+
+    The table is None if it no longer exists.
+    """
     try:
         base, indexes = catalog.table_and_indexes(spark, key.spark_name)
     except NotFound:

@@ -1,9 +1,8 @@
-"""Let a process's indexes follow their tables: collect writes and queue refreshes.
+"""Let indexes follow their tables: collect writes and queue refreshes.
 
-The JVM reports the writes that it has committed (`written`). The planner reports files that are not indexed (`seen`):
-they were written by Hive, by other programs, or by applications that ended before their refresh.
-
-Writes are recognised by path: folders are mapped to the tables that are followed.
+The JVM reports the writes that it has committed (`written`). The planner reports unindexed files (`seen`), which may
+come from Hive, other programs, or applications that ended before their refresh. A write to a path is assigned to a
+followed table by its folder.
 """
 
 from __future__ import annotations
@@ -46,15 +45,12 @@ if TYPE_CHECKING:
 MOST_TABLES = 10_000
 POOL = "hive_bitmap"  # the scheduler pool of the refreshes' jobs
 MOST_DATABASES = 1000
-LOOK_SECONDS = 30.0  # for this long, writes by path to new tables may be missed
+LOOK_SECONDS = 30.0  # writes by path to tables that are newer than this may be missed
 
 
 @dataclass(frozen=True)
 class TableFolder:
-    """A table, and the partition values of a folder.
-
-    There are no values for the table's own folder.
-    """
+    """The table and the partition values of a folder; no values for the folder of the table."""
 
     database: str
     table: str
@@ -62,10 +58,7 @@ class TableFolder:
 
 
 class TableFolders:
-    """The folders of tables; the newest are kept.
-
-    Queries and writes come from many threads.
-    """
+    """A map from folders to tables, of which the last MOST_TABLES are kept; safe for many threads."""
 
     def __init__(self) -> None:
         self._tables: LRUCache[str, tuple[str, str]] = LRUCache(MOST_TABLES)  # by folder
@@ -79,10 +72,7 @@ class TableFolders:
             self._tables[base.location] = (base.database, base.name)
 
     def at(self, path: str) -> TableFolder | None:
-        """Return the table of a folder or partition folder.
-
-        Return None if no known table has it.
-        """
+        """Return the table of a folder or partition folder; None for an unknown folder."""
         folder = raw_hadoop_path(path).rstrip("/")
         values: dict[str, str | None] = {}
         with self._lock:
@@ -96,10 +86,9 @@ class TableFolders:
 
 @dataclass(frozen=True)
 class Unindexed:
-    """Base files that a query reads whole.
+    """The number, bytes and age of the base files that a query reads whole.
 
-    `lag` is the age of the oldest in seconds. The age is None for files of Iceberg, which does not say when they were
-    written.
+    `lag` is the age of the oldest file in seconds; None for Iceberg, which does not record when files were written.
     """
 
     files: int
@@ -123,8 +112,8 @@ class Refresher:
     def written(self, spark: SparkSession, text: str) -> str:
         """Queue refreshes for a write, given as JSON of `Write.java`.
 
-        Return the table's indexed columns. They are JSON, null if they are unknown. A write by path belongs to a
-        followed table if a table in the session's database, or one that this process has seen, lies in that folder.
+        Return the table's indexed columns as JSON; `null` if they are unknown. A write by path belongs to the followed
+        table with that folder, if the table is in the session's database, or if this process has met it before.
         """
         fields = json.loads(text)
         if "path" in fields:
@@ -135,10 +124,10 @@ class Refresher:
         return self._written(spark, name, changed_partitions)
 
     def seen(self, spark: SparkSession, base: Table, indexes: Iterable[Index], results: LookupResults) -> str:
-        """Record the files that a query found unindexed.
+        """Queue refreshes for the unindexed files of a query; return a message about them, or "".
 
-        Return a message about them, "" if there are none. A refresh of the following indexes is queued if the files are
-        older than the interval; a recent write has a refresh of its own.
+        A refresh of the following indexes is queued if a file is older than their interval. A newer file usually has a
+        refresh pending, from the write.
         """
         followers = following(indexes)
         whole_files = [file for file in results.whole_files if not _has_only_deletes(file)]
@@ -159,20 +148,14 @@ class Refresher:
         return f"{message}; a refresh is queued" if any(queued) else message
 
     def wait(self, seconds: float) -> bool:
-        """Wait until all refreshes have ended, at most `seconds`.
-
-        Return whether they have. Failed ones are not waited for.
-        """
+        """Wait at most `seconds` until all refreshes have ended, except failed ones; return whether they have."""
         for waiting in self.queue.waiting():
             if not is_followed(waiting.session, waiting.key):
                 self.queue.forget(waiting.key)
         return self.queue.wait(seconds)
 
     def _is_queued(self, request: RefreshRequest, lag: float | None) -> bool:
-        """Whether a refresh is pending or running.
-
-        One is queued if files have waited longer than the interval.
-        """
+        """Queue a refresh if the files are older than the interval; return whether one is pending or running."""
         late = lag is None or lag >= request.key.interval
         return self.queue.is_wanted(request.key) or (late and self.queue.want(request))
 
@@ -187,10 +170,7 @@ class Refresher:
         return "null"
 
     def _look_around(self, spark: SparkSession) -> None:
-        """Record the folders of the database's followed tables.
-
-        It is the session's database; nothing is done if it was looked at recently.
-        """
+        """Record the folders of the followed tables in the session's database, unless done recently."""
         database = spark.catalog.currentDatabase()
         with self._lock:
             if database in self._looked_at:
@@ -232,8 +212,8 @@ class Refresher:
     def _quiet(self, spark: SparkSession) -> SparkSession:
         """Return a separate session for a refresh.
 
-        Its statements are not followed, and its jobs are in POOL. A refresh is the application's work, done with its
-        rights. So trust and Python settings come from the application, not from the session that wrote.
+        Writes of this session are not followed, and its jobs run in POOL. A refresh is done with the rights of the
+        application, so trust and Python settings come from the application, not from the session that wrote.
         """
         from pyspark.sql import SparkSession
 
@@ -253,7 +233,7 @@ def _keys(base: Table, followers: Iterable[Index]) -> list[Key]:
 
 
 def _has_only_deletes(file: WholeFile) -> bool:
-    """Whether a file is indexed, but has deleted rows, so that Spark counts it."""
+    """Return whether a file is indexed, and Spark counts its rows only because some are deleted."""
     return file.status.etag == WITH_DELETES and file.freshness is Freshness.STALE
 
 

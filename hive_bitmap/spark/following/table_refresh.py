@@ -1,7 +1,4 @@
-"""Refresh the indexes of tables once, by this process.
-
-It is one table that an index follows, or several tables for a scheduler, which others write.
-"""
+"""Refresh the indexes of a table once: for a scheduler, or for indexes that follow the table."""
 
 from __future__ import annotations
 
@@ -24,16 +21,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
-MOST_PASSES = 3  # of one refresh, while other processes publish what lacks files that this one has indexed
+MOST_PASSES = 3  # of one refresh, while other processes publish segments without the files that this one has indexed
 YOUNG_SECONDS = 600.0  # a build that began earlier may have been forgotten, and is not waited for
 
 
 @dataclass(frozen=True, kw_only=True)
 class TableRefresh:
-    """The refresh of one table: a report for each index, or the error.
-
-    `seconds` is its duration.
-    """
+    """The result of refreshing one table: a report for each index, or the error; `seconds` it took."""
 
     table: str
     seconds: float
@@ -42,7 +36,7 @@ class TableRefresh:
 
     @property
     def files(self) -> int:
-        """The number of base files that were read: each once, for all indexes together."""
+        """The number of base files that were read, each once for all indexes."""
         return max((report.files_read for report in self.reports), default=0)
 
     @property
@@ -54,10 +48,7 @@ class TableRefresh:
 def refresh_table(
     spark: SparkSession, table: str, progress: Callable[[BuildProgress], None] | None = None
 ) -> TableRefresh:
-    """Refresh all indexes of a table.
-
-    A failure is part of the result, so that the next table has its turn.
-    """
+    """Refresh all indexes of a table; return an error in the result instead of raising it."""
     from pyspark.errors import PySparkException
 
     started = time.monotonic()
@@ -70,10 +61,10 @@ def refresh_table(
 
 
 def refresh_followers(spark: SparkSession, key: Key, partitions: Iterable[Partition] | None) -> Outcome:
-    """Bring the indexes of a key up to date, in these partitions of the table or in all.
+    """Refresh the indexes that share a key, for these partitions of the table; for all if `partitions` is None.
 
-    A table or index that is gone is nothing to do. What the refresh did, or why it failed, is recorded in the root of
-    each index. Raise what `refresh` does.
+    The outcome is IN_VAIN if the table or its indexes no longer exist. The result, or the error, is recorded in the
+    root of each index. Raises the errors of `refresh`.
     """
     base, followers = followers_of(spark, key)
     if base is None or not followers:
@@ -101,11 +92,11 @@ def refresh_followers(spark: SparkSession, key: Key, partitions: Iterable[Partit
 def _until_published(
     spark: SparkSession, table: str, followers: Sequence[Index], partitions: Sequence[dict[str, str | None]] | None
 ) -> list[list[BuildReport]]:
-    """Refresh until there is nothing left to do, or MOST_PASSES times; return the reports of each pass.
+    """Refresh until nothing is left to do, but at most MOST_PASSES times; return the reports of each pass.
 
-    Of two builds that publish the same partition the later one wins, with the files that it has seen. So each looks
-    again after it has published: the last one sees the final state. If there are none of the partitions, all are looked
-    at: the metastore may write their values in another way than the program that wrote into them.
+    If two builds publish the same partition, the later one wins, with the files that it has seen. So each build checks
+    again after it has published, and the last one sees the final state. If no partition has the given values, all
+    partitions are checked: the metastore may write values in another way than the program that wrote the files.
     """
     names = [index.definition.name for index in followers]
     passes = [refresh(spark, table, names, partitions=partitions or ())]
@@ -125,7 +116,7 @@ def has_changed(report: BuildReport) -> bool:
 
 
 def is_being_built(index: Index) -> bool:
-    """Return whether a build that began a short while ago is at work on an index."""
+    """Return whether a build of an index is running that began at most YOUNG_SECONDS ago."""
     young = (
         folder
         for folder in generation.in_folders([index.definition.root])
@@ -135,7 +126,7 @@ def is_being_built(index: Index) -> bool:
 
 
 def _record(spark: SparkSession, indexes: Iterable[Index], record: RefreshRecord) -> None:
-    """Record a refresh, as far as the roots let themselves be written: who looks at the indexes would like to know."""
+    """Record a refresh in the roots of indexes; only log a root that cannot be written."""
     mine = metastore_id(spark)
     for index in indexes:
         try:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 def rename(spark: SparkSession, table: str, name: str, new_name: str) -> None:
     """Rename an index and its index table.
 
-    An index table that IN TABLE named keeps its name. Files stay where they are, so that running queries can finish.
+    If IN TABLE has named the index table, it keeps its name. Files stay in place, so that running queries can finish.
     Raise NotFound, AlreadyExists or InvalidProperty.
     """
     base, indexes = catalog.table_and_indexes(spark, table)
@@ -50,12 +50,11 @@ def rename(spark: SparkSession, table: str, name: str, new_name: str) -> None:
 
 
 def set_properties(spark: SparkSession, table: str, name: str, properties: Mapping[str, str]) -> None:
-    """Set properties of an index: our own, and user-defined ones.
+    """Set properties of an index: those of OWN_PROPERTIES, and user-defined ones.
 
-    Our own are those of OWN_PROPERTIES. `encoding` and `compression` take effect with the next rebuild, the others at
-    once; after a change of the encoding, the next rebuild builds the whole index. User-defined properties are stored
-    and shown. Raise NotFound, and InvalidProperty for an invalid value, or a name that looks like a misspelling of one
-    of our properties.
+    `encoding` and `compression` take effect with the next rebuild, the other properties at once; after a change of the
+    encoding, the next rebuild builds the whole index. User-defined properties are stored and shown. Raise NotFound, and
+    InvalidProperty for an invalid value, or a name that looks like a misspelling of one of OWN_PROPERTIES.
     """
     base, indexes = catalog.table_and_indexes(spark, table)
     index = catalog.named(base, indexes, name)

@@ -1,9 +1,9 @@
 """Attach indexes to a table that was renamed, without reading base files.
 
-If the files of the table stay, so do those of the index: its index table is renamed, and the marker of its root gets
-the new name of the table. If the rename has moved the files, as it does for a managed table, the rows of the index have
-paths that no longer exist. Then each index gets a new index table and folder, into which the shards are rewritten, and
-is dropped under the old name once that is published.
+If the files of the table have stayed in place, the files of the index stay too: its index table is renamed, and the
+marker of its root gets the new name of the table. If the rename has moved the files, as for a managed table, the rows
+of the index have paths that no longer exist. Then each index gets a new index table and folder, into which its shards
+are rewritten. Once these are published, the old index is dropped.
 """
 
 from __future__ import annotations
@@ -31,13 +31,12 @@ if TYPE_CHECKING:
 def attach(
     spark: SparkSession, table: str, former: str, *, progress: Callable[[BuildProgress], None] | None = None
 ) -> list[BuildReport]:
-    """Give a renamed table the indexes of its former name.
+    """Give a renamed table the indexes that it had under its name `former`.
 
-    `former` is that name. Files that are unchanged since they were indexed are not read again. Return a report for each
-    index, sorted by name, except for those that an earlier call had attached already. A session with indexes enabled
-    does this itself at `ALTER TABLE .. RENAME TO`. Raise NotFound if there is no such table or no index, Unsupported if
-    there still is a table of the former name, if an index is not trusted, or if it does not fit the table,
-    AlreadyExists, and BuildFailed.
+    Files that are unchanged since they were indexed are not read again. Return a report for each index, sorted by name,
+    except for indexes that an earlier call has attached. A session with indexes enabled does this itself at
+    `ALTER TABLE .. RENAME TO`. Raise NotFound if the table or the indexes do not exist, Unsupported if there is still a
+    table with the former name, or if an index is not trusted or does not fit the table, AlreadyExists, and BuildFailed.
     """
     base, existing = catalog.table_and_indexes(spark, table)
     indexes = _of_former(spark, base, former)
@@ -66,9 +65,9 @@ def attach(
 
 
 def _of_former(spark: SparkSession, base: Table, former: str) -> list[Index]:
-    """Return the indexes of a table that no longer exists.
+    """Return the indexes of a table that no longer exists under this name.
 
-    Raise NotFound if it has none; Unsupported if the table still exists, or an index is not trusted.
+    Raise NotFound if there are none; Unsupported if the table still exists, or an index is not trusted.
     """
     existing, indexes = catalog.find_even_if_dropped(spark, former)
     if existing is not None:
@@ -83,10 +82,7 @@ def _of_former(spark: SparkSession, base: Table, former: str) -> list[Index]:
 
 
 def _at_home(base: Table, former: Definition) -> Definition:
-    """Return an index's definition under its table's new name.
-
-    Raise Unsupported.
-    """
+    """Return an index's definition with its table's new name; raise Unsupported if it does not fit."""
     index_database = "" if former.index_database == base.database else former.index_database
     home = replace(former, database=base.database, table=base.name, index_database=index_database)
     home = home.renewed(base) if former.is_former else home
@@ -96,10 +92,7 @@ def _at_home(base: Table, former: Definition) -> Definition:
 
 
 def _stays(spark: SparkSession, base: Table, index: Index) -> bool:
-    """Return whether an index can stay in its folder.
-
-    It can if the files that it covers have not moved.
-    """
+    """Return whether an index can stay in its folder, because the files that it covers have not moved."""
     former = index.definition
     if former.is_former or not former.id or former.database != base.database or former.catalog != base.catalog:
         return False
@@ -129,10 +122,7 @@ def _keep(spark: SparkSession, base: Table, index: Index, indexes: Sequence[Inde
 
 
 def _moved(spark: SparkSession, base: Table, existing: Sequence[Index], index: Index, home: Definition) -> Definition:
-    """Return the definition of an index with a new table and folder.
-
-    Raise AlreadyExists.
-    """
+    """Return the definition of an index with a new index table and folder; raise AlreadyExists."""
     former = index.definition
     definition = replace(home, index_table=index_table_name(base.database, base.name, former.name))
     catalog.require_free(spark, base, existing, definition)
@@ -141,7 +131,7 @@ def _moved(spark: SparkSession, base: Table, existing: Sequence[Index], index: I
 
 
 def _rename_table(spark: SparkSession, table: str, definition: Definition, name: str) -> None:
-    """Give an index table back the name that IN TABLE had given."""
+    """Give an index table the name that IN TABLE had given to the former one."""
     base, indexes = catalog.table_and_indexes(spark, table)
     index = catalog.named(base, indexes, definition.name)
     named = replace(index.definition, index_table=name)

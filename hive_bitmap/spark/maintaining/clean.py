@@ -1,10 +1,10 @@
 """Delete what builds left behind: replaced, incomplete and dropped generations.
 
-Only folders that markers show to be ours are deleted: those in the root of an index, or of a dropped index of this
-database that was created in this very metastore. Folders marked by another metastore are deleted only after this one
-has taken them over, as a metastore that was moved does. The root of an untrusted index is not even read. Folders that
-cannot be shown to be ours are left alone, and reported with a sentence. A generation is never deleted while a table of
-the database points at it, while its build may be running, or before the grace period is over.
+A folder is deleted only if markers prove that it belongs to an index, or to a dropped index of this database, that was
+created in this metastore. Folders marked by another metastore are deleted only after this one has taken them over, for
+example because a metastore was moved. The root of an untrusted index is not even read. All other folders are left
+alone, and reported with a sentence. A generation is never deleted while a table of the database points at it, while its
+build may be running, or before the grace period is over.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ BY_TAKING_OVER = "if this metastore was moved, and is not a copy, run clean with
 class Leftover:
     """A folder that nothing references.
 
-    It has its size in bytes, and the reason why it was left behind. It is `due` for deletion in `seconds` seconds; 0
-    means now. `kept` is the reason to leave it alone at any age: it is not known to be ours, contains other files, or
-    cannot be read; "" if there is none.
+    `bytes` is its size, `why` the reason why it was left behind. It is `due` for deletion in `seconds` seconds; 0 means
+    now. `kept` is the reason never to delete it: nothing proves that it is ours, it contains other files, or it cannot
+    be read; "" without such a reason.
     """
 
     path: str
@@ -56,10 +56,7 @@ class Leftover:
 
 @dataclass(frozen=True)
 class _Root:
-    """The root of an existing or dropped index.
-
-    Generations may be left over in it.
-    """
+    """The root of an existing or dropped index, which may have leftovers."""
 
     definition: Definition
     dropped: bool = False
@@ -87,16 +84,15 @@ def clean(
     dry_run: bool = False,
     take_over: bool = False,
 ) -> list[Leftover]:
-    """Delete generations that builds left behind.
+    """Delete what builds of a table's indexes, or of the current database's, have left behind.
 
-    They are those of the indexes of a table or the current database. The indexes of a database are in it, or on a table
-    of it. Return all leftovers. Those that are not `due` are kept, since running queries may still read a generation
-    for `grace_seconds` after it was replaced; if that time was not recorded, the grace period begins now. With
-    `dry_run` nothing is deleted or recorded. `location` is the folder of an index whose table was dropped by other
-    means than hive_bitmap, and which is not found otherwise, or not known to belong to this metastore. With
-    `take_over`, the folders of these indexes, and `location`, are marked as those of this metastore: for a metastore
-    whose address changed, never for a copy of one that is still used. Raise NotFound for a folder that does not exist,
-    and for a table that does not exist and left nothing behind.
+    The indexes of a database have their index table or their base table in it. Return all leftovers. Those that are not
+    `due` are kept, since running queries may still read a generation for `grace_seconds` after it was replaced; if that
+    time was not recorded, the grace period begins now. With `dry_run` nothing is deleted or recorded. `location` is the
+    folder of an index whose table was dropped by other means than hive_bitmap, if the folder is not found otherwise, or
+    nothing proves that it belongs to this metastore. With `take_over`, the folders of these indexes, and `location`,
+    are marked as folders of this metastore: use it if the address of the metastore has changed, never in a copy of a
+    metastore that is still used. Raise NotFound for a missing folder, and for a missing table without leftovers.
     """
     this_metastore = metastore_id(spark)
     if take_over and not this_metastore:
@@ -146,19 +142,16 @@ def clean(
 
 
 def _home(spark: SparkSession, table: str) -> tuple[str, str]:
-    """Return database and name of a table.
+    """Return the database and name of a table.
 
-    Indexes of a table in another catalog lie in the database of that name.
+    The index tables of a table in another catalog are in the session catalog's database with that name.
     """
     _, database, name = metastore.split_name(spark, table)
     return database, name
 
 
 def _take_over(definitions: Sequence[Definition], this_metastore: str) -> None:
-    """Mark the roots of indexes as roots of this metastore.
-
-    Raise StoreError if one cannot be written.
-    """
+    """Mark the roots of indexes as roots of this metastore; raise StoreError if one cannot be written."""
     for definition in definitions:
         try:
             roots.take_over(definition, this_metastore)
@@ -169,10 +162,7 @@ def _take_over(definitions: Sequence[Definition], this_metastore: str) -> None:
 def _existing(
     indexes: Sequence[Index], trusted: Sequence[Definition], this_metastore: str, take_over: bool
 ) -> tuple[list[_Root], list[Leftover]]:
-    """Return the roots of indexes, and reports on protected roots.
-
-    Nothing may be deleted in a protected root.
-    """
+    """Return the roots of indexes, and a report for each root in which nothing may be deleted."""
     usable, refused = [], []
     for index in indexes:
         definition = index.definition
@@ -202,9 +192,9 @@ def _unread(definition: Definition, error: Exception) -> str:
 
 
 def _live(spark: SparkSession, tables: Sequence[Table], folders: Sequence[str]) -> set[str]:
-    """Return the folders that tables of the database point at.
+    """Return the folders that tables, trusted or not, and their partitions point at.
 
-    Untrusted tables count too. Partitions are read only of index tables, and of tables that lie inside a root.
+    Partitions are read only for index tables, and for tables whose folder is in a root.
     """
     inside = tuple(f"{folder}/" for folder in folders)
 
@@ -216,9 +206,9 @@ def _live(spark: SparkSession, tables: Sequence[Table], folders: Sequence[str]) 
 
 
 def _given_folder(location: str | None) -> str:
-    """Return the folder of an index that the caller names.
+    """Return the folder of an index at the location that the caller gives; "" without a location.
 
-    Return "" if none is named. Raise NotFound if it does not exist.
+    Raise NotFound if it does not exist.
     """
     folder = "" if location is None else catalog.root_at(location)
     if folder and not stores.exists(folder):
@@ -227,10 +217,7 @@ def _given_folder(location: str | None) -> str:
 
 
 def _unclaimed(spark: SparkSession, database: str, tables: Sequence[Table], given_folder: str) -> list[str]:
-    """Return the index folders that no table uses.
-
-    They are in the default folder of index tables, or the given one.
-    """
+    """Return the folders in the default folder of indexes, and the given one, that no table uses."""
     home = catalog.default_folder(spark, database)
     folders = {f"{home}/{folder}" for folder in generation.subfolders(home)} | (
         {given_folder} if given_folder else set()
@@ -241,9 +228,9 @@ def _unclaimed(spark: SparkSession, database: str, tables: Sequence[Table], give
 
 
 def _only_begun(folders: Sequence[str], given_folder: str, grace_seconds: float, dry_run: bool) -> Iterator[Leftover]:
-    """Delete unfinished markers of killed builds, and their folders.
+    """Delete unfinished markers of killed builds with their folders, and yield a report for each.
 
-    A report is yielded for each. Only the folder that the caller named may hold something else, which stays.
+    Folders with other content are left out, except for the given one, whose other content stays.
     """
     for folder in folders:
         files = roots.only_begun(folder, alone=folder != given_folder)
@@ -262,11 +249,11 @@ def _only_begun(folders: Sequence[str], given_folder: str, grace_seconds: float,
 
 @dataclass(frozen=True)
 class _Search:
-    """Which dropped indexes to look for.
+    """Which dropped indexes to look for: those of a database, or of one table.
 
-    They are those of a database or one table, in this metastore. Those of a database were in it, or on a table of it.
-    `given_folder` is a folder that the caller names, `taken_over` the same if the caller takes it over; "" for none.
-    `this_metastore` is the id of the metastore.
+    The indexes of a database had their index table or their base table in it. `given_folder` is a folder that the
+    caller gives, `taken_over` the same folder if the caller takes it over; "" without one. `this_metastore` is the id
+    of the metastore.
     """
 
     database: str
@@ -287,7 +274,7 @@ def _dropped(
 ) -> tuple[list[_Root], list[Leftover]]:
     """Find roots of dropped indexes among folders.
 
-    Return those that are known to belong to this metastore, or that the caller names, and reports on the others.
+    Return those that provably belong to this metastore, or that the caller gives, and reports on the others.
     """
     dropped, unproved = [], []
     for folder in folders:
@@ -311,10 +298,9 @@ def _index_databases(folders: Sequence[str], search: _Search) -> list[str]:
 
 
 def _owner(folder: str, search: _Search) -> tuple[Definition | None, str]:
-    """Return the index of a root by its markers.
+    """Return the index of a root by its markers, and why it may not belong to this metastore.
 
-    Also return why it is not known to belong to this metastore. The index is None for a folder that is not a root; the
-    reason is "" if the index is known to belong here.
+    The index is None for a folder that is not a root; the reason is "" if it provably belongs to this metastore.
     """
     try:
         owner = roots.owner(folder)
@@ -350,19 +336,13 @@ def _owner(folder: str, search: _Search) -> tuple[Definition | None, str]:
 
 
 def _by_generations(folder: str) -> Definition | None:
-    """Return the definition in the markers of generations.
-
-    It serves for a folder without a marker of its own.
-    """
+    """Return the definition in the markers of a folder's generations, for a folder without a marker."""
     written = (generation.definition_of(path) for path in generation.all_below(folder))
     return next((definition for definition in written if definition is not None), None)
 
 
 def _listed(root: _Root) -> list[_Candidate] | Leftover:
-    """Return the generations in a root.
-
-    If its store fails, return a report of that instead.
-    """
+    """Return the generations in a root, or a report if its store fails."""
     try:
         return _candidates(root)
     except (OSError, StoreError, Unsupported) as e:
@@ -411,10 +391,7 @@ def _leftover(candidate: _Candidate, grace_seconds: float) -> Leftover:
 
 
 def _deleted(candidates: Sequence[_Candidate], leftovers: Sequence[Leftover], this_metastore: str) -> list[Leftover]:
-    """Delete the generations that are due.
-
-    Return the reports, including what remains of them.
-    """
+    """Delete the generations that are due; return the reports, with the reasons why some remain."""
     due = [
         (candidate.root, candidate.path)
         for candidate, leftover in zip(candidates, leftovers, strict=True)
@@ -428,10 +405,7 @@ def _deleted(candidates: Sequence[_Candidate], leftovers: Sequence[Leftover], th
 
 
 def _delete(folders: Sequence[str], root: _Root, this_metastore: str) -> Iterator[tuple[str, str]]:
-    """Delete generations of one index, and emptied folders.
-
-    What stays is yielded, with the reason.
-    """
+    """Delete generations of one index, and folders that become empty; yield what stays, and why."""
     definition = root.definition
     try:
         yield from ((remains.folder, remains.why) for remains in deletion.delete(folders, definition, this_metastore))
@@ -443,7 +417,7 @@ def _delete(folders: Sequence[str], root: _Root, this_metastore: str) -> Iterato
 def _empty(root: _Root, had_generations: bool, dry_run: bool, this_metastore: str) -> Iterator[Leftover]:
     """Remove the root of a dropped index if it has no generations.
 
-    Yield a report if it had none, or if it stays.
+    Yield a report if it had no generations before, or if it stays.
     """
     definition = root.definition
     owner = roots.owner(definition.root)

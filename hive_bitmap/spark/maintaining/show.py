@@ -1,7 +1,4 @@
-"""Show the state of the indexes of a table.
-
-A state says how much of the current base files an index covers, and what is wrong with it.
-"""
+"""Show the state of a table's indexes: how much of the base files they cover, and their problems."""
 
 from __future__ import annotations
 
@@ -60,13 +57,13 @@ class PartitionStatus:
     `name` is like `p=1/q=x`, and empty for an unpartitioned table. The share of a partition in the rows and bytes of a
     segment is estimated by its base rows.
 
-    Of the base files, `fresh` ones are unchanged since they were indexed, `stale` ones have changed, `unindexed` ones
-    are not in the index, and `gone` ones are in the index but no longer exist. `built` is when the last build began, in
-    seconds since 1970. `unseen_since` is the time of the oldest change that the index has not seen, of a file that is
-    new or stale, in the same unit; None if it has seen all changes, or the log of the table does not record it.
-    `problem` says what is wrong with the generation; queries read the affected files whole. `keys` is the number of
-    distinct keys, if requested. The next rebuild reads `to_read` files of `bytes_to_read` bytes; `why_read` has their
-    number for each reason. Numbers of rows are None if only Spark may read the table.
+    `fresh`, `stale`, `unindexed` and `gone` are numbers of base files: unchanged since they were indexed, changed
+    since, not in the index, and in the index but deleted. `built` is when the last build began, in seconds since 1970.
+    `unseen_since` is the time of the oldest change of a file that is not in the index, in the same unit; None without
+    such a change, or if the log of the table does not record it. `problem` says what is wrong with the generation;
+    queries read the affected files whole. `keys` is the number of distinct keys, if requested. The next rebuild reads
+    `to_read` files of `bytes_to_read` bytes; `why_read` has their number for each reason. Numbers of rows are None if
+    only Spark may read the table.
     """
 
     _fields: ClassVar[tuple[Field, ...]] = (Field("partition", "partition", of="name"), *_STATUS_FIELDS)
@@ -94,10 +91,10 @@ class PartitionStatus:
 class IndexStatus(Report):
     """The state of one index: its partitions, and sums over them.
 
-    Partitions that its WHERE excludes are left out. `problem` says why queries cannot use the index or parts of it;
-    empty if they can. `keys` is the number of distinct keys, if requested. `last_refresh` is the last recorded refresh
-    after writes, None if none is recorded. `segments` is the number of segments; `dead_rows` is the number of base rows
-    of files that no longer exist, which only readers of the index table by SQL see.
+    Partitions that its WHERE excludes are left out. `problem` says why queries cannot use the index or parts of it; ""
+    if they can. `keys` is the number of distinct keys, if requested. `last_refresh` is the last recorded refresh after
+    writes; None without a record. `segments` is the number of segments; `dead_rows` is the number of base rows of
+    deleted files, which only SQL queries of the index table see.
     """
 
     _fields: ClassVar[tuple[Field, ...]] = (
@@ -176,10 +173,7 @@ class IndexStatus(Report):
 
     @property
     def next_rebuild(self) -> str:
-        """What the next rebuild reads, and why, in words.
-
-        It is "" if it reads nothing.
-        """
+        """A sentence on what the next rebuild reads, and why; "" if it reads nothing."""
         why = reasons(by_reason(partition.why_read for partition in self.partitions))
         if not why:
             return ""
@@ -187,10 +181,7 @@ class IndexStatus(Report):
 
     @property
     def unseen_since(self) -> float | None:
-        """The time of the oldest change that the index has not seen.
-
-        It is in seconds since 1970; None if the index has seen all changes.
-        """
+        """The time, in seconds since 1970, of the oldest change that is not in the index; None without one."""
         return min(
             (partition.unseen_since for partition in self.partitions if partition.unseen_since is not None),
             default=None,
@@ -198,10 +189,7 @@ class IndexStatus(Report):
 
     @property
     def lag(self) -> float:
-        """The age in seconds of the oldest unseen change.
-
-        It is 0 if the index has seen all changes.
-        """
+        """The age in seconds of the oldest change that is not in the index; 0 without one."""
         return 0.0 if self.unseen_since is None else max(time.time() - self.unseen_since, 0.0)
 
     @property
@@ -218,10 +206,7 @@ class IndexStatus(Report):
 
     @property
     def built(self) -> float | None:
-        """When the last build of any partition began, in seconds since 1970.
-
-        None if there was none.
-        """
+        """When the last build of any partition began, in seconds since 1970; None without a build."""
         return max((partition.built for partition in self.partitions if partition.built is not None), default=None)
 
 
@@ -239,11 +224,11 @@ def _refresh_record(last: RefreshRecord | None) -> dict[str, Any] | None:
 
 
 def show(spark: SparkSession, table: str | None = None, *, keys: bool = False) -> list[IndexStatus]:
-    """Return the state of the indexes of a table, by name.
+    """Return the state of the indexes of a table, sorted by name.
 
-    If the table was dropped, `problem` says so. Without a table they are those of all tables with an index in the
-    session's database, by table and name. With `keys`, the distinct keys are counted too, by a Spark job over each
-    index table. Raise NotFound for an unknown table, and NotPermitted for `keys` if only Spark may read the table.
+    Without a table, the indexes of all tables in the session's database are shown, sorted by table and name. If the
+    table was dropped, `problem` says so. With `keys`, the distinct keys are counted too, by a Spark job over each index
+    table. Raise NotFound for an unknown table, and NotPermitted for `keys` if only Spark may read the table.
     """
     if table is None:
         return Reports(
@@ -304,23 +289,20 @@ def _manifest(folder: str) -> Manifest | None:
 
 
 def _problem(spark: SparkSession, index: Index, damaged: Sequence[str], covered_files: Covered) -> str:
-    """Return the first problem of an index's segments and slots.
-
-    The result is "" if they are all right.
-    """
+    """Return the first problem of an index's segments and slots, and the number of others; "" without one."""
     problems = [f"{folder} is damaged, missing or not of this index: rebuild the index" for folder in damaged]
     if not index.definition.is_former:
         current_slots = catalog.slots_of(spark, index.table)
-        strange = [current_slots[number] for number in slots.strange(current_slots, index.definition)]
+        foreign = [current_slots[number] for number in slots.foreign(current_slots, index.definition)]
         problems += [
-            f"{folder} is not a segment of this index, and SQL users see its rows: rebuild it" for folder in strange
+            f"{folder} is not a segment of this index, and SQL users see its rows: rebuild it" for folder in foreign
         ]
     problems += filter(None, map_parallel(lambda folder: _problem_of(folder, covered_files), covered_files.segments))
     return problems[0] + (f" ({len(problems) - 1} more segments)" if problems[1:] else "") if problems else ""
 
 
 def _problem_of(folder: str, covered_files: Covered) -> str:
-    """Return what is wrong with the shards of a segment."""
+    """Return what is wrong with the shards of a segment; "" if nothing is."""
     try:
         files = stores.listing(folder).files
     except FileNotFoundError:
@@ -340,7 +322,7 @@ def _problem_of(folder: str, covered_files: Covered) -> str:
 
 
 def _schemas(spark: SparkSession, base: Table | None) -> tuple[Collection[int] | None, int]:
-    """Return the `definition.valid_schemas` of a table, and its checksum.
+    """Return the `definition.valid_schemas` of a table, and the checksum of its columns.
 
     The schemas are None if the table does not exist or cannot have indexes.
     """
@@ -367,10 +349,9 @@ def _sum(numbers: Sequence[int | None]) -> int | None:
 def _partitions(
     index: Index, sources: Sequence[Source], covered: Covered, schemas: Collection[int] | None, crc: int
 ) -> tuple[tuple[PartitionStatus, ...], int]:
-    """Return the state of each partition, and the number of dead rows.
+    """Return the state of each partition, and the number of dead rows (base rows of deleted files).
 
-    Dead rows are base rows of files that no longer exist. `schemas` and `crc` are the valid schemas and the checksum of
-    the table.
+    `schemas` and `crc` are the results of `_schemas`.
     """
     listing = Listing.of((source.values, source.files) for source in sources)
     numbers = np.array([covered.numbers.get(values, -1) for values in listing.partitions], np.int64)
@@ -424,7 +405,7 @@ def _partitions(
 
 
 def _rounded(parts: npt.NDArray[Any]) -> list[int]:
-    """Round parts of a whole, so that their sum is that of the parts.
+    """Round numbers so that their sum stays the same.
 
     >>> _rounded(np.array([0.5, 0.5, 1.5, 0.5]))
     [0, 1, 1, 1]
@@ -434,10 +415,7 @@ def _rounded(parts: npt.NDArray[Any]) -> list[int]:
 
 
 def _why_read(known_files: KnownFiles, crc: int) -> list[str]:
-    """Return why the next rebuild reads each listed file.
-
-    The reason is "" for a file that it does not read.
-    """
+    """Return why the next rebuild reads each listed file; "" for a file that it does not read."""
     tried = np.append(known_files.covered.files["schema_crc"].to_numpy() == crc, False)[known_files.row]
     usual = UNBUILT if not known_files.covered.segments else NEW
     return [
@@ -452,10 +430,7 @@ def _bytes_of_shards(covered: Covered) -> Longs:
 
 
 def _with_keys(spark: SparkSession, status: IndexStatus, index: Index) -> IndexStatus:
-    """Return the status with the numbers of distinct keys.
-
-    Spark counts them, for each partition and for the whole index.
-    """
+    """Add the numbers of distinct keys, which Spark counts for each partition and for the whole index."""
     from pyspark.sql import functions as f
 
     spark.catalog.refreshTable(index.table.spark_name)

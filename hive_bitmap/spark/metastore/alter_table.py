@@ -20,7 +20,7 @@ def create(spark: SparkSession, table: Table) -> bool:
 
 
 def drop(spark: SparkSession, table: Table) -> None:
-    """Drop a table if it is there; files of an external one stay."""
+    """Drop a table if it exists; the files of an external table stay."""
     drop_named(spark, table.spark_name, if_exists=True)
 
 

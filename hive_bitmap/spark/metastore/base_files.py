@@ -31,10 +31,7 @@ class Source:
 
 
 def sources(spark: SparkSession, base: Table) -> list[Source]:
-    """Return the base files of each partition.
-
-    An unpartitioned table is one source with the values ().
-    """
+    """Return the base files of each partition; an unpartitioned table is one source with the values ()."""
     return list_files(base, partitions(spark, base))
 
 
@@ -55,10 +52,7 @@ def partitions(spark: SparkSession, base: Table) -> list[Partition]:
 
 
 def removed_files(spark: SparkSession, base: Table, since: float) -> frozenset[str]:
-    """Return the paths of recently removed files of a lake table.
-
-    Its log has removed them since a time. `since` is in seconds since 1970.
-    """
+    """Return the paths of the files removed from a lake table since a time, in seconds since 1970."""
     if base.lake is None:
         return frozenset()
     removed = iceberg_log.removed_files if base.lake.kind == ICEBERG else delta_log.removed_files
@@ -68,7 +62,7 @@ def removed_files(spark: SparkSession, base: Table, since: float) -> frozenset[s
 def list_files(base: Table, of_table: Sequence[Partition]) -> list[Source]:
     """Return the base files of these partitions.
 
-    Raise Unsupported for a folder that readers might list differently.
+    Raises Unsupported for a folder that readers might list differently.
     """
     listed = iter(files_in(base, [partition.location for partition in of_table if partition.files is None]))
     return [
@@ -78,10 +72,7 @@ def list_files(base: Table, of_table: Sequence[Partition]) -> list[Source]:
 
 
 def require_one_listing(source: Source) -> None:
-    """Raise Unsupported if Hive may read files that Spark does not.
-
-    They are in the folder of this source.
-    """
+    """Raise Unsupported if Hive may read files in a source's folder that Spark does not read."""
     try:
         listing = stores.listing(source.folder)
     except FileNotFoundError:
@@ -96,10 +87,7 @@ def require_one_listing(source: Source) -> None:
 
 
 def changed(base: Table, listed: Sequence[Source]) -> int:
-    """Return the number of base files added, changed or deleted since they were listed.
-
-    It is 0 for a lake table.
-    """
+    """Return the number of base files added, changed or deleted since the listing; 0 for a lake table."""
     if base.lake is not None:
         return 0
     relisted = files_in(base, [source.folder for source in listed])
@@ -108,10 +96,9 @@ def changed(base: Table, listed: Sequence[Source]) -> int:
 
 
 def matching(base: Table, spec: Spec | None, partitions_of_table: Sequence[Values]) -> list[Values]:
-    """Return the partitions that match a partition spec, which may be partial.
+    """Return the partitions that match a partition spec, which may be partial; all without a spec.
 
-    Without `spec`, return all partitions. Raises NotFound if `spec` names an unknown partition column, or no partition
-    matches.
+    Raises NotFound if the spec names an unknown partition column, or if no partition matches.
     """
     if spec is None:
         return list(partitions_of_table)
@@ -123,7 +110,7 @@ def matching(base: Table, spec: Spec | None, partitions_of_table: Sequence[Value
 
 
 def matching_any(base: Table, specs: Sequence[Spec], partitions_of_table: Sequence[Values]) -> list[Values]:
-    """Return the partitions that match at least one of `specs`, which may be none.
+    """Return the partitions that match at least one of `specs`; the result may be empty.
 
     Raises NotFound if one of the specs names an unknown partition column.
     """

@@ -1,8 +1,7 @@
-"""Read the log of a Delta table with the session's Delta.
+"""Read the columns and live files of a Delta table from its log, in classic sessions.
 
-It has the table's columns and live files. No class of Delta is imported. The relation that Spark makes of a table has
-its log, which is read by public methods of Delta 4.0 to 4.4; a table with any other relation cannot be indexed. Classic
-sessions only.
+Spark's relation of a Delta table has the log, which is read by public methods of the session's Delta (4.0 to 4.4). No
+class of Delta is imported. A table with any other relation cannot be indexed.
 """
 
 from __future__ import annotations
@@ -23,10 +22,7 @@ INDEX_OF_LOG = "TahoeLogFileIndex"  # Delta's file index of a relation that was 
 
 
 def described(spark: SparkSession, table: Table) -> Table:
-    """Return a Delta table with its current columns.
-
-    Any other table is returned unchanged.
-    """
+    """Return a Delta table with its current columns; return other tables unchanged."""
     if table.provider.lower() != DELTA or not jvm_reader.available(spark):
         return table
     try:
@@ -46,10 +42,7 @@ def described(spark: SparkSession, table: Table) -> Table:
 
 
 def live_files(spark: SparkSession, table: Table) -> tuple[FileStatus, ...]:
-    """Return the current files of a Delta table, sorted by path.
-
-    Raises Unsupported.
-    """
+    """Return the current files of a Delta table, sorted by path; raise Unsupported if the log is unreadable."""
     from pyspark.sql import DataFrame
 
     try:
@@ -67,10 +60,9 @@ def live_files(spark: SparkSession, table: Table) -> tuple[FileStatus, ...]:
 
 
 def removed_files(spark: SparkSession, table: Table, since: float) -> frozenset[str]:
-    """Return the paths of the files removed from a Delta table since a time.
+    """Return the paths of the files removed from a Delta table since a time, in seconds since 1970.
 
-    `since` is in seconds since 1970. The log forgets removed files after `delta.deletedFileRetentionDuration`. Raises
-    Unsupported.
+    The log keeps removed files for `delta.deletedFileRetentionDuration`. Raises Unsupported if it is unreadable.
     """
     from pyspark.sql import DataFrame
 
@@ -85,20 +77,18 @@ def removed_files(spark: SparkSession, table: Table, since: float) -> frozenset[
 
 
 def _file(root: str, path: str, size: int, modified: int) -> FileStatus:
-    """Return a file of the log.
-
-    Its path is a URI, relative to the table unless it has a scheme.
-    """
+    """Return a file of the log, given by a URI, which is relative to the table unless it has a scheme."""
     decoded = unquote(path)
     absolute = ":" in path.partition("/")[0] or path.startswith("/")
     return FileStatus(hadoop_path(path) if absolute else f"{root}/{decoded}", size, modified, IMMUTABLE)
 
 
 def _files_of_log(spark: SparkSession, table: Table) -> Any:
-    """Return Delta's current index of a table's files.
+    """Return Delta's index of a table's current files, as a query of the session gets it.
 
-    It is the one that a query of the session gets. Raises Unsupported.
+    Raises Unsupported.
     """
+
     leaf: Any = spark.table(table.spark_name)._jdf.queryExecution().analyzed().collectLeaves().head()
     if leaf.getClass().getSimpleName() != "LogicalRelation":
         raise Unsupported(f"Spark reads it by {leaf.getClass().getSimpleName()}")

@@ -1,4 +1,4 @@
-"""Identify a metastore, so that files in a shared folder can be assigned to it."""
+"""Identify a metastore, so that an index root in a shared folder can be assigned to its metastore."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _LOOPBACK = ("localhost", "127.", "[::1]", "0.0.0.0")
 def metastore_id(spark: SparkSession) -> str:
     """Return the id of the session's metastore; "" if it is unknown.
 
-    Ids are compared by `roots.may_be_same`. An id consists of hashes of the addresses of the metastore servers or of
-    their database, which may contain a password. A metastore in memory has no id, nor does that of a session that does
-    not show its configuration.
+    Ids are compared by `roots.may_be_same`. An id consists of hashes, because the addresses of the metastore servers or
+    of their database may contain a password. It is unknown for a metastore in memory, and for a session that does not
+    show its configuration.
     """
     configuration = _configured(spark)
     addresses = _of_servers(configuration.get(URIS, "")) or _of_database(
@@ -51,17 +51,15 @@ def _configured(spark: SparkSession) -> dict[str, str]:
 def _of_servers(uris: str) -> list[str]:
     """Return the addresses of metastore servers: first all of them as one, then each.
 
-    Addresses on this machine include its name. Clients that name different servers of one metastore share an address.
+    Addresses on this machine include its name. So clients that name different servers of one metastore have an address
+    in common.
     """
     servers = sorted({_with_host(uri.strip().lower()) for uri in uris.split(",") if uri.strip()})
     return list(dict.fromkeys([",".join(servers), *servers])) if servers else []
 
 
 def _of_database(url: str, folder: str) -> list[str]:
-    """Return the address of the metastore's database.
-
-    A database in memory or in an unknown place has none.
-    """
+    """Return the address of the metastore's database; nothing for one in memory or in an unknown place."""
     if url.startswith("jdbc:derby:") and "//" not in url:
         parameters = dict(
             pair.partition("=")[::2] for pair in url.removeprefix("jdbc:derby:").split(";") if "=" in pair

@@ -1,7 +1,7 @@
 """Read and change the metastore through the catalog of a classic session, many tables or partitions in one call.
 
 Tables are created, dropped, renamed and given properties by the SQL of `SqlMetastore`, as all programs do, so that
-authorizers and listeners of Spark see it. Changed partitions are sent as one JSON text, as values are read.
+Spark's authorizers and listeners see it. Values are read, and changed partitions sent, as one JSON text.
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ class JvmMetastore(SqlMetastore):
         return jvm_reader.available(spark)
 
     def describe(self, spark: SparkSession, database: str, names: Sequence[str], view: str) -> list[Table]:
-        """As in the protocol, in one call; Spark fails the whole call if one table is of an unsupported kind.
+        """Describe tables as the protocol says, in one call.
 
-        Raises ServerError if the metastore fails.
+        If a table is of a kind that Spark does not support, the call fails, and each table is described in a call of
+        its own. Raises ServerError if the metastore fails.
         """
         from pyspark.errors import PySparkException
 
@@ -93,13 +94,15 @@ class JvmMetastore(SqlMetastore):
                 }
                 for values, folder in batch.items()
             ]
-            found = jvm.array_seq.unsafeWrapArray(jvm.mapper.readValue(json.dumps(partitions), jvm.partitions_type))
+            java_partitions = jvm.array_seq.unsafeWrapArray(
+                jvm.mapper.readValue(json.dumps(partitions), jvm.partitions_type)
+            )
             try:
-                jvm.catalog.createPartitions(table.database, table.name, found, False)
+                jvm.catalog.createPartitions(table.database, table.name, java_partitions, False)
             except Exception as e:
                 if not is_there_already(e):
                     raise
-                jvm.catalog.createPartitions(table.database, table.name, found, True)
+                jvm.catalog.createPartitions(table.database, table.name, java_partitions, True)
                 are_new = False
         return are_new
 
@@ -115,19 +118,19 @@ class JvmMetastore(SqlMetastore):
                 changed.append({**partition, "stats": None})
         for start in range(0, len(changed), table_ddl.AT_ONCE):
             batch = json.dumps(changed[start : start + table_ddl.AT_ONCE])
-            found = jvm.mapper.readValue(batch, jvm.partitions_type)
-            jvm.catalog.alterPartitions(table.database, table.name, jvm.array_seq.unsafeWrapArray(found))
+            java_partitions = jvm.mapper.readValue(batch, jvm.partitions_type)
+            jvm.catalog.alterPartitions(table.database, table.name, jvm.array_seq.unsafeWrapArray(java_partitions))
 
     def forget_files(self, spark: SparkSession, table: Table) -> None:
         """Drop what the session has cached of the files and the schema of a table, but not cached rows."""
         bridge(spark).session_catalog.refreshTable(_identifier(spark, table))
 
     def refresh_files(self, spark: SparkSession, table: Table) -> None:
-        """Make the session list the files of a table again: those of the one listing that all its DataFrames share.
+        """Make the session list the files of a table again; all its DataFrames share this listing.
 
-        A table that Spark reads by a SerDe has none; its files are listed each time. Of a table that another session
-        altered or made anew, the session's relation has the columns of before, which fit the files no longer: it is
-        forgotten as a whole.
+        A table that Spark reads by a SerDe has no such listing: its files are listed for each query. If another session
+        has altered or recreated the table, the session still knows the former columns, which do not fit the files. Then
+        it reads the schema again, too.
         """
         leaves: Any = spark.table(table.spark_name)._jdf.queryExecution().analyzed().collectLeaves()
         relation = leaves.head()
@@ -141,7 +144,7 @@ class JvmMetastore(SqlMetastore):
             bridge(spark).session_catalog.refreshTable(named)
 
     def is_cached(self, spark: SparkSession, spark_name: str) -> bool:
-        """As in the protocol; `isCached` has to analyze the table, so first check whether anything is cached at all."""
+        """Return what the protocol says; if nothing at all is cached, without `isCached`, which analyzes the table."""
         return not bridge(spark).cache.isEmpty() and spark.catalog.isCached(spark_name)
 
     def time_zone(self, spark: SparkSession) -> str:
@@ -156,10 +159,10 @@ class JvmMetastore(SqlMetastore):
 
 @contextmanager
 def owned_by(spark: SparkSession, owner: str) -> Iterator[None]:
-    """Inside the block, tables created by this thread are owned by `owner`, as if that user had created them.
+    """Inside the block, make `owner` the owner of the tables that this thread creates.
 
-    With no owner, on Spark Connect, and with PYSPARK_PIN_THREAD=false, where a thread of Python has none of its own in
-    the JVM, they belong to the user of the session, as all others do.
+    Without `owner`, and if the thread of Python has no thread of its own in the JVM (Spark Connect, or
+    PYSPARK_PIN_THREAD=false), the tables belong to the user of the session.
     """
     if not owner or not jvm_reader.available(spark) or not _has_jvm_thread(spark):
         yield
@@ -183,10 +186,10 @@ def _has_jvm_thread(spark: SparkSession) -> bool:
 
 
 def _described(jvm: Bridge, database: str, names: Sequence[str]) -> list[Table]:
-    wanted = jvm.to_scala.asScala(jvm.array_list(list(names))).toSeq()
+    scala_names = jvm.to_scala.asScala(jvm.array_list(list(names))).toSeq()
     with _metastore_errors():
-        found = jvm.catalog.getTablesByName(database, wanted)
-    return [table_from(info) for info in jvm.json(found)]
+        tables = jvm.catalog.getTablesByName(database, scala_names)
+    return [table_from(info) for info in jvm.json(tables)]
 
 
 @contextmanager
@@ -211,8 +214,8 @@ def _metastore_errors() -> Iterator[None]:
 
 def _partitions(spark: SparkSession, table: Table) -> list[dict[str, Any]]:
     jvm = bridge(spark)
-    found: list[dict[str, Any]] = jvm.json(jvm.catalog.listPartitions(table.database, table.name, jvm.none))
-    return found
+    partitions: list[dict[str, Any]] = jvm.json(jvm.catalog.listPartitions(table.database, table.name, jvm.none))
+    return partitions
 
 
 def _values(table: Table, partition: Mapping[str, Any]) -> Values:
@@ -222,19 +225,19 @@ def _values(table: Table, partition: Mapping[str, Any]) -> Values:
 
 
 def _spec(table: Table, values: Values) -> dict[str, str]:
-    """Return partition values as the catalog takes them, by column."""
+    """Return partition values by column, in the form of Spark's catalog."""
     pairs = zip(table.partition_columns, values, strict=True)
     return {column.name: NULL_PARTITION if value is None else value for column, value in pairs}
 
 
 def _identifier(spark: SparkSession, table: Table) -> Any:
-    """Return a table's name as Spark's catalog takes it."""
+    """Return a table's name in the form of Spark's catalog."""
     jvm: Any = spark._jvm
     return jvm.org.apache.spark.sql.catalyst.TableIdentifier(table.name, jvm.scala.Option.apply(table.database))
 
 
 def _identity(table: Any) -> tuple[int, str, str]:
-    """Return what tells the table that a session knows from one of the same name that was altered or made anew."""
+    """Return values that differ after a table was altered or recreated under the same name."""
     return table.createTime(), table.storage().locationUri().toString(), table.schema().catalogString().lower()
 
 
@@ -247,7 +250,7 @@ def _time_zone(spark: SparkSession) -> str:
 
 @lru_cache(maxsize=256)
 def _has_foreign_rules(spark: SparkSession) -> bool:
-    """Return whether an extension has added rules that see all plans; ours are added elsewhere."""
+    """Return whether others have added rules that see all plans; the rules of hive_bitmap are added elsewhere."""
     session: Any = spark._jsparkSession
     extensions = session.extensions()
     return any(not getattr(extensions, name)(session).isEmpty() for name in _RULES)

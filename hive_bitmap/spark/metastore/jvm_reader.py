@@ -1,7 +1,7 @@
 """Read values from a classic session's JVM through py4j.
 
-They are transferred as one JSON text, written by Spark's Jackson library, so that a request needs few calls
-however large its result is. All functions but `available` need a session that is `available`.
+A value is transferred as one JSON text, written by Spark's Jackson library, so a request needs few calls however large
+its result is. All functions but `available` need a session that is `available`.
 """
 
 from __future__ import annotations
@@ -24,10 +24,7 @@ _bridges: WeakKeyDictionary[SparkSession, Bridge] = WeakKeyDictionary()
 
 
 def available(spark: SparkSession) -> bool:
-    """Return whether py4j can reach the JVM of this session.
-
-    It can in a classic session, not over Spark Connect.
-    """
+    """Return whether py4j can reach the JVM of this session: true in a classic session, false over Spark Connect."""
     return getattr(spark, "_jsparkSession", None) is not None
 
 
@@ -44,17 +41,15 @@ def table_of(spark: SparkSession, described: Any) -> Table:
 
 
 def to_python(spark: SparkSession, value: Any) -> Any:
-    """Convert a Scala or Java value to Python.
-
-    It is a collection, a map, or an object with public fields.
-    """
+    """Convert a Scala or Java value to Python: a collection, a map, or an object with public fields."""
     return bridge(spark).json(value)
 
 
 def text_of(text: Any) -> str:
     """Return the text of a Java `StringBuilder` or `StringBuffer`.
 
-    It is transferred in pieces, since a text larger than the buffer of the socket waits 40 ms for an acknowledgement.
+    It is transferred in pieces, because a text larger than the buffer of the socket is delayed by 40 ms, until the
+    receiver acknowledges its first part.
     """
     length = text.length()
     return "".join(text.substring(at, min(at + PIECE, length)) for at in range(0, length, PIECE))
@@ -62,10 +57,7 @@ def text_of(text: Any) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Bridge:
-    """Objects of the JVM that most requests need.
-
-    They are cached, because reaching one takes a call for each step.
-    """
+    """Objects of the JVM that most requests need, cached because reaching one takes a call for each step."""
 
     catalog: Any
     session_catalog: Any
@@ -79,7 +71,7 @@ class Bridge:
     writer: Any
 
     def json(self, value: Any) -> Any:
-        """Convert a Scala value to Python."""
+        """Convert a Scala or Java value to Python."""
         writer = self.writer()
         self.mapper.writeValue(writer, value)
         return json.loads(text_of(writer.getBuffer()))

@@ -1,7 +1,6 @@
-"""Read the settings of a classic session through py4j.
+"""Read the settings of a classic session, of Spark and Hadoop, through py4j; those of the server have precedence.
 
-They are Spark's, Hadoop's, and those that the server enforces. All functions but `with_startup` need a session for
-which `jvm_reader.available` is true.
+All functions but `with_startup` need a session for which `jvm_reader.available` is true.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ def of_map(spark: SparkSession, scala_map: Any) -> dict[str, str]:
 
 
 def _of_readers(spark: SparkSession) -> dict[str, str]:
-    """Return the OF_READERS that a program or a site file has set outside the session."""
+    """Return those of the settings OF_READERS that a program or a site file has set outside the session."""
     conf = cast(Any, spark.sparkContext)._jsc.hadoopConfiguration()
     values = {name: conf.get(name) for name in OF_READERS}
     sources = {name: conf.getPropertySources(name) for name, value in values.items() if value is not None}
@@ -66,16 +65,16 @@ def of_application(spark: SparkSession) -> None:
 
 
 def has_own_python(spark: SparkSession) -> bool:
-    """Return whether a session's tasks use another Python than those of its application."""
+    """Return whether a session's tasks use another Python than the tasks of its application."""
     name = security_settings.WORKER_PYTHON
     return bool(spark.conf.get(name, None) != cast(Any, spark.sparkContext)._conf.get(name))
 
 
 def with_startup(settings: Mapping[str, str]) -> dict[str, str]:
-    """Add the `hive_bitmap` settings that Spark was started with to a session's settings.
+    """Add the `hive_bitmap` settings that Spark was started with to a session's settings, which have precedence.
 
-    At its start Spark drops all settings without the prefix `spark.`, so they are set with it and added without it.
-    Settings of the session have precedence.
+    At its start Spark ignores all settings without the prefix `spark.`, so users add this prefix there; the result has
+    these settings without it.
 
     >>> with_startup({"spark.hive_bitmap.strategy": "rows"})["hive_bitmap.strategy"]
     'rows'

@@ -1,7 +1,7 @@
-"""Convert what the JVM reads from a table's log to a `Table`.
+"""Convert what the JVM reads from a Delta or Iceberg table's log, its columns and files, to a `Table`.
 
-The log has the columns and files of the table. Supported features are an allowlist. A table with any other feature has
-no indexes: it may be read by other rules.
+Only known features are supported: with any other feature, Spark may read the table by other rules, so it has no
+indexes.
 """
 
 from __future__ import annotations
@@ -38,10 +38,7 @@ _PHYSICAL_NAME, _ID = "delta.columnMapping.physicalName", "delta.columnMapping.i
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """A snapshot of a Delta log.
-
-    It has the schema as JSON, and how columns are named in files.
-    """
+    """A snapshot of a Delta log: the schema as JSON, and how columns are named in files."""
 
     schema: str
     partitioned_by: tuple[str, ...]
@@ -63,10 +60,10 @@ class Facts:
 
 @dataclass(frozen=True, kw_only=True)
 class IcebergFacts:
-    """A version of an Iceberg table.
+    """A version of an Iceberg table: the schema and all partition specs, as Iceberg's JSON.
 
-    It has the schema and all partition specs, as Iceberg's JSON. `format` is the format of new files, `version` that of
-    the table's format. `past` says that this is an older version, or one of a branch other than the main one.
+    `format` is the format of new files, `version` that of the table's format. `past` says that this is an older
+    version, or one of a branch other than the main one.
     """
 
     schema: str
@@ -88,10 +85,7 @@ class IcebergFacts:
 
 
 def described(table: Table) -> Table:
-    """Apply the facts of a log in a table's description.
-
-    Return any other table unchanged.
-    """
+    """Apply the facts of a log in a table's description; any other table is returned unchanged."""
     if FACTS not in table.properties:
         return table
     properties = {key: value for key, value in table.properties.items() if key != FACTS}
@@ -170,10 +164,7 @@ def sentence(error: Exception) -> str:
 
 
 def _mapped(column: Column, metadata: Mapping[str, Any], mapping: str) -> Column | None:
-    """Return a column with its name in files.
-
-    Return None if that is uncertain.
-    """
+    """Return a column with its name in files; None if that is uncertain."""
     if mapping == "none":
         return column
     physical, id = metadata.get(_PHYSICAL_NAME), metadata.get(_ID)

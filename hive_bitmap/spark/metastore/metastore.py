@@ -1,8 +1,8 @@
 """Read tables and partitions from the metastore, through the session; `alter_table` changes them.
 
-Two implementations of one protocol (`protocol.Metastore`) have the same results: `JvmMetastore`, for classic sessions
-only, reads and moves many at once through the session's catalog; `SqlMetastore` uses public SQL, which Spark Connect
-supports too.
+There are two implementations of one protocol (`protocol.Metastore`), with the same results. `JvmMetastore`, for classic
+sessions only, reads and moves many tables or partitions at once through the session's catalog. `SqlMetastore` uses
+public SQL, which Spark Connect supports too.
 """
 
 from __future__ import annotations
@@ -49,18 +49,12 @@ def split_name(spark: SparkSession, name: str) -> tuple[str, str, str]:
 
 
 def is_indexed_catalog(spark: SparkSession, name: str) -> bool:
-    """Return whether tables of a catalog other than the session catalog may have indexes.
-
-    These are the catalogs of Iceberg.
-    """
+    """Return whether a catalog other than the session catalog is one of Iceberg's, whose tables may have indexes."""
     return iceberg_log.is_catalog(spark, name)
 
 
 def hive_problem(spark: SparkSession) -> str:
-    """Return why the tables of this session end with it, and the remedy.
-
-    Return "" if there is a Hive metastore.
-    """
+    """Return why the tables of this session end with it, and the remedy; "" if there is a Hive metastore."""
     implementation = spark.conf.get(CATALOG_IMPLEMENTATION, "in-memory")
     if implementation == "hive":
         return ""
@@ -71,10 +65,7 @@ def hive_problem(spark: SparkSession) -> str:
 
 
 def require_hive(spark: SparkSession) -> None:
-    """Raise Unsupported if the session has no Hive metastore.
-
-    Indexes would end with the session, but their files would stay.
-    """
+    """Raise Unsupported if the session has no Hive metastore: indexes would end with it, but their files would stay."""
     if problem := hive_problem(spark):
         raise Unsupported(problem)
 
@@ -82,7 +73,7 @@ def require_hive(spark: SparkSession) -> None:
 def catalog_of(spark: SparkSession, database: str) -> str:
     """Return the catalog where Spark looks for a table that is named without one.
 
-    It is the current catalog, unless the name in the place of the database is that of a catalog.
+    This is the current catalog, unless the name in the place of the database is that of a catalog.
     """
     if database.lower() == GLOBAL_TEMP:
         return SESSION_CATALOG
@@ -103,41 +94,29 @@ def current_database(spark: SparkSession) -> str:
 
 
 def database_exists(spark: SparkSession, database: str) -> bool:
-    """Return whether the session catalog has a database.
-
-    It does not matter which catalog is current.
-    """
+    """Return whether the session catalog has a database, whatever the current catalog is."""
     return of(spark).database_exists(spark, database)
 
 
 def database_names(spark: SparkSession) -> list[str]:
-    """Return the databases of the session catalog.
-
-    It does not matter which catalog is current.
-    """
+    """Return the databases of the session catalog, whatever the current catalog is."""
     return of(spark).database_names(spark)
 
 
 def database_folder(spark: SparkSession, database: str) -> str:
-    """Return the folder of a database of the session catalog.
-
-    It does not matter which catalog is current.
-    """
+    """Return the folder of a database of the session catalog, whatever the current catalog is."""
     return hadoop_path(of(spark).database_folder(spark, database))
 
 
 def describe(spark: SparkSession, name: str) -> Table:
-    """Return the table of that name as the session resolves it.
-
-    Raise NotFound, which lists the existing tables.
-    """
+    """Return the table of that name as the session resolves it; raise NotFound, which lists the existing tables."""
     return describe_with(spark, name, lambda database, table: [])[0]
 
 
 def describe_with(spark: SparkSession, name: str, others: Callable[[str, str], list[str]]) -> tuple[Table, list[Table]]:
-    """Return a table, and other existing tables of its database.
+    """Return a table, and other existing tables of its database, in one call if the session can.
 
-    `others(database, table)` names the others; missing ones are left out. All are read in one call if the session can.
+    `others(database, table)` names the others; missing ones are left out.
     """
     from pyspark.errors import AnalysisException
 
@@ -170,10 +149,7 @@ def describe_with(spark: SparkSession, name: str, others: Callable[[str, str], l
 
 
 def _describe_elsewhere(spark: SparkSession, catalog: str, database: str, table: str) -> Table:
-    """Return a table of an Iceberg catalog other than the session catalog.
-
-    Raise NotFound.
-    """
+    """Return a table of an Iceberg catalog other than the session catalog; raise NotFound if it does not exist."""
     session_stores.use(spark)
     table_ = iceberg_log.table_of_catalog(spark, catalog, database, table)
     if table_ is None:
@@ -182,27 +158,18 @@ def _describe_elsewhere(spark: SparkSession, catalog: str, database: str, table:
 
 
 def describe_many(spark: SparkSession, database: str, names: Sequence[str]) -> list[Table]:
-    """Return the tables of these names that exist.
-
-    They are read in one call if the session can.
-    """
+    """Return the tables of these names that exist, in one call if the session can."""
     return _with_stores(spark).describe(spark, database, names, view="") if names else []
 
 
 def _view(name: str) -> str:
-    """Return the name that a temporary view would need for Spark to read it.
-
-    Return "" if no view is possible.
-    """
+    """Return the name that a temporary view would need for Spark to read it; "" if no view is possible."""
     _, database, table = name_parts(name)
     return "" if database and database.lower() != SESSION_VIEWS else table
 
 
 def names_like(spark: SparkSession, database: str, pattern: str) -> list[str]:
-    """Return the names of tables that match a pattern.
-
-    In it, `*` matches any text.
-    """
+    """Return the names of tables that match a pattern, in which `*` matches any text."""
     return _with_stores(spark).names_like(spark, database, pattern)
 
 
@@ -218,10 +185,7 @@ def table_of(spark: SparkSession, described: Any) -> Table:
 
 
 def _with_stores(spark: SparkSession) -> Metastore:
-    """Return the metastore of this session, and use its store settings.
-
-    The caller will read the table's files.
-    """
+    """Return the metastore of this session, and use its store settings: the caller will read the table's files."""
     session_stores.use(spark)
     return of(spark)
 
@@ -232,10 +196,7 @@ def of(spark: SparkSession) -> Metastore:
 
 
 def forget_files(spark: SparkSession, table: Table) -> None:
-    """Make the session read a table's files and schema again.
-
-    It does that at the next read.
-    """
+    """Make the session list the files and read the schema of a table again at the next read."""
     of(spark).forget_files(spark, table)
 
 
@@ -254,18 +215,12 @@ def is_cached(spark: SparkSession, spark_name: str) -> bool:
 
 
 def time_zone(spark: SparkSession) -> str:
-    """Return the JVM's default time zone, which Spark uses for ORC timestamps.
-
-    Return "" if unknown.
-    """
+    """Return the JVM's default time zone, which Spark uses for ORC timestamps; "" if unknown."""
     return of(spark).time_zone(spark)
 
 
 def default_parallelism(spark: SparkSession) -> int:
-    """Return the number of tasks that the cluster runs at once.
-
-    A default is returned if it is unknown.
-    """
+    """Return the number of tasks that the cluster runs at once; a default if it is unknown."""
     return of(spark).default_parallelism(spark)
 
 
@@ -275,8 +230,5 @@ def current_user(spark: SparkSession) -> str:
 
 
 def has_foreign_rules(spark: SparkSession) -> bool:
-    """Return whether rules added to Spark by others may change the session's plans.
-
-    Authorizers are such rules.
-    """
+    """Return whether rules that others added to Spark, such as authorizers, may change the session's plans."""
     return of(spark).has_foreign_rules(spark)

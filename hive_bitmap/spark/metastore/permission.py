@@ -1,12 +1,12 @@
 """Decide whether Spark shows a session the unchanged rows of a table.
 
-Code that reads files without Spark's plans must check this first. Authorizers, such as Ranger's for Spark, are rules of
-Spark's analyzer and optimizer: they refuse a plan, or put a row filter or masks above the scan of a table. So the
-table's scan is optimized, and the result must be a mere scan.
+Code that reads files without Spark's plans must check this first: builds, `estimate`, `verify` and the functions of
+Python do. Authorizers, such as Ranger's for Spark, are rules of Spark's analyzer and optimizer. They refuse a plan, or
+put a row filter or masks above the scan of a table. So the table's scan is optimized, and the result must be a mere
+scan. Without rules that others have added, Spark is not called; whether there are any is determined once per session.
 
-Builds, `estimate`, `verify` and the functions of Python do so. Rules that others injected are looked for once per
-session; without any, nothing is asked. `metastore/security_settings` puts those settings of a server in force that
-its sessions must not undo. Security (docs/guide/security.md) is the page for administrators.
+`metastore/security_settings` enforces the settings of a server that its sessions must not undo. Administrators find
+this in docs/guide/security.md.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PADDING = "readSidePadding("  # Spark's own expression over a column of type CH
 
 
 def require_reading(spark: SparkSession, base: Table, columns: Sequence[str], what: str) -> None:
-    """Raise NotPermitted unless our tasks may read these columns of a table for `what`."""
+    """Raise NotPermitted unless tasks may read these columns of a table for `what`."""
     reserved_for_spark = only_spark_reads(spark)
     if why := f"{ENGINE_READS_ONLY} is true" if reserved_for_spark else why_raw_values_hidden(spark, base, columns):
         raise NotPermitted(
@@ -37,18 +37,15 @@ def require_reading(spark: SparkSession, base: Table, columns: Sequence[str], wh
 
 
 def only_spark_reads(spark: SparkSession) -> bool:
-    """Return whether only Spark may read base files.
-
-    A setting of the session or its server says so.
-    """
+    """Return whether a setting of the session or its server says that only Spark may read base files."""
     return session_settings.settings(spark).get(ENGINE_READS_ONLY, "false").strip().lower() != "false"
 
 
 def why_raw_values_hidden(spark: SparkSession, base: Table, columns: Sequence[str]) -> str:
-    """Return why Spark would hide raw values from this session.
+    """Return why a row filter or a mask would hide raw values from this session; "" if none would.
 
-    Return "" if it would not. A row filter or a mask hides them. `columns` are the columns to read, or empty for all.
-    Only rules that others added to Spark can hide values, so without such rules Spark is not called.
+    `columns` are the columns to read, or empty for all. Only rules that others added to Spark can hide values, so
+    without such rules Spark is not called.
     """
     from pyspark.errors import PySparkException
 
@@ -66,20 +63,14 @@ def why_raw_values_hidden(spark: SparkSession, base: Table, columns: Sequence[st
 
 
 def _jvm_error_class() -> Any:
-    """Return the class of errors that rules raise in the JVM.
-
-    Spark's own errors have other classes.
-    """
+    """Return the class of errors that rules raise in the JVM; Spark's own errors have other classes."""
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
     return Py4JJavaError
 
 
 def _node_above_scan(frame: DataFrame) -> str:
-    """Return the first plan node that is not a scan or a choice of columns.
-
-    Return "" if there is none.
-    """
+    """Return the first plan node that is not a scan or a choice of columns; "" if there is none."""
     plan: Any = frame._jdf.queryExecution().optimizedPlan()
     while plan.nodeName() == "Project":
         if any(not _is_column(expression) for expression in _items(plan.projectList())):
@@ -101,18 +92,13 @@ def _is_column(expression: Any) -> bool:
 
 
 def _node_above_scan_by_text(frame: DataFrame) -> str:
-    """Do the same as `_node_above_scan` with the text of a plan.
-
-    A Spark Connect client sees only the text.
-    """
+    """Do the same as `_node_above_scan` with the text of a plan, because a Spark Connect client sees only the text."""
     text: Any = frame._explain_string(extended=True)  # type: ignore[operator]
     return added_in(text.partition("== Optimized Logical Plan ==\n")[2].partition("\n\n")[0])
 
 
 def added_in(plan: str) -> str:
-    r"""Return what an optimized plan has besides a scan and a choice of columns.
-
-    Return "" if nothing. The plan is its text.
+    r"""Return what the text of an optimized plan has besides a scan and a choice of columns; "" if nothing.
 
     >>> added_in("Project [k#1]\n+- Relation spark_catalog.default.t[k#1,s#2] parquet")
     ''

@@ -1,4 +1,4 @@
-"""The protocol of the metastores: what is read of databases, tables and partitions, and what is changed in them."""
+"""The protocol of the metastores: which reads and changes of databases, tables and partitions they offer."""
 
 from __future__ import annotations
 
@@ -18,10 +18,7 @@ DEFAULT_KEY = "EXISTS_DEFAULT"  # field metadata where Spark stores a column's v
 
 
 def columns_of(schema: Mapping[str, Any]) -> list[Column]:
-    """Return the columns of a Spark schema in JSON form.
-
-    The types CHAR and VARCHAR are restored.
-    """
+    """Return the columns of a Spark schema in JSON form, with the types CHAR and VARCHAR restored."""
     from pyspark.sql.types import StructType
 
     return [
@@ -32,11 +29,11 @@ def columns_of(schema: Mapping[str, Any]) -> list[Column]:
 
 @dataclass(frozen=True, kw_only=True)
 class Changes:
-    """One batch of changes to the places of a table or of its partitions, by partition values.
+    """A batch of changes to the folders of a table or of its partitions, by partition values.
 
-    A table without partitions has the values (): it is `moved`. First partitions are `added`. Then a session that can
-    moves all the `moved` ones at once. One that cannot first moves those that are `vacated` to the places which these
-    say.
+    An unpartitioned table has the partition values (), and can only be `moved`. Partitions in `added` are added first.
+    Then a session that can moves all partitions in `moved` at once. Any other session first moves the partitions in
+    `vacated` to the folders that are given there, then those in `moved`.
     """
 
     added: Mapping[Values, str] = field(default_factory=dict)
@@ -47,8 +44,8 @@ class Changes:
 class Metastore(Protocol):
     """Reads and changes the session's catalog; `JvmMetastore` and `SqlMetastore` implement it.
 
-    Each has the same results for the same calls (tests/spark/metastore/test_contract.py); they differ in which sessions
-    they serve, and in how many calls of the metastore they need.
+    Both have the same results for the same calls (tests/spark/metastore/test_contract.py). They differ in the sessions
+    that they serve, and in the number of calls to the metastore.
     """
 
     def available(self, spark: SparkSession) -> bool:
@@ -64,7 +61,7 @@ class Metastore(Protocol):
         """Return the folder of a database, as a URI."""
 
     def describe(self, spark: SparkSession, database: str, names: Sequence[str], view: str) -> list[Table]:
-        """Return those of the tables that exist; an unknown database has none.
+        """Return those of the tables that exist; none of an unknown database.
 
         If there is a temporary view named `view`, it hides the first table, and only the view is returned. Tables of a
         kind that Spark does not support, such as the index tables of Hive 2, are left out.
@@ -77,10 +74,10 @@ class Metastore(Protocol):
         """Return all partitions of a partitioned table, in the order of the metastore."""
 
     def create_table(self, spark: SparkSession, table: Table) -> bool:
-        """Create an external table; return False if there is a table or view of that name.
+        """Create an external table; return False if a table or view of that name exists.
 
-        It has the table's columns, location and properties, of which `comment` is the comment of the table. It belongs
-        to the table's `owner`, or to the session's user if that is "" or the session cannot choose.
+        The table gets the columns, location and properties of `table`; its comment is the property `comment`. It
+        belongs to the table's `owner`, or to the session's user if that is "" or the session cannot choose.
         """
 
     def drop_table(self, spark: SparkSession, name: str, *, if_exists: bool, purge: bool) -> None:
@@ -97,34 +94,33 @@ class Metastore(Protocol):
     ) -> None:
         """Set these properties of a table, then unset those of `unset` that `table` has.
 
-        Setting is one change of the metastore, whatever the number of properties.
+        All properties are set in one change of the metastore.
         """
 
     def change(self, spark: SparkSession, table: Table, changes: Changes) -> bool:
-        """Carry out a batch: add partitions, then move those that exist.
+        """Apply a batch of changes; return whether all of the `added` partitions were added by this call.
 
-        Return whether it has added all of the `added` partitions: one that exists already is not added again.
-        Partitions are moved in one change of the metastore as far as the session can, and keep no statistics.
-        Afterwards the session lists the table's files again.
+        A partition that exists already is not added again. Partitions are moved in one change of the metastore if the
+        session can, and lose their statistics. Afterwards the session lists the table's files again.
         """
 
     def forget_files(self, spark: SparkSession, table: Table) -> None:
-        """Make the session list the files and read the schema of a table again when it reads it the next time."""
+        """Make the session list the files and read the schema of a table again at the next read."""
 
     def refresh_files(self, spark: SparkSession, table: Table) -> None:
-        """Make the session list the files of a table again; DataFrames that were made of it before follow, too."""
+        """Make the session list the files of a table again, also for existing DataFrames of the table."""
 
     def is_cached(self, spark: SparkSession, spark_name: str) -> bool:
         """Return whether the rows of a table are cached in the session."""
 
     def time_zone(self, spark: SparkSession) -> str:
-        """Return the default time zone of the JVM; "" if it is not known, so that ORC timestamps are left to Spark."""
+        """Return the default time zone of the JVM; "" if it is unknown: then only Spark reads ORC timestamps."""
 
     def default_parallelism(self, spark: SparkSession) -> int:
-        """Return how many tasks the cluster runs at once, or a default if that is not known."""
+        """Return the number of tasks that the cluster runs at once; a default if it is unknown."""
 
     def current_user(self, spark: SparkSession) -> str:
-        """Return the user of the session, to whom the tables belong that it creates."""
+        """Return the user of the session, who owns the tables that it creates."""
 
     def has_foreign_rules(self, spark: SparkSession) -> bool:
-        """Return whether rules that others added to Spark, as authorizers do, may change the session's plans."""
+        """Return whether rules that others added to Spark, such as authorizers, may change the session's plans."""

@@ -1,7 +1,6 @@
-"""The settings that decide who is trusted and who reads files.
+"""The settings that decide who is trusted and who reads files; a session cannot undo what its server sets.
 
-A session cannot undo what its server sets. The server's settings are those in the configuration of its SparkContext,
-with or without the prefix `spark.`.
+The server's settings are those in the configuration of its SparkContext, with or without the prefix `spark.`.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ def items(settings: Mapping[str, str], name: str) -> tuple[str, ...]:
 
 
 def enforced(server: Mapping[str, str], session: Mapping[str, str]) -> dict[str, str]:
-    """Return a session's settings under those of its server.
+    """Return a session's settings with those of its server enforced.
 
     A session may only be stricter than its server. The user that the process reads as, and the folder of its cache, are
     set by the server only, since all sessions share the process.

@@ -1,4 +1,4 @@
-"""Read the settings of a session, and change some temporarily."""
+"""Read the settings of a session, and change some of them temporarily."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _blocks: WeakKeyDictionary[SparkSession, int] = WeakKeyDictionary()
 def verbatim_partitions(spark: SparkSession) -> Iterator[SparkSession]:
     """Yield a session of the same catalog that takes values in a partition spec verbatim.
 
-    In other sessions `01` of an int becomes `1`. The session also evaluates constants such as X'69' there, even if the
-    original session keeps their text. The original session keeps its settings, since other threads may use it; only a
-    Spark Connect session, which cannot be cloned, has the changed settings until the last of its blocks ends.
+    In other sessions `01` of an int becomes `1`. The yielded session also evaluates constants such as X'69', even if
+    the original session keeps their text. The original session keeps its settings, since other threads may use it; only
+    a Spark Connect session, which cannot be cloned, has the changed settings until the last of its blocks ends.
     """
     if jvm_reader.available(spark):
         clone = jvm_reader.cloned(spark)

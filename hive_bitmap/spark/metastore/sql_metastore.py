@@ -1,4 +1,4 @@
-"""Read and change the metastore by public SQL, as sessions must whose JVM py4j cannot reach (Spark Connect)."""
+"""Read and change the metastore by public SQL, which works over Spark Connect too."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ UNKNOWN_PARALLELISM = 8  # assumed number of tasks that a cluster runs at once
 
 
 class SqlMetastore:
-    """The `Metastore` of any session. It needs a statement for each table and each partition."""
+    """The `Metastore` of any session, with a SQL statement for each table and each partition."""
 
     def available(self, spark: SparkSession) -> bool:
         return True
@@ -50,15 +50,15 @@ class SqlMetastore:
 
         if view and spark.catalog.tableExists(quote(view)) and spark.catalog.getTable(quote(view)).isTemporary:
             return [Table(database=database, name=names[0], kind="TEMPORARY")]
-        found = []
+        tables = []
         for name in names:
             try:
                 if spark.catalog.tableExists(in_spark(database, name)):
-                    found.append(_described(spark, database, name))
+                    tables.append(_described(spark, database, name))
             except PySparkException as e:
                 if not is_unknown_kind(e):
                     raise
-        return found
+        return tables
 
     def names_like(self, spark: SparkSession, database: str, pattern: str) -> list[str]:
         rows = spark.sql(f"SHOW TABLES IN {in_spark(database)} LIKE {literal(pattern)}").collect()
@@ -107,7 +107,7 @@ class SqlMetastore:
         return are_new
 
     def _add(self, spark: SparkSession, verbatim: SparkSession, table: Table, new: Mapping[Values, str]) -> bool:
-        """Add partitions that do not exist; return whether that is all of them."""
+        """Add partitions that do not exist yet; return whether none existed."""
         are_new = True
         for batch in table_ddl.batches(new):
             try:
@@ -120,9 +120,11 @@ class SqlMetastore:
         return are_new
 
     def _move(self, spark: SparkSession, verbatim: SparkSession, table: Table, changes: Changes) -> None:
-        """Move partitions one by one, those that are vacated first: a reader may miss rows, but sees none twice."""
-        left = {values: folder for values, folder in changes.moved.items() if folder != changes.vacated.get(values)}
-        for folders in (changes.vacated, left):
+        """Move partitions one by one, vacated ones first, so that a reader may miss rows, but never sees them twice."""
+        still_to_move = {
+            values: folder for values, folder in changes.moved.items() if folder != changes.vacated.get(values)
+        }
+        for folders in (changes.vacated, still_to_move):
             for statement in table_ddl.moving(table, folders):
                 verbatim.sql(statement)
 
@@ -149,15 +151,15 @@ class SqlMetastore:
 
 
 def is_unknown_kind(error: PySparkException) -> bool:
-    """Return whether the error is that Spark does not support this kind of table, as the index tables of Hive 2.
+    """Return whether the error is that Spark does not support a table, because of its kind or the type of a column.
 
-    Nor does it support a table with a column of a type that only Hive has.
+    It does not support index tables of Hive 2, for example, and types that only Hive has.
     """
     return any(condition in str(error) for condition in ("HIVE_TABLE_TYPE", "UNSUPPORTED_HIVE_TYPE"))
 
 
 def is_there_already(error: Exception) -> bool:
-    """Return whether the error is that a partition to be added exists."""
+    """Return whether the error is that a partition to be added already exists."""
     return "PARTITIONS_ALREADY_EXIST" in str(error)
 
 

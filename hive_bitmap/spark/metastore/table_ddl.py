@@ -1,4 +1,4 @@
-"""The SQL text of the statements that change tables, for Spark. Nothing here needs a session."""
+"""The text of Spark's SQL statements that change tables. No session is needed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OWN_STATEMENT = "/* hive_bitmap */"  # marks a DROP of this package, with which 
 def creating(table: Table) -> str:
     """Return the statement that creates an external Parquet table, as `Metastore.create_table` says.
 
-    That of a table whose provider is `hive` also runs in Hive.
+    For a table whose provider is `hive`, the statement also runs in Hive.
     """
     properties = dict(table.properties)
     comment = properties.pop("comment", "")
@@ -59,7 +59,7 @@ def setting(table: Table, properties: Mapping[str, str], unset: Collection[str] 
 
 
 def moving(table: Table, folders: Mapping[Values, str]) -> Iterator[str]:
-    """Yield the statements that move a table, with the values (), or its partitions, one in each."""
+    """Yield the statements that move a table, with the values (), or its partitions, one by one."""
     for values, folder in folders.items():
         partition = f"PARTITION {partition_spec(table, values)} " if values else ""
         yield f"ALTER TABLE {table.spark_name} {partition}SET LOCATION {literal(folder)}"
@@ -72,7 +72,7 @@ def adding(table: Table, new: Mapping[Values, str], *, if_not_exists: bool = Fal
 
 
 def batches(new: Mapping[Values, str]) -> Iterator[Mapping[Values, str]]:
-    """Yield partitions in batches of AT_ONCE."""
+    """Yield partitions in batches of at most AT_ONCE."""
     for start in range(0, len(new), AT_ONCE):
         yield dict(islice(new.items(), start, start + AT_ONCE))
 

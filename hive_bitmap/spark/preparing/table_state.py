@@ -189,7 +189,7 @@ def typed_values(columns: Sequence[Column], values: Sequence[Values]) -> pa.Tabl
     """
     arrays = {"": pa.array(np.arange(len(values)))}  # keeps the number of rows if every column is left out
     for position, column in enumerate(columns):
-        typed = partition_texts.typed_values(column, [value[position] for value in values])
+        typed = partition_texts.column_values(column, [value[position] for value in values])
         if typed is not None:
             arrays[column.name] = typed
     return pa.table(arrays)

@@ -1,6 +1,6 @@
 """The Python functions that query a table.
 
-Each makes a DataFrame of Spark, which the optimizer rule plans. So a function, plain SQL and a DataFrame get the same
+Each makes a DataFrame of Spark, which the optimizer rule plans. So functions, plain SQL and DataFrames get the same
 decision on the same scan, and Spark's checks, caches and authorizers see them all.
 """
 

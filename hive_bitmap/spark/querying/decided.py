@@ -1,4 +1,4 @@
-"""The rule's decision on the scan of a function's DataFrame."""
+"""Find the rule's decision on the scan of a function's DataFrame."""
 
 from __future__ import annotations
 
@@ -25,20 +25,17 @@ _SPARK_ALONE = (
 
 @dataclass(frozen=True)
 class FunctionDecision:
-    """The plan for the rows of a function.
-
-    It has the index's answer to the aggregation, if any.
-    """
+    """The plan for the rows of a function, and the index's answer to the aggregation, if any."""
 
     plan: Plan
     answer: Counts | None = None
 
 
 def decision_on(frame: DataFrame, table: str, predicate: str | None, strategy: Strategy | None) -> FunctionDecision:
-    """Return the rule's decision on the `table_rows` of a DataFrame.
+    """Return the rule's decision on a DataFrame of `table_rows`, which was not planned before.
 
-    The DataFrame was not planned before. The scan need not pay (`must_pay` is False). Raises Unsupported if the
-    requested strategy, which was set for the rows, cannot answer.
+    The indexes are consulted even if the scan need not pay (`must_pay` is False). Raises Unsupported if the requested
+    strategy, which was set for the rows, cannot answer.
     """
     if why := why_spark_alone(frame.sparkSession):
         if strategy not in (None, Strategy.FULL_SCAN):
@@ -59,10 +56,7 @@ def decision_on(frame: DataFrame, table: str, predicate: str | None, strategy: S
 
 
 def plan_of(relation: Relation, table: str) -> Plan:
-    """Return the plan of a scan that the rule has reported.
-
-    Without a plan, it is a full scan with the reason.
-    """
+    """Return the plan of a scan that the rule has reported; without one, a full scan with the reason."""
     if relation.plan is not None:
         return relation.plan
     if relation.action == LEFT_ALONE:
@@ -75,10 +69,7 @@ def plan_of(relation: Relation, table: str) -> Plan:
 
 
 def _plan_of_unobserved(frame: DataFrame, reports: Sequence[DecisionReport], table: str) -> Plan:
-    """Return the plan of a scan that the rule did not report.
-
-    The rule's reports are on other scans.
-    """
+    """Return the plan of a scan that is not among the rule's reports."""
     if _reads_nothing(frame):
         return _nothing(table)
     cached = next((report.relation for report in reports if report.relation.reason == Reason.CACHED), None)
@@ -88,7 +79,7 @@ def _plan_of_unobserved(frame: DataFrame, reports: Sequence[DecisionReport], tab
 
 
 def _reads_nothing(frame: DataFrame) -> bool:
-    """Whether Spark has detected that no row satisfies the predicate."""
+    """Return whether Spark has detected that no row satisfies the predicate."""
     leaves = frame._jdf.queryExecution().optimizedPlan().collectLeaves()
     return all(_is_empty(leaves.apply(at)) for at in range(leaves.size()))
 

@@ -1,10 +1,8 @@
-"""Write the compact-index result file of a predicate.
+"""Write the compact-index result file of a predicate, for readers that take file names and offsets.
 
-It is for readers of file names and offsets.
-
-Readers of compact indexes need offsets of lines or sync-marked parts for formats whose blocks consist of such units. A
-block may span several splits of a reader, so its own offset does not suffice: the offset of each unit with a selected
-row is listed. The number of offsets grows with the rows, so tasks find them.
+In some formats, blocks consist of lines or of parts between sync marks, and readers of compact indexes need the offsets
+of these units. A block may span several splits of a reader, so its own offset does not suffice: the offset of each unit
+with a selected row is listed. The number of offsets grows with the rows, so tasks find them.
 """
 
 from __future__ import annotations
@@ -48,10 +46,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class UnitTask:
-    """The input of a task that locates rows.
-
-    It locates the selected rows of `lookup`, or all rows of `whole_file`.
-    """
+    """The input of a task that locates the selected rows of `lookup`, or all rows of `whole_file`."""
 
     format: str
     lookup: Lookup | None
@@ -62,10 +57,9 @@ class UnitTask:
 def unit_offsets(
     spark: SparkSession, format: str, results: LookupResults | None, whole: Iterable[str]
 ) -> dict[str, list[int]]:
-    """Return the offsets of the units to read, by path.
+    """Return the offsets of the units that may have selected rows, and of all units of the `whole` files, by path.
 
-    These are the units that may have selected rows, and all units of the `whole` files. Raises Unsupported if the units
-    of a file cannot be determined, or if it was replaced since it was planned.
+    Raises Unsupported if the units of a file cannot be determined, or if it was replaced since it was planned.
     """
     tasks = [UnitTask(format, None, {}, path) for path in whole]
     if results is not None:
@@ -84,10 +78,7 @@ def unit_offsets(
 
 
 def located(task: UnitTask) -> tuple[dict[str, Longs], str]:
-    """Return the offsets of each file of a task, and a problem.
-
-    The problem says why the offsets cannot be determined, or is "". This function runs in the task.
-    """
+    """Compute, in the task, the offsets of each file, and a problem: why they cannot be determined, or ""."""
     try:
         return dict(_all(task) if task.lookup is None else _selected(task, task.lookup)), ""
     except Undecodable as e:
@@ -121,8 +112,10 @@ def write_offsets(spark: SparkSession, table: str, predicate: str | None, path: 
     `path` is a local path or a Hadoop path. The file lists every block that may have a matching row, and all blocks of
     files that are not indexed in their current state. A base file without a line has no match. `utf8` allows paths that
     are not ASCII, for a Hive whose JVM has UTF-8 as its default charset. A warning is logged if the reader might stop
-    at its limit of bytes. Raises the errors of `plan`, and Unsupported for a table whose blocks cannot be determined, a
-    path that the reader would not find, or a folder that Hive may list differently from Spark; then nothing is written.
+    at its limit of bytes.
+
+    Raises the errors of `plan`, and Unsupported for a table whose blocks cannot be determined, a path that the reader
+    would not find, or a folder that Hive may list differently from Spark. Then nothing is written.
     """
     if not jvm_reader.available(spark):
         raise Unsupported(f"a Spark Connect client cannot compute offsets: use a classic session; {BY_SERVER}")
@@ -150,10 +143,9 @@ def write_offsets(spark: SparkSession, table: str, predicate: str | None, path: 
 
 
 def whole_files(planned: Plan, listed: Mapping[str, FileStatus]) -> list[str]:
-    """Return the files to list with all their blocks.
+    """Return the files that are not indexed in their current state, so all their blocks must be listed.
 
-    They are not indexed in their current state. `listed` are the files of the table by path, with the tags of a store,
-    which Spark's listing lacks.
+    `listed` are the files of the table by path. They have the tags of the store, which Spark's listing lacks.
     """
     if planned.candidates is None:
         nothing = planned.blocks_total == 0  # no row satisfies the predicate
@@ -170,8 +162,8 @@ def whole_files(planned: Plan, listed: Mapping[str, FileStatus]) -> list[str]:
 def all_offsets(spark: SparkSession, format: str, paths: Sequence[str]) -> dict[str, list[int]]:
     """Return the offsets of all blocks that have rows, by the path of the file.
 
-    Raise Unsupported if the blocks of a file cannot be read. Tasks open the files, since a library may end the process
-    at a damaged one.
+    Raises Unsupported if the blocks of a file cannot be read. Tasks open the files, since a library may end the process
+    at a damaged file.
     """
     results = in_surviving_tasks(spark, paths, partial(block_offsets, format))
     for path, result in zip(paths, results, strict=True):
@@ -182,10 +174,7 @@ def all_offsets(spark: SparkSession, format: str, paths: Sequence[str]) -> dict[
 
 
 def block_offsets(format: str, path: str) -> list[int] | str:
-    """Return the offsets of a file's nonempty blocks.
-
-    If they are unknown, return the reason.
-    """
+    """Return the offsets of a file's nonempty blocks, or why they are unknown."""
     try:
         blocks = FORMATS[format].blocks(FORMATS[format].open_file(path))
     except Undecodable as e:

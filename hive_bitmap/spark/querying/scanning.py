@@ -1,9 +1,4 @@
-"""Fetch or count the rows that satisfy a predicate.
-
-The functions are `scan` and `plan`.
-
-The functions are `scan`, `plan` and `count`; rows are counted in total or by column values.
-"""
+"""Fetch or count the rows that satisfy a predicate, or plan how to."""
 
 from __future__ import annotations
 
@@ -27,9 +22,9 @@ if TYPE_CHECKING:
 
 
 def count(spark: SparkSession, table: str, predicate: str | None = None, *, strategy: str | None = None) -> int:
-    """Return the number of rows that satisfy the predicate.
+    """Return the number of rows that satisfy the predicate; no Spark job runs if the index has the answer.
 
-    If the index has the answer, no Spark job runs. Raises the errors of `plan`.
+    Raises the errors of `plan`.
     """
     chosen_strategy = Strategy.chosen(strategy)
     rows = table_rows(spark, table, predicate, strategy=chosen_strategy, must_pay=False)
@@ -74,10 +69,11 @@ def scan(
 ) -> DataFrame:
     """Return `spark.table(table).where(predicate)`, read through the index if that is cheaper.
 
-    It is a DataFrame that Spark itself makes, with `columns` only if given, and sees the files that the session listed
-    last. The session need not be enabled. `strategy` overrides the choice by cost if an index can be used, as
-    `hive_bitmap.strategy` does for a session. On a Spark Connect client the server plans: with the extension as it does
-    for SQL, otherwise without an index. Raises the errors of `plan`, and Unsupported for a strategy that cannot answer.
+    The result is an ordinary DataFrame of Spark, with `columns` only if given. It sees the files that the session
+    listed last. The session need not be enabled. `strategy` overrides the choice by cost if an index can be used, as
+    `hive_bitmap.strategy` does for a session. For a Spark Connect client the server plans: with the extension it uses
+    indexes as for SQL, otherwise it uses none. Raises the errors of `plan`, and Unsupported for a strategy that cannot
+    answer.
     """
     chosen_strategy = Strategy.chosen(strategy)
     if chosen_strategy is Strategy.INDEX_ONLY:
@@ -100,8 +96,9 @@ def plan(
 
     With `count`, plan `hive_bitmap.count` instead. `predicate` is a condition in Spark SQL, None for all rows;
     `columns` are those to read, None for all. `strategy` overrides the choice by cost: `index only`, `rows`, `blocks`,
-    `files` or `full scan`. The indexes are consulted even for a small table, which a query would leave to Spark.
-    `str()` of the plan sums it up. On a Spark Connect client, whose server plans, it is a full scan with this reason.
+    `files` or `full scan`. The indexes are consulted even for a small table, for which a query would not use them.
+    `str()` of the plan sums it up. For a Spark Connect client, whose server plans, it is a full scan with this reason.
+
     Raises NotFound for an unknown table or column, InvalidPredicate for a predicate that is not SQL, and Unsupported
     for a strategy that cannot answer.
     """

@@ -1,7 +1,4 @@
-"""The rows of a table as a Spark DataFrame, with the table in its plan.
-
-The DataFrame is `spark.table(table).where(predicate)`.
-"""
+"""The rows of a table as the DataFrame `spark.table(table).where(predicate)`, with the table in its plan."""
 
 from __future__ import annotations
 
@@ -44,9 +41,9 @@ def table_rows(
 
     Without a predicate, all rows are returned, without `columns`, all columns. The session need not be enabled.
     `strategy` overrides the choice by cost. Unless the scan `must_pay`, the indexes are consulted for a table of any
-    size, without a time limit, and the files are the current ones, while a session sees the files that it listed last.
-    On a Spark Connect client the server plans, with its extension or alone. Raises NotFound for an unknown table or
-    column, and InvalidPredicate, with Spark's text, for a predicate that Spark refuses.
+    size, without a time limit, and the files are the current ones, not those that the session listed last. For a Spark
+    Connect client the server plans, with its extension or alone. Raises NotFound for an unknown table or column, and
+    InvalidPredicate, with Spark's text, for a predicate that Spark refuses.
     """
     from pyspark.errors import AnalysisException
     from pyspark.sql import DataFrame as Frame
@@ -75,10 +72,7 @@ def table_rows(
 
 
 def why_spark_alone(spark: SparkSession) -> str:
-    """Return why the rule does not plan a session's functions.
-
-    Return "" if it does.
-    """
+    """Return why the rule does not plan a session's functions; "" if it does."""
     if not jvm_reader.available(spark):
         return BY_SERVER
     try:
@@ -97,5 +91,5 @@ def _warn(spark: SparkSession, table: str, why: str) -> None:
 
 @lru_cache(maxsize=64)
 def _has_extension(spark: SparkSession) -> bool:
-    """Whether the server of a Spark Connect client was started with the extension."""
+    """Return whether the server of a Spark Connect client was started with the extension."""
     return EXTENSION in (spark.conf.get("spark.sql.extensions", "") or "")

@@ -1,8 +1,8 @@
-"""Find, check and alter the indexes of a table.
+"""Find, check and alter the indexes of a table, by their index tables in the metastore.
 
-They are index tables in the metastore. An index table is a plain EXTERNAL table. Its TBLPROPERTIES hold the definition
-of the index; its partitions are slots, each of which points at a segment or at nothing. `Index.problem` reports changes
-by other programs in the index table or the base table.
+An index table is a plain EXTERNAL table. Its TBLPROPERTIES hold the definition of the index; its partitions are slots,
+each of which points at a segment or at nothing. `Index.problem` reports changes by other programs in the index table or
+the base table.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ class Index:
     """An existing index: its definition and its current index table.
 
     `table` is the index table as the metastore describes it. `problem` says why queries cannot use the index and how to
-    repair it; it is empty if they can. An index that is not `trusted` is not rebuilt either, because its root may be
-    somebody else's folder. `copies` are the definitions in other trusted tables that claim to be this index.
+    repair it; "" if they can. An index that is not `trusted` is not rebuilt either, because its root may be another
+    user's folder. `copies` are the definitions in other trusted tables that claim to be this index.
     """
 
     definition: Definition
@@ -90,10 +90,10 @@ class Index:
 
 @dataclass(frozen=True)
 class _IndexTables:
-    """The tables that may be index tables.
+    """The tables that may be index tables: `defined` ones have a definition, `damaged` ones have lost theirs.
 
-    `defined` are those with a definition, `damaged` those that have lost theirs. `_written` are the indexes found in
-    the files of damaged tables, by table name, as far as these files have been read.
+    `_written` are the indexes found in the files of damaged tables, by table name, as far as these files have been
+    read.
     """
 
     defined: tuple[Index, ...]
@@ -106,9 +106,9 @@ class _IndexTables:
         return cls(tuple(among(tables)), damaged)
 
     def judged(self, judge: trust.Judge) -> list[Index]:
-        """Return the indexes, untrusted ones with the reason in `problem`.
+        """Return the indexes; those that are not trusted have the reason in `problem`.
 
-        No file of an untrusted table is read.
+        Files of untrusted tables are not read.
         """
         trusted_tables = [table for table in self.damaged if not judge(table, None)]
         for table in trusted_tables:
@@ -123,11 +123,10 @@ class _IndexTables:
 
 
 def table_and_indexes(spark: SparkSession, name: str, seconds: float = 0) -> tuple[Table, list[Index]]:
-    """Return a table and all indexes on it, sorted by index name.
+    """Return a table and all indexes on it, sorted by index name; raise NotFound for an unknown table.
 
-    Raise NotFound for an unknown table. The index tables may come from a cache and be up to `seconds` old. That is
-    safe: an older generation is as correct as the current one, because base files are compared with their fingerprints.
-    The base table is never cached.
+    The index tables may come from a cache and be up to `seconds` old. That is safe: an older generation is as correct
+    as the current one, because base files are compared with their fingerprints. The base table is never cached.
     """
     key, version = metastore.split_name(spark, name), _index_tables.version
     cached = _index_tables.get(spark, key, seconds)
@@ -145,10 +144,9 @@ def table_and_indexes(spark: SparkSession, name: str, seconds: float = 0) -> tup
 
 
 def indexes_on(spark: SparkSession, base: Table, seconds: float = 0) -> list[Index]:
-    """Return the indexes of a table that was already described.
+    """Return the indexes of a table that was already described; they may be cached for up to `seconds`.
 
-    They may be cached for up to `seconds`. The POINTER property is read again, because a session may keep the
-    description of a table for as long as it lives.
+    The POINTER property is read again, because a session may keep the description of a table for as long as it lives.
     """
     session_stores.use(spark)  # metastore calls do this too, but a cached answer makes none
     key, version = (base.catalog, base.database, base.name), _index_tables.version
@@ -165,10 +163,7 @@ def indexes_on(spark: SparkSession, base: Table, seconds: float = 0) -> list[Ind
 
 
 def with_pointed(spark: SparkSession, tables: Sequence[Table], bases: Sequence[Table]) -> list[Table]:
-    """Return these tables, and the index tables that POINTER names.
-
-    The base tables' POINTER properties name index tables that are not found by name. They may be in any database.
-    """
+    """Return these tables, and the index tables in any database that the POINTER properties of base tables name."""
     pointed = {name for base in bases for name in pointers(base)}
     return [*tables, *described(spark, pointed - set(map(_name, tables)))]
 
@@ -178,10 +173,7 @@ def _name(table: Table) -> Name:
 
 
 def _judged(spark: SparkSession, base: Table, index_tables: _IndexTables) -> list[Index]:
-    """Return the indexes on a base table.
-
-    `problem` says why queries cannot use an index.
-    """
+    """Return the indexes on a base table, with the reason in `problem` if queries cannot use one."""
     judged = index_tables.judged(trust.by_base(spark, base))
     return [
         replace(index, problem=index.problem or _former(index) or schema_drift.problem(base, index.definition))
@@ -190,10 +182,7 @@ def _judged(spark: SparkSession, base: Table, index_tables: _IndexTables) -> lis
 
 
 def _former(index: Index) -> str:
-    """Return the problem of an index in a former format.
-
-    Such a format is no longer read. Return "" if the index has the current format.
-    """
+    """Return the problem of an index in a former format, which is no longer read; "" for the current format."""
     name, version = index.definition.name, index.definition.version
     return (
         f"index {name} has format {version}, which is no longer read: rebuild it" if index.definition.is_former else ""
@@ -201,10 +190,9 @@ def _former(index: Index) -> str:
 
 
 def find_even_if_dropped(spark: SparkSession, name: str) -> tuple[Table | None, list[Index]]:
-    """Return a table and its indexes, even if the table is gone.
+    """Return the same as `table_and_indexes`, with None as the table if it was dropped or renamed.
 
-    The result is that of `table_and_indexes` for an existing table; the table is None if it was dropped or renamed.
-    Raise NotFound for a table that does not exist and has no indexes left.
+    Raises NotFound for a table that does not exist and has no indexes left.
     """
     try:
         return table_and_indexes(spark, name)
@@ -223,10 +211,7 @@ def find_even_if_dropped(spark: SparkSession, name: str) -> tuple[Table | None, 
 
 
 def _orphans_elsewhere(spark: SparkSession, name: str, known_tables: Sequence[Table]) -> list[Table]:
-    """Return tables of other databases named like a missing table's indexes.
-
-    They have the default name of an index table of that table.
-    """
+    """Return tables of other databases whose names are the default ones for index tables of a missing table."""
     catalog, database, table = metastore.split_name(spark, name)
     pattern, known_names = index_table_name(database, table, "*"), set(map(_name, known_tables))
     orphans: list[Table] = []
@@ -249,10 +234,10 @@ def metastore_errors() -> tuple[type[Exception], ...]:
 
 
 def indexes_of_database(spark: SparkSession, database: str) -> list[Index]:
-    """Return every index of a database, sorted by base table and index name.
+    """Return every index whose index table or base table is in a database, sorted by base table and index name.
 
-    An index is of a database if its index table or its base table is in it. Index tables may have any name. An unknown
-    database has none. A table that points at the index table of another table does not add that index.
+    Index tables may have any name. There are none in an unknown database. A table that points at the index table of
+    another table does not add that index.
     """
     indexes = ((index, index.definition) for index in _distinct(with_copies(spark, tables_around(spark, database))))
     return [
@@ -261,18 +246,15 @@ def indexes_of_database(spark: SparkSession, database: str) -> list[Index]:
 
 
 def indexes_on_tables_of(spark: SparkSession, database: str) -> list[Index]:
-    """Return every index on the tables of a database.
-
-    They are sorted by base table and index name.
-    """
+    """Return every index on the tables of a database, sorted by base table and index name."""
     return [index for index in indexes_of_database(spark, database) if index.definition.database == database]
 
 
 def indexed_tables(spark: SparkSession, database: str | None, *, all_databases: bool = False) -> list[str]:
-    """Return the names of the tables that have an index, sorted.
+    """Return the names in Spark's SQL of the tables that have an index, sorted.
 
-    Names are as in Spark's SQL. The indexes are in `database` or on its tables, in the session's current database
-    (None), or in any database. Dropped tables are included as long as they have an index left.
+    The indexes are in `database` or on its tables, in the session's current database (None), or in any database.
+    Dropped tables are included as long as they have an index left.
     """
     every_database = metastore.database_names(spark) if all_databases else []
     databases = every_database or [database or spark.catalog.currentDatabase()]
@@ -282,10 +264,10 @@ def indexed_tables(spark: SparkSession, database: str | None, *, all_databases: 
 
 
 def with_copies(spark: SparkSession, tables: Sequence[Table]) -> list[Index]:
-    """Return the index of each index table of some databases.
+    """Return the index of each index table of some databases; several may claim to be the same index.
 
-    `tables` are all tables of these databases. Several may claim to be the same index. Base tables in other databases
-    are looked up by the definitions of their indexes.
+    `tables` are all tables of these databases. Base tables in other databases are looked up by the definitions of their
+    indexes.
     """
     base_names = {name for table in tables if (name := trust.base_named(table))}
     bases = described(spark, base_names - set(map(_name, tables)))
@@ -293,10 +275,7 @@ def with_copies(spark: SparkSession, tables: Sequence[Table]) -> list[Index]:
 
 
 def tables_around(spark: SparkSession, *databases: str) -> list[Table]:
-    """Return the tables and views of databases.
-
-    The index tables to which these tables point are included.
-    """
+    """Return the tables and views of databases, and the index tables to which these tables point."""
     tables = [table for database in databases for table in tables_of_database(spark, database)]
     return with_pointed(spark, tables, tables)
 
@@ -308,10 +287,7 @@ def tables_of_database(spark: SparkSession, database: str) -> list[Table]:
 
 
 def described(spark: SparkSession, names: Iterable[Name]) -> list[Table]:
-    """Return the tables of these names, sorted by name.
-
-    Tables and databases that do not exist are left out.
-    """
+    """Return the tables of these names, sorted by name; missing tables and databases are left out."""
     by_database: dict[str, list[str]] = {}
     for database, name in sorted(names):
         by_database.setdefault(database, []).append(name)
@@ -324,10 +300,7 @@ def described(spark: SparkSession, names: Iterable[Name]) -> list[Table]:
 
 
 def named(base: Table, indexes: Sequence[Index], name: str) -> Index:
-    """Return the index of that name.
-
-    Raise NotFound, with the names of the table's indexes, if there is none.
-    """
+    """Return the index of that name; raise NotFound, with the names of the table's indexes, if there is none."""
     for index in indexes:
         if index.definition.name == name.lower():
             return index
@@ -337,8 +310,8 @@ def named(base: Table, indexes: Sequence[Index], name: str) -> Index:
 def require_free(spark: SparkSession, base: Table, indexes: Sequence[Index], definition: Definition) -> None:
     """Raise an error if an index cannot have its name.
 
-    Raise AlreadyExists if the name of the index or of its index table is taken, InvalidProperty if the index table's
-    name is too long, and DatabaseNotFound if the database of the index table does not exist.
+    The error is AlreadyExists if the name of the index or of its index table is taken, InvalidProperty if the index
+    table's name is too long, and DatabaseNotFound if the database of the index table does not exist.
     """
     if len(definition.index_table) > LONGEST_NAME:
         raise InvalidProperty(
@@ -365,18 +338,15 @@ def require_free(spark: SparkSession, base: Table, indexes: Sequence[Index], def
 
 
 def require_same_table(base: Table, index: Index) -> None:
-    """Raise Unsupported for an untrusted index or changed columns.
-
-    Columns or partition columns of the base table may have changed since the index was created.
-    """
+    """Raise Unsupported if an index is untrusted, or if columns of its base table have changed since it was created."""
     if problem := index.problem if not index.trusted else schema_drift.problem(base, index.definition):
         raise Unsupported(problem)
 
 
 def root_at(location: str) -> str:
-    """Return a LOCATION as a Hadoop path string.
+    """Return a LOCATION as a Hadoop path string; without a scheme, it is a folder of the local file system.
 
-    Without a scheme it is a folder of the local file system. Raises InvalidProperty for a text that is not a path.
+    Raises InvalidProperty for a text that is not a path.
     """
     if "\0" in location:
         raise InvalidProperty(f"{location!r} is not a location: a path cannot have the character NUL")
@@ -387,8 +357,8 @@ def root_at(location: str) -> str:
 def default_folder(spark: SparkSession, database: str) -> str:
     """Return the default folder for the index tables of a database.
 
-    It is the external warehouse root if that is set, else the database's folder. A root without a scheme is on the file
-    system of the database.
+    This is the external warehouse root if that is set, else the database's folder. A root without a scheme is on the
+    file system of the database.
     """
     external = spark.conf.get("spark.hadoop.metastore.warehouse.external.dir", None)
     if external and ":" in external.partition("/")[0]:
@@ -401,10 +371,9 @@ def default_folder(spark: SparkSession, database: str) -> str:
 
 
 def slots_of(spark: SparkSession, table: Table, seconds: float = 0) -> dict[int, str]:
-    """Return the folder of each slot of an index table, by number.
+    """Return the folder of each slot of an index table, by number; none if another process has dropped the table.
 
-    There are none if another process has dropped the table. The result may be cached for up to `seconds`, as in
-    `table_and_indexes`.
+    The result may be cached for up to `seconds`, as in `table_and_indexes`.
     """
     key, version = (table.database, table.name), _slots.version
     folders = _slots.get(spark, key, seconds)
@@ -418,10 +387,7 @@ def slots_of(spark: SparkSession, table: Table, seconds: float = 0) -> dict[int,
 
 
 def segments(spark: SparkSession, index: Index, seconds: float = 0) -> list[str]:
-    """Return the folders of an index's published segments, oldest first.
-
-    An index in a former format has none.
-    """
+    """Return the folders of an index's published segments, oldest first; none for an index in a former format."""
     if index.definition.is_former:
         return []
     return slots.segments(slots_of(spark, index.table, seconds), index.definition)
@@ -440,10 +406,7 @@ def _partitions(spark: SparkSession, table: Table) -> list[Partition]:
 
 
 def places(spark: SparkSession, table: Table) -> list[str]:
-    """Return the folders of a table and of its partitions.
-
-    The partitions are those in the metastore.
-    """
+    """Return the folders of a table and of its partitions in the metastore."""
     has_partitions = table.partition_columns and not table.by_folders and table.kind in ("MANAGED", "EXTERNAL")
     partitions = _partitions(spark, table) if has_partitions else ()
     return [*filter(None, [table.location]), *(partition.location for partition in partitions)]
@@ -467,10 +430,9 @@ def renaming(spark: SparkSession, base: Table, former: Definition, renamed: Defi
 
 
 def alter(spark: SparkSession, index: Index, changed: Definition) -> None:
-    """Write a new definition to an index table.
+    """Write a new definition to an index table, and rename the table if needed.
 
-    The table is renamed if needed. The properties are written in one metastore call, before the table is renamed. If
-    that fails, they are restored.
+    The properties are written in one metastore call, before the table is renamed. If renaming fails, they are restored.
     """
     properties = to_properties(changed)
     if changed.comment != index.definition.comment:
@@ -490,8 +452,8 @@ def alter(spark: SparkSession, index: Index, changed: Definition) -> None:
 def move(spark: SparkSession, index: Index, changed: Definition) -> None:
     """Move an index to the new name of its base table.
 
-    The index table is renamed first, if needed; then the definition is written. In this order, an index that was moved
-    only halfway is still found under the former name of its base table.
+    The index table is renamed first, if needed; then the definition is written. In this order, if the process is killed
+    in between, the index is still found under the former name of its base table.
     """
     with changing():
         if changed.index_table != index.table.name:
@@ -502,19 +464,13 @@ def move(spark: SparkSession, index: Index, changed: Definition) -> None:
 
 
 def on_change(listener: Callable[[], None]) -> None:
-    """Register a function to call when indexes change.
-
-    It is called whenever this process creates, alters or drops an index.
-    """
+    """Register a function to call whenever this process creates, alters or drops an index."""
     _listeners[listener] = None
 
 
 @contextmanager
 def changing() -> Iterator[None]:
-    """Call `clear_caches` before and after a change of index tables.
-
-    Entries that are cached during the change may become stale.
-    """
+    """Call `clear_caches` before and after a change of index tables, because entries cached during it may be stale."""
     clear_caches()
     try:
         yield
@@ -530,10 +486,9 @@ def clear_caches() -> None:
 
 
 def point_to(spark: SparkSession, base: Table, added: set[str], removed: set[str]) -> None:
-    """Add and remove names in the base table's POINTER property.
+    """Add and remove names in the base table's POINTER property, the only one that is ever written to a base table.
 
-    Nothing else is ever written to a base table. The property is read and written again until it is right, because
-    other builds write it too.
+    The property is read and written again until it is right, because other builds write it too.
     """
     if not added and not removed:
         return
@@ -552,19 +507,13 @@ def point_to(spark: SparkSession, base: Table, added: set[str], removed: set[str
 
 
 def among(tables: Iterable[Table]) -> list[Index]:
-    """Return the indexes defined in the properties of these tables.
-
-    Whether they are trusted is not checked.
-    """
+    """Return the indexes defined in the properties of these tables, without checking whether they are trusted."""
     defined = ((from_table(table), table) for table in tables)
     return [Index(definition=definition, table=table) for definition, table in defined if definition is not None]
 
 
 def at(table: Table, root: str) -> Index | None:
-    """Return the index of a table in this root, or None.
-
-    Whether it is trusted is not checked.
-    """
+    """Return the index of a table in this root, or None, without checking whether it is trusted."""
     if indexes := among([table]):
         return indexes[0]
     is_in_root = table.location == root or table.location.startswith(f"{root}/")
@@ -596,14 +545,14 @@ def trusted_definitions(indexes: Iterable[Index]) -> list[Definition]:
 
 
 def _is_damaged(table: Table) -> bool:
-    """Whether a table has properties of an index table but no definition."""
+    """Return whether a table has properties of an index table but no definition."""
     return knows(table.properties) and has_properties(table) and from_table(table) is None
 
 
 def _from_files(table: Table) -> Index | None:
-    """Return the index of a table with edited properties.
+    """Return the index of a table with edited properties, with the definition of its newest generation.
 
-    Its definition is that of its newest generation. Return None if there is none, or if the folder cannot be read.
+    The result is None if there is no generation, or if the folder cannot be read.
     """
     try:
         written = schema_drift.written_definition(table)

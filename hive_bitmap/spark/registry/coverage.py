@@ -1,7 +1,7 @@
 """Determine the partitions that an index covers: those that satisfy its WHERE.
 
-WHERE is a condition on the partition columns. Spark evaluates it over the partition values, so that it means the same
-as in a query.
+WHERE is a condition on the partition columns. Spark evaluates it over the partition values, so it means the same as in
+a query.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _NUMBER = "__number"
 def satisfying(frame: DataFrame, condition: str) -> DataFrame:
     """Return the rows of a DataFrame that satisfy an SQL condition.
 
-    The condition is put in parentheses, because `where` would read the last word of `k = 1 AND` as an alias. It must be
-    valid without them, too, unlike `a) OR (b`. Raises ParseException, and InvalidPredicate for text that is not valid
-    Unicode.
+    The condition is put in parentheses, because `where` would read the last word of `k = 1 AND` as an alias. It must
+    also be valid without them, unlike `a) OR (b`. Raises ParseException, and InvalidPredicate for text that is not
+    valid Unicode.
     """
     require_characters(condition)
     unbracketed = frame.where(condition)
@@ -38,18 +38,15 @@ def satisfying(frame: DataFrame, condition: str) -> DataFrame:
 
 
 def bracketed(condition: str) -> str:
-    """Return a condition in parentheses.
-
-    A line break keeps a comment at its end from hiding the closing parenthesis.
-    """
+    """Return a condition in parentheses; a line break ends a comment, which would hide the closing parenthesis."""
     return f"({condition}\n)" if "--" in condition else f"({condition})"
 
 
 def covered(spark: SparkSession, base: Table, where: str, values: Sequence[tuple[str | None, ...]]) -> list[bool]:
     """Return for each partition, given by its values, whether it satisfies `where`.
 
-    An empty text is always true. Raise Unsupported if the table has no partition columns, and InvalidPredicate for a
-    text that `parse` or Spark rejects. Spark evaluates only text that `parse` has written.
+    Every partition satisfies an empty text. Raises Unsupported if the table has no partition columns, and
+    InvalidPredicate for a text that `parse` or Spark rejects. Spark evaluates only text that `parse` has written.
     """
     if not where:
         return [True] * len(values)

@@ -1,7 +1,7 @@
 """Hints for queries that read a table without its indexes.
 
 Indexes may belong to the table's former name, or to a table whose folder is read by its path. Hints are computed only
-when a query is explained, since that reads all index tables of a database.
+when a query is explained, because that reads all index tables of a database.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ MOST_INDEXES = 1000  # of a database; more are not examined
 
 
 def of_former_name(spark: SparkSession, table: str) -> str:
-    """Describe indexes left by a missing table that fit this one.
+    """Describe the indexes of a missing table that fit this one; "" if there are none.
 
-    Return "" if there are none. This table may be the missing one under a new name.
+    This table may be the missing one under a new name.
     """
     try:
         base = metastore.describe(spark, table)
@@ -66,6 +66,6 @@ def _hint(table: Table) -> str:
 
 
 def _definitions(spark: SparkSession, database: str) -> list[Definition]:
-    """Return the definitions of a database's index tables that have default names."""
+    """Return the definitions in a database's index tables that have default names."""
     names = metastore.names_like(spark, database, index_table_name("*", "*", "*"))[:MOST_INDEXES]
     return [index.definition for index in catalog.among(metastore.describe_many(spark, database, names))]

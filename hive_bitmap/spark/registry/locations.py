@@ -1,7 +1,7 @@
-"""Determine the root of an index.
+"""Determine the root of an index, which must be apart from all folders of tables and other indexes.
 
-It is apart from the files that tables and other indexes read. The root is the default one or LOCATION. Readers of a
-table that lies at, above or below the root would take shards for rows, or fail at a folder.
+The root is the default one or LOCATION. Readers of a table that lies at, above or below the root would take shards for
+rows, or fail at a folder.
 """
 
 from __future__ import annotations
@@ -39,13 +39,12 @@ def with_root(spark: SparkSession, definition: Definition, location: str | None)
 
 
 def with_roots(spark: SparkSession, definitions: Sequence[Definition], location: str | None) -> list[Definition]:
-    """Return definitions, each with an id and its `root`.
+    """Return definitions, each with an id and its `root`; their index tables are in one database.
 
-    Their index tables are in one database. The root is the folder of its generations: LOCATION, or a new folder under
-    `catalog.default_folder`, whose name ends with a part of the id. Raise AlreadyExists for a root that is, contains or
-    lies in the root of another index, and InvalidProperty for a root that lacks the host its scheme needs, or that is,
-    contains or lies in the folder of a table of any database. The partitions of the base table are checked by
-    `require_apart_from`.
+    The root is the folder of an index's generations: LOCATION, or a new folder under `catalog.default_folder`, whose
+    name ends with a part of the id. Raises AlreadyExists for a root that is, contains or lies in the root of another
+    index, and InvalidProperty for a root that lacks the host its scheme needs, or that is, contains or lies in the
+    folder of a table of any database. The partitions of the base table are checked by `require_apart_from`.
     """
     identified = [replace(definition, id=roots.new_id()) for definition in definitions]
     if location is None:
@@ -61,10 +60,7 @@ def with_roots(spark: SparkSession, definitions: Sequence[Definition], location:
 
 
 def require_apart_from(base: Table, definitions: Iterable[Definition], folders: Sequence[str]) -> None:
-    """Raise InvalidProperty if an index root overlaps one of these partition folders.
-
-    It overlaps if it is, contains or lies in the folder.
-    """
+    """Raise InvalidProperty if an index root is, contains or lies in one of these partition folders."""
     taken = [place for place in map(canonical, folders) if place] if base.partition_columns else []
     for definition in definitions:
         here = stores.canonical(definition.root)
@@ -74,18 +70,15 @@ def require_apart_from(base: Table, definitions: Iterable[Definition], folders: 
 
 
 def any_elsewhere(spark: SparkSession, definitions: Sequence[Definition]) -> bool:
-    """Return whether an index root belongs to another metastore.
-
-    This metastore is then a copy of that one.
-    """
+    """Return whether an index root belongs to another metastore, of which this one is then a copy."""
     this_metastore = metastore_id(spark)
     return any(roots.is_elsewhere(definition, this_metastore) for definition in definitions)
 
 
 def require_own(spark: SparkSession, base: Table, definition: Definition) -> None:
-    """Raise Unsupported if an existing index's root is not its own.
+    """Raise Unsupported if the root of an existing index was not made by builds of the index.
 
-    It must have been made by builds of the index. A missing root will be made again, if a new index may have it.
+    A missing root passes if a new index may have it: the build will make it.
     """
     root = definition.root
     remedy = f"drop index {definition.name}, and create it again"
@@ -125,10 +118,7 @@ def has_default_root(spark: SparkSession, definition: Definition) -> bool:
 
 
 def canonical(place: str) -> str:
-    """Return the place of a table as `stores.canonical`.
-
-    It is "" for a table without a place, or one that no store supports.
-    """
+    """Return the place of a table as `stores.canonical`; "" without a place, or for one that no store supports."""
     try:
         return stores.canonical(place) if place else ""
     except Unsupported:
@@ -136,18 +126,12 @@ def canonical(place: str) -> str:
 
 
 def overlap(folder: str, other: str) -> bool:
-    """Return whether a folder is another one, contains it or lies in it.
-
-    Both are given as `stores.canonical`.
-    """
+    """Return whether a folder is another one, contains it or lies in it; both are given as `stores.canonical`."""
     return _is_in(folder, other) or _is_in(other, folder)
 
 
 def require_unmarked(root: str) -> None:
-    """Raise AlreadyExists if the folder is marked by an index.
-
-    A marker above it counts too, and the index may be of any metastore.
-    """
+    """Raise AlreadyExists if the folder or one above it is marked by an index, of any metastore."""
     for folder in stores.with_parents(stores.canonical(root)):
         try:
             owner = roots.owner(folder)
@@ -162,9 +146,9 @@ def require_unmarked(root: str) -> None:
 
 
 def _require_free_home(spark: SparkSession, definition: Definition) -> None:
-    """Raise an error if the default folder is not free.
+    """Raise an error if the default folder is, or lies in, the folder of a table or of an index.
 
-    It is InvalidProperty in the folder of a table, AlreadyExists in that of an index. It may also be that folder.
+    The error is InvalidProperty for a table, AlreadyExists for an index.
     """
     home = catalog.default_folder(spark, definition.index_table_database)
     require_unmarked(home)
@@ -189,10 +173,7 @@ def _require_free_home(spark: SparkSession, definition: Definition) -> None:
 
 
 def _places_of(spark: SparkSession, database: str, *, fresh: bool) -> dict[str, str]:
-    """Return the place of each table of a database, as `canonical`.
-
-    Unless `fresh`, places may be up to APART_SECONDS old.
-    """
+    """Return the place of each table of a database, as `canonical`; up to APART_SECONDS old unless `fresh`."""
     places = None if fresh else _places.get(spark, database, APART_SECONDS)
     if places is None:
         places = {table.name: canonical(table.location) for table in catalog.tables_of_database(spark, database)}
@@ -201,9 +182,9 @@ def _places_of(spark: SparkSession, database: str, *, fresh: bool) -> dict[str, 
 
 
 def _require_apart(spark: SparkSession, root: str, location: str, own_definition: Definition | None = None) -> None:
-    """Raise AlreadyExists or InvalidProperty if the folder overlaps one in the metastore.
+    """Raise AlreadyExists or InvalidProperty if the folder is, contains or lies in a folder of the metastore.
 
-    It overlaps if it is, contains or lies in that folder. The index table of `own_definition` is left out.
+    The index table of `own_definition` is left out.
     """
     here = stores.canonical(root)
     for database in metastore.database_names(spark):

@@ -1,11 +1,11 @@
 """Decide which indexes are trusted.
 
-An index table is found by name and properties, which anybody who may create tables can forge. It is trusted if it has
-the owner of its base table, an owner whom the administrator trusts, or lies in a folder that the administrator trusts.
-In a metastore without owners, both owners are empty and therefore equal. If the base table is gone, the user of the
-session takes the place of its owner. An index table in another database than its base table is trusted only if the base
-table points at it. The decision uses only the metastore's own data, before any file is read at a place that properties
-name.
+An index table is found by name and properties, which anybody who may create tables can forge. It is trusted if its
+owner is the owner of its base table, or an owner whom the administrator trusts, or if it lies in a folder that the
+administrator trusts. In a metastore without owners, both owners are empty and therefore equal. If the base table is
+gone, the user of the session takes the place of its owner. An index table in another database than its base table is
+trusted only if the base table points at it. The decision uses only the metastore's own data, before any file is read at
+a place that properties name.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def by_database(spark: SparkSession, tables: Sequence[Table]) -> Judge:
     """Return the judge of a database's index tables, given all its tables.
 
     `tables` also include the base tables of these index tables in other databases. An index table without a definition
-    is trusted if it is trusted for a table that it may index, by its name.
+    is trusted if it is trusted for a table that, by its name, it may index.
     """
     by_name = {(table.catalog, table.database, table.name): table for table in tables}
 
@@ -54,8 +54,8 @@ def by_database(spark: SparkSession, tables: Sequence[Table]) -> Judge:
 def base_named(table: Table) -> tuple[str, str] | None:
     """Return the database and the name of an index table's base table.
 
-    Return None if its properties name no table, or one in another catalog: such a table's index tables lie in the
-    database of that name.
+    The result is None if its properties name no table, or one in another catalog; the index tables of such a table lie
+    in the database of that name.
     """
     base_name = table.properties.get(f"{PREFIX}table", "") if has_properties(table) else ""
     database, _, name = base_name.partition(".")
@@ -63,9 +63,9 @@ def base_named(table: Table) -> tuple[str, str] | None:
 
 
 def _why_not_pointed(base: Table, table: Table) -> str:
-    """Say that a base table does not point at an index table.
+    """Return the reason that a base table does not point at an index table; "" if it does, or need not.
 
-    Return "" if it does, or if both are in the same database, where it need not.
+    It need not if both are in the same database.
     """
     if table.database == base.database or (table.database, table.name) in pointers(base):
         return ""
@@ -87,9 +87,9 @@ def _may_index(base: Table, table: Table) -> bool:
 
 
 def _of_user(spark: SparkSession, table: Table, definition: Definition | None) -> Table:
-    """Return a replacement of a missing base table.
+    """Return a replacement of a missing base table, owned by the user of the session.
 
-    The user of the session owns it. If the index table has no owner, the base table had none either.
+    If the index table has no owner, the base table had none either.
     """
     owner = metastore.current_user(spark) if table.owner else ""
     return Table(database=table.database, name=definition.table if definition else "", kind="EXTERNAL", owner=owner)
@@ -102,7 +102,7 @@ def why_untrusted(
 
     `table` is its index table. If its owner is not trusted, both the place of the table and the root in its definition,
     if it has one, must be in a trusted folder. `settings` returns the settings of the session, with those of its server
-    in force; it is called only if the owners differ.
+    enforced; it is called only if the owners differ.
     """
     if table.owner == base.owner:
         return ""
@@ -122,7 +122,7 @@ def why_untrusted(
 
 
 def _is_below(root: str, trusted: str) -> bool:
-    """Whether a root lies in a trusted folder, by its name alone.
+    """Return whether a root lies in a trusted folder, by its name alone.
 
     >>> _is_below("hdfs://n/trusted/i", "hdfs://n/trusted/"), _is_below("file:/trusted/../x", "/trusted")
     (True, False)

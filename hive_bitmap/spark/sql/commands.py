@@ -1,7 +1,4 @@
-"""Execute index statements with the functions of the Python API.
-
-Each statement returns a DataFrame.
-"""
+"""Execute index statements with the functions of the Python API; each returns a DataFrame."""
 
 from __future__ import annotations
 
@@ -57,7 +54,7 @@ INTEGERS = ("tinyint", "smallint", "int", "bigint")
 
 
 class IsIndexTable(Unsupported):
-    """DROP TABLE names an index table, which DROP INDEX drops."""
+    """DROP TABLE names an index table, which only DROP INDEX can drop."""
 
 
 def run(spark: SparkSession, statement: Statement) -> DataFrame:
@@ -99,10 +96,7 @@ def _build_result(spark: SparkSession, rows: list[Row]) -> DataFrame:
 
 
 def columns(statement: Statement) -> tuple[tuple[str, str], ...]:
-    """Return the names and types of the result's columns.
-
-    The types are string, bigint or double.
-    """
+    """Return the names and types (string, bigint or double) of the result's columns."""
     match statement:
         case ShowIndexes(table=None):
             return tuple((name, "string") for name in OPENLOOKENG_COLUMNS)
@@ -114,10 +108,7 @@ def columns(statement: Statement) -> tuple[tuple[str, str], ...]:
 
 
 def is_elsewhere(spark: SparkSession, statement: Statement) -> bool:
-    """Whether a statement concerns a catalog without indexes.
-
-    The catalog is the one that the statement names, or the current one.
-    """
+    """Return whether the catalog that a statement names, otherwise the current one, is one without indexes."""
     match statement:
         case DropDatabase(database, catalog=catalog):
             return not _is_own_catalog(spark, catalog or metastore.catalog_of(spark, database))
@@ -127,10 +118,7 @@ def is_elsewhere(spark: SparkSession, statement: Statement) -> bool:
 
 
 def is_indexable(spark: SparkSession, table: TableName) -> bool:
-    """Whether a table may have indexes.
-
-    It may if it is in the session's own catalog or in an indexed catalog of Iceberg.
-    """
+    """Return whether a table is in the session catalog or in a catalog of Iceberg, so that it may have indexes."""
     catalog = table.catalog or metastore.catalog_of(spark, table.database)
     return _is_own_catalog(spark, catalog) or metastore.is_indexed_catalog(spark, catalog)
 
@@ -158,10 +146,7 @@ def _rebuild(spark: SparkSession, statement: RebuildIndex) -> list[BuildReport]:
 
 
 def _refresh(spark: SparkSession, statement: RefreshIndex) -> list[Row]:
-    """Refresh an index.
-
-    Return what was read, and the total size of the index afterwards.
-    """
+    """Refresh an index; return what was read, and the total size of the index afterwards."""
     table = _table_of(spark, statement)
     if table is None:
         return []
@@ -171,10 +156,7 @@ def _refresh(spark: SparkSession, statement: RefreshIndex) -> list[Row]:
 
 
 def _canonical(base: Table, spec: Spec) -> dict[str, str | None]:
-    """Return partition values as the metastore writes them.
-
-    For example, 01 in an integer column becomes 1.
-    """
+    """Return partition values as the metastore writes them: 01 in an integer column becomes 1, for example."""
     integers = [column.name.lower() for column in base.partition_columns if column.type in INTEGERS]
     return {
         name: str(int(value)) if name.lower() in integers and value and re.fullmatch("-?[0-9]+", value) else value
@@ -183,10 +165,9 @@ def _canonical(base: Table, spec: Spec) -> dict[str, str | None]:
 
 
 def _drop(spark: SparkSession, statement: DropIndex) -> list[Row]:
-    """Drop an index or some of its partitions.
+    """Drop an index or some of its partitions; return a row with the removed files, rows and bytes.
 
-    Return a row with the removed files, rows and bytes. The result is empty if there is no such index and the statement
-    has IF EXISTS, or if another session dropped it.
+    The result is empty if there is no such index and the statement has IF EXISTS, or if another session dropped it.
     """
     started, table = time.monotonic(), _table_of(spark, statement)
     if table is None:
@@ -240,10 +221,10 @@ def _require_covered(spark: SparkSession, base: Table, definition: Definition, w
 def _table_of(
     spark: SparkSession, statement: RebuildIndex | RefreshIndex | SetProperties | RenameIndex | DropIndex
 ) -> str | None:
-    """Return the SQL name of the index's table.
+    """Return the SQL name of the index's table; None if there is no such index and the statement has IF EXISTS.
 
-    Return None if there is no such index and the statement has IF EXISTS. Otherwise raises NotFound, or
-    InvalidStatement if the statement names no table and several tables have such an index.
+    Otherwise raises NotFound, or InvalidStatement if the statement names no table and several tables have such an
+    index.
     """
     name = statement.name
     if statement.table is not None:
@@ -275,10 +256,9 @@ def _table_of(
 
 
 def doomed_indexes(spark: SparkSession, statement: DropTable | DropDatabase) -> list[IndexToDrop]:
-    """Return the indexes that a statement is about to drop.
+    """Return the indexes that a statement is about to drop; raise IsIndexTable if its table is an index table.
 
-    They are the indexes of its table, or those in its database and on the tables of it. Raises IsIndexTable if the
-    table is an index table.
+    They are the indexes of the table, or those in the database and on its tables.
     """
     match statement:
         case DropTable():
@@ -290,10 +270,7 @@ def doomed_indexes(spark: SparkSession, statement: DropTable | DropDatabase) -> 
 
 
 def _drop_table(spark: SparkSession, statement: DropTable) -> None:
-    """Drop a table with Spark's DROP TABLE, then its indexes.
-
-    Spark may refuse to drop the table; then the indexes stay.
-    """
+    """Drop a table with Spark's DROP TABLE, then its indexes; if Spark refuses, the indexes stay."""
     doomed = doomed_indexes(spark, statement)
     alter_table.drop_named(spark, statement.table.sql_name, if_exists=statement.if_exists, purge=statement.purge)
     drop.drop_after(spark, doomed)
@@ -313,10 +290,7 @@ def _indexes_of_table(spark: SparkSession, statement: DropTable) -> list[Index]:
 
 
 def _index_tables_of(spark: SparkSession, definition: Definition) -> set[str]:
-    """Return all index tables of an index's base table.
-
-    The base table may have been dropped.
-    """
+    """Return all index tables of an index's base table, which may have been dropped."""
     base = in_spark(definition.database, definition.table, catalog=definition.catalog)
     definitions = [copy for index in _remaining_indexes(spark, base) for copy in (index.definition, *index.copies)]
     return {definition.full_index_table for definition in definitions}

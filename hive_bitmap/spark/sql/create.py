@@ -31,10 +31,10 @@ RESERVED = ("location", "provider", "owner", "external", "is_managed_location")
 
 
 def create(spark: SparkSession, statement: CreateIndex) -> list[BuildReport]:
-    """Build the index of a statement, or extend an existing openLooKeng index.
+    """Build the index of a statement, or let an existing openLooKeng index of the same name cover more partitions.
 
-    An openLooKeng statement with the name of an existing index lets it cover more partitions. Return the report of the
-    build; none if there was nothing to do. Raise what `build` raises, and AlreadyExists where openLooKeng does.
+    Return the report of the build; None if there was nothing to do. Raises what `build` raises, and AlreadyExists where
+    openLooKeng does.
     """
     metastore.require_hive(spark)
     base = metastore.describe(spark, statement.table.sql_name)
@@ -83,10 +83,7 @@ def create(spark: SparkSession, statement: CreateIndex) -> list[BuildReport]:
 
 
 def _require_unreserved(statement: CreateIndex) -> None:
-    """Raise InvalidProperty for a table property that Spark reserves.
-
-    Spark would refuse it only after the index is built.
-    """
+    """Raise InvalidProperty for a table property that Spark reserves; Spark would refuse it only after the build."""
     for key, _ in statement.table_properties:
         if key.lower() in RESERVED:
             raise InvalidProperty(f"table property {key!r} is reserved: leave it out, Spark sets it")
@@ -104,9 +101,9 @@ def require_partition_columns(base: Table, where: Where | None) -> None:
 
 
 def is_name_free(indexes: Sequence[Index], base: Table, statement: CreateIndex) -> bool:
-    """Whether no index of the database has the statement's name.
+    """Return whether no index of the database has the statement's name.
 
-    If the name is free, raises AlreadyExists if an index of another name has the same table, columns and type, as
+    If the name is free, but an index of another name has the same table, columns and type, raises AlreadyExists, as
     openLooKeng does.
     """
     if any(index.definition.name == statement.name for index in indexes):
@@ -143,10 +140,7 @@ def _extend(spark: SparkSession, existing: list[Index], base: Table, statement: 
 
 
 def same_content(definition: Definition, base: Table, statement: CreateIndex) -> bool:
-    """Whether an index has the table, columns and type that a statement names.
-
-    The columns may be in any order.
-    """
+    """Return whether an index has the table, type and columns, in any order, that a statement names."""
     columns = {name.lower() for name in statement.columns}
     return (
         definition.is_on(base)

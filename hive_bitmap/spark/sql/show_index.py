@@ -1,6 +1,6 @@
 """The rows of SHOW INDEX, and of CREATE, REBUILD, REFRESH and DROP INDEX.
 
-It has Hive's six columns for the indexes of a table, openLooKeng's eleven for a database.
+SHOW INDEX has Hive's six columns for the indexes of a table, openLooKeng's eleven for a database.
 """
 
 from __future__ import annotations
@@ -63,17 +63,17 @@ def built(reports: Iterable[BuildReport]) -> list[Row]:
 
 
 def held(spark: SparkSession, index: Index) -> Held:
-    """Return how many files and rows an index covers, and its bytes.
+    """Return the numbers of files and rows that an index covers, and its bytes.
 
-    Nothing is read of an index that is not trusted, and damaged segments are not counted.
+    Files of an untrusted index are not read, and damaged segments are not counted.
     """
     if not index.trusted:
         return NOTHING_HELD
-    found = [one for one in map_parallel(_manifest, catalog.segments(spark, index)) if one]
+    segments = [one for one in map_parallel(_manifest, catalog.segments(spark, index)) if one]
     return (
-        sum(one.files.num_rows for one in found),
-        sum(pc.sum(pc.list_flatten(one.files["rows"])).as_py() or 0 for one in found),
-        sum(pc.sum(pc.add(one.shards["size"], one.shards["cardinality_size"])).as_py() or 0 for one in found),
+        sum(one.files.num_rows for one in segments),
+        sum(pc.sum(pc.list_flatten(one.files["rows"])).as_py() or 0 for one in segments),
+        sum(pc.sum(pc.add(one.shards["size"], one.shards["cardinality_size"])).as_py() or 0 for one in segments),
     )
 
 
@@ -85,10 +85,7 @@ def _manifest(folder: str) -> Manifest | None:
 
 
 def hive_listing(spark: SparkSession, table: str) -> DataFrame:
-    """Return the indexes of a table in Hive's columns.
-
-    Raises NotFound for an unknown table.
-    """
+    """Return the indexes of a table in Hive's columns; raise NotFound for an unknown table."""
     base, indexes = catalog.table_and_indexes(spark, table)
     rows = [
         (d.name, base.name, ", ".join(d.column_names), d.pointer, d.type.lower(), d.comment)
@@ -98,9 +95,9 @@ def hive_listing(spark: SparkSession, table: str) -> DataFrame:
 
 
 def openlookeng_listing(spark: SparkSession, database: str, name: str | None) -> DataFrame:
-    """Return the indexes of a database in openLooKeng's columns, with their current state.
+    """Return the indexes in a database or on its tables in openLooKeng's columns, with their current state.
 
-    They are in the database, or on tables of it. With `name`, only the indexes of that name are returned.
+    With `name`, only the indexes of that name are returned.
     """
     definitions = [index.definition for index in catalog.indexes_of_database(spark, database)]
     selected = [definition for definition in definitions if name is None or definition.name == name]
@@ -137,10 +134,7 @@ def state(status: IndexStatus) -> str:
 
 
 def partitions(status: IndexStatus) -> str:
-    """Return the partitions that an index is limited to, in lines that fit a screen.
-
-    It is `all` for an unlimited index.
-    """
+    """Return the partitions that an index is limited to, in lines that fit a screen; `all` for an unlimited index."""
     if not status.definition.where:
         return "all"
     names = ",".join(partition.name for partition in status.partitions)
@@ -148,10 +142,7 @@ def partitions(status: IndexStatus) -> str:
 
 
 def properties(definition: Definition) -> str:
-    """Return the properties of an index as `name=value` between commas.
-
-    Its own properties come before those of users.
-    """
+    """Return the properties of an index as `name=value` between commas, those of users last."""
     pairs = {"encoding": definition.encoding} if definition.has_bitmaps else {}
     pairs |= {"compression": definition.compression, "enabled": str(definition.enabled).lower()}
     if definition.auto_refresh:
@@ -162,7 +153,7 @@ def properties(definition: Definition) -> str:
 
 
 def _owner(spark: SparkSession, definition: Definition) -> str:
-    """Return the owner of the index table, "" if the metastore has none."""
+    """Return the owner of the index table; "" if the metastore has none."""
     [table] = metastore.describe_many(spark, definition.index_table_database, [definition.index_table])
     return table.owner
 

@@ -1,7 +1,7 @@
-"""Run a function in child processes of a task.
+"""Run a function in child processes of a task, so that the task survives if a library ends the child.
 
-The task survives if a library ends the child. C++ that reads a damaged file may end its process by a signal that no
-`except` catches. A child is a new interpreter: a fork of a worker would lack the threads of its libraries.
+C++ that reads a damaged file may end its process by a signal that no `except` catches. A child is a new interpreter: a
+fork of a worker would lack the threads of its libraries.
 """
 
 from __future__ import annotations
@@ -26,22 +26,21 @@ _SERVE = "from hive_bitmap.spark.tasks.children import serve; serve()"
 
 @dataclass(frozen=True)
 class Died:
-    """The result of an item that ended its process, and the name of the signal."""
+    """The result of an item that ended its process, with the name of the signal."""
 
     signal: str
 
     @property
     def reason(self) -> str:
-        """A sentence for an item that is a file."""
+        """A sentence that says so, if the item is a file."""
         return f"a library ended the process that read it ({self.signal})"
 
 
 def results(run: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Any]:
-    """Yield run(item) for each item, in order.
+    """Yield run(item) for each item, in order; Died for an item that ends its process.
 
-    The result is Died for an item that ends its process. What is sent to and from the child is pickled. A child that
-    ends is replaced by another one, for the remaining items. Raise the error that `run` raises, and HiveBitmapError if
-    a child ends otherwise.
+    What is sent to and from the child is pickled. A child that ends is replaced by another one, for the remaining
+    items. Raises the error that `run` raises, and HiveBitmapError if a child ends otherwise.
     """
     done = 0
     while done < len(items):
@@ -62,10 +61,7 @@ def results(run: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Any]:
 
 
 def serve() -> None:
-    """Run in a child: read the work from standard input, and write the results.
-
-    They are written to the original standard output.
-    """
+    """Run in a child: read the work from standard input, and write the results to the original standard output."""
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # output of libraries must not mix with results
     store_options, run, items = pickle.load(sys.stdin.buffer)

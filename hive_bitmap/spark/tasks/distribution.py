@@ -1,14 +1,16 @@
 """Send functions and values to tasks, and return results.
 
-Tasks use the store settings of this process. Tasks are Spark's. Tests replace `Runner` to run them in their own
-process.
+Tasks use the store settings of this process. `SparkRunner` runs them in Spark. Tests replace it by a `Runner` that runs
+them in the process of the test.
 
 A Python worker collects garbage after each task, before it takes the next one:
 https://github.com/apache/spark/blob/v4.0.0/python/pyspark/daemon.py (`gc.collect()` in `manager`). With the modules of
-hive_bitmap, Arrow and DuckDB it would visit some 75,000 objects each time, which takes 15 to 30 ms; they are frozen.
+hive_bitmap, Arrow and DuckDB it would visit some 75,000 objects each time, which takes 15 to 30 ms; so these objects
+are frozen.
+
 Spark sends the worker a function and then its input. If both are small, the input is held back until the function is
-acknowledged (Nagle's algorithm, RFC 896), and the acknowledgement is delayed by up to 40 ms (RFC 1122, 4.2.3.2); the
-socket does not delay it.
+acknowledged (Nagle's algorithm, RFC 896), and the acknowledgement is delayed by up to 40 ms (RFC 1122, 4.2.3.2). Socket
+options prevent this.
 """
 
 from __future__ import annotations
@@ -52,10 +54,7 @@ Body = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]  # takes `
 
 
 def freeze_modules() -> None:
-    """Exempt all objects of this process from garbage collection.
-
-    It does so once for each set of loaded modules.
-    """
+    """Exempt all objects of this process from garbage collection, once for each set of loaded modules."""
     _freeze(len(sys.modules))
 
 
@@ -71,7 +70,7 @@ atexit.register(gc.unfreeze)  # an interpreter that ends frees its modules; Duck
 def set_no_delay() -> None:
     """Set TCP_NODELAY and TCP_QUICKACK on all open sockets of this process.
 
-    Does nothing on systems without TCP_QUICKACK or without /proc/self/fd, such as macOS.
+    This does nothing on systems without TCP_QUICKACK or without /proc/self/fd, such as macOS.
     """
     if not hasattr(socket, "TCP_QUICKACK") or not _OPEN_FILES.is_dir():
         return
@@ -99,18 +98,16 @@ class Runner(Protocol):
     def run(
         self, spark: SparkSession, tasks: Sequence[pa.RecordBatch], body: Body, *, count_requests: bool
     ) -> list[bytes]:
-        """Run `body` once for each task.
+        """Run `body` once for each task; return the pickled results that it yields, in any order.
 
-        Return the pickled results that it yields, in any order. With `count_requests` the requests that it sends to
-        stores are added to `task_requests`.
+        With `count_requests` the requests that it sends to stores are added to `task_requests`.
         """
 
 
 class SparkRunner:
-    """The runner of all Spark sessions.
+    """The runner of all Spark sessions: a job with a Spark task for each task.
 
-    It runs a job, with a Spark task for each task. Raises MissingPackage if the Python of the executors lacks what
-    tasks need.
+    Raises MissingPackage if the Python of the executors lacks what tasks need.
     """
 
     def available(self, spark: SparkSession) -> bool:
@@ -134,10 +131,10 @@ RUNNERS: Sequence[Runner] = (SparkRunner(),)  # the first that is available for 
 
 
 def run(spark: SparkSession, items: Sequence[Any], body: Body, *, count_requests: bool = True) -> list[Any]:
-    """Run `body` in tasks, each over some of the items.
+    """Run `body` in tasks, each over some of the items; return the results in any order.
 
-    Return the results in any order. `body` must be a function of a module, or another value that can be pickled. Raises
-    the errors of tasks, and Unsupported as `require_python`.
+    `body` must be a function of a module, or another value that can be pickled. Raises the errors of tasks, and
+    Unsupported as `require_python`.
     """
     runner = next(runner for runner in RUNNERS if runner.available(spark))
     tasks = _tasks(spark, items, None)
@@ -147,10 +144,7 @@ def run(spark: SparkSession, items: Sequence[Any], body: Body, *, count_requests
 
 
 def distribute(spark: SparkSession, items: Sequence[Any], most: int | None = None) -> Any:
-    """Return a DataFrame of one binary column, with a row for each task.
-
-    A row holds the pickled items of one of the `cuts`.
-    """
+    """Return a DataFrame of one binary column, with a row for each task: the pickled items of one of the `cuts`."""
     return data_frame(spark, pa.Table.from_batches(_tasks(spark, items, most)))
 
 
@@ -177,10 +171,9 @@ def sent(result: Any) -> pa.RecordBatch:
 def with_store_settings(
     spark: SparkSession, body: Callable[..., Iterator[pa.RecordBatch]], /, **arguments: Any
 ) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """Return `body` with these arguments as a function for `mapInArrow`.
+    """Return `body` with these arguments as a function for `mapInArrow` that uses the store settings of this process.
 
-    It uses the store settings of this process. The requests that it sends to stores are added to `task_requests`.
-    Raises Unsupported as `require_python` does.
+    The requests that it sends to stores are added to `task_requests`. Raises Unsupported as `require_python` does.
     """
     require_python(spark)
     return _with_stores(partial(body, **arguments), task_requests.counter(spark))
@@ -200,7 +193,7 @@ def in_tasks(spark: SparkSession, items: Sequence[Any], function: Callable[[Any]
 
 
 def in_surviving_tasks(spark: SparkSession, items: Sequence[Any], function: Callable[[Any], Any]) -> list[Any]:
-    """Do the same, with the result `children.Died` for an item that ends its process.
+    """Do the same as `in_tasks`, with the result `children.Died` for an item that ends its process.
 
     If a Python worker dies, all items are computed again, in child processes of the tasks.
     """
@@ -213,10 +206,7 @@ def in_surviving_tasks(spark: SparkSession, items: Sequence[Any], function: Call
 
 
 def in_child_processes(spark: SparkSession, items: Sequence[Any], function: Callable[[Any], Any]) -> list[Any]:
-    """Do the same in child processes of tasks.
-
-    The result of an item that ends its process is `children.Died`.
-    """
+    """Do the same as `in_tasks` in child processes of tasks, with `children.Died` for an item that ends its process."""
     return _in_tasks(spark, items, function, apart=True)
 
 
@@ -240,8 +230,8 @@ def _in_tasks(spark: SparkSession, items: Sequence[Any], function: Callable[[Any
 def require_python(spark: SparkSession) -> None:
     """Raise Unsupported if the session's tasks use another Python than its application.
 
-    Spark starts that program as the application's user, for any Python task. Without hive_bitmap, clients of a server
-    run no such tasks.
+    Spark starts the named Python as the application's user, for any Python task. Without hive_bitmap, clients of a
+    server run no such tasks.
     """
     if jvm_reader.available(spark) and jvm_settings.has_own_python(spark):
         raise Unsupported(
@@ -256,10 +246,7 @@ def parallelism(spark: SparkSession) -> int:
 
 
 def pickled(name: str) -> Any:
-    """Return a schema of one binary column.
-
-    A schema given as text would have to be parsed by Spark.
-    """
+    """Return a schema of one binary column, built without a text that Spark would have to parse."""
     from pyspark.sql.types import BinaryType, StructType
 
     return StructType().add(name, BinaryType())
@@ -326,17 +313,15 @@ def cuts(spark: SparkSession, count: int, most: int | None = None) -> list[tuple
 
 
 def failure(spark: SparkSession, error: Exception) -> str:
-    """Return why a job failed.
-
-    It is what the Python of its tasks lacks, or else the `cause`.
-    """
+    """Return why a job failed: what the Python of its tasks lacks, otherwise the `cause`."""
     return worker_python.lack(spark, error) or cause(error)
 
 
 def cause(error: Exception) -> str:
     """Return the message of the error that made a Spark task fail.
 
-    It is the last line that names an error, the end of the Python traceback; else the first exception of Java.
+    This is the last line that names an error, the end of the Python traceback; without one, the first exception of
+    Java.
     """
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     error_lines = [line for line in lines if _ANY_ERROR.match(line) and not line.startswith("at ")]

@@ -1,7 +1,6 @@
-"""Verify an index against its base table.
+"""Verify an index against its base table: all rows, keys, bitmaps and checksums.
 
-All rows, keys, bitmaps and checksums are compared. `verify` is the entry point; a Spark task compares one shard with
-its base files.
+`verify` is the entry point; a Spark task compares one shard with its base files.
 """
 
 __all__ = ["verify"]

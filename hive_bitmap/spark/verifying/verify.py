@@ -1,8 +1,8 @@
-"""Entry point of verification.
+"""Compare an index with its base table, in a Spark job with one task for each shard.
 
-An index is compared with its base table, in a Spark job with one task for each shard. Base files that have changed
-since they were indexed are only counted, because queries read them whole. It is a problem if the index is wrong about
-an unchanged file, or if a plain reader of the index table would see rows that do not belong there.
+Base files that have changed since they were indexed are only counted, because queries read them whole. It is a problem
+if the index is wrong about an unchanged file, or if SQL queries of the index table would see rows that do not belong
+there.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from hive_bitmap.core import stores
 from hive_bitmap.core.auditing.audit import ShardAudit, ShardItem, audit_shard
-from hive_bitmap.core.auditing.base_file_check import KnownFile, recorded_blocks
+from hive_bitmap.core.auditing.base_file_check import RecordedFile, recorded_blocks
 from hive_bitmap.core.auditing.compare import Problems
 from hive_bitmap.core.auditing.stored_shard import StoredShard
 from hive_bitmap.core.explaining.reports import INDEX_FIELDS, Field, figure
@@ -81,10 +81,7 @@ class Verification:
 
 @dataclass(kw_only=True)
 class _Tally:
-    """The findings of the driver about one index before shards are read.
-
-    `items` are the shards to compare.
-    """
+    """What the driver finds about one index before shards are read; `items` are the shards to compare."""
 
     index: Index
     items: list[ShardItem] = field(default_factory=list)
@@ -95,11 +92,10 @@ class _Tally:
 
 
 def verify(spark: SparkSession, table: str, names: Sequence[str] = ()) -> list[Verification]:
-    """Compare indexes of a table with the table.
+    """Compare all or the named indexes of a table with the table; return one result for each, sorted by name.
 
-    They are all indexes, or the named ones. Return one result for each, by name. Every block of every unchanged base
-    file is read and compared with all its stored rows. A missing or damaged shard or manifest is reported as a problem
-    in the result. Raise NotFound for an unknown table or index.
+    Every block of every unchanged base file is read and compared with all its stored rows. A missing or damaged shard
+    or manifest is reported as a problem in the result. Raises NotFound for an unknown table or index.
     """
     manifest.read.cache_clear()  # a cached manifest would hide damage that came after it was read
     checksums.of_generation.cache_clear()
@@ -143,10 +139,7 @@ def _result(tally: _Tally, audits: Sequence[ShardAudit]) -> Verification:
 
 
 def _tally(spark: SparkSession, base: Table, number: int, index: Index, listed: Sequence[Source]) -> _Tally:
-    """Check the manifests of an index against the base files.
-
-    The result lists the shards to compare.
-    """
+    """Check the manifests of an index against the base files; the result lists the shards to compare."""
     tally = _Tally(index=index)
     files_of = {source.values: source.files for source in listed}
     try:
@@ -183,20 +176,14 @@ def _tally(spark: SparkSession, base: Table, number: int, index: Index, listed: 
 
 
 def _check_covered(problems: Problems, covered: Covered) -> None:
-    """Report files that two segments cover.
-
-    Readers of the index table by SQL see their rows twice.
-    """
+    """Report files that two segments cover, whose rows SQL queries of the index table see twice."""
     for row in np.flatnonzero(covered.after_another(np.ones(covered.files.num_rows, bool))).tolist():
         folder = covered.segments[covered.segment[row]]
         problems.add(f"{covered.files['path'][row]} is in {folder} and in another segment: refresh the index")
 
 
 def _check_manifest(problems: Problems, published: Manifest) -> None:
-    """Check that a manifest is consistent and complete.
-
-    It must list all files that a plain reader of the index table would read.
-    """
+    """Check that a manifest is consistent, and lists all files that SQL queries of the index table would read."""
     partitions = numbered(published.files["values"])[1].tolist()
     files = list(zip(published.files["path"].to_pylist(), partitions, strict=True))
     for what, names in (("file", files), ("shard", [(name, 0) for name in published.shards["shard"].to_pylist()])):
@@ -216,10 +203,7 @@ def _check_manifest(problems: Problems, published: Manifest) -> None:
 
 
 def _check_lines(problems: Problems, published: Manifest) -> None:
-    """Check the manifest's copy as lines of JSON.
-
-    Generations of older builds have none.
-    """
+    """Check the manifest's copy as lines of JSON, which generations of older builds lack."""
     sums = checksums.read(published.folder).get(manifest.LINES_NAME)
     if sums is None:
         return
@@ -251,9 +235,9 @@ def _item(
     *,
     zone: str,
 ) -> ShardItem:
-    """Return the work item for one shard.
+    """Return the work item for one shard, given its row in the manifest.
 
-    `row` is its row in the manifest. `fresh` has a flag for each file, set if it is unchanged since it was indexed.
+    `fresh` has a flag for each file, set if it is unchanged since it was indexed.
     """
     crc = schema_crc(base.columns, zone, serde.read_properties(base))
     shard = published.shards.slice(row, 1).to_pylist()[0]
@@ -264,7 +248,7 @@ def _item(
         same_schema = file_row["schema_crc"] == crc
         spark_only = frozenset(file_row["indirect"]) if same_schema else None
         is_fresh = bool(fresh[number_of_file])
-        files.append(KnownFile(Fingerprint.of(file_row), recorded_blocks(file_row), spark_only, is_fresh))
+        files.append(RecordedFile(Fingerprint.of(file_row), recorded_blocks(file_row), spark_only, is_fresh))
     path, sums = published.shard_path(shard["shard"]), checksums.read(published.folder)
     stored = StoredShard(
         definition=definition,

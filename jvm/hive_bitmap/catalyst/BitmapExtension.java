@@ -25,8 +25,8 @@ import scala.runtime.BoxedUnit;
 
 /**
  * Spark's entry point for the setting {@code spark.sql.extensions=hive_bitmap.catalyst.BitmapExtension}. With it, queries use
- * indexes and index statements are executed. Python decides and executes; a helper process is started for that unless the
- * driver's own Python has registered.
+ * indexes and index statements are executed. Python decides on plans and executes statements: the driver's own Python if it has
+ * registered, otherwise a helper process.
  */
 public final class BitmapExtension extends AbstractFunction1<SparkSessionExtensions, BoxedUnit> {
     private static final Set<SparkSessionExtensions> INJECTED = Collections.newSetFromMap(new WeakHashMap<>());
@@ -40,7 +40,7 @@ public final class BitmapExtension extends AbstractFunction1<SparkSessionExtensi
         return BoxedUnit.UNIT;
     }
 
-    /** Adds the rule, the strategies and the parser to the sessions of these extensions. Further calls do nothing. */
+    /** Adds the rule, the strategies and the parser to the sessions of these extensions, once. */
     static void inject(SparkSessionExtensions extensions) {
         synchronized (INJECTED) {
             if (!INJECTED.add(extensions)) return;

@@ -50,10 +50,7 @@ public final class Bridge {
         PythonCalls.registerForChosen(python);
     }
 
-    /**
-     * Returns whether the driver's own Python answers the rule. It may do so for all queries or for DataFrames of {@link #rows}
-     * only.
-     */
+    /** Returns whether the driver's own Python answers the rule, at least for DataFrames of {@link #rows}. */
     public boolean isAnsweredByDriver() {
         return PythonCalls.isAnsweredByDriver();
     }
@@ -78,7 +75,7 @@ public final class Bridge {
         Verdicts.indexesChanged();
     }
 
-    /** Waits until all writes so far are sent to Python, for at most {@code seconds}. Returns whether they are. */
+    /** Waits until all writes so far are sent to Python, for at most {@code seconds}, and returns whether they are. */
     public boolean areWritesTold(SparkSession session, long seconds) throws InterruptedException {
         try {
             session.sparkContext().listenerBus().waitUntilEmpty(TimeUnit.SECONDS.toMillis(seconds));
@@ -97,7 +94,8 @@ public final class Bridge {
     }
 
     /**
-     * Returns the record of the queries since the application began, as lines of JSON. Python fetches a StringBuilder in pieces.
+     * Returns the record of the queries since the application began, as lines of JSON, in a StringBuilder that Python can fetch
+     * in pieces.
      */
     public StringBuilder queries(SparkSession session) {
         return new StringBuilder(Application.of(session.sparkContext()).text());
@@ -157,7 +155,7 @@ public final class Bridge {
     }
 
     /**
-     * Plans a DataFrame and returns the decisions on its scans. They are a JSON array, as py4j needs a call for each item of a
+     * Plans a DataFrame and returns the decisions on its scans, as a JSON array, because py4j needs a call for each item of a
      * list.
      */
     public String reports(Dataset<?> frame) {
@@ -165,15 +163,15 @@ public final class Bridge {
     }
 
     /**
-     * Plans a DataFrame and explains the plan. Returns, as JSON, the decisions on its scans and Spark's EXPLAIN of the same plan.
+     * Plans a DataFrame and returns, as JSON, the decisions on its scans and Spark's EXPLAIN of the same plan.
      */
     public String explained(Dataset<?> frame, String mode) {
         return Reports.explained(frame, mode);
     }
 
     /**
-     * Plans a DataFrame for the first time and returns the decisions on its scans. They are a JSON array. The DataFrame is later
-     * executed by this plan.
+     * Plans a DataFrame for the first time and returns the decisions on its scans, as a JSON array. When the DataFrame is executed
+     * later, it uses this plan.
      */
     public String reportsOfFirstPlan(Dataset<?> frame) {
         return "[" + String.join(",", Reports.ofFirstPlan(frame)) + "]";

@@ -40,9 +40,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The optimizer rule, which replaces scans of indexed tables. It also replaces aggregations over such scans. Python decides on
- * each scan. The rule runs before cost-based optimization, when filters have been pushed down to the relations and columns have
- * been pruned. It leaves all filters over narrowed scans in the plan.
+ * The optimizer rule, which replaces scans of indexed tables and aggregations over such scans, as Python decides. The rule runs
+ * before cost-based optimization, when filters have been pushed down to the relations and columns have been pruned. It leaves all
+ * filters over narrowed scans in the plan.
  */
 public final class UseIndexes extends Rule<LogicalPlan> {
     private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
@@ -101,7 +101,7 @@ public final class UseIndexes extends Rule<LogicalPlan> {
         }
     }
 
-    /** Has the application observe the scans. A failure is only logged, so that no query fails for it. */
+    /** Has the application observe the scans. A failure is only logged, so that the query does not fail. */
     private void observe(List<Scan> scans) {
         try {
             for (Scan scan : scans) scan.observeFor(application, Aggregates.keySets(scan));
@@ -119,7 +119,7 @@ public final class UseIndexes extends Rule<LogicalPlan> {
         });
     }
 
-    /** Leaves scans alone that Python left alone before. They are removed from the list if the reason still holds. */
+    /** Removes from the list the scans that Python left alone before, if the reason still holds. */
     private static void leaveAloneAgain(List<Scan> scans, Question question) {
         scans.removeIf(scan -> {
             String reason = ChosenStrategy.mustPay(scan) ? scan.verdict() : null;
@@ -139,7 +139,7 @@ public final class UseIndexes extends Rule<LogicalPlan> {
         }
     }
 
-    /** Returns whether a query depends on the positions of a scan's rows. If so, this is reported. */
+    /** Returns whether a query depends on the positions of a scan's rows, and reports it if so. */
     private static boolean dependsOnPositions(Scan scan) {
         if (!NarrowedRelations.losesPositions(scan)) return false;
         String why = "a sample, rand() or a function like it above the scan, or of what is cached, depends on which rows stand where";

@@ -12,7 +12,7 @@ import pytest
 
 from hive_bitmap.core.auditing import audit
 from hive_bitmap.core.auditing.audit import ShardItem, audit_shard
-from hive_bitmap.core.auditing.base_file_check import KnownFile, recorded_blocks
+from hive_bitmap.core.auditing.base_file_check import RecordedFile, recorded_blocks
 from hive_bitmap.core.auditing.stored_shard import StoredShard
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index import shard
@@ -65,9 +65,9 @@ def stored(report: ShardReport, definition: Definition, folder: str) -> StoredSh
     )
 
 
-def known(report: ShardReport) -> tuple[KnownFile, ...]:
+def known(report: ShardReport) -> tuple[RecordedFile, ...]:
     return tuple(
-        KnownFile(
+        RecordedFile(
             Fingerprint.of(row),
             recorded_blocks(row),
             frozenset(row["indirect"]),

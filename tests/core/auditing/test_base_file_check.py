@@ -14,7 +14,7 @@ from hive_bitmap.core.auditing.base_file_check import (
     COMPARED,
     DAMAGED,
     STALE,
-    KnownFile,
+    RecordedFile,
     open_base,
     recorded_blocks,
 )
@@ -36,8 +36,8 @@ def row(tmp_path: Path) -> dict[str, Any]:
     return dict(published.files.to_pylist()[0])
 
 
-def known(row: dict[str, Any], **fields: Any) -> KnownFile:
-    found = KnownFile(Fingerprint.of(row), recorded_blocks(row), frozenset(row["indirect"]), fresh=True)
+def known(row: dict[str, Any], **fields: Any) -> RecordedFile:
+    found = RecordedFile(Fingerprint.of(row), recorded_blocks(row), frozenset(row["indirect"]), fresh=True)
     return replace(found, **fields)
 
 

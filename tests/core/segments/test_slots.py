@@ -49,4 +49,4 @@ def test_two_builders_choose_different_empty_slots_by_the_names_of_their_segment
 @pytest.mark.parametrize("folder", ["file:/i", "file:/other/generation-20260101T000000-00000000", "file:/i/day=1"])
 def test_what_is_no_segment_of_the_index_is_strange(folder: str) -> None:
     known = {0: EMPTY, 1: SEGMENTS[1], 2: folder, 3: SEGMENTS[0]}
-    assert slots.strange(known, INDEX) == [2] and slots.segments(known, INDEX) == SEGMENTS[:2]
+    assert slots.foreign(known, INDEX) == [2] and slots.segments(known, INDEX) == SEGMENTS[:2]

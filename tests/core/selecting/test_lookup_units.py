@@ -76,4 +76,4 @@ def test_an_index_knows_the_files_of_its_part(count: int, data: st.DataObject) -
     numbers = np.array(sorted(files), np.int64)
     part = IndexPart(index="i", key=pa.field("k", pa.int32()), encoding="gap", shards=(), files=numbers)
     unit = unit_of([[(4, 1)]] * count, {"k": part})
-    assert unit.known(part).tolist() == [number in files for number in range(count)]
+    assert unit.covered(part).tolist() == [number in files for number in range(count)]

@@ -25,7 +25,7 @@ from hive_bitmap.errors import CorruptIndex, InvalidPredicate, NotFound, NotPerm
 from hive_bitmap.hive.hiveserver import files
 from hive_bitmap.hive.hiveserver.connection import Server
 from hive_bitmap.hive.hiveserver.register import create_table, register
-from hive_bitmap.hive.hiveserver.server_queries import ask, count, write_offsets
+from hive_bitmap.hive.hiveserver.server_queries import count, look_up, write_offsets
 from hive_bitmap.hive.hiveserver.states import show
 from hive_bitmap.hive.hiveserver.tables import describe, indexes
 from hive_bitmap.spark.metastore.security_settings import TRUSTED_OWNERS
@@ -93,7 +93,7 @@ def test_blocks_are_those_that_hold_rows(server: Server, made: Lake) -> None:
     rows = made.rows  # noqa: F841 - DuckDB sees it
     every = duckdb.sql("SELECT count(DISTINCT (path, block)) FROM rows").fetchall()[0][0]
     for predicate in ("k = 0 AND s = 'b'", "id = 1234", "id % 7 = 3 AND dt = DATE '2020-02-29'"):
-        plan = ask(server, f"{made.database}.t", predicate)
+        plan = look_up(server, f"{made.database}.t", predicate)
         paths = plan.files["path"].to_pylist()
         chosen = plan.blocks.filter(pa.array(plan.blocks["selected"].to_numpy() > 0)).to_pylist()
         found = {(paths[one["file"]], one["offset"]): one["selected"] for one in chosen}
@@ -241,7 +241,7 @@ def test_changed_files_are_named(server: Server, made: Lake, tmp_path: Path) -> 
     table, folder, out = f"{made.database}.t", made.base / "t", tmp_path / "changed"
     whole = count(server, table, None)
     write_file(folder / "more.parquet", 1)
-    plan = ask(server, table, "k = 0")
+    plan = look_up(server, table, "k = 0")
     assert plan.files.filter(plan.files["scanned"])["path"].to_pylist() == [f"file:{folder}/more.parquet"]
     for refused in (lambda: count(server, table, "k = 0"), lambda: write_offsets(server, table, "k = 0", str(out))):
         with pytest.raises(Unsupported, match=r"like .*more.parquet .*rebuild the index|ask HiveServer2"):

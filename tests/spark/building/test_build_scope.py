@@ -38,7 +38,7 @@ def test_damage_that_came_after_a_manifest_was_read_is_seen(tmp_path: Path, capl
 
 
 def scope_of(world: World, made: SegmentPlan, listing: Listing) -> Scope:
-    before = Indexed(definition=INDEX, covered=world.covered(), slots=world.slots, strange=("file:/strange",), moved={})
+    before = Indexed(definition=INDEX, covered=world.covered(), slots=world.slots, foreign=("file:/strange",), moved={})
     return Scope(before=before, plan=made, listing=listing)
 
 
@@ -59,7 +59,7 @@ def test_a_plan_is_empty_if_nothing_is_written_and_no_slot_moved() -> None:
     scope = Scope(before=nothing, plan=SegmentPlan((), ()), listing=Listing.of([]))
     plan = BuildPlan(base=BASE, sources=(), scopes=(scope,), changes=(), schema_crc=CRC)
     assert plan.is_empty
-    strange = replace(scope, before=replace(nothing, strange=("file:/strange",)))
+    strange = replace(scope, before=replace(nothing, foreign=("file:/strange",)))
     assert not replace(plan, scopes=(scope, strange)).is_empty
 
 

@@ -39,7 +39,7 @@ def right():
     [index] = catalog.table_and_indexes(spark, "t")[1]
     assert not index.problem, index.problem
     assert index.table.kind == "EXTERNAL", index
-    assert not slots.strange(catalog.slots_of(spark, index.table), index.definition)
+    assert not slots.foreign(catalog.slots_of(spark, index.table), index.definition)
     return index
 
 spark.sql(f"CREATE DATABASE life LOCATION '{warehouse}/life.db'")

@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.hive.execution.InsertIntoHiveTable;
 import scala.Option;
 
-/** Recognises inserts into tables of Hive SerDes. Spark may run without their class, so it is first compared by name. */
+/** Recognises inserts into tables of Hive SerDes, first by the name of their class, because Spark may run without it. */
 final class HiveInserts {
     private static final String INSERT = "org.apache.spark.sql.hive.execution.InsertIntoHiveTable";
 
@@ -18,7 +18,7 @@ final class HiveInserts {
         return plan.getClass().getName().equals(INSERT);
     }
 
-    /** Returns whether a plan is such an insert with dynamic partitions. Then some partition value comes from the rows. */
+    /** Returns whether a plan is such an insert with dynamic partitions: some partition value comes from the rows. */
     static boolean isDynamic(LogicalPlan plan) {
         return is(plan) && isDynamic((InsertIntoHiveTable) plan);
     }
@@ -40,7 +40,7 @@ final class HiveInserts {
         return values;
     }
 
-    /** Returns what an insert has written. Its statement must give all partition values. */
+    /** Returns what an insert has written whose statement gives all partition values. */
     static Write write(LogicalPlan plan) {
         InsertIntoHiveTable insert = (InsertIntoHiveTable) plan;
         return Write.bySpecs(insert.table().identifier(), List.of(staticPartition(insert)));

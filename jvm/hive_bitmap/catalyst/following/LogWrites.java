@@ -11,8 +11,8 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import scala.Option;
 
 /**
- * Names the table that a command writes if a log lists the table's files. The commands are Spark's own for tables of other sources
- * (INSERT, and Iceberg's DELETE, UPDATE and MERGE) and those of Delta.
+ * Names the table that a command writes, if a log lists the table's files. The commands are those of Delta, and Spark's own for
+ * other tables (INSERT, and Iceberg's DELETE, UPDATE and MERGE).
  */
 final class LogWrites {
     private static final String OF_DELTA = "org.apache.spark.sql.delta.commands.";
@@ -20,7 +20,7 @@ final class LogWrites {
 
     private LogWrites() {}
 
-    /** Returns the name of the table, perhaps without catalog and database. Null if a command does not write such a table. */
+    /** Returns the name of the table, perhaps without catalog and database; null if a command does not write such a table. */
     static TableIdentifier table(LogicalPlan command) {
         if (command instanceof V2WriteCommand write) {
             return write.table() instanceof DataSourceV2Relation relation && relation.identifier().isDefined()
@@ -39,7 +39,7 @@ final class LogWrites {
         return new TableIdentifier(name.name(), Option.apply(name.namespace()[0]), Option.apply(catalog.get().name()));
     }
 
-    /** Returns the table in a field of a Delta command. Null if the field is not a table. */
+    /** Returns the table in a field of a Delta command; null if the field is not a table. */
     private static TableIdentifier ofDelta(Object field) {
         if (field instanceof Option<?> option) return option.isDefined() ? ofDelta(option.get()) : null;
         if (field instanceof CatalogTable table) return table.identifier();

@@ -26,7 +26,7 @@ import scala.Option;
 import scala.collection.immutable.Seq;
 
 /**
- * Collects the partitions that the tasks of an insert have written. There are at most {@link Write#MOST_PARTITIONS} and one more.
+ * Collects the partitions that the tasks of an insert have written: at most {@link Write#MOST_PARTITIONS} and one more.
  */
 final class PartitionsWritten {
     private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
@@ -73,7 +73,7 @@ final class PartitionsWritten {
         public void processStats(Seq<WriteTaskStats> stats, long commitMillis) {
             try {
                 note(stats);
-            } catch (RuntimeException | LinkageError e) { // the write is committed, so our failure must not fail the statement
+            } catch (RuntimeException | LinkageError e) { // the write is committed, so this failure must not fail the statement
                 LOG.debug("partitions of a write are not told one by one", e);
                 partitionsWritten.add(Map.of());
             }
@@ -104,7 +104,7 @@ final class PartitionsWritten {
             return text == null ? null : text.toString();
         }
 
-        /** Returns the tracker to send to tasks, which may lack our classes. */
+        /** Returns the tracker to send to tasks, which may lack the classes of this jar. */
         private Object writeReplace() {
             return sparks;
         }

@@ -10,7 +10,7 @@ import org.apache.spark.sql.catalyst.TableIdentifier;
 import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils;
 
 /**
- * A write to send to Python. It has changed partitions of a table, or the files in a folder.
+ * A write to send to Python, which has changed partitions of a table, or the files in a folder.
  *
  * @param table a table with its catalog and database; null for a folder
  * @param path the folder that was written to, perhaps that of a table; null for a table
@@ -18,7 +18,7 @@ import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils;
  *     have changed; null if all may have
  */
 record Write(TableIdentifier table, String path, Collection<Map<String, String>> partitions) {
-    /** The maximum number of partitions to list. With more, the write counts as one to the whole table. */
+    /** The maximum number of partitions to list; with more, the write counts as one to the whole table. */
     static final int MOST_PARTITIONS = 1_000;
 
     static Write toTable(TableIdentifier table) {
@@ -33,7 +33,7 @@ record Write(TableIdentifier table, String path, Collection<Map<String, String>>
         return new Write(table, null, isAny ? null : partitions);
     }
 
-    /** Returns a write to the partition specs of a statement. Without specs it is a write to the whole table. */
+    /** Returns a write to the partition specs of a statement; without specs, to the whole table. */
     static Write bySpecs(TableIdentifier table, Collection<Map<String, String>> specs) {
         return specs.isEmpty() ? toTable(table) : toPartitions(table, specs);
     }

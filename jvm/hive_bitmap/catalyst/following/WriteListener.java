@@ -21,7 +21,7 @@ import org.slf4j.LoggerFactory;
 import scala.Option;
 import scala.Tuple2;
 
-/** Listens to the successful commands of a session. Those that change a table's files are passed to {@link Writes}. */
+/** Listens to the successful commands of a session, and passes those that change a table's files to {@link Writes}. */
 public final class WriteListener implements QueryExecutionListener {
     private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
 
@@ -43,7 +43,7 @@ public final class WriteListener implements QueryExecutionListener {
 
     private WriteListener() {}
 
-    /** Registers a listener with a session that has none. A clone of a session has the session's listener. */
+    /** Registers a listener with a session unless it has one, as clones of a session with a listener do. */
     static void register(SparkSession session) {
         ExecutionListenerManager manager = ((org.apache.spark.sql.classic.SparkSession) session).sessionState().listenerManager();
         synchronized (WriteListener.class) {
@@ -92,7 +92,7 @@ public final class WriteListener implements QueryExecutionListener {
         return plan instanceof UnionExec union ? Scala.list(union.children()) : List.of(plan);
     }
 
-    /** Returns what a command has written. Null if that is nothing, or if the command reports it itself. */
+    /** Returns what a command has written; null if that is nothing, or if the command reports it itself. */
     private static Write write(org.apache.spark.sql.classic.SparkSession session, LogicalPlan command) {
         if (command instanceof InsertIntoHadoopFsRelationCommand insert) {
             return FollowedInsert.isDynamic(insert) ? null : FollowedInsert.write(insert);

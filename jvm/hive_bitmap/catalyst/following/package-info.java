@@ -1,2 +1,2 @@
-/** Writes to indexed tables that are committed in this JVM. They are sent to Python, which refreshes the indexes. */
+/** Sends writes to indexed tables that are committed in this JVM to Python, which refreshes the indexes. */
 package hive_bitmap.catalyst.following;

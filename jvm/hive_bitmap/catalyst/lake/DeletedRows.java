@@ -18,8 +18,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Reads the deleted rows of files, for counts from an index. The formats' own classes read them. If the deletes of a file cannot be
- * read, Spark counts the file, and fails as it would without an index if it also cannot read them.
+ * Reads the deleted rows of files by the formats' own classes, for counts from an index. If the deletes of a file cannot be read,
+ * Spark counts the file; if it also cannot read them, it fails as it would without an index.
  */
 final class DeletedRows {
     private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
@@ -37,7 +37,7 @@ final class DeletedRows {
         long[] read();
     }
 
-    /** Returns a version of a file's deletes. It is a digest of texts that name all of them. */
+    /** Returns a version of a file's deletes: a digest of texts that name all of them. */
     static String id(List<String> deletes) {
         try {
             byte[] text = String.join("\n", deletes).getBytes(StandardCharsets.UTF_8);

@@ -44,14 +44,14 @@ public final class DeltaFiles {
     private DeltaFiles() {}
 
     /**
-     * Returns whether files are prepared by Delta for a query. They must be read by its own format, and not in a statement that
+     * Returns whether files are prepared by Delta for a query, and are read by its own format, and not in a statement that
      * writes.
      */
     public static boolean arePrepared(HadoopFsRelation files) {
         return isPrepared(files.location()) && isOfDelta(files) && !isInTransaction(files.location());
     }
 
-    /** Returns whether files are those of a Delta log. Delta will prepare some of them when the query is optimized. */
+    /** Returns whether files are those of a Delta log, of which Delta will prepare some when the query is optimized. */
     public static boolean willBePrepared(HadoopFsRelation files) {
         return files.location().getClass().getName().equals(OF_LOG) && isOfDelta(files);
     }
@@ -65,7 +65,7 @@ public final class DeltaFiles {
         return files.fileFormat().getClass().getName().equals(FORMAT);
     }
 
-    /** Returns whether this thread is in a statement that writes. Its reads are left to Delta, which records what is read. */
+    /** Returns whether this thread is in a statement that writes; its reads are left to Delta, which records what is read. */
     private static boolean isInTransaction(FileIndex location) {
         try {
             return Reflected.<Option<?>>get(Reflected.module(TRANSACTION, location), "getActive").isDefined();
@@ -96,7 +96,7 @@ public final class DeltaFiles {
         return Listing.ofLog(location, List.of(List.of()), List.of(all), deletes);
     }
 
-    /** Returns the status of a file in the log. If it has a deletion vector, its version is added to {@code deletes} by path. */
+    /** Returns the status of a file in the log, and adds the version of its deletion vector, if any, to {@code deletes} by path. */
     private static FileStatus status(FileIndex location, Object added, Map<Path, String> deletes) {
         Path path = Reflected.call(location, "absolutePath", Reflected.<String>get(added, "path"));
         Object vector = Reflected.get(added, "deletionVector");
@@ -117,7 +117,7 @@ public final class DeltaFiles {
         return DeletedRows.text(files);
     }
 
-    /** A deletion vector of a file. Delta's own store reads it and checks its checksum. */
+    /** A deletion vector of a file, which Delta's own store reads, with its checksum. */
     private record Vector(Object descriptor, Object table, Object store) implements DeletedRows.OfFile {
         @Override
         public long most() {
@@ -138,7 +138,7 @@ public final class DeltaFiles {
         return Reflected.get(location, "preparedScan");
     }
 
-    /** Returns the prepared files without duplicates. Like in Delta's own reads, those of a partition follow one another. */
+    /** Returns the prepared files without duplicates, grouped by partition as in Delta's own reads. */
     private static List<Object> added(FileIndex location) {
         return byPartition(location).values().stream().flatMap(List::stream).toList();
     }
@@ -157,7 +157,7 @@ public final class DeltaFiles {
         return partitions;
     }
 
-    /** Returns whether the files were prepared by this condition over partition columns. If so, Spark does not test it again. */
+    /** Returns whether the files were prepared by this condition over partition columns, so that Spark does not test it again. */
     public static boolean arePreparedBy(FileIndex location, Expression condition) {
         try {
             scala.collection.Iterable<Expression> filters = Reflected.get(prepared(location), "partitionFilters");
@@ -177,14 +177,14 @@ public final class DeltaFiles {
                 Reflected.get(location, "deltaLog"), Reflected.get(location, "path"), snapshot, false);
     }
 
-    /** Returns the description of a table with facts. They come from the version of the log that is read. */
+    /** Returns the description of a table with the facts of the version of the log that is read. */
     public static CatalogTable described(CatalogTable table, FileIndex location) {
         Map<String, String> properties = new HashMap<>(Scala.javaMap(table.properties()));
         properties.put(LakeFacts.PROPERTY, facts(location));
         return FileRelations.copied(table, "properties", Scala.map(properties));
     }
 
-    /** Returns whether the files belong to an older version of the table. False if this version of Delta does not expose it. */
+    /** Returns whether the files belong to an older version of the table; false if this version of Delta does not expose it. */
     private static boolean isOfPast(FileIndex location) {
         try {
             Object read = Reflected.get(prepared(location), "scannedSnapshot");

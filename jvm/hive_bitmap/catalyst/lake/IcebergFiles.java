@@ -53,7 +53,7 @@ public final class IcebergFiles {
     private Listing listing;
 
     /**
-     * Has Iceberg begin a scan of a relation under conditions over its columns. Throws RuntimeException if this version is not
+     * Has Iceberg begin a scan of a relation under conditions over its columns; throws RuntimeException if its version is not
      * supported.
      */
     public IcebergFiles(DataSourceV2Relation relation, List<Expression> filters) {
@@ -100,7 +100,7 @@ public final class IcebergFiles {
     /**
      * Returns the listing of the files, with the versions of their deletes. If {@code values}, and if all files have values of
      * {@link #identityColumns} and there are not too many partitions, the files are in their partitions; otherwise in one partition
-     * without values. Null if a file occurs twice.
+     * without values. Returns null if a file occurs twice.
      */
     public synchronized Listing listing(boolean values) {
         if (listing != null) return listing;
@@ -139,8 +139,8 @@ public final class IcebergFiles {
     }
 
     /**
-     * Returns the relation restricted to some columns and to the choices of files. {@code choices} are by the numbers of files in
-     * the listing. A file without a choice is read whole, and so is a file with deletes by values.
+     * Returns the relation restricted to some columns and to the choices of files, by their numbers in the listing. A file without
+     * a choice is read whole, and so is a file with deletes by values.
      */
     public LogicalPlan narrowed(List<Attribute> columns, Map<Integer, FileChoice> choices, Narrowing narrowing) {
         List<Object> chosen = new ArrayList<>();
@@ -161,7 +161,7 @@ public final class IcebergFiles {
     }
 
     /**
-     * Returns the groups of tasks of the full scan, reduced to what is chosen. Each group becomes a Spark task. If Iceberg grouped
+     * Returns the groups of tasks of the full scan, reduced to the chosen parts. Each group becomes a Spark task. If Iceberg grouped
      * the chosen parts itself, rows would come in another order. Neighbouring groups that have become small are joined.
      */
     private List<Object> narrowed(Map<Path, FileChoice> choices) {

@@ -28,8 +28,8 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import scala.Option;
 
 /**
- * Recognises Iceberg tables in plans and describes them. Spark itself has no description of them. A branch, a tag or a version of a
- * table counts as the table. Metadata tables do not count, nor do tables with a name that may mean another table in another
+ * Recognises Iceberg tables in plans and describes them, as Spark itself has no description of them. A branch, a tag or a version
+ * of a table counts as the table. Metadata tables do not count, nor do tables with a name that may mean another table in another
  * catalog.
  */
 public final class IcebergTables {
@@ -63,7 +63,7 @@ public final class IcebergTables {
         }
     }
 
-    /** Returns the name of the table with catalog and database. Null if a table with this name cannot have indexes. */
+    /** Returns the name of the table with catalog and database; null if a table with this name cannot have indexes. */
     private static TableIdentifier name(DataSourceV2Relation relation) {
         if (relation.catalog().isEmpty() || relation.identifier().isEmpty()) return null;
         String[] namespace = relation.identifier().get().namespace();
@@ -110,8 +110,8 @@ public final class IcebergTables {
     }
 
     /**
-     * Returns a table's description with its facts. {@code schema} is Iceberg's schema of its columns. If the description has no
-     * owner, the owner comes from the metastore.
+     * Returns a table's description with its facts, given Iceberg's schema of its columns. If the description has no owner, the
+     * owner comes from the metastore.
      */
     static CatalogTable withFacts(CatalogTable described, DataSourceV2Relation relation, Object schema) {
         Map<String, String> properties = new HashMap<>(Scala.javaMap(described.properties()));
@@ -155,7 +155,7 @@ public final class IcebergTables {
         }
     }
 
-    /** Returns a path of Iceberg. If it names no file system, it is on the default one. */
+    /** Returns a path of Iceberg, on the default file system if it names none. */
     static Path path(String location) {
         Path path = new Path(location);
         if (path.toUri().getScheme() != null) return path;

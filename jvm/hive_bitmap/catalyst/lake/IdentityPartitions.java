@@ -10,13 +10,13 @@ import java.util.Map;
 import java.util.Set;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 
-/** The columns that partition an Iceberg table by identity. A file has one value of each, which is in its partition. */
+/** The columns that partition an Iceberg table by identity: all rows of a file have one value, which is in its partition. */
 final class IdentityPartitions {
     private static final int MOST = 100; // partitions that are looked up one by one, for their values
 
     private IdentityPartitions() {}
 
-    /** Returns the identity columns of all partition specs of a table. They are in the order of the relation. */
+    /** Returns the identity columns of all partition specs of a table, in the order of the relation. */
     static List<String> columns(DataSourceV2Relation relation, Object schema) {
         Set<Object> sources = new HashSet<>();
         Object table = Reflected.get(relation.table(), "table");
@@ -30,7 +30,7 @@ final class IdentityPartitions {
         return String.valueOf(Reflected.<Object>get(field, "transform")).equals("identity");
     }
 
-    /** Returns the id of a column in an Iceberg schema. Null if the schema lacks it. */
+    /** Returns the id of a column in an Iceberg schema; null if the schema lacks it. */
     private static Object id(Object schema, String column) {
         Object field = Reflected.call(schema, "findField", column);
         return field == null ? null : Reflected.get(field, "fieldId");
@@ -56,7 +56,7 @@ final class IdentityPartitions {
         return tasksByValues.isEmpty() ? null : tasksByValues;
     }
 
-    /** Returns the position of a column among a partition's values. The partition is that of a task; -1 if it lacks the column. */
+    /** Returns the position of a column among the values of a task's partition; -1 if it lacks the column. */
     private static int position(Object task, Object id) {
         List<Object> fields = Reflected.get(Reflected.get(task, "spec"), "fields");
         for (int at = 0; at < fields.size(); at++) {

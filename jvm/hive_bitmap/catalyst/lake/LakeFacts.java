@@ -1,6 +1,6 @@
 package hive_bitmap.catalyst.lake;
 
-/** The way by which the facts in a table's log get to Python. */
+/** Sends the facts in a table's log to Python, in the description of the table. */
 final class LakeFacts {
     /** The property of a table's description with the facts of its log (hive_bitmap/spark/metastore/lake_tables.py). */
     static final String PROPERTY = "hive_bitmap.facts_of_log";

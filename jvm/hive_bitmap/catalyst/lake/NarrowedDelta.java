@@ -17,9 +17,9 @@ import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import scala.Option;
 
 /**
- * The parts of a Delta table to read. They are kept under a mark in the options of its relation. The relation keeps Delta's own
- * files and format, because Delta looks for them when it plans the scan, and only then adds the filter over deleted rows. A plan
- * that loses the mark reads more, but never other rows.
+ * The parts of a Delta table to read, kept under a mark in the options of its relation. The relation keeps Delta's own files and
+ * format, because Delta looks for them when it plans the scan, and only then adds the filter over deleted rows. A plan that loses
+ * the mark reads more, but returns the same rows.
  *
  * @param choices the ranges of files to read, by path; a file without a choice is read whole
  */
@@ -29,8 +29,8 @@ record NarrowedDelta(Map<Path, FileChoice> choices, Narrowing narrowing) {
     private static final Map<String, NarrowedDelta> MARKED = Collections.synchronizedMap(new WeakHashMap<>());
 
     /**
-     * Marks a relation with choices of files. {@code choices} are by the numbers of files in the listing. The statistics of the
-     * result have the bytes to read.
+     * Marks a relation with choices of files, by their numbers in the listing. The statistics of the result have the bytes to
+     * read.
      */
     static LogicalRelation marked(
             LogicalRelation relation, Listing listing, Map<Integer, FileChoice> choices, Narrowing narrowing) {

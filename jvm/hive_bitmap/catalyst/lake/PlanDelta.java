@@ -39,8 +39,7 @@ public final class PlanDelta extends SparkStrategy {
     }
 
     /**
-     * Returns a relation restricted to choices of files. {@code choices} are by the numbers of files in the listing; files without
-     * a choice are read whole.
+     * Returns a relation restricted to choices of files, by their numbers in the listing; files without a choice are read whole.
      */
     public static LogicalRelation narrowed(
             LogicalRelation relation, Listing listing, Map<Integer, FileChoice> choices, Narrowing narrowing) {

@@ -7,12 +7,12 @@ import java.util.function.Function;
 import java.util.function.LongConsumer;
 import java.util.stream.LongStream;
 
-/** The deletes of an Iceberg task as positions in its file. They come from files of position deletes or from a deletion vector. */
+/** The deletes of an Iceberg task as positions in its file, from files of position deletes or from a deletion vector. */
 record PositionDeletes(Object task, Object io) implements DeletedRows.OfFile {
     private static final String LOADER = "org.apache.iceberg.data.BaseDeleteLoader";
     private static final String BY_VALUES = "EQUALITY_DELETES";
 
-    /** Returns whether a task has deletes by values. Only a reader of the rows can find the rows that these delete. */
+    /** Returns whether a task has deletes by values, so that only a reader of the rows can tell which ones are deleted. */
     static boolean hasOthers(Object task) {
         return all(task).stream().anyMatch(deleteFile -> String.valueOf(Reflected.<Object>get(deleteFile, "content")).equals(BY_VALUES));
     }
@@ -32,7 +32,7 @@ record PositionDeletes(Object task, Object io) implements DeletedRows.OfFile {
         return hasOthers(task) ? "" : DeletedRows.id(texts.stream().sorted().toList());
     }
 
-    /** Returns the number of rows in the files of deletes. It includes rows of other data files. */
+    /** Returns the number of rows in the files of deletes, including rows of other data files. */
     @Override
     public long most() {
         return all(task).stream().mapToLong(deleteFile -> Reflected.<Long>get(deleteFile, "recordCount")).sum();

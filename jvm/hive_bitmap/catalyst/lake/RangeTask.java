@@ -67,7 +67,7 @@ final class RangeTask implements InvocationHandler, Serializable {
         }
     }
 
-    /** Splits the range at the beginnings of blocks. No part but the last is shorter than {@code size}. */
+    /** Splits the range at the beginnings of blocks, into parts of at least {@code size}, except for the last. */
     private List<Object> split(long size) {
         List<Object> parts = new ArrayList<>();
         List<Long> offsets = Reflected.get(Reflected.get(whole, "file"), "splitOffsets");

@@ -20,7 +20,7 @@ final class Reflected {
         }
     }
 
-    /** Calls a public method without parameters. Returns its result. */
+    /** Calls a public method without parameters and returns its result. */
     @SuppressWarnings("unchecked")
     static <T> T get(Object object, String name) {
         try {
@@ -32,7 +32,7 @@ final class Reflected {
         }
     }
 
-    /** Calls a public method that takes these arguments. Returns its result. */
+    /** Calls a public method that takes these arguments and returns its result. */
     @SuppressWarnings("unchecked")
     static <T> T call(Object object, String name, Object... arguments) {
         for (Method method : object.getClass().getMethods()) {
@@ -49,18 +49,18 @@ final class Reflected {
         throw new Unknown(object.getClass().getName() + " has no method " + name + " for these arguments", null);
     }
 
-    /** Calls a method without parameters that need not be public. Returns its result. */
+    /** Calls a method without parameters, which need not be public, and returns its result. */
     @SuppressWarnings("unchecked")
     static <T> T hidden(Object object, String name) {
         return (T) called(object, name, new Class<?>[0]);
     }
 
-    /** Calls a method with one parameter of this type. It need not be public. */
+    /** Calls a method with one parameter of this type; it need not be public. */
     static void hidden(Object object, String name, Class<?> type, Object argument) {
         called(object, name, new Class<?>[] {type}, argument);
     }
 
-    /** Sets a field of an object. A superclass may declare it. */
+    /** Sets a field of an object; a superclass may declare it. */
     static void set(Object object, String name, Object value) {
         for (Class<?> declaring = object.getClass(); declaring != null; declaring = declaring.getSuperclass()) {
             try {
@@ -77,7 +77,7 @@ final class Reflected {
         throw new Unknown(object.getClass().getName() + " has no field " + name, null);
     }
 
-    /** Calls a method that need not be public. Returns its result. */
+    /** Calls a method, which need not be public, and returns its result. */
     private static Object called(Object object, String name, Class<?>[] types, Object... arguments) {
         try {
             return declared(object.getClass(), name, types).invoke(object, arguments);
@@ -104,7 +104,7 @@ final class Reflected {
         throw new Unknown(type.getName() + " has no method " + name, null);
     }
 
-    /** Calls a static public method with one parameter of this type. Returns its result. */
+    /** Calls a static public method with one parameter of this type and returns its result. */
     @SuppressWarnings("unchecked")
     static <T> T ofType(Class<?> type, String name, Class<?> parameter, Object argument) {
         try {
@@ -116,7 +116,7 @@ final class Reflected {
         }
     }
 
-    /** Returns a class by its name. It comes from the library that also has the class of {@code neighbour}. */
+    /** Returns a class by its name, from the library that also has the class of {@code neighbour}. */
     static Class<?> type(String name, Object neighbour) {
         try {
             return Class.forName(name, true, neighbour.getClass().getClassLoader());

@@ -14,15 +14,15 @@ import org.apache.spark.sql.execution.datasources.PartitionDirectory;
 import scala.collection.immutable.Seq;
 
 /**
- * The files of a Delta scan with the ranges to read. The ranges are beside Delta's own metadata (a deletion vector). A file stays
- * in the list even if nothing of it is read, since the order of the rows depends on the sizes of all files. Files are identified by
- * their paths, which are never reused. This index occurs in physical plans only.
+ * The files of a Delta scan with the ranges to read, in addition to Delta's own metadata (a deletion vector). A file stays in the
+ * list even if nothing of it is read, since the order of the rows depends on the sizes of all files. Files are identified by their
+ * paths, which are never reused. This index occurs in physical plans only.
  */
 final class SelectedDeltaFiles extends FilesOf {
     private final Map<Path, FileChoice> choices;
     private final boolean splits;
 
-    /** {@code splits} says whether parts of a file may be read. Otherwise a file is read whole or not at all. */
+    /** {@code splits} says whether parts of a file may be read; otherwise a file is read whole or not at all. */
     SelectedDeltaFiles(FileIndex all, Map<Path, FileChoice> choices, boolean splits) {
         super(all);
         this.choices = choices;
@@ -50,7 +50,7 @@ final class SelectedDeltaFiles extends FilesOf {
         return all.sizeInBytes();
     }
 
-    /** Compares what is read. Scans of the same ranges of the same files are equal, so that Spark can reuse their exchanges. */
+    /** Returns whether the same ranges of the same files are read, so that Spark can reuse the exchanges of equal scans. */
     @Override
     public boolean equals(Object other) {
         return other instanceof SelectedDeltaFiles files

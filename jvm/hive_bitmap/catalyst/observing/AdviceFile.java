@@ -19,8 +19,8 @@ import java.util.concurrent.locks.LockSupport;
 
 /**
  * A local file that lines are appended to, accessible only to its owner. A full file is renamed to {@code .1}, which replaces an
- * older file of this name. Links are not followed. Several processes may append to the same file; a lock file beside it ensures
- * that one does at a time.
+ * older file of this name. Links are not followed. Several processes may append to the same file: a lock file beside it ensures
+ * that they do so one after the other.
  */
 final class AdviceFile {
     private static final Set<OpenOption> OPTIONS = Set.of(
@@ -37,7 +37,7 @@ final class AdviceFile {
         this.maxBytes = maxBytes;
     }
 
-    /** Appends lines. Throws IOException if the file cannot be written, or is a link. */
+    /** Appends lines; throws IOException if the file cannot be written, or is a link. */
     synchronized void append(List<String> lines) throws IOException {
         ByteBuffer text = StandardCharsets.UTF_8.encode(String.join("\n", lines) + "\n");
         try (FileChannel lockFile = open(besides(".lock")); FileLock lock = locked(lockFile)) {

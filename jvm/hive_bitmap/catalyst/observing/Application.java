@@ -37,7 +37,7 @@ public final class Application {
     private final IndexMetrics metrics = new IndexMetrics();
     private final SparkContext context;
 
-    /** The query that a thread plans. {@code seen} has its scans so far, by the id of their first column. */
+    /** The query that a thread plans, and its scans so far, by the id of their first column. */
     private record Planning(WeakReference<QueryPlanningTracker> query, Map<ExprId, Observation> seen) {}
 
     private Application(SparkContext context) {
@@ -124,7 +124,7 @@ public final class Application {
         metrics.lag(seconds);
     }
 
-    /** Returns the record as lines. The first line has the time that it covers; those of {@link QueryRecord} follow. */
+    /** Returns the record as lines: the first has the time that it covers, the others are those of {@link QueryRecord}. */
     public String text() {
         return String.join("\n", headed(queries.lines()));
     }

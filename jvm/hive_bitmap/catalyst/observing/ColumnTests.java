@@ -25,7 +25,7 @@ import org.apache.spark.sql.catalyst.expressions.StartsWith;
 import org.apache.spark.sql.types.BooleanType;
 import org.apache.spark.sql.types.DateType;
 
-/** The tests of columns in the conjuncts of a condition. For each column it has the strictest test. */
+/** The tests of columns in the conjuncts of a condition: for each column the strictest one. */
 final class ColumnTests {
     private static final int MAX_COLUMNS = 16;
     private static final int MAX_SAMPLES = 4;
@@ -45,7 +45,7 @@ final class ColumnTests {
         return byColumn.values().stream().limit(MAX_COLUMNS).toList();
     }
 
-    /** Returns some values that each column is compared with, as text. Empty unless values are kept. */
+    /** Returns some values that each column is compared with, as text; none unless values are kept. */
     Map<String, Set<String>> samples() {
         return samples;
     }
@@ -99,7 +99,7 @@ final class ColumnTests {
         return ColumnTest.in(name(column), Scala.size(in.hset()));
     }
 
-    /** Returns a disjunction as a test of a single column. Null unless it has only equalities and INs on the same column. */
+    /** Returns a disjunction as a test of a single column; null unless it has only equalities and INs on the same column. */
     private ColumnTest alternatives(Or or) {
         List<Expression> waiting = new ArrayList<>(List.of(or));
         String column = null;

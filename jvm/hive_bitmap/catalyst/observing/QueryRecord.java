@@ -14,9 +14,8 @@ import java.util.Set;
 import java.util.TreeMap;
 
 /**
- * A record of queries by shape, and of uses of indexes. It has how often queries of each shape were planned, what Spark would have
- * read for them, and how often each index was used. It is bounded in bytes; the shapes and indexes that were seen least recently
- * are evicted.
+ * A record of how often queries of each shape were planned, what Spark would have read for them, and how often each index was
+ * used. It is bounded in bytes; the shapes and indexes that were seen least recently are evicted.
  *
  * <p>As text it is lines of JSON, of two kinds, which hive_bitmap/spark/advising/observed.py reads:
  *
@@ -50,7 +49,7 @@ final class QueryRecord {
         }
     }
 
-    /** The figures of a shape. They count from the beginning of the application or from the last write to a file. */
+    /** The figures of a shape, since the beginning of the application or since the last write to a file. */
     private static final class Tally {
         long queries;
         long bytes;
@@ -132,7 +131,7 @@ final class QueryRecord {
         forget();
     }
 
-    /** Records that indexes serve a query. It was added before with the same bytes. */
+    /** Records that indexes serve a query, which was added before with the same bytes. */
     synchronized void served(QueryShape shape, long read) {
         Entry entry = shapes.get(shape);
         if (entry == null) return;
@@ -144,7 +143,7 @@ final class QueryRecord {
         }
     }
 
-    /** Records the bytes of a query. It was added before without them. */
+    /** Records the bytes of a query, which was added before without them. */
     synchronized void sized(QueryShape shape, long read) {
         Entry entry = shapes.get(shape);
         if (entry == null) return;
@@ -197,10 +196,10 @@ final class QueryRecord {
         return lines;
     }
 
-    /** Lines that were taken in order to be written, with the figures in them. */
+    /** Lines to be written, with the figures that were taken from the record for them. */
     record Taken(List<String> lines, Map<QueryShape, Tally> shapes, Map<IndexName, Long> indexes) {}
 
-    /** Takes the figures that were not taken before. There is no line where there are none. */
+    /** Takes the figures that were not taken before, as lines. */
     synchronized Taken take() {
         Taken taken = new Taken(new ArrayList<>(), new LinkedHashMap<>(), new LinkedHashMap<>());
         shapes.forEach((shape, entry) -> {

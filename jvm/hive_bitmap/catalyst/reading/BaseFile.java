@@ -22,7 +22,7 @@ final class BaseFile {
         return path.getFileSystem(conf).getFileStatus(path);
     }
 
-    /** Returns the status of a file before it is read. If its store has tags, the status comes from a listing of the folder. */
+    /** Returns the status of a file before it is read, from a listing of its folder if its store has tags. */
     static FileStatus status(Path path, FileChoice indexed, Configuration conf) throws IOException {
         return isLocal(path) || indexed.tag().isEmpty() ? status(path, conf) : FolderListing.status(path, conf);
     }

@@ -17,14 +17,14 @@ import scala.Option;
 
 /**
  * Gives the current state of a table and of its files. A session caches the relation of a table, with a listing of its files, until
- * it writes to the table itself. It does not see what others have written since.
+ * it writes to the table itself, so it does not see what others have written since.
  */
 public final class CurrentFiles {
     private CurrentFiles() {}
 
     /**
-     * Returns the DataFrame of a table with its current definition. If others have altered or re-created the table since the
-     * session first read it, the cached relation is invalidated, as by REFRESH TABLE, and the DataFrame is a new one.
+     * Returns the DataFrame of a table with its current definition. If others have altered or recreated the table since the
+     * session first read it, the cached relation is invalidated, as by REFRESH TABLE, and the result is a new DataFrame.
      */
     public static Dataset<Row> of(Dataset<Row> table) throws AnalysisException {
         LogicalPlan leaf = Scala.list(table.queryExecution().analyzed().collectLeaves()).get(0);
@@ -52,7 +52,7 @@ public final class CurrentFiles {
     }
 
     private static FileIndex relisted(HadoopFsRelation files, FileIndex index) {
-        if (index.getClass() == CatalogFileIndex.class) return PlannedFiles.anew(files.sparkSession(), (CatalogFileIndex) index);
+        if (index.getClass() == CatalogFileIndex.class) return PlannedFiles.newIndex(files.sparkSession(), (CatalogFileIndex) index);
         if (index.getClass() == InMemoryFileIndex.class && index.partitionSchema().isEmpty()) {
             return new InMemoryFileIndex(
                     files.sparkSession(), index.rootPaths(), files.options(), Option.empty(), NoopCache$.MODULE$,

@@ -6,7 +6,7 @@ import org.apache.spark.sql.execution.datasources.PartitionedFile;
 import scala.Option;
 
 /**
- * The byte ranges to read of an indexed file. The fingerprint lets the task check that the file is unchanged.
+ * The byte ranges to read of an indexed file, and its fingerprint, by which the task checks that the file is unchanged.
  *
  * @param size bytes
  * @param modified milliseconds since 1970
@@ -18,7 +18,7 @@ public record FileChoice(long size, long modified, String tag, long tailCrc32, l
     /** The key of a choice in the constant metadata of a file. */
     public static final String KEY = "hive_bitmap.choice";
 
-    /** The tag of a file that is never replaced under its path. There is nothing to check. */
+    /** The tag of a file that is never replaced under its path, so nothing is checked. */
     private static final String IMMUTABLE = "immutable";
 
     /** The choice for a file that is neither read nor checked. */
@@ -53,7 +53,7 @@ public record FileChoice(long size, long modified, String tag, long tailCrc32, l
         return isImmutable() ? bytes(start, length) > 0 : !readsNothing() || start == 0;
     }
 
-    /** Returns the choice for the file of a split. Null if the whole file is read. */
+    /** Returns the choice for the file of a split; null if the whole file is read. */
     static FileChoice of(PartitionedFile split) {
         Option<Object> choice = ((scala.collection.Map<String, Object>) split.otherConstantMetadataColumnValues()).get(KEY);
         return choice.isEmpty() ? null : (FileChoice) choice.get();

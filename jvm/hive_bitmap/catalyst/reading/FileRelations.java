@@ -30,7 +30,7 @@ public final class FileRelations {
         }
     }
 
-    /** Copies a table with this size. Of its other statistics it keeps only those of columns. */
+    /** Copies a table with this size and the statistics of columns, without its other statistics. */
     public static CatalogTable sized(CatalogTable table, long bytes) {
         scala.collection.immutable.Map<String, CatalogColumnStat> columns =
                 table.stats().isEmpty() ? Scala.map(Map.of()) : table.stats().get().colStats();

@@ -27,7 +27,7 @@ final class FolderListing {
 
     private record Key(String application, int stage, int attempt, Path folder) {}
 
-    /** Returns the status of a file in a store with tags. It is not older than the beginning of this stage. */
+    /** Returns the status of a file in a store with tags, not older than the beginning of this stage. */
     static FileStatus status(Path path, Configuration conf) throws IOException {
         TaskContext task = TaskContext.get();
         if (task == null || task.attemptNumber() > 0) return path.getFileSystem(conf).getFileStatus(path);

@@ -37,7 +37,7 @@ public final class Listing {
     public final List<FileStatusWithMetadata> files = new ArrayList<>();
     private final List<Integer> firstFiles = new ArrayList<>(); // the number of the first file of each partition
     private final List<Expression> partitionFilters;
-    /** The versions of the files' deletes, by path ({@link #text}). Null unless the files come from the log of the table. */
+    /** The versions of the files' deletes, by path ({@link #text}); null unless the files come from the log of the table. */
     private final Map<Path, String> deletes;
     /** The partition values from a log, as {@link #text} writes them. */
     private List<List<String>> valuesOfLog = List.of();
@@ -56,7 +56,7 @@ public final class Listing {
     }
 
     /**
-     * Lists the files of a relation under filters over partition columns. Null if the kind of index is unknown. If {@code isFixed},
+     * Lists the files of a relation under filters over partition columns; null if the kind of index is unknown. If {@code isFixed},
      * exactly the listed files are read later, even if the session writes to the table in between.
      */
     public static Listing of(HadoopFsRelation relation, List<Expression> partitionFilters, boolean isFixed) {
@@ -103,8 +103,8 @@ public final class Listing {
     }
 
     /**
-     * Returns whether Spark would now read other files. That is so after a write to the table in this session. Files are only
-     * listed again if the session may have written a partitioned table.
+     * Returns whether Spark would now read other files, because this session has written to the table. Files are listed again
+     * only if the session may have written a partitioned table.
      */
     public boolean isOutdated() {
         if (deletes != null) return false; // a plan reads the files of one version of the log
@@ -140,7 +140,7 @@ public final class Listing {
         return -1;
     }
 
-    /** Returns the numbers of a partition's files by path. {@code partition} is its position. */
+    /** Returns the numbers of the files by path, for the partition at this position. */
     Map<Path, Integer> numbers(int partition) {
         int end = partition + 1 < firstFiles.size() ? firstFiles.get(partition + 1) : files.size();
         Map<Path, Integer> numbers = new HashMap<>();
@@ -148,7 +148,7 @@ public final class Listing {
         return numbers;
     }
 
-    /** Returns a digest of {@link #text}. Python caches the parsed listing under it. */
+    /** Returns a digest of {@link #text}, under which Python caches the parsed listing. */
     public synchronized String fingerprint() {
         if (fingerprint == null) {
             try {
@@ -201,7 +201,7 @@ public final class Listing {
         return casts;
     }
 
-    /** Returns the values of a partition as text; null is NULL. {@code texts} are the casts to use. */
+    /** Returns the values of a partition as text, by the casts {@code texts}; null is NULL. */
     public static List<String> values(List<Expression> texts, InternalRow partition) {
         List<String> values = new ArrayList<>();
         for (Expression text : texts) {

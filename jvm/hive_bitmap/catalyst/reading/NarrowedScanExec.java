@@ -27,8 +27,8 @@ import scala.collection.immutable.IndexedSeq;
 import scala.collection.immutable.Seq;
 
 /**
- * Passes on the rows of a narrowed scan. Spark's UI shows how many blocks and files it reads. If the child was planned for files
- * that Spark would no longer read, another plan is executed.
+ * Passes on the rows of a narrowed scan, and shows in Spark's UI how many blocks and files it reads. If the child was planned for
+ * files that Spark would no longer read, another plan is executed.
  */
 public final class NarrowedScanExec extends SparkPlan {
     private final SparkPlan child;
@@ -52,8 +52,8 @@ public final class NarrowedScanExec extends SparkPlan {
     }
 
     /**
-     * Returns a scan with an alternative plan. When it is executed, it calls {@code instead}; null means that the child is
-     * executed.
+     * Returns a scan with an alternative plan. When it is executed, it calls {@code instead}, and executes the plan that this
+     * returns, or the child if this returns null.
      */
     public static NarrowedScanExec unless(Supplier<SparkPlan> instead, SparkPlan child, Narrowing narrowing) {
         NarrowedScanExec scan = new NarrowedScanExec(child, narrowing);
@@ -80,8 +80,8 @@ public final class NarrowedScanExec extends SparkPlan {
     }
 
     /**
-     * Resets the metrics before each execution. They are set here again: Spark keeps the RDD of the first execution, and later ones
-     * do not call {@code doExecute}.
+     * Resets the metrics before each execution, and sets them again, because Spark keeps the RDD of the first execution, and later
+     * ones do not call {@code doExecute}.
      */
     @Override
     public void resetMetrics() {

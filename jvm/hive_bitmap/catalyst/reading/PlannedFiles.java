@@ -29,7 +29,7 @@ public final class PlannedFiles extends FilesOf {
 
     private final SparkSession session;
     private final CatalogFileIndex location;
-    /** The relation that the session had cached before the files were listed. Each write of the session drops it from the cache. */
+    /** The relation that the session had cached before the files were listed; each write of the session drops it from the cache. */
     private final LogicalPlan cachedRelation;
     /** The number of the last write before the files were listed ({@link WrittenFolders#last}). */
     private final long lastWrite;
@@ -51,7 +51,7 @@ public final class PlannedFiles extends FilesOf {
         long lastWrite = WrittenFolders.last();
         PlannedFiles listed = new PlannedFiles(index.filterPartitions(filters), session, location, cachedRelation, lastWrite);
         if (!WrittenFolders.areWritten(listed::folders, former.lastWrite, true)) return listed;
-        index = anew(session, location);
+        index = newIndex(session, location);
         LISTED.put(location, new Listed(index, lastWrite));
         return new PlannedFiles(index.filterPartitions(filters), session, location, cachedRelation, lastWrite);
     }
@@ -64,15 +64,15 @@ public final class PlannedFiles extends FilesOf {
      */
     private record Listed(CatalogFileIndex index, long lastWrite) {}
 
-    /** Returns the folders of the table and of the listed partitions. The latter may be elsewhere. */
+    /** Returns the folders of the table and of the listed partitions, which may be elsewhere. */
     private List<Path> folders() {
         List<Path> folders = new ArrayList<>(Scala.list(location.rootPaths()));
         folders.addAll(Scala.list(all.rootPaths()));
         return folders;
     }
 
-    /** Returns a new index of a table. An existing index never drops its listings, since no write invalidates them. */
-    static CatalogFileIndex anew(SparkSession session, CatalogFileIndex location) {
+    /** Returns a new index of a table, because an existing index keeps its listings whatever is written. */
+    static CatalogFileIndex newIndex(SparkSession session, CatalogFileIndex location) {
         return new CatalogFileIndex(session, location.table(), location.sizeInBytes());
     }
 
@@ -82,14 +82,14 @@ public final class PlannedFiles extends FilesOf {
         return ((org.apache.spark.sql.classic.SparkSession) session).sessionState().catalog().getCachedTable(name);
     }
 
-    /** Returns whether the table may have been written since its files were listed. It does not call the metastore. */
+    /** Returns whether the table may have been written since its files were listed, without calling the metastore. */
     boolean mayBeOutdated() {
         return cachedRelation == null || cachedRelation != cached(session, location.table()) || WrittenFolders.areWritten(this::folders, lastWrite, false);
     }
 
     /** Returns an index of the files that Spark would now read. */
     private FileIndex current() {
-        return mayBeOutdated() ? anew(session, location) : all;
+        return mayBeOutdated() ? newIndex(session, location) : all;
     }
 
     @Override

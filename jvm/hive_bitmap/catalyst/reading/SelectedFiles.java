@@ -67,7 +67,7 @@ public final class SelectedFiles extends FilesOf {
         return only == null || only.contains(number);
     }
 
-    /** Returns the partitions that pass the filters. They are those of the listing, in its order, unless it was refreshed since. */
+    /** Returns the listed partitions that pass the filters, in the order of the listing, unless it was refreshed since. */
     @Override
     public Seq<PartitionDirectory> listFiles(Seq<Expression> partitionFilters, Seq<Expression> dataFilters) {
         List<PartitionDirectory> selected = new ArrayList<>();
@@ -98,7 +98,7 @@ public final class SelectedFiles extends FilesOf {
         return bytes;
     }
 
-    /** Compares what is read. Scans of the same ranges of the same files are equal, so that Spark can reuse their exchanges. */
+    /** Returns whether the same ranges of the same files are read, so that Spark can reuse the exchanges of equal scans. */
     @Override
     public boolean equals(Object other) {
         return other instanceof SelectedFiles files && all.equals(files.all) && choices.equals(files.choices)

@@ -63,7 +63,7 @@ public final class SelectedReader extends AbstractFunction1<PartitionedFile, Ite
         return (Iterator<InternalRow>) rows;
     }
 
-    /** Returns a split for a file that was replaced since it was indexed. The last split ends at the file's new end. */
+    /** Returns a split of a file that was replaced since it was indexed; the last split ends at the file's new end. */
     private static PartitionedFile whole(PartitionedFile split, FileChoice choice, FileStatus current) {
         long start = choice.readsNothing() ? 0 : split.start();
         boolean isLast = choice.readsNothing() || split.start() + split.length() >= choice.size();
@@ -120,7 +120,7 @@ public final class SelectedReader extends AbstractFunction1<PartitionedFile, Ite
             return null;
         }
 
-        /** Fails the query if the file changed while it was read. Its rows may come from both versions. */
+        /** Fails the query if the file changed while it was read, since its rows may come from both versions. */
         private void requireUnchanged() {
             if (!opened || choice.isImmutable()) return;
             opened = false;

@@ -28,7 +28,7 @@ final class Splits<T> extends RDD<T> {
         this.partitions = partitions;
     }
 
-    /** Joins the partitions of a scan into few. Splits that are not read are left out. */
+    /** Joins the partitions of a scan into few, without the splits that are not read. */
     static <T> RDD<T> joined(RDD<T> scan, List<FilePartition> partitions) {
         long open = SQLConf.get().filesOpenCostInBytes();
         List<List<PartitionedFile>> read = new ArrayList<>();

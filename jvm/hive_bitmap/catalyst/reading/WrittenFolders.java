@@ -18,7 +18,7 @@ import org.apache.spark.sql.execution.datasources.InsertIntoHadoopFsRelationComm
 public final class WrittenFolders {
     private static final int MOST_KEPT = 1_000;
     private static final String ANY = "";
-    /** Prefixes of the names of commands that write no files of tables. Any other command may write. */
+    /** Prefixes of the names of commands that write no files of tables; any other command may write. */
     private static final List<String> HARMLESS = List.of(
             "Show", "Describe", "Explain", "SetCommand", "SetCatalogCommand", "SetNamespaceCommand", "ResetCommand", "CacheTable",
             "UncacheTable");
@@ -40,8 +40,8 @@ public final class WrittenFolders {
     }
 
     /**
-     * Records the commands of a plan that may write, before they are executed. An INSERT into several tables is a union of
-     * commands.
+     * Records the commands of a plan that may write, before they are executed. A plan may have several: an INSERT into several
+     * tables is a union of commands.
      */
     public static void note(LogicalPlan plan) {
         plan.exists(Scala.predicate(node -> {
@@ -73,8 +73,8 @@ public final class WrittenFolders {
     }
 
     /**
-     * Returns whether files in these folders may have been written lately. Writes count if they began after the write with the
-     * number {@code since}. If {@code byPath}, only writes to paths, without a table, count.
+     * Returns whether files in these folders may have been written by commands that began after the write with the number
+     * {@code since}. If {@code byPath}, only writes to paths, without a table, count.
      */
     static synchronized boolean areWritten(Supplier<List<Path>> folders, long since, boolean byPath) {
         if (since < forgotten) return true;

@@ -20,8 +20,8 @@ import org.apache.spark.sql.types.StringType;
 import org.apache.spark.sql.types.StringType$;
 
 /**
- * The expressions and types that may be computed from keys instead of rows. The keys are the distinct keys of an index. The result
- * is proved to be the same; tests/spark/catalyst/test_allowlist.py tests each entry. Everything else is left to Spark.
+ * The expressions and types that may be computed from the distinct keys of an index instead of rows, with the same result.
+ * tests/spark/catalyst/test_allowlist.py tests each entry. Everything else is left to Spark.
  *
  * <p>An expression is listed if equal arguments always give equal values: it is deterministic, has no state, and runs neither a
  * query nor a user's function. It carries its modes (ANSI, time zone, collation) itself. Classes are listed by name, since some
@@ -58,7 +58,7 @@ public final class Allowlist {
             CharVarcharCodegenUtils.readSidePadding Encode.encode StringDecode.decode Base64.encode UrlCodec$.encode
             UrlCodec$.decode ExpressionImplUtils.isLuhnNumber JsonExpressionUtils.lengthOfJsonArray
             """);
-    /** The types with equal bytes for equal values. A key is then the exact value of all its rows. */
+    /** The types with equal bytes for equal values, so a key is the exact value of all its rows. */
     private static final Set<DataType> EXACT = Set.of(
             DataTypes.BooleanType, DataTypes.ByteType, DataTypes.ShortType, DataTypes.IntegerType, DataTypes.LongType,
             DataTypes.DateType, DataTypes.TimestampType, DataTypes.TimestampNTZType, DataTypes.BinaryType, StringType$.MODULE$);
@@ -70,7 +70,7 @@ public final class Allowlist {
     private static final String CHAR_TYPE = "__CHAR_VARCHAR_TYPE_STRING";
     private static final String PADDING = "CharVarcharCodegenUtils.readSidePadding";
 
-    /** The functions with a Java regular expression as second argument. It may take exponentially long. */
+    /** The functions with a Java regular expression as second argument, which may take exponentially long. */
     private static final Set<String> REGEXES = names("""
             RLike RegExpExtract RegExpExtractAll RegExpInStr RegExpReplace StringSplit
             """);
@@ -95,13 +95,13 @@ public final class Allowlist {
         return EXACT.contains(type) || type instanceof DecimalType;
     }
 
-    /** Returns why an expression must not be evaluated over keys. Null if it may be. */
+    /** Returns why an expression must not be evaluated over keys; null if it may be. */
     public static String refusal(Expression expression) {
         if (isTestOfFloat(expression)) return null;
         return expression instanceof AttributeReference column ? refusal(column) : refusal(expression, Allowlist::refusal);
     }
 
-    /** Returns why an expression must not be evaluated over keys. Null if it may be. {@code refusalOfChild} checks its children. */
+    /** Returns why an expression must not be evaluated over keys; null if it may be. {@code refusalOfChild} checks its children. */
     public static String refusal(Expression expression, Function<Expression, String> refusalOfChild) {
         if (!expression.deterministic()) return Expressions.sql(expression) + " is not deterministic";
         String name = listed(expression);
@@ -115,12 +115,12 @@ public final class Allowlist {
         return children.stream().map(refusalOfChild).filter(Objects::nonNull).findFirst().orElse(null);
     }
 
-    /** Returns why an expression must not be an argument of an aggregate over keys. Null if it may be, like a bare float column. */
+    /** Returns why an expression must not be an argument of an aggregate over keys; null if it may be, like a bare float column. */
     public static String refusalAsArgument(Expression expression) {
         return isFloat(expression) ? null : refusal(expression);
     }
 
-    /** Returns why an expression over keys must not be grouped by. Null if it may be. */
+    /** Returns why an expression over keys must not be grouped by; null if it may be. */
     public static String refusalAsKey(Expression expression) {
         String why = refusalAsArgument(expression);
         if (why != null || isFloat(expression) || isExact(expression.dataType())) return why;
@@ -170,7 +170,7 @@ public final class Allowlist {
         return type instanceof StringType && !type.equals(StringType$.MODULE$);
     }
 
-    /** Returns whether a column is a CHAR. An index pads its keys as Spark does. */
+    /** Returns whether a column is a CHAR, whose keys an index pads as Spark does. */
     static boolean isChar(Attribute column) {
         return column.metadata().contains(CHAR_TYPE) && column.metadata().getString(CHAR_TYPE).startsWith("char(");
     }

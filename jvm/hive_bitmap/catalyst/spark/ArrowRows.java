@@ -14,7 +14,7 @@ import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import scala.collection.Iterator;
 
-/** Rows that Python sends as Arrow record batches. Each batch takes one call; a DataFrame would take dozens of calls. */
+/** Rows that Python sends as Arrow record batches: one call for each batch, where a DataFrame would take dozens of calls. */
 public final class ArrowRows {
     private final StructType schema;
     public final List<InternalRow> rows = new ArrayList<>();
@@ -23,7 +23,7 @@ public final class ArrowRows {
         this.schema = (StructType) DataType.fromJson(schema);
     }
 
-    /** Adds the rows of a batch. It is an encapsulated message of Arrow's IPC format, without the schema. */
+    /** Adds the rows of a batch, an encapsulated message of Arrow's IPC format, without the schema. */
     public ArrowRows add(byte[] batch) {
         UnsafeProjection projection = UnsafeProjection.create(schema);
         Iterator<InternalRow> batchRows = ArrowConverters$.MODULE$.fromBatchIterator(

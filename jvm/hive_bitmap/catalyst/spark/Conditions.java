@@ -56,7 +56,7 @@ public final class Conditions {
     private static final JsonNodeFactory JSON = JsonNodeFactory.instance;
     private static final int MAX_DEPTH = 200;
 
-    /** The maximum number of values in a condition. Looking up more takes longer than reading a table of moderate size. */
+    /** The maximum number of values in a condition; looking up more takes longer than reading a table of moderate size. */
     public static final int MAX_VALUES = 20_000;
 
     private static final int YEAR_1 = -719162;
@@ -65,7 +65,7 @@ public final class Conditions {
     private final List<Attribute> columns;
     private final List<Expression> leaves;
 
-    /** Adds expressions that Spark has to evaluate to {@code leaves}. Their positions are their numbers. */
+    /** Adds expressions that Spark has to evaluate to {@code leaves}, where their positions are their numbers. */
     public Conditions(List<Attribute> columns, List<Expression> leaves) {
         this.columns = columns;
         this.leaves = leaves;
@@ -88,8 +88,8 @@ public final class Conditions {
     }
 
     /**
-     * Filters rows by the first of these conjuncts. It stops at a conjunct that refers to more than the rows: a later conjunct may
-     * raise an error for rows that this conjunct excludes.
+     * Filters rows by these conjuncts, up to the first that refers to more than the rows: a later conjunct may raise an error for
+     * rows that this one excludes.
      */
     public static LogicalPlan filtered(LogicalPlan rows, List<Expression> conjuncts) {
         List<Attribute> columns = Scala.list(rows.output());
@@ -101,7 +101,7 @@ public final class Conditions {
         return condition == null ? rows : new Filter(condition, rows);
     }
 
-    /** Returns whether an expression is over some of these columns. It must be deterministic and refer to nothing else. */
+    /** Returns whether an expression is deterministic, and refers to some of these columns and to nothing else. */
     public static boolean isOver(Expression expression, List<Attribute> columns) {
         if (!expression.deterministic() || expression.references().isEmpty() || isOpaque(expression)) return false;
         for (Attribute used : Scala.list(expression.references().toSeq())) {
@@ -123,7 +123,7 @@ public final class Conditions {
         return tree;
     }
 
-    /** Returns a condition as JSON. NOT is pushed down to the leaves, so that an expression for Spark includes it. */
+    /** Returns a condition as JSON, with NOT pushed down to the leaves, so that an expression for Spark includes it. */
     private ArrayNode tree(Expression condition, boolean negated, int depth) {
         if (depth > MAX_DEPTH) return unknown(condition, "nested too deep");
         if (values(condition) > MAX_VALUES) return unknown(condition, "it lists more than " + MAX_VALUES + " values");
@@ -138,7 +138,7 @@ public final class Conditions {
         return expression(negated ? new Not(condition) : condition);
     }
 
-    /** Returns a condition as a leaf that is evaluated without Spark. Null if it is not such a leaf. */
+    /** Returns a condition as a leaf that is evaluated without Spark; null if it is not such a leaf. */
     private ArrayNode leaf(Expression condition) {
         if (condition instanceof Literal literal && literal.dataType() instanceof BooleanType) {
             return node("constant").add((Boolean) literal.value());
@@ -220,7 +220,7 @@ public final class Conditions {
         return literals;
     }
 
-    /** Returns a leaf that Spark evaluates over the distinct keys of its only column. It is "unknown" if that is impossible. */
+    /** Returns a leaf that Spark evaluates over the distinct keys of its only column; "unknown" if that is impossible. */
     private ArrayNode expression(Expression condition) {
         if (condition.exists(Scala.predicate(node -> values(node) > MAX_VALUES))) {
             return unknown(condition, "it lists more than " + MAX_VALUES + " values");
@@ -242,7 +242,7 @@ public final class Conditions {
     }
 
     /**
-     * Returns whether an expression is InputFileName, InputFileBlockStart or InputFileBlockLength. These depend on Spark's splits.
+     * Returns whether an expression is InputFileName, InputFileBlockStart or InputFileBlockLength, which depend on Spark's splits.
      */
     public static boolean isInputFile(Expression expression) {
         return expression.getClass().getSimpleName().startsWith("InputFile");
@@ -256,7 +256,7 @@ public final class Conditions {
     }
 
     /**
-     * Returns the name of a column of the relation. Null for any other expression, and for a CHAR column, since its keys are
+     * Returns the name of a column of the relation; null for any other expression, and for a CHAR column, since its keys are
      * padded.
      */
     private String column(Expression expression) {

@@ -18,8 +18,8 @@ import scala.collection.immutable.IndexedSeq;
 import scala.collection.immutable.Seq;
 
 /**
- * A leaf of a physical plan with few rows, which are computed in the driver. That happens when the plan is executed. If it fails,
- * another plan computes the rows.
+ * A leaf of a physical plan with few rows, which are computed in the driver when the plan is executed. If that fails, another plan
+ * computes the rows.
  */
 public abstract class DriverRowsExec extends SparkPlan implements LeafExecNode {
     private final Seq<Attribute> output;
@@ -29,7 +29,7 @@ public abstract class DriverRowsExec extends SparkPlan implements LeafExecNode {
         this.output = output;
     }
 
-    /** Computes the rows. Null means that the plan {@link #instead} has to be executed. */
+    /** Computes the rows; null if the plan {@link #instead} has to be executed. */
     protected abstract List<InternalRow> rows();
 
     /** Returns the plan that computes the rows if this leaf cannot. If {@code single}, it should have one partition. */
@@ -100,7 +100,7 @@ public abstract class DriverRowsExec extends SparkPlan implements LeafExecNode {
         }
     }
 
-    /** Returns whether each execution of a plan computes the rows again. Otherwise the rows of the first execution are used. */
+    /** Returns whether each execution of a plan computes the rows again; otherwise the rows of the first execution are used. */
     protected boolean isComputedAnew() {
         return false;
     }
@@ -156,7 +156,7 @@ public abstract class DriverRowsExec extends SparkPlan implements LeafExecNode {
     }
 
     /**
-     * Returns the fields of this node in a plan as JSON. Spark would take them from the parameters of a case class, which this is
+     * Returns the fields of this node in a plan as JSON. Spark finds them only in the parameters of a case class, which this is
      * not.
      */
     @Override

@@ -10,7 +10,7 @@ import scala.Function1;
 import scala.collection.immutable.IndexedSeq;
 import scala.collection.immutable.Seq;
 
-/** A leaf of a logical plan. It has the methods that Scala's compiler would generate for a case class. */
+/** A leaf of a logical plan, with the methods that Scala's compiler would generate for a case class. */
 public abstract class Leaf extends LogicalPlan implements LeafNode {
     private final Seq<Attribute> output;
 
@@ -63,7 +63,7 @@ public abstract class Leaf extends LogicalPlan implements LeafNode {
     }
 
     /**
-     * Returns the fields of this node in a plan as JSON. Spark would take them from the parameters of a case class, which this is
+     * Returns the fields of this node in a plan as JSON. Spark finds them only in the parameters of a case class, which this is
      * not.
      */
     @Override

@@ -44,17 +44,17 @@ public enum RowOrder {
     }
 
     /**
-     * Returns whether the active session plans a relation to be cached. Spark's CacheManager clones a session with this setting for
-     * that.
+     * Returns whether the active session plans a relation to be cached: for that, Spark's CacheManager clones a session with this
+     * setting.
      */
     public static boolean isToBeCached() {
         return !SQLConf.get().autoBucketedScanEnabled();
     }
 
     /**
-     * Undoes the replacements of scans in the subqueries of a query. That is needed if the query depends on positions or is to be
-     * cached: Spark optimizes subqueries first, and how it then joins them depends on their sizes and determines the positions of
-     * rows. Any other query is returned unchanged.
+     * Undoes the replacements of scans in the subqueries of a query that depends on positions or is to be cached: Spark optimizes
+     * subqueries first, and how it then joins them depends on their sizes and determines the positions of rows. Any other query is
+     * returned unchanged.
      */
     public static LogicalPlan restored(LogicalPlan query) {
         if (!isToBeCached() && !query.exists(Scala.predicate(RowOrder::dependsOnPositions))) return query;
@@ -74,7 +74,7 @@ public enum RowOrder {
         by.setTagValue(REPLACED, replaced);
     }
 
-    /** Returns the plan that {@code by} has replaced; null if there is none. It has the columns of {@code by}. */
+    /** Returns the plan that {@code by} has replaced, with the columns of {@code by}; null if there is none. */
     private static LogicalPlan replaced(LogicalPlan by) {
         Option<LogicalPlan> replaced = by.getTagValue(REPLACED);
         if (replaced.isEmpty()) return null;
@@ -83,14 +83,14 @@ public enum RowOrder {
         return columns.size() == Scala.size(replaced.get().output()) ? replaced.get() : new Project(Scala.seq(columns), replaced.get());
     }
 
-    /** Returns what is seen of a relation below a plan. All operators in between must have one child. */
+    /** Returns what is seen of a relation below a plan, if all operators in between have one child. */
     public RowOrder at(LogicalPlan relation, LogicalPlan plan) {
         RowOrder seen = this;
         for (LogicalPlan node = plan; node != relation; node = Scala.list(node.children()).get(0)) seen = seen.below(node);
         return seen;
     }
 
-    /** Returns what is seen below an operator. Allowlists have the operators that see no order and those that pass rows on. */
+    /** Returns what is seen below an operator, by allowlists of operators that see no order and of those that pass rows on. */
     public RowOrder below(LogicalPlan operator) {
         if (this == POSITIONS || dependsOnPositions(operator)) return POSITIONS;
         if (operator instanceof Sort sort && !sort.global()) return this == UNSEEN ? UNSEEN : POSITIONS; // within each partition
@@ -121,7 +121,7 @@ public enum RowOrder {
     }
 
     /**
-     * Returns whether an expression has a state in each partition. Functions of input files are excluded; they have a separate
+     * Returns whether an expression has a state in each partition, except for functions of input files, which have a separate
      * reason.
      */
     private static boolean dependsOnPositions(Expression expression) {

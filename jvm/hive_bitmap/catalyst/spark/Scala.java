@@ -26,7 +26,7 @@ public final class Scala {
         return (scala.collection.immutable.Set<T>) scala.collection.immutable.Set$.MODULE$.from(iterable);
     }
 
-    /** Returns the number of items. In Java, {@code size} of a Scala collection is ambiguous. */
+    /** Returns the number of items; a call of {@code size} of a Scala collection is ambiguous in Java. */
     public static int size(scala.collection.Iterable<?> items) {
         return items.size();
     }
@@ -50,7 +50,7 @@ public final class Scala {
         };
     }
 
-    /** Returns {@code replace} as a partial function for {@code transform}. It is undefined where {@code replace} returns null. */
+    /** Returns {@code replace} as a partial function for {@code transform}, undefined where {@code replace} returns null. */
     public static <T> PartialFunction<T, T> replacing(java.util.function.Function<T, T> replace) {
         return new Replacing<>(replace);
     }

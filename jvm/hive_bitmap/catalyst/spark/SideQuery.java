@@ -11,7 +11,7 @@ import org.apache.spark.sql.execution.SparkPlan;
 
 /**
  * Runs queries that help to plan or answer another query. In the threads that run them, the optimizer rule and the parser's
- * extension do nothing, so that such a query does not ask Python in turn.
+ * extension do nothing, so such a query does not call Python.
  */
 public final class SideQuery {
     private static final int FIRST_ROWS = 10_000;
@@ -53,19 +53,19 @@ public final class SideQuery {
         return size;
     }
 
-    /** Returns the physical plan of a logical plan. It uses no index. */
+    /** Returns the physical plan of a logical plan, without use of indexes. */
     public static SparkPlan plan(SparkSession session, LogicalPlan plan) {
         return within(() -> ((org.apache.spark.sql.classic.SparkSession) session).sessionState()
                 .executePlan(plan, CommandExecutionMode.SKIP()).executedPlan());
     }
 
-    /** Optimizes a logical plan. The result uses no index. */
+    /** Optimizes a logical plan, without use of indexes. */
     public static LogicalPlan optimized(SparkSession session, LogicalPlan plan) {
         return within(() -> ((org.apache.spark.sql.classic.SparkSession) session).sessionState()
                 .executePlan(plan, CommandExecutionMode.SKIP()).optimizedPlan());
     }
 
-    /** Does some work in this thread. All its queries are side queries. */
+    /** Does some work in this thread, with all its queries as side queries. */
     public static <T> T within(Supplier<T> work) {
         boolean before = RUNNING.get();
         RUNNING.set(true);

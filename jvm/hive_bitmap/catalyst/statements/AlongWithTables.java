@@ -12,11 +12,11 @@ import scala.Option;
 import scala.collection.immutable.Seq;
 
 /**
- * The planner strategy that has indexes dropped or renamed with their tables. It sees the commands that Spark has analyzed, so it
- * does not matter how a statement names a table, or what executes the statement.
+ * The planner strategy that drops or renames indexes with their tables. It sees the commands that Spark has analyzed, so it does
+ * not matter how a statement names a table, or what executes the statement.
  */
 public final class AlongWithTables extends SparkStrategy {
-    /** The beginning of a DROP that Python executes itself. It is the same in hive_bitmap/spark/metastore/metastore.py. */
+    /** The beginning of a DROP that Python executes itself; the same as in hive_bitmap/spark/metastore/metastore.py. */
     private static final String OURS = "/* hive_bitmap */";
 
     @Override

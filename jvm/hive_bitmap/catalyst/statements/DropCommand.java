@@ -30,7 +30,7 @@ final class DropCommand extends SparksCommand {
         this.database = database;
     }
 
-    /** Returns the command for a command of Spark's. Null if that cannot drop an index, such as for a temporary view. */
+    /** Returns the command for a command of Spark's; null if that cannot drop an index, such as for a temporary view. */
     static DropCommand of(LogicalPlan plan) {
         if (plan instanceof DropTable drop && drop.child() instanceof ResolvedIdentifier name) {
             return ofTable(plan, NamedTable.of(name.catalog(), name.identifier()));

@@ -4,8 +4,8 @@ import com.fasterxml.jackson.databind.JsonNode;
 import org.apache.spark.SparkThrowable;
 
 /**
- * Thrown if an index statement cannot be parsed or executed. The message says why, and what to do. The condition is one of Spark's
- * error conditions (null: none fits). The message begins with the condition in brackets, like Spark's messages.
+ * Thrown if an index statement cannot be parsed or executed. The message says why, and what to do. It begins, like Spark's
+ * messages, with one of Spark's error conditions in brackets, unless none fits: then the condition is null.
  */
 public final class IndexStatementException extends IllegalArgumentException implements SparkThrowable {
     private static final long serialVersionUID = 1;
@@ -29,7 +29,7 @@ public final class IndexStatementException extends IllegalArgumentException impl
         this.state = null;
     }
 
-    /** Returns the exception for an error that Python has answered. */
+    /** Returns the exception for an error in Python's answer. */
     static IndexStatementException of(JsonNode answer) {
         return new IndexStatementException(
                 answer.get("error").asText(), answer.path("condition").asText(null), answer.path("sqlstate").asText(null));

@@ -16,12 +16,12 @@ record NamedTable(String catalog, String database, String table) {
     /** The setting that replaces the session's own catalog. The catalog may then have tables that the metastore lacks. */
     private static final String SESSION_CATALOG_SETTING = "spark.sql.catalog." + Names.SESSION_CATALOG;
 
-    /** Returns a table by catalog and identifier. Null if its namespace is not a single database. */
+    /** Returns a table by catalog and identifier; null if its namespace is not a single database. */
     static NamedTable of(CatalogPlugin catalog, Identifier name) {
         return name.namespace().length == 1 ? new NamedTable(catalog.name(), name.namespace()[0], name.name()) : null;
     }
 
-    /** Returns a table of the session's catalog. Null if the name has no database, which means a temporary view. */
+    /** Returns a table of the session's catalog; null if the name has no database, which means a temporary view. */
     static NamedTable of(TableIdentifier name) {
         return name.database().isEmpty() ? null : new NamedTable(Names.SESSION_CATALOG, name.database().get(), name.table());
     }
@@ -44,8 +44,8 @@ record NamedTable(String catalog, String database, String table) {
     }
 
     /**
-     * Returns whether the table may have indexes, so that Python has to be asked. There is then an index table, by its usual name
-     * or its properties, or the table names one.
+     * Returns whether the table may have indexes, so that Python has to be called: there is an index table, by its usual name or
+     * its properties, or the table names one.
      */
     boolean mayHaveIndexes(SparkSession session) {
         String lowerDatabase = database.toLowerCase(Locale.ROOT);

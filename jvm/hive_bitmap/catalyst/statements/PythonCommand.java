@@ -12,7 +12,7 @@ import scala.Enumeration;
 import scala.collection.immutable.Map;
 import scala.collection.immutable.Seq;
 
-/** A statement that calls Python. Spark executes it once, like its own commands. */
+/** A statement that calls Python, and that Spark executes once, like its own commands. */
 abstract class PythonCommand extends Leaf implements LeafRunnableCommand {
     final String text;
 

@@ -45,14 +45,14 @@ public final class Statement {
     }
 
     /**
-     * Returns the {@code columns} of an index statement's result and their {@code types}. It has none if the text is a different
+     * Returns the {@code columns} of an index statement's result and their {@code types}; neither if the text is a different
      * statement.
      */
     static JsonNode parsed(SparkSession session, String text) {
         return new Statement(Kind.PARSE, text).answer(session);
     }
 
-    /** Executes an index statement. Returns the rows of its result, each a list of values. */
+    /** Executes an index statement and returns the rows of its result, each a list of values. */
     static JsonNode run(SparkSession session, String text) {
         try {
             return new Statement(Kind.RUN, text).answer(session).get("rows");
@@ -62,9 +62,9 @@ public final class Statement {
     }
 
     /**
-     * Returns the indexes that a statement drops with its tables. Null if there are none. Pass them to {@link #dropIndexes}. If
-     * Python cannot be started, fails, or does not answer within a minute, the indexes stay, which is logged. Throws
-     * IndexStatementException if the statement is refused: an index table must not be dropped as a table.
+     * Returns the indexes that a statement drops with its tables, for {@link #dropIndexes}; null if there are none. If Python cannot
+     * be started, fails, or does not answer within a minute, the indexes stay, which is logged. Throws IndexStatementException if
+     * the statement is refused: an index table must not be dropped as a table.
      */
     static String indexesToDrop(SparkSession session, String text) {
         JsonNode answer;
@@ -80,7 +80,7 @@ public final class Statement {
         return answer.path("doomed").isEmpty() ? null : answer.toString();
     }
 
-    /** Logs that a statement leaves indexes behind, if there are any. Returns null. */
+    /** Logs that a statement leaves indexes behind, if there are any, and returns null. */
     static String logNotDropped(String text, String why) {
         LOG.warn("{}: its indexes, if it has any, are not dropped along and stay: drop those that SHOW INDEX shows, and of a"
                 + " database that is gone, hive-bitmap clean --location FOLDER deletes their files; {}", text, why);
@@ -109,7 +109,7 @@ public final class Statement {
         }
     }
 
-    /** Logs that the indexes of a renamed table still belong to the old name. It may have none. */
+    /** Logs that the indexes of a renamed table, if it has any, still belong to the old name. */
     static void logNotAttached(String text, String why) {
         LOG.warn("{}: its indexes, if it has any, have not come along, hive-bitmap attach NEW --from OLD attaches them; {}", text, why);
     }
@@ -122,7 +122,7 @@ public final class Statement {
         }
     }
 
-    /** Returns Python's answer. Starts the Python process if it does not run. */
+    /** Returns the answer of the Python process, which is started if it does not run. */
     private JsonNode answer(SparkSession session, long seconds) throws TimeoutException {
         if (PythonCalls.isAbsent()) {
             String problem = Helper.awaited(session, SECONDS_TO_START);

@@ -87,7 +87,8 @@ public final class Statements implements ParserInterface {
         return plan;
     }
 
-    /** Throws if the statement sets an unknown name that looks like one of our settings. */
+    /** Throws if the statement sets an unknown name that looks like a setting of hive_bitmap. */
+
     private static void requireKnown(SetCommand set) {
         if (set.kv().isEmpty() || set.kv().get()._2().isEmpty()) return;
         String problem = SettingEntries.problemOfName(set.kv().get()._1());
