@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from weakref import ReferenceType
 
@@ -171,8 +172,11 @@ class Decision:
         """
         ids = {} if id is None else {"id": id}
         columns = {} if indexed_columns is None else {"indexed_columns": indexed_columns}
-        report = {"report": {**self.report.to_json(), **ids}}
-        return {"decision": self.kind, **self.fields(), **report, **self._savings(), **ids, **columns}
+        return {**self._json, "report": {**self._json["report"], **ids}, **ids, **columns}
+
+    @cached_property
+    def _json(self) -> dict[str, Any]:
+        return {"decision": self.kind, **self.fields(), "report": self.report.to_json(), **self._savings()}
 
     def _savings(self) -> dict[str, Any]:
         """Return the indexes that serve the scan and the bytes they save, for metrics and advice."""
