@@ -14,7 +14,7 @@ because Hive keeps an embedded metastore for each thread.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from functools import update_wrapper
 from itertools import count
@@ -24,8 +24,14 @@ from typing import Any, Generic, TypeVar
 DEFAULT_BYTES = 384 << 20
 LARGEST_SHARE = 2  # an entry of more than half of the budget would evict nearly all others, so it is not cached
 ENTRY_BYTES = 512  # overhead of an entry: its key, and its place in the order of use
+TEXT_BYTES = 60  # of a str, besides its characters
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
+
+
+def bytes_of_texts(texts: Mapping[str, str]) -> int:
+    """Estimate the bytes of a mapping of texts."""
+    return sum(len(name) + len(value) + 3 * TEXT_BYTES for name, value in texts.items())
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from functools import lru_cache
 from urllib.parse import unquote
 
 from hive_bitmap.core.columns import Column
+from hive_bitmap.core.memory_budget import bytes_of_texts
 from hive_bitmap.core.predicates.tokens import Token, tokenize
 from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.errors import InvalidPredicate, NotFound, TableNotFound, Unsupported
@@ -16,6 +17,7 @@ from hive_bitmap.errors import InvalidPredicate, NotFound, TableNotFound, Unsupp
 Values = tuple[str | None, ...]  # values of the partition columns; () for an unpartitioned table
 
 NAMES_REMEMBERED = 1024
+COLUMN_BYTES = 400  # of a Column, with its texts
 SESSION_CATALOG = "spark_catalog"  # Spark's name of the session's own catalog
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 VARIABLE = "${"  # begins a setting, property or environment variable, which Spark and Hive put into SQL
@@ -70,6 +72,12 @@ class Table:
     @property
     def full_name(self) -> str:
         return full_name(self.catalog, self.database, self.name)
+
+    @property
+    def nbytes(self) -> int:
+        """The estimated bytes in memory."""
+        columns = COLUMN_BYTES * (len(self.columns) + len(self.partition_columns))
+        return columns + len(self.declared) + bytes_of_texts(self.properties) + bytes_of_texts(self.options)
 
     def by_partitions(self) -> Table:
         """Return this table with the columns whose values its log has as partition columns."""

@@ -16,11 +16,13 @@ from itertools import islice
 import numpy as np
 
 from hive_bitmap.core import stores
-from hive_bitmap.core.memory_budget import Cache
+from hive_bitmap.core.memory_budget import TEXT_BYTES, Cache, bytes_of_texts
 from hive_bitmap.core.selecting.lookup_units import DeletedRows, Place
 from hive_bitmap.core.stores import IMMUTABLE, WITH_DELETES, FileStatus
 from hive_bitmap.core.table_info import Table, Values
 
+FILE_BYTES = 300  # of a FileStatus and its places, besides its path
+PARTITION_BYTES = 400
 _ESCAPED = re.compile(r"\\(.)")
 _CHARACTERS = {"t": "\t", "n": "\n", "r": "\r"}
 _OF_LOG = "log"  # the last field of a file that a log lists and that has no deleted rows
@@ -41,6 +43,13 @@ class ScanListing:
     partitions: tuple[Partition, ...]
     deletes: Mapping[str, str] = field(default_factory=dict)
     of_log: bool = False
+
+    @property
+    def nbytes(self) -> int:
+        """The estimated bytes in memory."""
+        files = sum(len(file.path) for file in self.files) + FILE_BYTES * len(self.files)
+        values = sum(len(text or "") + TEXT_BYTES for values, _ in self.partitions for text in values)
+        return files + values + bytes_of_texts(self.deletes) + PARTITION_BYTES * len(self.partitions)
 
     @cached_property
     def with_bytes(self) -> tuple[Partition, ...]:

@@ -24,7 +24,6 @@ from hive_bitmap.core.predicates.nodes import TRUE, Constant
 from hive_bitmap.core.selecting.split_order import Piece, runs
 from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import HiveBitmapError, Unsupported
-from hive_bitmap.spark.catalyst import weights
 from hive_bitmap.spark.catalyst.conditions import Condition, condition
 from hive_bitmap.spark.catalyst.decision import (
     ANSWERED,
@@ -203,7 +202,7 @@ class _Case:
             return self.unanswered(plan.reason, code), prepared.snapshot
         if not is_countable_together(prepared, self.scan.key_sets):
             return self.unanswered("its keys cannot be counted together"), prepared.snapshot
-        if self.listing is not None and not BUDGET.fits(weights.of_listing(self.listing)):
+        if self.listing is not None and not BUDGET.fits(self.listing.nbytes):
             why = "its listing is larger than a half of hive_bitmap.stores.memory"
             return self.unanswered(why), prepared.snapshot
         return self._counts(request, prepared), prepared.snapshot

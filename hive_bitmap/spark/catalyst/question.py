@@ -17,7 +17,6 @@ from hive_bitmap.core.memory_budget import Cache
 from hive_bitmap.core.predicates.nodes import SparkLeaf
 from hive_bitmap.core.selecting.lookup_units import DeletedRows
 from hive_bitmap.core.selecting.split_order import Piece
-from hive_bitmap.spark.catalyst import weights
 from hive_bitmap.spark.catalyst.arrow_batches import satisfying_keys
 from hive_bitmap.spark.catalyst.conditions import Condition
 from hive_bitmap.spark.catalyst.scans import ListingSummary, Scan
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 SECONDS_BETWEEN_LOOKS = 0.1  # at whether the query still waits for its plan
-_listings: Cache[str, ScanListing] = Cache("listings", weights.of_listing)
+_listings: Cache[str, ScanListing] = Cache("listings", lambda listing: listing.nbytes)
 _going_on = Lock()  # held by the one plan that goes on although its query waits no longer
 
 

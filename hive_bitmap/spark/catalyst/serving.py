@@ -16,13 +16,13 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from hive_bitmap.core.memory_budget import Cache
+from hive_bitmap.core.memory_budget import Cache, bytes_of_texts
 from hive_bitmap.core.planning import settings
 from hive_bitmap.core.planning.strategy import Reason
 from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import HiveBitmapError, StoreError
 from hive_bitmap.spark import session_cache
-from hive_bitmap.spark.catalyst import driver_reads, execution, weights
+from hive_bitmap.spark.catalyst import driver_reads, execution
 from hive_bitmap.spark.catalyst.arrow_batches import batches
 from hive_bitmap.spark.catalyst.decide import IndexedTable, decide
 from hive_bitmap.spark.catalyst.decision import (
@@ -74,8 +74,8 @@ class Serving:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._tables: Cache[str, Table] = Cache("tables", weights.of_table)
-        self._settings: Cache[tuple[str, str], Mapping[str, str]] = Cache("settings", weights.of_settings)
+        self._tables: Cache[str, Table] = Cache("tables", lambda table: table.nbytes)
+        self._settings: Cache[tuple[str, str], Mapping[str, str]] = Cache("settings", bytes_of_texts)
         self.decisions: Cache[str, Decision] = Cache("decisions", lambda decision: decision.nbytes)
         self._shared: Cache[str, _Shared] = Cache("questions", lambda shared: KEY_BYTES)
         self._deciding: dict[str, Future[_Kept | None]] = {}

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hive_bitmap.core.index.fingerprint import Fingerprint
+from hive_bitmap.core.listings.scan_listing import FILE_BYTES, PARTITION_BYTES
 from hive_bitmap.core.selecting.split_order import Piece
 from hive_bitmap.core.table_info import Partition, Table
 from hive_bitmap.errors import HiveBitmapError
@@ -17,9 +18,6 @@ from hive_bitmap.spark.reading.read_task import are_unchanged
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-FILE_BYTES = 300  # of a FileStatus or Fingerprint and its places, besides its path
-PARTITION_BYTES = 400
 
 
 @dataclass(frozen=True, kw_only=True)
