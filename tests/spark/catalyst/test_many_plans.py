@@ -98,6 +98,28 @@ def test_what_was_late_under_load_is_tried_again_soon(t: SparkSession, monkeypat
         assert not difference(answer(frame(t, QUERY.format(3))), wanted)
 
 
+def test_what_was_late_is_answered_the_next_time(t: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten counts of one shape, each time asked one after the other by a driver that plans too slowly for them."""
+    prepare = question.prepare
+
+    def slow(*args: Any) -> Any:
+        time.sleep(0.7)
+        return prepare(*args)
+
+    queries = [f"SELECT count(*) FROM t WHERE k = {number}" for number in range(10)]
+    wanted = [by_spark(t, query) for query in queries]
+    with indexed(t, "index only", strict="false", planning_seconds="0.3"):
+        t.sql(queries[0])  # the table is known
+        monkeypatch.setattr(question, "prepare", slow)
+        assert [reasons(t, [query]) for query in queries] == [{"late": 1}] * 10
+        until = time.monotonic() + 60
+        while any(reasons(t, [query]) != {"": 1} for query in queries) and time.monotonic() < until:
+            time.sleep(0.5)
+        found = [frame(t, query) for query in queries]
+        assert all("IndexAnswer" in str(one._jdf.queryExecution().executedPlan()) for one in found)
+        assert not [one for one, right in zip(map(answer, found), wanted, strict=True) if difference(one, right)]
+
+
 def test_identical_questions_at_the_same_time_are_asked_once(t: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     prepare, calls = question.prepare, Counter[str]()
 

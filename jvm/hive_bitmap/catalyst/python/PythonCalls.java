@@ -7,6 +7,8 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
+import java.util.concurrent.RejectedExecutionException;
+import java.util.concurrent.Semaphore;
 import java.util.concurrent.SynchronousQueue;
 import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
@@ -26,6 +28,7 @@ public final class PythonCalls {
     private static final String JOB_GROUP = "spark.jobGroup.id";
     private static final String JOB_DESCRIPTION = "spark.job.description";
     private static final String INTERRUPT_ON_CANCEL = "spark.job.interruptOnCancel";
+    private static final Semaphore BACKGROUND = new Semaphore(16); // questions that no query waits for
     private static volatile Threads threads = new Threads();
     private static volatile BiFunction<Object, Object, Object> python;
     private static volatile BiFunction<Object, Object, Object> helper;
@@ -155,6 +158,23 @@ public final class PythonCalls {
         return new Planning(call(session, request, threads.planning, properties), session.sparkContext(), group);
     }
 
+    /**
+     * Has Python decide on a question that no query waits for, without jobs of Spark. Such questions are dropped while many others
+     * are waiting.
+     */
+    public static void planInBackground(SparkSession session, PythonRequest question) {
+        if (!BACKGROUND.tryAcquire()) return;
+        Properties properties = properties(session);
+        String group = "hive_bitmap-background-" + UUID.randomUUID();
+        properties.setProperty(JOB_GROUP, group);
+        session.sparkContext().cancelJobGroupAndFutureJobs(group, "no query waits for this plan");
+        try {
+            call(session, question, threads.planning, properties, BACKGROUND::release);
+        } catch (RejectedExecutionException | IllegalStateException e) { // too many calls, or Python has just ended
+            BACKGROUND.release();
+        }
+    }
+
     /** Calls Python for an index statement. Statements may take long, so they have an unlimited pool of threads. */
     public static Future<Object> callStatement(SparkSession session, Object request) {
         return call(session, request, threads.unlimited, properties(session));
@@ -190,10 +210,21 @@ public final class PythonCalls {
     }
 
     private static Future<Object> call(SparkSession session, Object request, ExecutorService threads, Properties properties) {
+        return call(session, request, threads, properties, () -> {});
+    }
+
+    private static Future<Object> call(
+            SparkSession session, Object request, ExecutorService threads, Properties properties, Runnable atEnd) {
         BiFunction<Object, Object, Object> answers = answers();
         if (answers == null) throw new IllegalStateException("no Python process answers");
         Caller caller = Caller.current();
-        return threads.submit(() -> caller.run(() -> answered(session, request, answers, properties)));
+        return threads.submit(() -> {
+            try {
+                return caller.run(() -> answered(session, request, answers, properties));
+            } finally {
+                atEnd.run();
+            }
+        });
     }
 
     /** Has Python answer a request in this thread. The session is active and the properties are set. */

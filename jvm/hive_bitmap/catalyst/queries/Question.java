@@ -67,8 +67,8 @@ public final class Question extends PythonRequest {
     /**
      * Asks Python and applies its decisions. Decisions that come after {@code hive_bitmap.planning_seconds}, as
      * {@link PlanningGate#await} counts them, are not used, unless the session is strict or some scan need not pay. While the
-     * planning of such queries is paused, Python is asked only for decisions that it has kept. Throws IllegalStateException if
-     * Python fails.
+     * planning of such queries is paused, Python is asked only for decisions that it has kept; if it has none, it makes them while
+     * Spark's own plan runs. Throws IllegalStateException if Python fails.
      */
     public void ask(Settings settings) {
         if (settings.strict() || !scans.stream().allMatch(ChosenStrategy::mustPay)) {
@@ -113,8 +113,15 @@ public final class Question extends PythonRequest {
         try {
             if (seconds == Double.POSITIVE_INFINITY) planning.result().get();
             else PlanningGate.await(planning.result(), session.sparkContext(), seconds, this::listingNanos);
-            if (decisions.isEmpty()) late(seconds, pause);
-            else apply();
+            if (!decisions.isEmpty()) {
+                apply();
+                return;
+            }
+            late(seconds, pause);
+            if (scans.stream().anyMatch(scan -> !scan.leaves.isEmpty())) return; // Spark evaluates a part, so Python keeps nothing
+            Question later = new Question(session, scans);
+            later.closed = true;
+            PythonCalls.planInBackground(session, later);
         } catch (TimeoutException e) {
             closed = true;
             planning.cancelJobs();
