@@ -155,7 +155,7 @@ class Grammar(ABC, Generic[_Node, _Column]):
             negated = tokens.accept("NOT")
             if tokens.accept("NULL"):
                 return self.node(column, "IS NULL", negated)
-            if dialect.has_distinct and tokens.accept("DISTINCT") and tokens.accept("FROM"):
+            if dialect.has_distinct and tokens.accept("DISTINCT", "FROM"):
                 return self.node(column, "IS DISTINCT FROM", negated, self.literal())
             return self.node(column, f"IS {self.one_of(dialect.states)}", negated)
         if tokens.token.key in dialect.comparisons:
