@@ -75,7 +75,10 @@ def session(
 
 
 def default_warehouse() -> str | None:
-    """Return the default of commands for `warehouse`: None if SPARK_REMOTE or a configuration names a metastore."""
+    """Return the folder of tables for commands that name none.
+
+    None if SPARK_REMOTE is set or a configuration names a metastore.
+    """
     return None if "SPARK_REMOTE" in os.environ or any(_named_metastores()) else "warehouse"
 
 

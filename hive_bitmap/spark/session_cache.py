@@ -34,7 +34,10 @@ _lock = Lock()
 
 
 def belongs_to(spark: SparkSession, user: str) -> None:
-    """Set the user of a session, which then shares what is cached by user with all his sessions in its application."""
+    """Set the user of a session.
+
+    All sessions of a user in an application share the caches that are kept by user.
+    """
     if spark not in _user_of:
         application = spark.sparkContext.applicationId
         with _lock:

@@ -112,7 +112,7 @@ def cardinalities(columns: Sequence[pa.Array], rows: NDArray[np.int64]) -> NDArr
 
 @dataclass(frozen=True, kw_only=True)
 class _StoredWords:
-    """The markers of m checked bitmaps, in order.
+    """The markers of checked bitmaps, in order.
 
     All arrays but `numbers` have one entry for each marker.
     """

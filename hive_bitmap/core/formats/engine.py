@@ -21,7 +21,7 @@ from hive_bitmap.errors import Undecodable
 
 @dataclass(frozen=True)
 class EngineHandle:
-    """A file that exists."""
+    """The handle of a file that only Spark reads; the file existed when it was opened."""
 
     path: str
 

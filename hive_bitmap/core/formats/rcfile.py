@@ -1,6 +1,6 @@
 """RCFile layout: a unit is the row groups after one sync marker.
 
-A unit is identified by the first byte of the marker's escape. The row groups between the header and the first marker
+A unit is identified by the offset of its marker. The row groups between the header and the first marker
 are a unit too, identified by the end of the header. Most row groups have a marker of their own; small ones share one. A
 reader reads the row groups after every marker that starts in its split. The key of a row group, which may be
 compressed, begins with its number of rows. This is version 1 of the format, described before the class in

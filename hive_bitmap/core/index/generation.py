@@ -78,7 +78,7 @@ class Built:
 
 
 def empty_folder(root: str) -> str:
-    """Return the folder that slots without a segment point at (`segments.slots`)."""
+    """Return the folder of empty slots, those that have no segment (`segments.slots`)."""
     return f"{root}/{EMPTY_FOLDER}"
 
 

@@ -165,7 +165,7 @@ def refusal(definition: Definition, metastore: str) -> str:
 
 
 def _why_left(holder: Owner | None, definition: Definition, metastore: str) -> str:
-    """Return why a session of this metastore may not delete in a root, by its owner; "" if it may."""
+    """Return why a session of this metastore may not delete in the root that this owner holds; "" if it may."""
     if problem := _dispute(holder, definition, metastore):
         return problem
     if holder is not None and holder.metastore and not metastore:

@@ -34,7 +34,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class IndexPart:
-    """The part of an index that serves one column of a unit."""
+    """The part of an index that serves one column of a unit, the files that are looked up together."""
 
     index: str  # its name
     key: pa.Field  # the column, with the Arrow type of its keys

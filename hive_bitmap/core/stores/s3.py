@@ -176,7 +176,7 @@ def _anonymous(settings: BucketSettings) -> Keys | None:
 def _chain(settings: BucketSettings) -> Keys | None:
     """Return the keys of the first sources in AWS's default chain.
 
-    The later sources are also in obstore's own chain.
+    obstore itself asks the later sources of the chain.
     """
     return _environment(settings) or (None if "AWS_WEB_IDENTITY_TOKEN_FILE" in os.environ else _profile(settings))
 

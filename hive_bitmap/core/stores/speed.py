@@ -52,7 +52,10 @@ _lock = Lock()
 
 
 def of(path: str) -> Speed | None:
-    """Return the measured speed of the store of this path; None without a small response so far."""
+    """Return the measured speed of the store of this path.
+
+    None until a small response has shown how long a request takes.
+    """
     with _lock:
         seen = _measurements.get(parts(path)[:2])
         return None if seen is None else seen.speed()

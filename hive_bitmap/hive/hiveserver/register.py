@@ -116,7 +116,7 @@ def _exported_before(server: Server, index: HiveIndex) -> bool:
 
 
 def _require_all_rows(server: Server, index: HiveIndex) -> None:
-    """Drop the index and raise NotFound if Hive does not see all index rows, as queries would lose rows."""
+    """Drop the index and raise NotFound if Hive does not see all index rows, because queries would lose rows."""
     table = f"{quote(index.definition.database)}.{quote(index.index_table)}"
     server.all("SET hive.compute.query.using.stats=false")
     seen = server.all(f"SELECT count(*) FROM {table}")[0][0]

@@ -147,7 +147,7 @@ class UnchosenIndex:
 def choose(workloads: Sequence[Workload], limit: int, times: int) -> tuple[list[Step], list[UnchosenIndex]]:
     """Choose the steps to take, in order, and return them and the indexes left out.
 
-    The set has at most `limit` indexes. Each query is expected `times` as often as it was seen.
+    The set has at most `limit` indexes. A query that was seen n times is expected n * `times` times.
     """
     chosen: list[Step] = []
     have: dict[str, IndexSet] = {workload.table: frozenset() for workload in workloads}

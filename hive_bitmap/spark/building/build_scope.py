@@ -481,9 +481,9 @@ def _access(of_base: Sequence[Access | None], segment: NewSegment) -> Access | N
 
 
 def _readers(listing: Listing, numbers: Sequence[int], root: str) -> dict[int, Hashable]:
-    """Return a value that identifies the readers of each of these listed files, by number.
+    """Return a value that identifies the users who may read each of these listed files, by number.
 
-    Readers may enter the file's folder and open the file.
+    They may enter the file's folder and open the file.
     """
     folders = list(dict.fromkeys(parent(listing.files[at].path) for at in numbers))
     enters = dict(zip(folders, generation.accesses([(folder, root) for folder in folders]), strict=True))

@@ -89,7 +89,7 @@ class IndexedTable:
 class Unanswered:
     """Why the index does not answer the aggregation over a scan.
 
-    `code` is set if the report of the scan is to name this reason.
+    With a `code`, this is the reason that users see if the scan is left alone.
     """
 
     reason: str = ""
@@ -273,8 +273,8 @@ class _Case:
     def _why_left_alone(self, unanswered: Unanswered, code: Reason, reason: str) -> tuple[Reason, str]:
         """Return code and text of why a scan is left alone.
 
-        The reason is why its aggregation is not answered, and why the scan is not narrowed, if the answer would be too
-        large or no index is tested. Otherwise it is only why the scan is not narrowed.
+        The text says why the scan is not narrowed. If the answer to its aggregation would be too large, or no index is
+        tested, it also says why the aggregation is not answered.
         """
         is_untested = code in (Reason.NOT_TESTED, Reason.NO_INDEX)
         if not unanswered.reason or (unanswered.code != Reason.TOO_LARGE and not is_untested):

@@ -290,7 +290,7 @@ class ReadRows(Decision):
 
     @property
     def is_shareable(self) -> bool:
-        """Whether other sessions can use the decision: not if our tasks read rows, by a session's DataFrame."""
+        """Whether other sessions can use the decision. Rows that tasks read are a session's DataFrame."""
         return not any(isinstance(part, FramePart) for part in self.parts)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -64,7 +64,7 @@ def fetch_of(prepared: Prepared, pieces: Sequence[Piece], columns: Sequence[str]
     if _too_large.get(_key(plan, columns)):
         return None
     tasks = tuple(shared_tasks(reading, pieces, min(reading.resolved.cores, DRIVER_THREADS)))
-    return Fetch(plan=plan, columns=tuple(columns), tasks=tasks, most=most)
+    return Fetch(plan=replace(plan, candidates=None), columns=tuple(columns), tasks=tasks, most=most)
 
 
 def rows(spark: SparkSession, fetch: Fetch) -> pa.Table | None:

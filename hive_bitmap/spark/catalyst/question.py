@@ -36,7 +36,10 @@ _going_on = Lock()  # held by the one plan that goes on although its query waits
 
 @dataclass
 class _Turn:
-    """Whether a plan is the one that goes on although its query waits no longer."""
+    """The turn of a late plan: of those that no query waits for, one goes on at a time.
+
+    `taken` says whether this plan has the turn; `looked_at` is when it last asked whether it is late.
+    """
 
     looked_at: float = field(default_factory=time.monotonic)
     taken: bool = False

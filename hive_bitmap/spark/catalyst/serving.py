@@ -50,7 +50,6 @@ log = logging.getLogger(__name__)
 MOST_WARNINGS = 1000  # about settings, since clients of a server may invent any number of them
 SHARED_SECONDS = 60.0  # for which a decision by price is used again; prices depend on what is in memory
 KEY_BYTES = 1024  # of a question's text and the state of its indexes
-_EXPRESSION = '["expression"'  # in the JSON of a condition: Spark evaluates it
 _Kept = tuple[str | None, Decision]  # a decision, and the id under which it is kept
 
 
@@ -296,13 +295,13 @@ class Serving:
 def _key(asker: tuple[str, ...], scan: Mapping[str, Any]) -> str | None:
     """Return the text of a question about a scan, which has all that the decision depends on besides the indexes.
 
-    None if the decision depends on more: on files that have to be listed, on rows that have to be read, or on
-    expressions that Spark evaluates, whose text has neither their time zone nor their evaluation mode. Nor is a
-    question of a function of hive_bitmap shared, which is shown the lookups.
+    It has a version for each expression that Spark evaluates (`Question.versions` of Java). None if the decision
+    depends on more: on files that have to be listed, or on rows that have to be read. Nor is a question of a function
+    of hive_bitmap shared, which is shown the lookups.
     """
     text = json.dumps({name: value for name, value in scan.items() if name != "indexed_known"})
     depends_on_more = "listing_summary" not in scan or scan["runtime_filters"] or not scan.get("must_pay", True)
-    return None if depends_on_more or _EXPRESSION in text else json.dumps([*asker, text])
+    return None if depends_on_more else json.dumps([*asker, text])
 
 
 def _state(spark: SparkSession, indexes: Sequence[Any]) -> tuple[Any, ...]:

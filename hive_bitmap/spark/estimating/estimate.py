@@ -83,11 +83,14 @@ class Estimate(Report):
     bound. `index_bytes` is the size of shards and cardinalities, `base_bytes` that of all files of the table, `seconds`
     the time that the tasks of a build would take. `usefulness` is a sentence on what an equality predicate would skip.
 
-    An average key is in `share_of_blocks` of the blocks and has `share_of_rows` of the rows, as shares from 0 to 1;
-    both are 1 if no sampled block can be indexed. `blocks_of_values` and `rows_of_values` are the same shares for an
-    average one of the requested values; None if the sample has none of them. `rare_blocks` and `rare_rows` are those
-    for a rare key, rarer than nine of ten others; None if no sampled block can be indexed. `verdict` says whether the
-    index is worth it, and why.
+    These are shares of the blocks and rows that a key is in, from 0 to 1:
+
+    * `share_of_blocks` and `share_of_rows`: of an average key; 1 if no sampled block can be indexed
+    * `blocks_of_values` and `rows_of_values`: of an average requested value; None if the sample has none of them
+    * `rare_blocks` and `rare_rows`: of a key that is rarer than 90 % of the keys; None if no sampled block can be
+      indexed
+
+    `verdict` says whether the index is worth it, and why.
     """
 
     columns: tuple[str, ...]

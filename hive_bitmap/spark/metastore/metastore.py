@@ -54,7 +54,7 @@ def is_indexed_catalog(spark: SparkSession, name: str) -> bool:
 
 
 def hive_problem(spark: SparkSession) -> str:
-    """Return why the tables of this session end with it, and the remedy; "" if there is a Hive metastore."""
+    """Say that the tables of this session are lost when it stops, and the remedy; "" if it has a Hive metastore."""
     implementation = spark.conf.get(CATALOG_IMPLEMENTATION, "in-memory")
     if implementation == "hive":
         return ""

@@ -32,8 +32,8 @@ class Changes:
     """A batch of changes to the folders of a table or of its partitions, by partition values.
 
     An unpartitioned table has the partition values (), and can only be `moved`. Partitions in `added` are added first.
-    Then a session that can moves all partitions in `moved` at once. Any other session first moves the partitions in
-    `vacated` to the folders that are given there, then those in `moved`.
+    Then all partitions in `moved` are moved, in a single call where the session has one. A session without such a call
+    first moves the partitions in `vacated` to the folders that are given there.
     """
 
     added: Mapping[Values, str] = field(default_factory=dict)

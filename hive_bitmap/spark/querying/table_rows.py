@@ -72,7 +72,7 @@ def table_rows(
 
 
 def why_spark_alone(spark: SparkSession) -> str:
-    """Return why the rule does not plan a session's functions; "" if it does."""
+    """Return why functions of hive_bitmap use no index in this session; "" if they may."""
     if not jvm_reader.available(spark):
         return BY_SERVER
     try:

@@ -269,7 +269,7 @@ def _by_partition(lookup: Lookup, rows: Longs, reading: Reading, schema: pa.Sche
 def _complete(keys: pa.Table, reading: Reading, schema: pa.Schema) -> pa.Table:
     """Return the counts of a lookup in the schema of the answer.
 
-    The values of partition columns are added by the partition numbers in GROUP.
+    The columns of partitions are filled in by the partition numbers in GROUP.
     """
     lowered = keys.rename_columns([name.lower() for name in keys.column_names])
     values = reading.constants.take(lowered[GROUP].combine_chunks()) if GROUP in lowered.column_names else lowered

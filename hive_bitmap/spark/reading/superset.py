@@ -63,9 +63,9 @@ def _types(schema: StructType) -> dict[str, str]:
 
 
 def split_rows(spark: SparkSession, request: Request, prepared: Prepared) -> DataFrame | None:
-    """Return the requested columns of a SerDe table.
+    """Return the requested columns of a SerDe table, from the splits that may have selected rows.
 
-    Only Spark reads such a table. Return None for a full scan.
+    Spark reads them. Return None if it has to read all splits.
     """
     reading = prepared.reading
     if reading is None or reading.resolved.base.partition_columns:

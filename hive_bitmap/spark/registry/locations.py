@@ -118,7 +118,7 @@ def has_default_root(spark: SparkSession, definition: Definition) -> bool:
 
 
 def canonical(place: str) -> str:
-    """Return the place of a table as `stores.canonical`; "" without a place, or for one that no store supports."""
+    """Return the place of a table in the form of `stores.canonical`; "" if it has none, or no store supports it."""
     try:
         return stores.canonical(place) if place else ""
     except Unsupported:
@@ -173,7 +173,7 @@ def _require_free_home(spark: SparkSession, definition: Definition) -> None:
 
 
 def _places_of(spark: SparkSession, database: str, *, fresh: bool) -> dict[str, str]:
-    """Return the place of each table of a database, as `canonical`; up to APART_SECONDS old unless `fresh`."""
+    """Return the canonical place of each table of a database; up to APART_SECONDS old unless `fresh`."""
     places = None if fresh else _places.get(spark, database, APART_SECONDS)
     if places is None:
         places = {table.name: canonical(table.location) for table in catalog.tables_of_database(spark, database)}

@@ -82,6 +82,8 @@ def asked(spark: SparkSession, database: str, questions: list[Any]) -> dict[str,
     asked |= {"session": "<uuid>", "user": "<user>", "settings": "<version>", "cores": "2"}
     for scan in asked["scans"]:
         scan["version"] = "<version>"
+        if "expressions" in scan:
+            scan["expressions"] = ["<version>" for _ in scan["expressions"]]
         if "listing_summary" in scan:
             scan["listing_summary"] = "<bytes> <files> <digest> <split bytes>"
     return asked

@@ -46,6 +46,7 @@ import scala.Option;
  */
 public final class Question extends PythonRequest {
     private static final Versions<CatalogTable> TABLES = new Versions<>(1024);
+    private static final Versions<Expression> EXPRESSIONS = new Versions<>(1024);
 
     private final List<Scan> scans;
     private final Map<LogicalPlan, LogicalPlan> replacements = new IdentityHashMap<>();
@@ -202,6 +203,7 @@ public final class Question extends PythonRequest {
             fields.put("condition", String.join(" AND ", scan.conjuncts.stream().map(Expressions::shown).toList()));
             scan.leaves.clear();
             fields.set("tree", new Conditions(scan.all(), scan.leaves).tree(scan.conjunctsOfRows()));
+            if (!scan.leaves.isEmpty()) fields.set("expressions", versions(scan.leaves));
             ArrayNode columns = fields.putArray("columns");
             for (Attribute column : scan.columns) columns.add(column.name());
             fields.put("indexed_known", Verdicts.areColumnsKnown(scan.table));
@@ -218,6 +220,19 @@ public final class Question extends PythonRequest {
             if (scan.limit != null) fields.put("limit", scan.limit);
         }
         return question.toString();
+    }
+
+    /**
+     * Returns a version for each expression over one column. Expressions of the same version have the same value for each key,
+     * under the same settings: they are equal, with their time zones and evaluation modes, which their text does not show.
+     */
+    private static ArrayNode versions(List<Expression> expressions) {
+        ArrayNode versions = JsonNodeFactory.instance.arrayNode();
+        for (Expression expression : expressions) {
+            List<Attribute> columns = Scala.list(expression.references().toSeq());
+            versions.add(EXPRESSIONS.of(Expressions.bound(expression, columns)));
+        }
+        return versions;
     }
 
     /**
