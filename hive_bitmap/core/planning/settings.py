@@ -35,8 +35,8 @@ class Settings:
     filters and masks of a policy engine stay in force. `strategy` is used wherever it is possible. With `strict`, an
     error of this package fails the query; otherwise Spark answers it. An answer from the index alone takes at most
     `answer_bytes` of the driver's memory for its keys. Up to about `driver_read_bytes` of selected rows, the process
-    that planned the query reads them, without a Spark job; 0 switches that off. Without `auto_refresh`, neither writes
-    nor queries of the session refresh indexes.
+    that planned the query reads them, without a Spark job; 0 switches that off. A query waits `planning_seconds` for
+    its plan. Without `auto_refresh`, neither writes nor queries of the session refresh indexes.
     """
 
     enabled: bool
@@ -46,6 +46,7 @@ class Settings:
     strict: bool
     answer_bytes: int
     driver_read_bytes: int
+    planning_seconds: float
 
 
 def read(conf: Mapping[str, str]) -> Settings:
@@ -64,6 +65,7 @@ def read(conf: Mapping[str, str]) -> Settings:
         strict=_flag(conf, "strict"),
         answer_bytes=_bytes_sent(conf, "answer_bytes"),
         driver_read_bytes=_bytes_sent(conf, "driver_read_bytes"),
+        planning_seconds=_seconds(conf, "planning_seconds"),
     )
 
 
@@ -108,6 +110,14 @@ def _bytes_sent(conf: Mapping[str, str], name: str) -> int:
     message = conf.get("spark.rpc.message.maxSize", "").strip()
     megabytes = int(message) if message.isdigit() else RPC_MEGABYTES
     return min(int(match[1]) << _UNITS[match[2]], (megabytes << 20) // RPC_SHARE)
+
+
+def _seconds(conf: Mapping[str, str], name: str) -> float:
+    """Return a number of seconds; the default for a text that is none, as the JVM takes it."""
+    try:
+        return float(conf.get(PREFIX + name, _DEFAULTS[name]))
+    except ValueError:
+        return float(_DEFAULTS[name])
 
 
 def _strategy(text: str | None) -> Strategy | None:

@@ -109,7 +109,7 @@ def decide(question: Question, table: IndexedTable) -> Decision:
     listed = question.listing_summary()
     too_small = why_too_small(scan, table.base, table.settings, listed)
     if too_small and not scan.key_sets:
-        return _too_small(scan, too_small)
+        return _too_small(scan, too_small, Lasting.FOR_TABLE)
     filters = worthwhile_runtime_filters(scan, table.base, table.indexes, table.settings, listed)
     filtered = _condition(question, table, filters)
     if isinstance(filtered.predicate, Constant) and filtered.predicate.value is not True:
@@ -123,8 +123,8 @@ def decide(question: Question, table: IndexedTable) -> Decision:
         if not isinstance(counted, Unanswered):
             return counted
         unanswered = counted
-    if too_small:
-        return _too_small(scan, too_small)
+    if too_small:  # why the indexes do not answer its aggregation depends on them, and on the condition
+        return _too_small(scan, too_small, Lasting.FOR_CONDITION)
     return case.narrowed(snapshot, unanswered)
 
 
@@ -292,8 +292,8 @@ class _Case:
             return LeaveAlone(report=self._report(LEFT_ALONE, replace(plan, reason=str(e)), Reason.UNSUPPORTED))
         if parts is None:
             return LeaveAlone(report=self._report(LEFT_ALONE, plan, Reason.NOT_SELECTIVE))
-        if not parts:
-            return Empty(report=self._report(NARROWED, plan))
+        if not parts:  # no file is listed now, but there may be some when the plan is executed
+            return LeaveAlone(report=self._report(LEFT_ALONE, plan, Reason.NOT_SELECTIVE))
         files = self._files_to_compare(prepared, parts)
         return ReadRows(report=self._report(NARROWED, plan), parts=tuple(parts), size=size, files=files)
 
@@ -343,8 +343,8 @@ class _Case:
         return replace(report, strategy=shown.strategy, costs=shown.costs, figures=figures, plan=shown)
 
 
-def _too_small(scan: Scan, why: str) -> LeaveAlone:
-    return LeaveAlone(report=Report.of(scan, LEFT_ALONE, Reason.TOO_SMALL, why), lasting=Lasting.FOR_TABLE)
+def _too_small(scan: Scan, why: str, lasting: Lasting) -> LeaveAlone:
+    return LeaveAlone(report=Report.of(scan, LEFT_ALONE, Reason.TOO_SMALL, why), lasting=lasting)
 
 
 def _condition(question: Question, table: IndexedTable, filters: Sequence[int]) -> Condition:

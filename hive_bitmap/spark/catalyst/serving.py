@@ -10,6 +10,8 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import count
 from threading import Lock
@@ -48,6 +50,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 MOST_WARNINGS = 1000  # about settings, since clients of a server may invent any number of them
+MOST_SECONDS = 3600.0
+SHARE_OF_WAITING = 0.5  # of planning_seconds, for which a query waits for another that asks the same
 SHARED_SECONDS = 60.0  # for which a decision by price is used again; prices depend on what is in memory
 KEY_BYTES = 1024  # of a question's text and the state of its indexes
 _Kept = tuple[str | None, Decision]  # a decision, and the id under which it is kept
@@ -162,7 +166,8 @@ class Serving:
                 return None
             if kept is None:
                 table = IndexedTable.of(scan, base, indexes, conf)
-                kept = self._once(key, lambda: self._decide(question, key, table))
+                seconds = min(own_settings.planning_seconds * SHARE_OF_WAITING, MOST_SECONDS)
+                kept = self._once(key, seconds, lambda: self._decide(question, key, table))
             id, decision = kept
         except StoreError as e:
             decision = LeaveAlone(report=Report.of(scan, LEFT_ALONE, Reason.STORE, fallback_reason(e)))
@@ -209,10 +214,11 @@ class Serving:
         decision = self.decisions.get(shared.id)
         return None if decision is None else (shared.id, decision)
 
-    def _once(self, key: str | None, decide: Callable[[], _Kept]) -> _Kept:
+    def _once(self, key: str | None, seconds: float, decide: Callable[[], _Kept]) -> _Kept:
         """Decide once on a question that several queries ask at the same time.
 
-        If others cannot use the decision, each of them decides.
+        Each of them decides itself if it cannot use the decision, or after so many seconds: the first one may go on only
+        when other late plans have ended.
         """
         if key is None:
             return decide()
@@ -220,7 +226,9 @@ class Serving:
             pending = self._deciding.get(key)
             mine = self._deciding.setdefault(key, Future()) if pending is None else None
         if pending is not None:
-            return pending.result() or decide()
+            with suppress(FutureTimeout):
+                return pending.result(seconds) or decide()
+            return decide()
         kept = None
         try:
             kept = decide()

@@ -18,6 +18,7 @@ def test_without_a_setting_all_have_their_defaults() -> None:
         strict=False,
         answer_bytes=16 << 20,
         driver_read_bytes=8 << 20,
+        planning_seconds=1.0,
     )
     assert read({"spark.app.name": "x"}) == wanted
 

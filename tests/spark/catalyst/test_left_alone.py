@@ -123,3 +123,37 @@ def test_a_join_whose_small_side_is_not_worth_a_job_is_asked_about_once(
         assert [asks(spark, questions, join) for _ in range(3)] == [True, False, False]
         assert asks(spark, questions, other), "filtered by another column"
     require_alike(spark, join)
+
+
+def test_a_small_table_is_asked_about_again_for_a_new_index(spark: SparkSession, database: str) -> None:
+    """Its rows are read in no time; whether its counts come from an index depends on the indexes."""
+    spark.sql(
+        "CREATE TABLE t USING parquet AS SELECT id, CAST(id % 50 AS int) k, CAST(id % 7 AS int) v FROM range(8000)"
+    )
+    hive_bitmap.build(spark, "t", ["k"])
+    query = "SELECT count(*) FROM t WHERE v = 3"
+    with indexed(spark):
+        for _ in range(2):
+            assert "IndexAnswer" not in str(frame(spark, query)._jdf.queryExecution().executedPlan())
+        hive_bitmap.build(spark, "t", ["v"])
+        assert "IndexAnswer" in str(frame(spark, query)._jdf.queryExecution().executedPlan())
+    require_alike(spark, query)
+
+
+@pytest.mark.parametrize("strategy", ["rows", "blocks", "files"])
+@pytest.mark.parametrize("stored", ["USING parquet PARTITIONED BY (p)", "USING parquet", "STORED AS TEXTFILE"])
+def test_a_table_without_files_may_have_some_when_the_plan_is_executed(
+    spark: SparkSession, database: str, stored: str, strategy: str
+) -> None:
+    spark.sql(f"CREATE TABLE e (id bigint, k int, p int) {stored}")
+    hive_bitmap.build(spark, "e", ["k"])
+    query = "SELECT id FROM e WHERE k = 77"
+    with indexed(spark, strategy):
+        planned = frame(spark, query)
+        planned._jdf.queryExecution().executedPlan()
+        spark.conf.set("hive_bitmap.enabled", "false")
+        plain = frame(spark, query)
+        plain._jdf.queryExecution().executedPlan()
+        spark.conf.set("hive_bitmap.enabled", "true")
+        spark.sql("INSERT INTO e VALUES (1L, 77, 1), (2L, 77, 1)")
+        assert sorted(planned.collect()) == sorted(plain.collect())

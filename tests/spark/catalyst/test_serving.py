@@ -421,6 +421,26 @@ def test_a_question_that_several_ask_at_once_is_decided_once(world: World) -> No
     assert len(ids) == len(world.tables) == 1
 
 
+def test_a_query_does_not_wait_for_another_that_does_not_end(world: World) -> None:
+    world.conf = {"hive_bitmap.planning_seconds": "0.02"}
+    decided, waits = Event(), Event()
+
+    def slow(asked: Question) -> Decision:
+        if not decided.is_set():
+            decided.set()
+            waits.wait(30)
+        return counted(1)
+
+    world.decided = slow
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(world.reply, JvmQuestion(fields(**SHARED)))
+        assert decided.wait(10)
+        [second] = world.reply(JvmQuestion(fields(**SHARED)))
+        assert not first.done()
+        waits.set()
+        assert first.result()[0]["id"] != second["id"]
+
+
 def test_one_plan_at_a_time_goes_on_after_its_query_has_stopped_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(question, "SECONDS_BETWEEN_LOOKS", 0.0)
     [scan] = fields()["scans"]
