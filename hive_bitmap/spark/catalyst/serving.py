@@ -217,8 +217,8 @@ class Serving:
     def _once(self, key: str | None, seconds: float, decide: Callable[[], _Kept]) -> _Kept:
         """Decide once on a question that several queries ask at the same time.
 
-        Each of them decides itself if it cannot use the decision, or after so many seconds: the first one may go on only
-        when other late plans have ended.
+        Each of them decides itself if it cannot use the decision, or after so many seconds: the first one may have to
+        wait until other late plans have ended.
         """
         if key is None:
             return decide()
