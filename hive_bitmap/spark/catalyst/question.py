@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 SECONDS_BETWEEN_LOOKS = 0.1  # at whether the query still waits for its plan
+LONGEST_WAIT = 60.0  # seconds; the plan that has the turn may wait for a store or metastore that hangs
 _listings: Cache[str, ScanListing] = Cache("listings", lambda listing: listing.nbytes)
 _going_on = Lock()  # held by the one plan that goes on although its query waits no longer
 
@@ -110,8 +111,7 @@ class Question:
                 return
             self.turn.looked_at = now
             if self.jvm.isLate():
-                _going_on.acquire()
-                self.turn.taken = True
+                self.turn.taken = _going_on.acquire(timeout=LONGEST_WAIT)
 
     def end(self) -> None:
         """End the turn. Call it when the scan is decided on."""
