@@ -60,7 +60,7 @@ def driver_bytes(keys: float, width: float) -> float:
     return keys * (ROW_BYTES + width)
 
 
-def require_small(results: LookupResults, key_sets: KeySets, limit: int) -> int:
+def estimated_keys(results: LookupResults, key_sets: KeySets, limit: int) -> int:
     """Estimate the number of distinct keys in the answer.
 
     The keys of all key sets are added up. Raises TooLarge if they exceed `limit` bytes.
@@ -77,7 +77,7 @@ def require_small(results: LookupResults, key_sets: KeySets, limit: int) -> int:
 
 
 def remember_too_large(lookups: Sequence[Lookup], key_sets: KeySets, limit: int) -> None:
-    """Make `require_small` refuse these keys until the index changes."""
+    """Make `estimated_keys` refuse these keys until the index changes."""
     reason = f"its keys take more than hive_bitmap.answer_bytes in the driver, {limit:,} bytes here"
     _too_large.put(_key(lookups, key_sets, limit), reason)
 

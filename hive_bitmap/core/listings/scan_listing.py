@@ -52,7 +52,7 @@ class ScanListing:
         return files + values + bytes_of_texts(self.deletes) + PARTITION_BYTES * len(self.partitions)
 
     @cached_property
-    def with_bytes(self) -> tuple[Partition, ...]:
+    def without_empty(self) -> tuple[Partition, ...]:
         """The partitions without empty files, which no index names."""
         return tuple((values, tuple(file for file in files if file.size)) for values, files in self.partitions)
 
@@ -63,8 +63,8 @@ class ScanListing:
         A file with deletes that only Spark can find gets the etag WITH_DELETES, which no index has.
         """
         if not self.deletes:
-            return self.with_bytes
-        return tuple((values, tuple(map(self._countable, files))) for values, files in self.with_bytes)
+            return self.without_empty
+        return tuple((values, tuple(map(self._countable, files))) for values, files in self.without_empty)
 
     def _countable(self, file: FileStatus) -> FileStatus:
         deletes = self.deletes.get(file.path)

@@ -114,7 +114,7 @@ def decide(question: Question, table: IndexedTable) -> Decision:
     filtered = _condition(question, table, filters)
     if isinstance(filtered.predicate, Constant) and filtered.predicate.value is not True:
         return Empty(report=_report_of_nothing(scan))
-    case = _Case(table=table, question=question.about(filtered, listed), listed=listed, is_filtered=bool(filters))
+    case = _AskedScan(table=table, question=question.about(filtered, listed), listed=listed, is_filtered=bool(filters))
     unanswered, snapshot = Unanswered(), None
     if scan.unanswered is not None:
         unanswered = case.unanswered(scan.unanswered, Reason.NOT_COUNTED)
@@ -129,7 +129,7 @@ def decide(question: Question, table: IndexedTable) -> Decision:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Case:
+class _AskedScan:
     """A scan of an indexed table whose condition and files are known.
 
     `listed` is None if Spark does not list the files. `is_filtered` says that the small sides of joins were run; they
@@ -159,7 +159,7 @@ class _Case:
             predicate=TRUE if condition is None else condition.predicate,
             cores=self.scan.cores,
             engine=self.question,
-            partitions=None if self.listing is None else self.listing.with_bytes,
+            partitions=None if self.listing is None else self.listing.without_empty,
             native=self.scan.native,
             split_bytes=self._split_bytes,
         )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from hive_bitmap.core.answering.answer_size import TooLarge, require_small
+from hive_bitmap.core.answering.answer_size import TooLarge, estimated_keys
 from hive_bitmap.core.answering.count_budget import COUNT_PRICES
 from hive_bitmap.core.answering.extremes import are_enough
 from hive_bitmap.core.columns import Column, find
@@ -98,7 +98,7 @@ class Prepared:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Case:
+class _PlannedRequest:
     """A request with its table, settings and choice of indexes.
 
     All of it is known before any file is looked at.
@@ -112,7 +112,7 @@ class _Case:
     counting: Counting
 
     @classmethod
-    def of(cls, request: Request, resolved: ResolvedTable) -> _Case:
+    def of(cls, request: Request, resolved: ResolvedTable) -> _PlannedRequest:
         """Return the case of a request.
 
         Raises Unsupported for a format that has no indexes.
@@ -177,7 +177,7 @@ def prepare(
     snapshot: Snapshot | None = None
     code = Reason.UNSUPPORTED
     try:
-        case = _Case.of(request, resolved)
+        case = _PlannedRequest.of(request, resolved)
         unserved = _why_unserved(case)
         BUDGET.resize(memory_bytes(resolved.settings))
         uses = case.choice.uses
@@ -205,7 +205,7 @@ def prepare(
     return prepared
 
 
-def _why_unserved(case: _Case) -> Unserved | None:
+def _why_unserved(case: _PlannedRequest) -> Unserved | None:
     """Say why no index serves the request; None if one does."""
     if not case.settings.enabled:
         return Unserved(Reason.OFF, f"{settings.PREFIX}enabled is false")
@@ -215,7 +215,7 @@ def _why_unserved(case: _Case) -> Unserved | None:
     return None if why_unsupported is None else Unserved(Reason.UNSUPPORTED, why_unsupported)
 
 
-def _snapshot(spark: SparkSession, case: _Case, earlier: Snapshot | None) -> Snapshot:
+def _snapshot(spark: SparkSession, case: _PlannedRequest, earlier: Snapshot | None) -> Snapshot:
     """Take a snapshot with the indexes that matter to the request.
 
     These are the indexes that serve it, and those that show which of its columns can be decoded.
@@ -233,7 +233,7 @@ def _snapshot(spark: SparkSession, case: _Case, earlier: Snapshot | None) -> Sna
     )
 
 
-def _by_cost(spark: SparkSession, case: _Case, snapshot: Snapshot) -> Prepared:
+def _by_cost(spark: SparkSession, case: _PlannedRequest, snapshot: Snapshot) -> Prepared:
     """Return the cheapest plan.
 
     If the lookup must pay, a small table is not looked up. If there are many partitions, a sample is looked up first,
@@ -245,7 +245,7 @@ def _by_cost(spark: SparkSession, case: _Case, snapshot: Snapshot) -> Prepared:
     looked_up = look_up_snapshot(spark, snapshot, case.choice.by_column, case.counting)
     results, extremes = looked_up.results, case.counting.extremes
     counted = [keys for keys in case.counting.key_sets if not are_enough(results.lookups, keys, extremes)]
-    keys = require_small(results, counted, case.settings.answer_bytes)
+    keys = estimated_keys(results, counted, case.settings.answer_bytes)
     reading = _reading(case, snapshot, results)
     inputs = replace(
         _inputs(case, snapshot, reading),
@@ -255,7 +255,7 @@ def _by_cost(spark: SparkSession, case: _Case, snapshot: Snapshot) -> Prepared:
     return Prepared(make_plan(inputs, case.choice.uses, results), reading, snapshot)
 
 
-def _why_all_is_read(spark: SparkSession, case: _Case, snapshot: Snapshot) -> Unserved | None:
+def _why_all_is_read(spark: SparkSession, case: _PlannedRequest, snapshot: Snapshot) -> Unserved | None:
     """Say why a lookup in all partitions would not pay.
 
     The table is small, or a sample of its partitions shows it. None if the lookup may pay.
@@ -282,7 +282,7 @@ def _why_all_is_read(spark: SparkSession, case: _Case, snapshot: Snapshot) -> Un
     return Unserved(Reason.NOT_SELECTIVE, f"{sampled} {shown.reason}")
 
 
-def _require_readable(spark: SparkSession, case: _Case, prepared: Prepared) -> None:
+def _require_readable(spark: SparkSession, case: _PlannedRequest, prepared: Prepared) -> None:
     """Raise StoreError if our tasks must open base files but cannot."""
     strategy, reading = prepared.plan.strategy, prepared.reading
     by_spark = not strategy.reads_selected or (case.resolved.narrows and strategy.is_by_reader)
@@ -291,7 +291,7 @@ def _require_readable(spark: SparkSession, case: _Case, prepared: Prepared) -> N
         require_readable(spark, case.resolved.settings, path)
 
 
-def _reading(case: _Case, snapshot: Snapshot, results: LookupResults) -> Reading:
+def _reading(case: _PlannedRequest, snapshot: Snapshot, results: LookupResults) -> Reading:
     columns = case.resolved.base.columns
     typed = [c.name for c in case.needed if c not in columns and c.name in snapshot.values.column_names]
     return Reading(
@@ -303,7 +303,7 @@ def _reading(case: _Case, snapshot: Snapshot, results: LookupResults) -> Reading
     )
 
 
-def _inputs(case: _Case, snapshot: Snapshot, reading: Reading) -> PlanInputs:
+def _inputs(case: _PlannedRequest, snapshot: Snapshot, reading: Reading) -> PlanInputs:
     return PlanInputs(
         table=case.resolved.base.full_name,
         predicate=case.request.predicate,
@@ -320,11 +320,11 @@ def _inputs(case: _Case, snapshot: Snapshot, reading: Reading) -> PlanInputs:
         width=len(case.resolved.base.columns),
         store=snapshot.store,
         limit=case.limit,
-        driver_read_bytes=case.settings.driver_read_bytes if _is_read_here(case) else 0,
+        driver_read_bytes=case.settings.driver_read_bytes if _can_driver_read(case) else 0,
     )
 
 
-def _unreadable(case: _Case, reading: Reading) -> dict[str, str]:
+def _unreadable(case: _PlannedRequest, reading: Reading) -> dict[str, str]:
     """Return why our tasks cannot read some of the files.
 
     If Spark lists the files of the scan, it counts or reads the unindexed files itself.
@@ -350,7 +350,7 @@ def _why_not_beside_spark(reading: Reading) -> str:
     return ""
 
 
-def _is_read_here(case: _Case) -> bool:
+def _can_driver_read(case: _PlannedRequest) -> bool:
     """Whether this process can read rows and pass them to Spark.
 
     That depends on the format and the types; rows of a lake table are never read here.
@@ -360,7 +360,9 @@ def _is_read_here(case: _Case) -> bool:
     return case.format not in LAYOUTS and all(_PLAIN_TYPE.fullmatch(column.type) for column in case.needed)
 
 
-def _full_scan(case: _Case, why: Unserved, uses: tuple[IndexUse, ...], snapshot: Snapshot | None = None) -> Prepared:
+def _full_scan(
+    case: _PlannedRequest, why: Unserved, uses: tuple[IndexUse, ...], snapshot: Snapshot | None = None
+) -> Prepared:
     table = case.resolved.base.full_name
     return Prepared(full_scan(table, case.request.predicate, why.reason, uses, why.code), None, snapshot)
 

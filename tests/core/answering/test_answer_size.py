@@ -14,9 +14,9 @@ from hive_bitmap.core.answering.answer_size import (
     FEW_ROWS,
     ROW_BYTES,
     TooLarge,
+    estimated_keys,
     nbytes,
     remember_too_large,
-    require_small,
 )
 from hive_bitmap.core.index import lookup as shards
 from hive_bitmap.core.predicates.nodes import TRUE, Compare, Predicate
@@ -49,7 +49,7 @@ def rows(numbers: range, text: str = "{:08d}") -> list[dict[str, Any]]:
 
 def fits(results: LookupResults, limit: int, *keys: str) -> bool:
     try:
-        require_small(results, [keys], limit)
+        estimated_keys(results, [keys], limit)
     except TooLarge:
         return False
     return True
@@ -69,26 +69,26 @@ def test_keys_that_all_differ_take_what_they_are_and_a_row_of_the_jvm(tmp_path: 
     assert ROWS * (ROW_BYTES + 8) <= estimate(found, "s") <= ROWS * (ROW_BYTES + 16)
     assert estimate(found, "k") <= 7 * (ROW_BYTES + 16)
     with pytest.raises(TooLarge) as error:
-        require_small(found, [["s"]], 1 << 20)
+        estimated_keys(found, [["s"]], 1 << 20)
     assert str(error.value) == "its keys take some 1 MB in the driver, more than hive_bitmap.answer_bytes"
 
 
 def test_all_sets_of_keys_are_held_together(tmp_path: Path) -> None:
     found = looked_up(tmp_path, rows(range(ROWS)))
     alone = estimate(found, "s")
-    require_small(found, [["s"]], alone)
+    estimated_keys(found, [["s"]], alone)
     with pytest.raises(TooLarge):
-        require_small(found, [["s"], ["s"]], 2 * alone - 1)
-    require_small(found, [["s"], [], ["s"]], 2 * alone)
+        estimated_keys(found, [["s"], ["s"]], 2 * alone - 1)
+    estimated_keys(found, [["s"], [], ["s"]], 2 * alone)
 
 
 def test_few_rows_or_no_keys_are_never_too_large(tmp_path: Path) -> None:
     few = looked_up(tmp_path, rows(range(FEW_ROWS)))
-    require_small(few, [["s"]], 0)
-    require_small(few, [], 0)
+    estimated_keys(few, [["s"]], 0)
+    estimated_keys(few, [], 0)
     (tmp_path / "more").mkdir()
     more = looked_up(tmp_path / "more", rows(range(FEW_ROWS + 1)))
-    require_small(more, [[]], 0)
+    estimated_keys(more, [[]], 0)
     assert not fits(more, 0, "s")
 
 
@@ -138,10 +138,10 @@ def test_an_index_that_is_damaged_refuses_nothing(tmp_path: Path) -> None:
 def test_what_was_too_large_is_remembered_of_these_keys_shards_predicate_and_limit(tmp_path: Path) -> None:
     found = looked_up(tmp_path, rows(range(ROWS)))
     limit = 1 << 30
-    require_small(found, [["s"]], limit)
+    estimated_keys(found, [["s"]], limit)
     remember_too_large(found.lookups, [["s"]], limit)
     with pytest.raises(TooLarge) as error:
-        require_small(found, [["s"]], limit)
+        estimated_keys(found, [["s"]], limit)
     assert str(error.value) == (
         "its keys take more than hive_bitmap.answer_bytes in the driver, 1,073,741,824 bytes here"
     )

@@ -51,7 +51,7 @@ def test_a_file_has_a_number_in_each_of_its_partitions() -> None:
         Place(1, own.path): 2,
         Place(1, shared.path): 3,
     }
-    assert [len(files) for _, files in listing.with_bytes] == [1, 2]
+    assert [len(files) for _, files in listing.without_empty] == [1, 2]
 
 
 def test_files_are_listed_again_as_they_are_now(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_files_of_a_log_are_as_they_were_and_what_is_deleted_of_them_is_told_or_
     found = parse("P\nF\t10\t99\tfile:/w/a\tlog\nF\t20\t98\tfile:/w/b\tdeletes\t\nF\t30\t97\tfile:/w/c\tdeletes\t1\\t2")
     first, second = FileStatus("file:/w/a", 10, 99, IMMUTABLE), FileStatus("file:/w/b", 20, 98, IMMUTABLE)
     third = FileStatus("file:/w/c", 30, 97, IMMUTABLE)
-    assert found.with_bytes == (((), (first, second, third)),)
+    assert found.without_empty == (((), (first, second, third)),)
     countable = (first, replace(second, etag=WITH_DELETES), replace(third, deletes="1\t2"))
     assert found.countable == (((), countable),)
     assert as_now(found) is found

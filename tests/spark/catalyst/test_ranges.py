@@ -31,7 +31,7 @@ def test_names_of_files_and_partitions_survive() -> None:
     odd = parse("P\t=a\\tb\t\nF\t3\t5\tfile:/w/x\\ny\\\\z\nF\t0\t5\tfile:/w/empty\n")
     assert odd.partitions[0][0] == ("a\tb", None)
     assert [file.path for file in odd.files] == ["file:/w/x\ny\\z", "file:/w/empty"]
-    assert [file.size for _, files in odd.with_bytes for file in files] == [3]
+    assert [file.size for _, files in odd.without_empty for file in files] == [3]
     assert parse("") == ScanListing(())
 
 
