@@ -12,6 +12,7 @@ import pytest
 
 import hive_bitmap
 from hive_bitmap.core.index import lookup, manifest
+from hive_bitmap.core.memory_budget import BUDGET
 from hive_bitmap.core.stores import memory_cache, options
 from hive_bitmap.core.stores.options import Options
 from hive_bitmap.spark import session_cache
@@ -120,6 +121,7 @@ def forget() -> None:
     lookup.clear_caches()
     manifest.read.cache_clear()
     memory_cache.forget()
+    BUDGET.clear("questions")
 
 
 @contextlib.contextmanager

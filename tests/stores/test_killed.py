@@ -14,7 +14,9 @@ import pytest
 
 import hive_bitmap
 from hive_bitmap.core import stores
+from hive_bitmap.core.index.generation import EMPTY_FOLDER
 from hive_bitmap.errors import HiveBitmapError
+from hive_bitmap.spark.registry import catalog
 from tests.stores.conftest import BUCKET, S3, forget, reached
 from tests.stores.servers.s3 import open_uploads
 
@@ -80,6 +82,7 @@ def test_two_builders_at_once_publish_what_is_right(spark: SparkSession, home: s
     hive_bitmap.clean(spark, "t", grace_seconds=0)
     hive_bitmap.clean(spark, "t", grace_seconds=0)
     assert hive_bitmap.count(spark, "t", "k = 7") == 10
-    root = hive_bitmap.show(spark, "t")[0].definition.root
-    assert len(stores.listing(root).folders) == 1
+    [index] = catalog.table_and_indexes(spark, "t")[1]
+    segments = [folder.rpartition("/")[2] for folder in catalog.segments(spark, index)]
+    assert stores.listing(index.definition.root).folders == sorted([EMPTY_FOLDER, *segments])
     assert open_uploads(s3.port, BUCKET) == 0

@@ -30,14 +30,14 @@ def test_a_drop_deletes_the_files_of_its_index_alone(
     spark.sql("INSERT INTO t SELECT CAST(id % 5 AS int), id FROM range(1000)")
     hive_bitmap.build(spark, "t", ["k", "id"])
     indexes = {index.definition.name: index for index in catalog.table_and_indexes(spark, "t")[1]}
-    folder, root = indexes["k"].table.location, indexes["k"].definition.root
+    [folder], root = catalog.segments(spark, indexes["k"]), indexes["k"].definition.root
     other = indexes["id"].definition.root
-    for path in (f"{folder}/000000_0", f"{folder}/part-{'0' * 32}.parquet", f"{folder}/_manifest/note", f"{root}x"):
+    for path in (f"{folder}/000000_0", f"{folder}/part-{'0' * 32}.parquet", f"{folder}/notes/note", f"{root}x"):
         put(path)
     with caplog.at_level(logging.WARNING, logger="hive_bitmap"):
         hive_bitmap.drop(spark, "t", "k")
-    assert stores.listing(folder).names == ["000000_0", generation.MARKER, "_manifest", f"part-{'0' * 32}.parquet"]
-    assert stores.listing(f"{folder}/_manifest").names == ["note"]
+    assert stores.listing(folder).names == ["000000_0", generation.MARKER, "notes", f"part-{'0' * 32}.parquet"]
+    assert stores.listing(f"{folder}/notes").names == ["note"]
     assert stores.exists(f"{root}x") and roots.owner(root) is not None and "000000_0" in caplog.text
     hive_bitmap.drop(spark, "t", "id")
     assert not stores.exists(other)
