@@ -123,7 +123,7 @@ def test_a_refresh_of_nothing_lists_and_reads_little(spark: SparkSession, home: 
         forget()
         with requests.measured() as measured:
             [report] = hive_bitmap.refresh(spark, "t")
-        assert set(measured.requests.by_kind) <= {"list", "read", "status"} and measured.requests.total <= 3 * 4
+        assert set(measured.requests.by_kind) <= {"list", "read", "status"} and measured.requests.total <= 3 * 6
         assert report.untouched == 3
         insert(spark, value, 9000, "OVERWRITE TABLE")
         [report] = hive_bitmap.refresh(spark, "t")
