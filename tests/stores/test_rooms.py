@@ -134,7 +134,7 @@ def test_a_file_of_hdfs_is_as_private_as_the_folder_above_it(hdfs: str) -> None:
         [access] = generation.accesses([(f"{hdfs}{root}/table", f"{hdfs}{root}")])
         stores.make_new_folder(f"{hdfs}{root}/index", access)
         stores.make_new_folder(f"{hdfs}{root}/index/_manifest")
-        with pytest.raises(FileExistsError, match="was there before"):
+        with pytest.raises(FileExistsError, match="already existed"):
             stores.make_new_folder(f"{hdfs}{root}/index/_manifest")
         write(f"{hdfs}{root}/index/_manifest/f", b"1")
     assert oct(client.get_file_info(f"{root}/index").permission & 0o777) == "0o750"
