@@ -140,7 +140,7 @@ def rebuild(spark: SparkSession) -> None:
         hive_bitmap.rebuild(spark, name)
         expect_counted(spark, name, "index only")
         reports = hive_bitmap.refresh(spark, name)
-        assert all(one.untouched and not one.base_files for one in reports), reports
+        assert all(one.untouched and not one.files_read for one in reports), reports
 
 
 @entry("show")
