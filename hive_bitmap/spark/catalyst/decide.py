@@ -290,9 +290,7 @@ class _AskedScan:
             parts = self._parts(request, prepared)
         except Unsupported as e:
             return LeaveAlone(report=self._report(LEFT_ALONE, replace(plan, reason=str(e)), Reason.UNSUPPORTED))
-        if parts is None:
-            return LeaveAlone(report=self._report(LEFT_ALONE, plan, Reason.NOT_SELECTIVE))
-        if not parts:  # no file is listed now, but there may be some when the plan is executed
+        if not parts:  # Spark reads all rows, or no file is listed now, though one may be later
             return LeaveAlone(report=self._report(LEFT_ALONE, plan, Reason.NOT_SELECTIVE))
         files = self._files_to_compare(prepared, parts)
         return ReadRows(report=self._report(NARROWED, plan), parts=tuple(parts), size=size, files=files)

@@ -186,7 +186,7 @@ class Serving:
             decision = decide(question, table)
         finally:
             question.end()
-        plan, shareable = decision.report.plan, key is not None and decision.is_shareable
+        plan, shareable = decision.report.plan, decision.is_shareable
         if plan is not None and plan.candidates is not None:
             if table.settings.auto_refresh:
                 unindexed = self.refresher.seen(question.spark, table.base, table.indexes, plan.candidates)
@@ -222,10 +222,10 @@ class Serving:
         """
         if key is None:
             return decide()
+        mine: Future[_Kept | None] = Future()
         with self._lock:
-            pending = self._deciding.get(key)
-            mine = self._deciding.setdefault(key, Future()) if pending is None else None
-        if pending is not None:
+            pending = self._deciding.setdefault(key, mine)
+        if pending is not mine:
             with suppress(FutureTimeout):
                 return pending.result(seconds) or decide()
             return decide()
@@ -236,8 +236,7 @@ class Serving:
         finally:
             with self._lock:
                 del self._deciding[key]
-            if mine is not None:
-                mine.set_result(kept if kept is not None and kept[1].is_shareable else None)
+            mine.set_result(kept if kept is not None and kept[1].is_shareable else None)
 
     def execute(self, spark: SparkSession, request: Any) -> str | None:
         """Carry out a decision; `request` is the `Execution.java` that names it.
