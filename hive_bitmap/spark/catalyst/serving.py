@@ -40,13 +40,14 @@ from hive_bitmap.spark.catalyst.decision import (
 from hive_bitmap.spark.catalyst.jvm_bridge import PROTOCOL, bridge, protocol_mismatch
 from hive_bitmap.spark.catalyst.question import Question
 from hive_bitmap.spark.catalyst.scans import Scan
-from hive_bitmap.spark.following.refresher import Refresher
 from hive_bitmap.spark.metastore import jvm_settings, metastore
 from hive_bitmap.spark.preparing.spark_only import fallback_reason
 from hive_bitmap.spark.registry import catalog
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from hive_bitmap.spark.following.refresher import Refresher
 
 log = logging.getLogger(__name__)
 MOST_WARNINGS = 1000  # about settings, since clients of a server may invent any number of them
@@ -85,7 +86,17 @@ class Serving:
         self._process, self._numbers = uuid4().hex, count()
         self._mismatch_logged = False
         self._warned: set[str] = set()
-        self.refresher = Refresher(bridge)
+        self._refresher: Refresher | None = None
+
+    @property
+    def refresher(self) -> Refresher:
+        """The refreshes of the sessions, made at the first write or unindexed file."""
+        from hive_bitmap.spark.following.refresher import Refresher
+
+        with self._lock:
+            if self._refresher is None:
+                self._refresher = Refresher(bridge)
+            return self._refresher
 
     def answer(self, spark: SparkSession, question: Any) -> str | None:
         """Decide on each scan of a question, a `Question.java`.

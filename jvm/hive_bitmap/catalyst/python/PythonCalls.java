@@ -65,8 +65,7 @@ public final class PythonCalls {
         off = false;
         chosenOnly = false;
         python = answers;
-        Verdicts.indexesChanged();
-        PlanningGate.clear();
+        answererChanged();
     }
 
     /**
@@ -77,6 +76,11 @@ public final class PythonCalls {
         if (python != null) return;
         chosenOnly = true;
         python = answers;
+        answererChanged();
+    }
+
+    /** Forgets what was decided with another Python. */
+    private static void answererChanged() {
         Verdicts.indexesChanged();
         PlanningGate.clear();
     }
@@ -89,8 +93,7 @@ public final class PythonCalls {
     /** Lets the helper process answer if the driver's own Python does not. Null means that the process has ended. */
     static void attach(BiFunction<Object, Object, Object> answers) {
         helper = answers;
-        Verdicts.indexesChanged();
-        PlanningGate.clear();
+        answererChanged();
     }
 
     /** Switches indexes off until {@link #register} is called. Plans are then Spark's own, and the helper is not started. */
@@ -155,7 +158,7 @@ public final class PythonCalls {
         properties.setProperty(JOB_GROUP, group);
         properties.setProperty(JOB_DESCRIPTION, "hive_bitmap looks up keys to plan a query");
         properties.setProperty(INTERRUPT_ON_CANCEL, "true");
-        return new Planning(call(session, request, threads.planning, properties), session.sparkContext(), group);
+        return new Planning(call(session, request, threads.planning, properties, () -> {}), session.sparkContext(), group);
     }
 
     /**
@@ -177,12 +180,12 @@ public final class PythonCalls {
 
     /** Calls Python for an index statement. Statements may take long, so they have an unlimited pool of threads. */
     public static Future<Object> callStatement(SparkSession session, Object request) {
-        return call(session, request, threads.unlimited, properties(session));
+        return call(session, request, threads.unlimited, properties(session), () -> {});
     }
 
     /** Calls Python to carry out a decision. There are at most as many such calls as running queries. */
     public static Future<Object> execute(SparkSession session, PythonRequest request) {
-        return call(session, request, threads.unlimited, properties(session));
+        return call(session, request, threads.unlimited, properties(session), () -> {});
     }
 
     /**
@@ -207,10 +210,6 @@ public final class PythonCalls {
         Properties properties = SerializationUtils.clone(session.sparkContext().getLocalProperties());
         properties.remove(EXECUTION_ID); // what Python runs is a separate query
         return properties;
-    }
-
-    private static Future<Object> call(SparkSession session, Object request, ExecutorService threads, Properties properties) {
-        return call(session, request, threads, properties, () -> {});
     }
 
     private static Future<Object> call(

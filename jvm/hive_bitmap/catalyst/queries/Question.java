@@ -119,7 +119,7 @@ public final class Question extends PythonRequest {
                 return;
             }
             late(seconds, pause);
-            if (scans.stream().anyMatch(scan -> !scan.leaves.isEmpty())) return; // Spark evaluates a part, so Python keeps nothing
+            if (scans.stream().anyMatch(scan -> !scan.leaves.isEmpty())) return; // Spark would have to run a job for a leaf
             Question later = new Question(session, scans);
             later.closed = true;
             PythonCalls.planInBackground(session, later);
