@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.random
-SHORT, LONG = 10, 100  # damages of a seed
+SHORT, LONG = 4, 100  # damages of a seed
 PREDICATES = ("k = 3", "k IS NULL OR k > 5", "k <> 2 AND p = 'a'", "s LIKE 'x1%'")
 QUERIES = (
     "SELECT count(*) FROM t WHERE k = 3",

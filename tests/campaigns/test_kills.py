@@ -1,6 +1,7 @@
 """Acts on an index killed in the middle, again and again: what is there is right, and can be repaired and cleaned up.
 
-`--long N` takes four kills for each N, `--seed S` begins with that seed. A failure prints seed, run and act.
+Two acts are killed, with `--long N` four for each N; `--seed S` begins with that seed. A failure prints seed, run and
+act.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import pytest
 from tests.campaigns import kills
 
 pytestmark = [pytest.mark.random, pytest.mark.servers]
-KILLS = 4  # of a seed
+SHORT, LONG = 2, 4  # kills of a seed
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -21,7 +22,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("seed", range(first, first + max(1, long)))
 
 
-def test_acts_are_killed(tmp_path: Path, seed: int, tell_of_campaign: Callable[[str], None]) -> None:
-    report = kills.run(tmp_path, seed, KILLS)
+def test_acts_are_killed(
+    tmp_path: Path, seed: int, pytestconfig: pytest.Config, tell_of_campaign: Callable[[str], None]
+) -> None:
+    number = LONG if pytestconfig.getoption("--long") else SHORT
+    report = kills.run(tmp_path, seed, number)
     tell_of_campaign(f"kills, seed {seed}: {report}")
-    assert report.kills.total() == KILLS
+    assert report.kills.total() == number
