@@ -5,7 +5,6 @@ All other code is the same for all versions. `make compat` tests them.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -14,7 +13,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-@lru_cache
 def pyspark_version() -> tuple[int, int]:
     """Return the feature release of PySpark, (4, 0) for 4.0.5; over Spark Connect, that of the client."""
     import pyspark
