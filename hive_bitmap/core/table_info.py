@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from urllib.parse import unquote
 
 from hive_bitmap.core.columns import Column
@@ -16,7 +15,6 @@ from hive_bitmap.errors import InvalidPredicate, NotFound, TableNotFound, Unsupp
 
 Values = tuple[str | None, ...]  # values of the partition columns; () for an unpartitioned table
 
-NAMES_REMEMBERED = 1024
 COLUMN_BYTES = 400  # of a Column, with its texts
 SESSION_CATALOG = "spark_catalog"  # Spark's name of the session's own catalog
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
@@ -127,7 +125,6 @@ def quote(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-@lru_cache(maxsize=NAMES_REMEMBERED)
 def name_parts(text: str) -> tuple[str, str, str]:
     """Split a table name into catalog, database and table, by the rules of Spark's lexer.
 
