@@ -32,7 +32,6 @@ _copies = ExitStack()
 atexit.register(_copies.close)
 
 
-@lru_cache
 def require(needed: tuple[str, ...] = DRIVER) -> None:
     """Raise MissingPackage unless these packages are installed, in the required versions."""
     _require_installed(needed, "")
@@ -85,13 +84,17 @@ def for_tasks(run: Callable[..., Iterator[Any]], /, **arguments: Any) -> Callabl
     return checked
 
 
-@lru_cache
 def require_in_task() -> None:
     """Raise MissingPackage unless the Python worker of an executor has the packages of tasks."""
     _require_installed(TASK, f"an executor on {socket.gethostname()}: ")
 
 
-def _require_installed(needed: Sequence[str], where: str) -> None:
+@lru_cache
+def _require_installed(needed: tuple[str, ...], where: str) -> None:
+    """Raise MissingPackage if any of these packages is missing or outdated.
+
+    Success is cached, since a check takes 10 ms.
+    """
     if find_spec("packaging") is None:  # it compares the versions of the others
         problems = {"packaging": "packaging is not installed"}
     else:
