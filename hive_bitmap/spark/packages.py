@@ -37,9 +37,11 @@ def require(needed: tuple[str, ...] = DRIVER) -> None:
     _require_installed(needed, "")
 
 
-@lru_cache
 def file_of(package: str, name: str) -> Path:
-    """Return the path of a data file; of a temporary copy if the package is in a zip (`spark.submit.pyFiles`)."""
+    """Return the path of a data file.
+
+    If the package is in a zip (`spark.submit.pyFiles`), each call makes a copy, which lasts as long as the process.
+    """
     return _copies.enter_context(as_file(files(package) / name))
 
 
