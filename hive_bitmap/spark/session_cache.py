@@ -20,15 +20,16 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
-class _CacheOwner:
-    """A cache owner shared by all sessions of a user; it is dropped with the last of them."""
+class _Values:
+    """The cached values of a session, or of all sessions of a user; they are dropped with the last of them."""
+
+    def __init__(self) -> None:
+        self.of_cache: dict[TtlCache[Any, Any], dict[Any, tuple[float, Any]]] = {}
 
 
-_values: WeakKeyDictionary[SparkSession | _CacheOwner, dict[TtlCache[Any, Any], dict[Any, tuple[float, Any]]]] = (
-    WeakKeyDictionary()
-)
-_users: WeakValueDictionary[tuple[str, str], _CacheOwner] = WeakValueDictionary()  # by application and name
-_user_of: WeakKeyDictionary[SparkSession, _CacheOwner] = WeakKeyDictionary()
+# The values of each session and those of its user, which are the session's own while the user is unknown.
+_sessions: WeakKeyDictionary[SparkSession, tuple[_Values, _Values]] = WeakKeyDictionary()
+_users: WeakValueDictionary[tuple[str, str], _Values] = WeakValueDictionary()  # by application and name
 _caches: WeakSet[TtlCache[Any, Any]] = WeakSet()
 _lock = Lock()
 
@@ -38,10 +39,20 @@ def belongs_to(spark: SparkSession, user: str) -> None:
 
     All sessions of a user in an application share the caches that are kept by user.
     """
-    if spark not in _user_of:
+    with _lock:
+        own, of_user = _values_of(spark)
+    if of_user is own:
         application = spark.sparkContext.applicationId
         with _lock:
-            _user_of[spark] = _users.setdefault((application, user), _CacheOwner())
+            _sessions[spark] = own, _users.setdefault((application, user), _Values())
+
+
+def _values_of(spark: SparkSession) -> tuple[_Values, _Values]:
+    values = _sessions.get(spark)
+    if values is None:
+        own = _Values()
+        values = _sessions[spark] = own, own
+    return values
 
 
 class TtlCache(Generic[K, V]):
@@ -61,7 +72,7 @@ class TtlCache(Generic[K, V]):
     def get(self, spark: SparkSession, key: K, seconds: float) -> V | None:
         """Return the value that was added in the last `seconds`; None if there is none."""
         with _lock:
-            entry = _values.get(self._owner(spark), {}).get(self, {}).get(key)
+            entry = self._entries(spark).get(key)
         return entry[1] if entry is not None and time.monotonic() - entry[0] < seconds else None
 
     def put(self, spark: SparkSession, key: K, value: V, version: int | None = None) -> None:
@@ -69,7 +80,7 @@ class TtlCache(Generic[K, V]):
         with _lock:
             if version not in (None, self.version):
                 return
-            entries = _values.setdefault(self._owner(spark), {}).setdefault(self, {})
+            entries = self._entries(spark)
             entries.pop(key, None)
             entries[key] = time.monotonic(), value
             if len(entries) > self._most:
@@ -78,11 +89,11 @@ class TtlCache(Generic[K, V]):
     def drop(self, spark: SparkSession, key: K) -> None:
         """Remove the value of this key, if there is one."""
         with _lock:
-            _values.get(self._owner(spark), {}).get(self, {}).pop(key, None)
+            self._entries(spark).pop(key, None)
 
-    def _owner(self, spark: SparkSession) -> SparkSession | _CacheOwner:
-        """Return the owner of a session's values: its user, or the session itself if that is unknown."""
-        return _user_of.get(spark, spark) if self._by_user else spark
+    def _entries(self, spark: SparkSession) -> dict[K, tuple[float, V]]:
+        own, of_user = _values_of(spark)
+        return (of_user if self._by_user else own).of_cache.setdefault(self, {})
 
 
 def clear(*caches: TtlCache[Any, Any]) -> None:
@@ -90,5 +101,6 @@ def clear(*caches: TtlCache[Any, Any]) -> None:
     with _lock:
         for cache in caches or tuple(_caches):
             cache.version += 1
-            for owned in _values.values():
-                owned.pop(cache, None)
+            for own, of_user in _sessions.values():
+                own.of_cache.pop(cache, None)
+                of_user.of_cache.pop(cache, None)
