@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
@@ -17,8 +18,17 @@ SKIP_VALIDATION = "spark.sql.legacy.skipTypeValidationOnAlterPartition"
 KEEP_CONSTANTS = "spark.sql.legacy.keepPartitionSpecAsStringLiteral"
 _VERBATIM = {SKIP_VALIDATION: "true", KEEP_CONSTANTS: "false"}
 _lock = Lock()
-_before: WeakKeyDictionary[SparkSession, dict[str, str | None]] = WeakKeyDictionary()
-_blocks: WeakKeyDictionary[SparkSession, int] = WeakKeyDictionary()
+
+
+@dataclass
+class _Changed:
+    """The changed settings of a session: their former values, and the number of open blocks that need the changes."""
+
+    before: dict[str, str | None]
+    blocks: int = 0
+
+
+_sessions: WeakKeyDictionary[SparkSession, _Changed] = WeakKeyDictionary()
 
 
 @contextmanager
@@ -44,19 +54,19 @@ def verbatim_partitions(spark: SparkSession) -> Iterator[SparkSession]:
 
 def _begin(spark: SparkSession) -> None:
     with _lock:
-        if spark not in _before:
-            _before[spark] = {name: spark.conf.get(name, None) for name in _VERBATIM}
+        if spark not in _sessions:
+            _sessions[spark] = _Changed({name: spark.conf.get(name, None) for name in _VERBATIM})
             for name, value in _VERBATIM.items():
                 spark.conf.set(name, value)
-        _blocks[spark] = _blocks.get(spark, 0) + 1
+        _sessions[spark].blocks += 1
 
 
 def _end(spark: SparkSession) -> None:
     with _lock:
-        _blocks[spark] -= 1
-        if _blocks[spark]:
+        _sessions[spark].blocks -= 1
+        if _sessions[spark].blocks:
             return
-        for name, value in _before.pop(spark).items():
+        for name, value in _sessions.pop(spark).before.items():
             if value is None:
                 spark.conf.unset(name)
             else:
