@@ -42,6 +42,7 @@ class Answers:
     def __init__(self, context: SparkContext) -> None:
         self._context = context
         self.serving = Serving()
+        self.was_enabled = False  # by `enable`, in any session
         self._sessions: LRUCache[str, SparkSession] = LRUCache(MAX_SESSIONS)
         self._lock = Lock()
 
@@ -97,12 +98,15 @@ def enable(spark: SparkSession) -> None:
             f"--conf spark.sql.extensions={EXTENSION}"
         )
     jvm_bridge.open_port(spark)
-    bridge(spark).enable(spark._jsparkSession, _answers(spark.sparkContext))
+    answering = answers(spark)
+    bridge(spark).enable(spark._jsparkSession, answering)
     catalog.on_change(_forget_indexed_columns)
     spark.conf.unset("hive_bitmap.enabled")
-    if problem := metastore.hive_problem(spark):
-        _warn_without_hive(spark.sparkContext, problem)
-    _wait_at_exit(spark.sparkContext)
+    if not answering.was_enabled:
+        if problem := metastore.hive_problem(spark):
+            log.warning("no query of this session uses an index: %s", problem)
+        _wait_at_exit(spark.sparkContext)
+        answering.was_enabled = True
 
 
 def enable_chosen(spark: SparkSession) -> None:
@@ -113,7 +117,7 @@ def enable_chosen(spark: SparkSession) -> None:
     """
     if not _is_answered_here(spark):
         jvm_bridge.open_port(spark)
-        bridge(spark).enableChosen(spark._jsparkSession, _answers(spark.sparkContext))
+        bridge(spark).enableChosen(spark._jsparkSession, answers(spark))
         catalog.on_change(_forget_indexed_columns)
 
 
@@ -174,13 +178,6 @@ def wait_at_end(spark: SparkSession) -> None:
         refresher.wait(min(refresher.queue.longest_interval(), LONGEST_WAIT))
 
 
-@lru_cache(maxsize=8)
-def _warn_without_hive(context: SparkContext, problem: str) -> None:
-    """Log, once per application, that its sessions cannot have indexes."""
-    log.warning("no query of this session uses an index: %s", problem)
-
-
-@lru_cache(maxsize=8)
 def _wait_at_exit(context: SparkContext) -> None:
     """Have the end of this process wait for refreshes.
 

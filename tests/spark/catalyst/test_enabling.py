@@ -74,7 +74,7 @@ def among(monkeypatch: pytest.MonkeyPatch) -> Callable[..., World]:
 
     def made(refresher: Refresher | None = None, **told: Any) -> World:
         world = World(**told)
-        answers = SimpleNamespace(serving=SimpleNamespace(refresher=refresher))
+        answers = SimpleNamespace(serving=SimpleNamespace(refresher=refresher), was_enabled=False)
         monkeypatch.setattr(enabling, "bridge", lambda spark: world)
         monkeypatch.setattr(enabling, "_answers", lambda context: answers)
         monkeypatch.setattr(enabling.jvm_bridge, "open_port", lambda spark: world.done.append("port"))
