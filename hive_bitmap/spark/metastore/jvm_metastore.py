@@ -10,7 +10,6 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
@@ -23,8 +22,6 @@ from hive_bitmap.spark.metastore.sql_metastore import SqlMetastore, is_there_alr
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-_RULES = ("buildResolutionRules", "buildPostHocResolutionRules", "buildCheckRules", "buildOptimizerRules")
 
 
 class JvmMetastore(SqlMetastore):
@@ -148,13 +145,13 @@ class JvmMetastore(SqlMetastore):
         return not bridge(spark).cache.isEmpty() and spark.catalog.isCached(spark_name)
 
     def time_zone(self, spark: SparkSession) -> str:
-        return _time_zone(spark)
+        return bridge(spark).time_zone
 
     def default_parallelism(self, spark: SparkSession) -> int:
         return spark.sparkContext.defaultParallelism
 
     def has_foreign_rules(self, spark: SparkSession) -> bool:
-        return _has_foreign_rules(spark)
+        return bridge(spark).has_foreign_rules
 
 
 @contextmanager
@@ -239,18 +236,3 @@ def _identifier(spark: SparkSession, table: Table) -> Any:
 def _identity(table: Any) -> tuple[int, str, str]:
     """Return values that differ after a table was altered or recreated under the same name."""
     return table.createTime(), table.storage().locationUri().toString(), table.schema().catalogString().lower()
-
-
-@lru_cache(maxsize=8)
-def _time_zone(spark: SparkSession) -> str:
-    """Return the default time zone of the JVM, in which Spark interprets the local timestamps of ORC files."""
-    jvm: Any = spark._jvm
-    return str(jvm.java.util.TimeZone.getDefault().getID())
-
-
-@lru_cache(maxsize=256)
-def _has_foreign_rules(spark: SparkSession) -> bool:
-    """Return whether others have added rules that see all plans; the rules of hive_bitmap are added elsewhere."""
-    session: Any = spark._jsparkSession
-    extensions = session.extensions()
-    return any(not getattr(extensions, name)(session).isEmpty() for name in _RULES)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakKeyDictionary
 
@@ -19,6 +20,7 @@ from hive_bitmap.spark.metastore.protocol import columns_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_RULES = ("buildResolutionRules", "buildPostHocResolutionRules", "buildCheckRules", "buildOptimizerRules")
 PIECE = 8000  # characters of a text that are transferred in one call
 _bridges: WeakKeyDictionary[SparkSession, Bridge] = WeakKeyDictionary()
 
@@ -59,6 +61,8 @@ def text_of(text: Any) -> str:
 class Bridge:
     """Objects of the JVM that most requests need, cached because reaching one takes a call for each step."""
 
+    jvm: Any
+    session: Any
     catalog: Any
     session_catalog: Any
     cache: Any
@@ -76,6 +80,17 @@ class Bridge:
         self.mapper.writeValue(writer, value)
         return json.loads(text_of(writer.getBuffer()))
 
+    @cached_property
+    def time_zone(self) -> str:
+        """The default time zone of the JVM, in which Spark interprets the local timestamps of ORC files."""
+        return str(self.jvm.java.util.TimeZone.getDefault().getID())
+
+    @cached_property
+    def has_foreign_rules(self) -> bool:
+        """Whether others have added rules that see all plans; the rules of hive_bitmap are added elsewhere."""
+        extensions = self.session.extensions()
+        return any(not getattr(extensions, name)(self.session).isEmpty() for name in _RULES)
+
 
 def bridge(spark: SparkSession) -> Bridge:
     """Return the objects of a session's JVM."""
@@ -90,6 +105,8 @@ def _new_bridge(spark: SparkSession) -> Bridge:
     scala = jvm.com.fasterxml.jackson.module.scala.DefaultScalaModule()
     partition = jvm.java.lang.Class.forName("org.apache.spark.sql.catalyst.catalog.CatalogTablePartition")
     return Bridge(
+        jvm=jvm,
+        session=spark._jsparkSession,
         catalog=spark._jsparkSession.sharedState().externalCatalog(),
         session_catalog=spark._jsparkSession.sessionState().catalog(),
         cache=spark._jsparkSession.sharedState().cacheManager(),
