@@ -402,9 +402,9 @@ def estimated_speed_of(path: str) -> Speed:
 
 
 def _store(path: str) -> Store:
-    scheme, authority, _ = parts(path)
-    if scheme in ("", "file"):
+    if is_local(path):
         return _LOCAL
+    scheme, authority, _ = parts(path)
     options = current()
     with _opening:  # else concurrent threads could each open a store, with its own limit on requests
         return _remote(scheme, authority, options)

@@ -10,7 +10,6 @@ import os
 import posixpath
 import re
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import NamedTuple
 
 from hive_bitmap.errors import Unsupported
@@ -30,7 +29,6 @@ class Parts(NamedTuple):
     path: str
 
 
-@lru_cache(maxsize=4096)
 def parts(path: str) -> Parts:
     """Split a path; raise Unsupported if it is not absolute.
 
@@ -44,13 +42,21 @@ def parts(path: str) -> Parts:
 
 
 def is_local(path: str) -> bool:
-    """Return whether a path is in the local file system: its scheme is `file` or missing."""
-    return parts(path).scheme in ("", "file")
+    """Return whether a path is in the local file system: its scheme is `file` or missing.
+
+    Raises Unsupported if the path is not absolute.
+    """
+    return _is_plain(path) or parts(path).scheme in ("", "file")
+
+
+def _is_plain(path: str) -> bool:
+    """Return whether a path is local and names no host: `file:/..`, which is not worth a regular expression."""
+    return path.startswith("file:/") and path[6:7] != "/"
 
 
 def local_path(path: str) -> str:
     """Convert a local Hadoop path to one of the operating system: `file:/w/a b` to `/w/a b`."""
-    return parts(path).path
+    return path[5:] if _is_plain(path) else parts(path).path
 
 
 def absolute(path: str) -> str:

@@ -19,6 +19,9 @@ from hive_bitmap.errors import Unsupported
     ("path", "split"),
     [
         ("file:/w/a b", Parts("file", "", "/w/a b")),
+        ("file:/", Parts("file", "", "/")),
+        ("file://host/w", Parts("file", "host", "/w")),
+        ("file:////w", Parts("file", "", "//w")),
         ("FILE:///w", Parts("file", "", "/w")),
         ("/w/x:y", Parts("", "", "/w/x:y")),
         ("hdfs://nn:8020/x", Parts("hdfs", "nn:8020", "/x")),
@@ -31,6 +34,7 @@ from hive_bitmap.errors import Unsupported
 def test_a_path_is_split_and_never_decoded(path: str, split: Parts) -> None:
     assert parts(path) == split
     assert is_local(path) == (split.scheme in ("", "file"))
+    assert stores.local_path(path) == split.path
 
 
 @pytest.mark.parametrize("path", ["", "w/x", "x", "s3a://bucket", "file:", "file:w", "1x:/w"])
@@ -38,6 +42,8 @@ def test_what_is_not_absolute_is_refused(path: str) -> None:
     with pytest.raises(Unsupported) as error:
         parts(path)
     assert str(error.value) == f"not an absolute Hadoop path: {path!r}"
+    with pytest.raises(Unsupported):
+        is_local(path)
 
 
 PIECES = st.lists(st.sampled_from(["a", "b c", ".", "..", "", "p=1", "%2F"]), max_size=6)
