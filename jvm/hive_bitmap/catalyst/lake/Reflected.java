@@ -4,13 +4,9 @@ import java.lang.reflect.Constructor;
 import java.lang.reflect.Field;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
-import java.util.Map;
-import java.util.concurrent.ConcurrentHashMap;
 
 /** Calls methods and constructors of classes that are not available at compile time. */
 final class Reflected {
-    private static final Map<String, Method> METHODS = new ConcurrentHashMap<>();
-
     private Reflected() {}
 
     /** Thrown if the installed version of a library differs from what is expected. */
@@ -24,7 +20,7 @@ final class Reflected {
     @SuppressWarnings("unchecked")
     static <T> T get(Object object, String name) {
         try {
-            return (T) METHODS.computeIfAbsent(key(object.getClass(), name), key -> method(object.getClass(), name)).invoke(object);
+            return (T) method(object.getClass(), name).invoke(object);
         } catch (IllegalAccessException e) {
             throw new Unknown(name + " cannot be called", e);
         } catch (InvocationTargetException e) {
@@ -162,10 +158,6 @@ final class Reflected {
     /** Returns the exception to throw for a call that failed. */
     private static RuntimeException failed(String name, InvocationTargetException e) {
         return e.getCause() instanceof RuntimeException cause ? cause : new Unknown(name + " failed", e.getCause());
-    }
-
-    private static String key(Class<?> type, String name) {
-        return type.getName() + "@" + System.identityHashCode(type.getClassLoader()) + "." + name;
     }
 
     private static Method method(Class<?> type, String name) {
