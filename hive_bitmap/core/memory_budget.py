@@ -6,7 +6,7 @@ computed again at its next use. A `Cache` has the entries of one kind. A decisio
 weakly, since many decisions share a listing; if the decision or the listing was evicted, Spark's own plan runs.
 
 Caches outside the budget have a limited number of entries: what the metastore says for half a minute (`TtlCache`),
-names, sessions, and in the JVM `Verdicts`, `PlanningGate`, versions and the folders that were written. `QueryRecord` is
+sessions, and in the JVM `Verdicts`, `PlanningGate`, versions and the folders that were written. `QueryRecord` is
 limited in bytes. A program may stop Spark and start it again in the same process. So `CurrentContext` empties all
 caches when a SparkContext ends. It also ends the threads that call Python, because Hive keeps an embedded metastore for
 each thread.
