@@ -479,10 +479,13 @@ def changing() -> Iterator[None]:
 
 
 def clear_caches() -> None:
-    """Clear the caches of index tables and slots, and call the listeners."""
+    """Clear the caches of index tables and slots, and then call the listeners.
+
+    In the other order, a question in between would get the old state for the listeners' new version.
+    """
+    session_cache.clear(_index_tables, _slots)
     for listener in tuple(_listeners):
         listener()
-    session_cache.clear(_index_tables, _slots)
 
 
 def point_to(spark: SparkSession, base: Table, added: set[str], removed: set[str]) -> None:
