@@ -7,7 +7,7 @@ import errno
 import os
 import shutil
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from secrets import token_hex
 
@@ -48,9 +48,9 @@ class Local:
             for entry in entries:
                 if entry.is_symlink():
                     special.add(entry.name)
-                if entry.is_dir():
+                if _is(entry.is_dir):
                     folders.append(entry.name)
-                elif not entry.is_file():
+                elif not _is(entry.is_file):
                     special.add(entry.name)
                 elif (status := _entry_status(prefix, entry)) is not None:
                     files.append(status)
@@ -241,6 +241,16 @@ def _attribute(file: str | int, name: str) -> bytes:
 
 def _status(path: str, info: os.stat_result) -> FileStatus:
     return FileStatus(path, info.st_size, info.st_mtime_ns // 1_000_000, f"{info.st_ino}-{info.st_ctime_ns}")
+
+
+def _is(kind: Callable[[], bool]) -> bool:
+    """Call `DirEntry.is_dir` or `is_file`; a link that leads to itself is neither, like one that leads nowhere."""
+    try:
+        return kind()
+    except OSError as e:
+        if e.errno != errno.ELOOP:
+            raise
+        return False
 
 
 def _entry_status(prefix: str, entry: os.DirEntry[str]) -> FileStatus | None:
