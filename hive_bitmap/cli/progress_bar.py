@@ -65,6 +65,6 @@ def _progress_logger(what: str) -> Callable[[BuildProgress], None]:
 
 
 def _speed() -> Callable[[BuildProgress], str]:
-    """Return a function that formats the bytes a second read since now."""
+    """Return a formatter of the bytes read a second, from now on."""
     started = time.monotonic()
     return lambda done: f"{size(int(done.bytes / max(time.monotonic() - started, 1e-3)))}/s"

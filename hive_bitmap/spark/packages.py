@@ -109,7 +109,10 @@ def _require_installed(needed: Sequence[str], where: str) -> None:
 
 
 def _declared(needed: Sequence[str]) -> list[Requirement]:
-    """Return these packages with the versions that hive_bitmap requires; any version if it was sent as a mere zip."""
+    """Return these packages with the versions that hive_bitmap requires.
+
+    Any version will do if hive_bitmap is not installed, but was sent as a mere zip.
+    """
     from packaging.requirements import Requirement
 
     try:

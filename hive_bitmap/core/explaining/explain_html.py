@@ -205,7 +205,7 @@ def _of(part: str, total: str) -> str:
 
 
 def _width(share: str) -> float:
-    """Return the length of a meter in percent, from the text of a share."""
+    """Parse a share such as "12%" or "<1%" to percent; 0 for "-"."""
     number = share.strip("<> %")
     return float(number) if number != "-" else 0.0
 

@@ -566,11 +566,11 @@ def valid_schemas(
 ) -> frozenset[int] | None:
     """Return the checksums (`schema_crc`) under which files stay indexed.
 
-    `columns` are the current columns of the table. The result None stands for all checksums: columns of Parquet files
-    are resolved by name, and those of Iceberg tables by id, so these files stay indexed after any change. So do ORC
-    files with names and without timestamps; BY_NAME in the result stands for these. Other ORC files may have no column
-    names, and may hold wall-clock times: they stay indexed only if columns were added after the others. Files that a
-    SerDe reads stay indexed only if nothing changed.
+    `columns` are the current columns of the table. None stands for all checksums, BY_NAME in the result for all ORC
+    files with names and without timestamps. Such ORC files, Parquet files, whose columns are found by name, and files
+    of Iceberg tables, by id, stay indexed after any change. Other ORC files may have no column names, or hold
+    wall-clock times: they stay indexed only if columns were added after the others. Files that a SerDe reads stay
+    indexed only if nothing changed.
     """
     ids = [column.field_id is not None for column in columns]
     if format == "parquet" or (format == "orc" and not reading and all(ids)):

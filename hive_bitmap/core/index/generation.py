@@ -111,12 +111,12 @@ def partition_folder(root: str, names: Iterable[str], values: Iterable[str | Non
 
 
 def accesses(folders: Sequence[tuple[str, str]]) -> list[Access | None]:
-    """Return the access of generations for files in base folders.
+    """Return the access that generations for some base files must have.
 
-    Each item of `folders` is a base folder and the root of an index. A generation is at most as readable as the base
-    folder and its parents, except for parents that it shares with the root. If the base folder is sticky, only the
-    owner may write. The store is asked once for each folder. The result is None if the base folder no longer exists, if
-    it is in another store than the root, or if its store has no permissions.
+    Each item of `folders` is the folder of base files and the root of an index. A generation is at most as readable as
+    the base folder and its parents, except for parents that it shares with the root. If the base folder is sticky, only
+    the owner may write. The store is asked once for each folder. The result is None if the base folder no longer
+    exists, if it is in another store than the root, or if its store has no permissions.
     """
     enclosing = [stores.enclosing(folder, root) for folder, root in folders]
     distinct = list(dict.fromkeys(path for paths in enclosing for path in paths))

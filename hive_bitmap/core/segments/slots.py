@@ -52,11 +52,11 @@ def seniority(folder: str) -> str:
 
 
 def moves(slots: Slots, empty: str, new: Sequence[str], gone: Collection[str]) -> Moves:
-    """Plan the moves that put segments into slots and remove others.
+    """Plan how new segments get slots, and removed ones lose theirs.
 
-    The segments `new` get slots, and no slot is left at the folders `gone`. New segments take the slots of removed
-    segments, then empty slots, then added ones. Their names determine which empty slots they take, so that two builders
-    rarely choose the same. A segment that is in two slots keeps the first.
+    No slot is left at the folders `gone`; `empty` is the empty folder of the index. The segments `new` take the slots
+    of removed segments, then empty slots, then added ones. Their names determine which empty slots they take, so that
+    two builders rarely choose the same. A segment in two slots keeps the first.
 
     >>> moves({0: "a", 1: "b", 2: "empty"}, "empty", ["c"], ["a", "b"])
     Moves(added=(), vacated=(0, 1), moved={0: 'c', 1: 'empty'})

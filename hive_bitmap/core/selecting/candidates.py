@@ -1,8 +1,8 @@
 """Choose the files that may have matching rows, and look them up.
 
 Partitions are pruned first. Files that are fresh in an index are looked up; all others are read whole. Files with the
-same shard are looked up together, as one unit, even from different partitions. A file is a unit of its own if several
-shards of an index have its path: then no other shard is mistaken for the file's. All functions are pure, except that
+same shard are looked up together, as one unit, even from different partitions. A file whose path is in several shards
+of an index is a unit of its own, so that no other shard is mistaken for its shard. All functions are pure, except that
 lookups read shards.
 """
 

@@ -1,7 +1,7 @@
-"""Subtract rows that a table has deleted, but its files and indexes still have, from counts.
+"""Leave rows that a table has deleted out of counts.
 
-Deleted rows are read after the lookup, and only for files with selected rows. A file whose deleted rows cannot be read
-is read whole.
+The table's files and indexes still have these rows. They are read after the lookup, and only for files with selected
+rows. A file whose deleted rows cannot be read is read whole.
 """
 
 from __future__ import annotations
@@ -26,9 +26,8 @@ def without_deleted(
 ) -> LookupResults:
     """Leave deleted rows out of all counts of a lookup's results.
 
-    `read` maps the paths of files to their deleted rows. Its argument has for each path the version of the file's
-    deletes (`FileStatus.deletes`); the result may lack files. `evaluate` does the lookups of files with deleted rows
-    again.
+    `read` takes the version of each file's deletes (`FileStatus.deletes`) by path, and returns the deleted rows by
+    path; its result may lack files. `evaluate` repeats the lookups of files with deleted rows.
     """
     affected = [_may_count_deleted(lookup, result) for lookup, result in results.pairs()]
     deletes = {

@@ -84,7 +84,7 @@ class KnownFiles:
 
     @cached_property
     def shard(self) -> Longs:
-        """The row in `covered.shards` of each fresh file's shard; -1 for other files."""
+        """The row of each file's shard in `covered.shards`; -1 unless fresh."""
         return np.where(self.fresh, np.append(self.covered.shard_of, -1)[self.row], -1)
 
     @cached_property

@@ -174,9 +174,9 @@ def choose(workloads: Sequence[Workload], limit: int, times: int) -> tuple[list[
 
 
 def _best(steps: Sequence[Step]) -> Step:
-    """Return the smallest step among those that save about as much as the best one.
+    """Return the smallest of the steps that save about the most.
 
-    If a part of it is also a step, return the best such part.
+    If some of its indexes are also a step, return the best such step instead.
     """
     most = max(step.gain.seconds for step in steps)
     alike = [step for step in steps if step.gain.seconds >= ABOUT * most]

@@ -45,10 +45,10 @@ class ColumnTest:
 
 @dataclass(frozen=True)
 class Shape:
-    """The kind of a query of a table: the tested columns and the aggregation, without values.
+    """The kind of a query: its tests and aggregation, without values.
 
-    Names are in lower case. `key_sets` has sets of columns: counts by the keys of each set answer the aggregation. It
-    is None without an aggregation, or if keys do not answer it.
+    Names are in lower case. `key_sets` are sets of columns; counts by the keys of each set answer the aggregation. It
+    is None without an aggregation, and for an aggregation that such counts do not answer.
     """
 
     database: str

@@ -72,7 +72,7 @@ def needed(shape: Shape) -> Columns:
 def parts(shape: Shape) -> list[Columns]:
     """Return the column sets to look up for an aggregation.
 
-    Key sets come first, then tests.
+    First its key sets, then a set for each tested column.
     """
     keys = [frozenset(keys) for keys in shape.key_sets or () if keys]
     return [*keys, *(frozenset((column,)) for column in sorted(_tested(shape.tests)))]

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 class Job:
     """Work for a task.
 
-    `segments` has the number in the build of the new segment for each index that the task writes.
+    `segments` has the numbers, in the build, of the new segments that the task writes: one for each index.
     """
 
     segments: tuple[int, ...]
@@ -56,7 +56,7 @@ def run(
 ) -> list[ShardReport]:
     """Run the jobs in tasks and return their reports.
 
-    `ShardReport.index` is the number of the new segment in the build. Raise BuildFailed, WorkerDied, and Unsupported as
+    `ShardReport.index` is the number of the new segment in the build. Raise BuildFailed, WorkerDied, and the error of
     `require_python`.
     """
     if not jobs:

@@ -481,9 +481,9 @@ def _access(of_base: Sequence[Access | None], segment: NewSegment) -> Access | N
 
 
 def _readers(listing: Listing, numbers: Sequence[int], root: str) -> dict[int, Hashable]:
-    """Return a value that identifies the users who may read each of these listed files, by number.
+    """Return a value for each listed file that identifies its readers.
 
-    They may enter the file's folder and open the file.
+    The values are by the number of the file. Its readers may enter its folder and open it.
     """
     folders = list(dict.fromkeys(parent(listing.files[at].path) for at in numbers))
     enters = dict(zip(folders, generation.accesses([(folder, root) for folder in folders]), strict=True))

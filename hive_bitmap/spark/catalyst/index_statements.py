@@ -1,11 +1,14 @@
 """Answer requests on index statements in plain `spark.sql`.
 
-Spark's parser and commands (`Statements.java`) send them as JSON. `parse` asks for the result columns of a statement
-and their types, `run` executes it and asks for its rows. `doomed` asks for the indexes on tables that a DROP TABLE or
-DROP DATABASE is about to drop; the answer is `refused` if they must not be dropped, and any other error lets Spark drop
-them. After Spark has dropped the tables, `drop` drops the indexes; its text is the answer to `doomed`. `renamed` moves
-the indexes of a table that Spark has renamed; its text is the list of the old and the new name, each a list of its
-parts.
+Spark's parser and commands (`Statements.java`) send them as JSON, each of a kind:
+
+* `parse`: return the columns of a statement's result, and their types.
+* `run`: execute the statement, and return its rows.
+* `doomed`: return the indexes that a DROP TABLE or DROP DATABASE will drop, or `refused` if the tables must not be
+  dropped. After any other error, Spark drops them.
+* `drop`: drop these indexes, after Spark has dropped the tables. The text is the answer to `doomed`.
+* `renamed`: move the indexes of a table that Spark has renamed. The text has its old and its new name, each a list of
+  parts.
 """
 
 from __future__ import annotations

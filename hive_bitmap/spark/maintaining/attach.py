@@ -82,7 +82,10 @@ def _of_former(spark: SparkSession, base: Table, former: str) -> list[Index]:
 
 
 def _at_home(base: Table, former: Definition) -> Definition:
-    """Return an index's definition with its table's new name; raise Unsupported if it does not fit."""
+    """Return an index's definition under its table's new name.
+
+    Raise Unsupported if the index does not fit the table.
+    """
     index_database = "" if former.index_database == base.database else former.index_database
     home = replace(former, database=base.database, table=base.name, index_database=index_database)
     home = home.renewed(base) if former.is_former else home

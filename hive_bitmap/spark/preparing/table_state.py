@@ -86,11 +86,11 @@ def states(
     schemas: Collection[int] | None,
     numbers: Sequence[int],
 ) -> TableFiles:
-    """Return the files of partitions, and what indexes have of them.
+    """Return the files of partitions, and what indexes record about them.
 
-    Raises Unsupported for an ambiguous folder. `schemas` are the schema checksums under which an indexed file's keys
-    are still valid; files indexed under another checksum count as unindexed. None: any checksum is valid. `numbers` are
-    the positions of the partitions among all listed partitions.
+    `schemas` are the schema checksums under which an indexed file's keys are still valid, or None for all; files
+    indexed under another checksum count as unindexed. `numbers` are the positions of the partitions among all listed
+    partitions. Raises Unsupported for an ambiguous folder.
     """
     files = files_in(base, [partition.location for partition in partitions])
     listed = _states(base, [partition.values for partition in partitions], files, numbers)

@@ -57,9 +57,10 @@ class UnitTask:
 def unit_offsets(
     spark: SparkSession, format: str, results: LookupResults | None, whole: Iterable[str]
 ) -> dict[str, list[int]]:
-    """Return the offsets of the units that may have selected rows, and of all units of the `whole` files, by path.
+    """Return the offsets of the units to read, by path.
 
-    Raises Unsupported if the units of a file cannot be determined, or if it was replaced since it was planned.
+    These are the units that may have selected rows, and all units of the `whole` files. Raises Unsupported if the units
+    of a file cannot be determined, or if it was replaced since it was planned.
     """
     tasks = [UnitTask(format, None, {}, path) for path in whole]
     if results is not None:
@@ -78,7 +79,10 @@ def unit_offsets(
 
 
 def located(task: UnitTask) -> tuple[dict[str, Longs], str]:
-    """Compute, in the task, the offsets of each file, and a problem: why they cannot be determined, or ""."""
+    """Compute the offsets of each file, inside the task.
+
+    The second item is the reason why they cannot be determined, or "".
+    """
     try:
         return dict(_all(task) if task.lookup is None else _selected(task, task.lookup)), ""
     except Undecodable as e:

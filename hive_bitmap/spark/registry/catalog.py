@@ -264,10 +264,10 @@ def indexed_tables(spark: SparkSession, database: str | None, *, all_databases: 
 
 
 def with_copies(spark: SparkSession, tables: Sequence[Table]) -> list[Index]:
-    """Return the index of each index table of some databases; several may claim to be the same index.
+    """Return the index of each index table of some databases.
 
-    `tables` are all tables of these databases. Base tables in other databases are looked up by the definitions of their
-    indexes.
+    Several index tables may claim to be the same index. `tables` are all tables of these databases. Base tables in
+    other databases are looked up by the definitions of their indexes.
     """
     base_names = {name for table in tables if (name := trust.base_named(table))}
     bases = described(spark, base_names - set(map(_name, tables)))

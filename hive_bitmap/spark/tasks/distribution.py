@@ -131,10 +131,10 @@ RUNNERS: Sequence[Runner] = (SparkRunner(),)  # the first that is available for 
 
 
 def run(spark: SparkSession, items: Sequence[Any], body: Body, *, count_requests: bool = True) -> list[Any]:
-    """Run `body` in tasks, each over some of the items; return the results in any order.
+    """Run `body` in tasks, each over some of the items.
 
-    `body` must be a function of a module, or another value that can be pickled. Raises the errors of tasks, and
-    Unsupported as `require_python`.
+    Return the results in any order. `body` must be a function of a module, or another value that can be pickled. Raises
+    the errors of tasks and of `require_python`.
     """
     runner = next(runner for runner in RUNNERS if runner.available(spark))
     tasks = _tasks(spark, items, None)
@@ -144,7 +144,10 @@ def run(spark: SparkSession, items: Sequence[Any], body: Body, *, count_requests
 
 
 def distribute(spark: SparkSession, items: Sequence[Any], most: int | None = None) -> Any:
-    """Return a DataFrame of one binary column, with a row for each task: the pickled items of one of the `cuts`."""
+    """Return a DataFrame with a row for each task.
+
+    Its only column has the pickled items of the task, one of the `cuts`.
+    """
     return data_frame(spark, pa.Table.from_batches(_tasks(spark, items, most)))
 
 
@@ -171,9 +174,10 @@ def sent(result: Any) -> pa.RecordBatch:
 def with_store_settings(
     spark: SparkSession, body: Callable[..., Iterator[pa.RecordBatch]], /, **arguments: Any
 ) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """Return `body` with these arguments as a function for `mapInArrow` that uses the store settings of this process.
+    """Return `body` with these arguments as a function for `mapInArrow`.
 
-    The requests that it sends to stores are added to `task_requests`. Raises Unsupported as `require_python` does.
+    It uses the store settings of this process, and adds its requests to stores to `task_requests`. Raises the error of
+    `require_python`.
     """
     require_python(spark)
     return _with_stores(partial(body, **arguments), task_requests.counter(spark))
@@ -187,7 +191,7 @@ def in_tasks(spark: SparkSession, items: Sequence[Any], function: Callable[[Any]
     """Compute function(item) in tasks for each item, and return the results in order.
 
     `function` is of a module, or another value that can be pickled. Raises StoreError, MissingPackage if the Python of
-    the executors lacks what tasks need, and Unsupported as `require_python`.
+    the executors lacks what tasks need, and the error of `require_python`.
     """
     return _in_tasks(spark, items, function, apart=False)
 
@@ -206,7 +210,10 @@ def in_surviving_tasks(spark: SparkSession, items: Sequence[Any], function: Call
 
 
 def in_child_processes(spark: SparkSession, items: Sequence[Any], function: Callable[[Any], Any]) -> list[Any]:
-    """Do the same as `in_tasks` in child processes of tasks, with `children.Died` for an item that ends its process."""
+    """Do the same as `in_tasks` in child processes of tasks.
+
+    The result is `children.Died` for an item that ends its process.
+    """
     return _in_tasks(spark, items, function, apart=True)
 
 
