@@ -109,7 +109,7 @@ def _tiles(plan: Plan) -> Iterator[str]:
     for word, amount, total, share in measures(plan):
         yield (
             f'<div class="tile"><div class="word">{word}</div><div class="kept">{escape(share)}</div>'
-            f'<div class="all">{_of(amount, total)}</div>{_meter(_width(share))}</div>'
+            f'<div class="all">{_of(amount, total)}</div>{_meter(_percent(share))}</div>'
         )
     yield "</div>"
     if read := read_by_answer(plan):
@@ -204,7 +204,7 @@ def _of(part: str, total: str) -> str:
     return "not known" if part == total == "-" else f"{part} of {total}"
 
 
-def _width(share: str) -> float:
+def _percent(share: str) -> float:
     """Parse a share such as "12%" or "<1%" to percent; 0 for "-"."""
     number = share.strip("<> %")
     return float(number) if number != "-" else 0.0

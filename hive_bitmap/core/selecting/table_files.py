@@ -30,7 +30,7 @@ class PartitionState:
 
 
 @dataclass(frozen=True, kw_only=True)
-class KnownFiles:
+class FileRecords:
     """What one index records about listed files.
 
     Arrays have an item for each file, unless noted.
@@ -45,7 +45,7 @@ class KnownFiles:
     @classmethod
     def of(
         cls, covered: Covered, listing: Listing, numbers: Longs, schemas: Collection[int] | None = None
-    ) -> KnownFiles:
+    ) -> FileRecords:
         """Compare a listing with what an index covers.
 
         `numbers` has for each listed partition its number in `covered`, or -1. A file is valid only if it was indexed
@@ -108,9 +108,9 @@ class KnownFiles:
             self.covered.files["reason"][row].as_py() or ""
         )
 
-    def only(self, files: Longs, partitions: Sequence[int]) -> KnownFiles:
+    def only(self, files: Longs, partitions: Sequence[int]) -> FileRecords:
         """Restrict the records to some partitions; `files` are the numbers of all of their files."""
-        return KnownFiles(
+        return FileRecords(
             covered=self.covered,
             row=self.row[files],
             same=self.same[files],
@@ -123,11 +123,11 @@ class KnownFiles:
 class TableFiles:
     """Partitions with their files, and what indexes record about the files.
 
-    `known` has the records of each index, by its name.
+    `records` has the records of each index, by its name.
     """
 
     partitions: tuple[PartitionState, ...]
-    known: Mapping[str, KnownFiles] = field(default_factory=dict)
+    records: Mapping[str, FileRecords] = field(default_factory=dict)
 
     @cached_property
     def partition_of(self) -> Longs:
@@ -146,8 +146,8 @@ class TableFiles:
     def only(self, numbers: Sequence[int]) -> TableFiles:
         """Restrict the files to some partitions, given by their positions in ascending order."""
         files = np.flatnonzero(np.isin(self.partition_of, list(numbers)))
-        known = {name: index.only(files, numbers) for name, index in self.known.items()}
-        return TableFiles(partitions=tuple(self.partitions[number] for number in numbers), known=known)
+        records = {name: index.only(files, numbers) for name, index in self.records.items()}
+        return TableFiles(partitions=tuple(self.partitions[number] for number in numbers), records=records)
 
 
 def listing_of(partitions: Sequence[PartitionState]) -> Listing:

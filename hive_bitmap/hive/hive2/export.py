@@ -26,7 +26,7 @@ from hive_bitmap.core.indexing.shard_compaction import shard_rows
 from hive_bitmap.core.listings import serde
 from hive_bitmap.core.listings.file_listing import format_of
 from hive_bitmap.core.segments.covered import Covered, Listing, Longs
-from hive_bitmap.core.selecting.table_files import KnownFiles
+from hive_bitmap.core.selecting.table_files import FileRecords
 from hive_bitmap.core.stores.paths import parent
 from hive_bitmap.core.table_info import NULL_PARTITION, Table, raw_hadoop_path
 from hive_bitmap.errors import FileChanged, HiveBitmapError, Unsupported
@@ -129,7 +129,7 @@ def _require_readable(base: Table, index: Index) -> None:
             )
 
 
-def _indexed_files(spark: SparkSession, base: Table, index: Index, base_sources: Sequence[Source]) -> KnownFiles:
+def _indexed_files(spark: SparkSession, base: Table, index: Index, base_sources: Sequence[Source]) -> FileRecords:
     """Return what an index records about the base files, in the order of the sources."""
     covered = Covered.by([manifest.read(folder) for folder in catalog.segments(spark, index)])
     listing = Listing.of((source.values, source.files) for source in base_sources)
@@ -137,11 +137,11 @@ def _indexed_files(spark: SparkSession, base: Table, index: Index, base_sources:
     schemas = valid_schemas(format_of(base), base.columns, metastore.time_zone(spark), serde.read_properties(base))
     if schemas is not None:  # Hive 2 does not find the columns of all ORC files by name
         schemas -= {BY_NAME}
-    return KnownFiles.of(covered, listing, numbers, schemas)
+    return FileRecords.of(covered, listing, numbers, schemas)
 
 
 def _require_complete(
-    base: Table, definition: Definition, source: Source, indexed: KnownFiles, numbers: Sequence[int]
+    base: Table, definition: Definition, source: Source, indexed: FileRecords, numbers: Sequence[int]
 ) -> None:
     """Raise Unsupported unless an index covers the current version of all base files of a partition.
 
@@ -158,7 +158,7 @@ def _require_complete(
             raise Unsupported(f"index {definition.name} does not have the current version of {file.path}: {rebuild}")
 
 
-def _copies(number: int, indexed: KnownFiles, files: Longs, definition: Definition, folder: str) -> list[Copy]:
+def _copies(number: int, indexed: FileRecords, files: Longs, definition: Definition, folder: str) -> list[Copy]:
     """Return a work item for each shard that has rows of these files, which the index must cover."""
     copies = []
     for shard in np.unique(indexed.shard[files]).tolist():

@@ -22,7 +22,7 @@ from hive_bitmap.core.segments import slots
 from hive_bitmap.core.segments.covered import Covered
 from hive_bitmap.core.selecting.candidates import Lookup, look_up_files
 from hive_bitmap.core.selecting.select import LookupResult
-from hive_bitmap.core.selecting.table_files import KnownFiles, PartitionState, TableFiles, listing_of
+from hive_bitmap.core.selecting.table_files import FileRecords, PartitionState, TableFiles, listing_of
 from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.core.table_info import Table, partition_name
 from hive_bitmap.errors import CorruptIndex, NotPermitted, ServerError, Unsupported
@@ -107,9 +107,9 @@ def table_files(
     for definition, segments in indexes:
         covered = Covered.by([_manifest(server, base, format, folder) for folder in segments])
         numbers = np.array([covered.numbers.get(partition.values, -1) for partition in partitions], np.int64)
-        indexed = KnownFiles.of(covered, listing, numbers)
+        indexed = FileRecords.of(covered, listing, numbers)
         by_index[definition.name] = replace(indexed, valid=indexed.valid & ~indexed.shared & ~repeated)
-    return TableFiles(partitions=partitions, known=by_index)
+    return TableFiles(partitions=partitions, records=by_index)
 
 
 def _positional_setting(server: Server, format: str) -> str | None:

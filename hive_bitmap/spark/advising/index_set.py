@@ -22,7 +22,7 @@ from hive_bitmap.spark.advising.useful_columns import (
     answers,
     narrowing,
     needed,
-    parts,
+    sets_to_look_up,
 )
 
 ABOUT = 0.9  # a step saves about as much as the best one if it saves at least this share of that
@@ -73,7 +73,7 @@ class Workload:
         """Return the gain of an answer from the best few of these indexes; zero without an answer."""
         if not answers(shape, [*self.indexed, *indexes]):
             return Gain()
-        missing = [part for part in parts(shape) if not any(part <= index for index in self.indexed)]
+        missing = [part for part in sets_to_look_up(shape) if not any(part <= index for index in self.indexed)]
         useful = [index for index in indexes if any(part <= index for part in missing)]
         gains = [
             self._looked_up(shape, frozenset(used))

@@ -69,7 +69,7 @@ def needed(shape: Shape) -> Columns:
     return _tested(shape.tests).union(*(shape.key_sets or ()))
 
 
-def parts(shape: Shape) -> list[Columns]:
+def sets_to_look_up(shape: Shape) -> list[Columns]:
     """Return the column sets to look up for an aggregation.
 
     First its key sets, then a set for each tested column.

@@ -29,7 +29,7 @@ from hive_bitmap.spark.maintaining.attach import attach
 from hive_bitmap.spark.maintaining.drop import drop_after
 from hive_bitmap.spark.metastore import metastore
 from hive_bitmap.spark.registry import catalog
-from hive_bitmap.spark.sql.commands import IsIndexTable, columns, doomed_indexes, is_elsewhere, is_indexable, run
+from hive_bitmap.spark.sql.commands import IsIndexTable, columns, indexes_to_drop, is_elsewhere, is_indexable, run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,7 +56,7 @@ def _error(error: HiveBitmapError) -> dict[str, str | None]:
 
 def _answer(spark: SparkSession, kind: str, text: str) -> Any:
     if kind == "drop":
-        drop_after(spark, [doomed_of(record) for record in json.loads(text)["doomed"]])
+        drop_after(spark, [index_of(record) for record in json.loads(text)["doomed"]])
         return {}
     if kind == "renamed":
         _attach(spark, *json.loads(text))
@@ -74,13 +74,13 @@ def _answer(spark: SparkSession, kind: str, text: str) -> Any:
         case "run":
             return {"rows": _rows(spark, statement)}
         case "doomed" if isinstance(statement, DropTable | DropDatabase):
-            return _doomed(spark, statement)
+            return _to_drop(spark, statement)
     raise InvalidStatement(f"not a statement on indexes: {text}")
 
 
-def _doomed(spark: SparkSession, statement: DropTable | DropDatabase) -> dict[str, Any]:
+def _to_drop(spark: SparkSession, statement: DropTable | DropDatabase) -> dict[str, Any]:
     try:
-        return {"doomed": [record_of(index) for index in doomed_indexes(spark, statement)]}
+        return {"doomed": [record_of(index) for index in indexes_to_drop(spark, statement)]}
     except IsIndexTable as e:
         return {"refused": _error(e)}
 
@@ -105,7 +105,7 @@ def record_of(index: IndexToDrop) -> dict[str, Any]:
     return {"properties": properties, "table": table, "live": sorted(index.live), "refusal": index.refusal}
 
 
-def doomed_of(record: dict[str, Any]) -> IndexToDrop:
+def index_of(record: dict[str, Any]) -> IndexToDrop:
     """Return the index of a record.
 
     Raise InvalidStatement if the JVM returns a changed record.

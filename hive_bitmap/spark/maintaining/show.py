@@ -24,7 +24,7 @@ from hive_bitmap.core.listings.file_listing import format_of, is_visible
 from hive_bitmap.core.parallel import map_parallel
 from hive_bitmap.core.segments import slots
 from hive_bitmap.core.segments.covered import Covered, Listing, Longs
-from hive_bitmap.core.selecting.table_files import KnownFiles
+from hive_bitmap.core.selecting.table_files import FileRecords
 from hive_bitmap.core.table_info import Table, Values, quote
 from hive_bitmap.errors import CorruptIndex, Unsupported
 from hive_bitmap.spark.metastore import base_files, metastore, permission
@@ -355,10 +355,10 @@ def _partitions(
     """
     listing = Listing.of((source.values, source.files) for source in sources)
     numbers = np.array([covered.numbers.get(values, -1) for values in listing.partitions], np.int64)
-    known_files = KnownFiles.of(covered, listing, numbers, schemas)
-    why = _why_read(known_files, crc)
+    records = FileRecords.of(covered, listing, numbers, schemas)
+    why = _why_read(records, crc)
     dead = np.ones(covered.files.num_rows, bool)
-    dead[known_files.row[known_files.row >= 0]] = False
+    dead[records.row[records.row >= 0]] = False
     size = np.bincount(covered.shard_segment, _bytes_of_shards(covered), len(covered.segments))
     entries = np.bincount(covered.shard_segment, covered.shards["rows"].to_numpy(), len(covered.segments))
     rows = np.bincount(covered.segment, covered.rows, len(covered.segments))
@@ -375,9 +375,9 @@ def _partitions(
         rows_of_partition = (
             np.flatnonzero(covered.partition == numbers[at]) if numbers[at] >= 0 else np.zeros(0, np.int64)
         )
-        stale = [n for n in files if known_files.stale[n]]
-        unindexed = [n for n in files if not known_files.indexed[n]]
-        unseen = [listing.files[n] for n in (*stale, *unindexed) if known_files.row[n] < 0 or not known_files.same[n]]
+        stale = [n for n in files if records.stale[n]]
+        unindexed = [n for n in files if not records.indexed[n]]
+        unseen = [listing.files[n] for n in (*stale, *unindexed) if records.row[n] < 0 or not records.same[n]]
         to_read = [n for n in files if why[n]]
         statuses.append(
             PartitionStatus(
@@ -386,7 +386,7 @@ def _partitions(
                 fresh=len(files) - len(stale) - len(unindexed),
                 stale=len(stale),
                 unindexed=len(unindexed),
-                gone=int(known_files.vanished[at]),
+                gone=int(records.vanished[at]),
                 stale_bytes=int(listing.sizes[stale].sum()),
                 unindexed_bytes=int(listing.sizes[unindexed].sum()),
                 base_rows=int(covered.rows[rows_of_partition].sum()),
@@ -414,13 +414,13 @@ def _rounded(parts: npt.NDArray[Any]) -> list[int]:
     return whole
 
 
-def _why_read(known_files: KnownFiles, crc: int) -> list[str]:
+def _why_read(records: FileRecords, crc: int) -> list[str]:
     """Return why the next rebuild reads each listed file; "" for a file that it does not read."""
-    tried = np.append(known_files.covered.files["schema_crc"].to_numpy() == crc, False)[known_files.row]
-    usual = UNBUILT if not known_files.covered.segments else NEW
+    tried = np.append(records.covered.files["schema_crc"].to_numpy() == crc, False)[records.row]
+    usual = UNBUILT if not records.covered.segments else NEW
     return [
         usual if row < 0 else CHANGED if not same else "" if valid or was_tried else COLUMNS_CHANGED
-        for row, same, valid, was_tried in zip(known_files.row, known_files.same, known_files.valid, tried, strict=True)
+        for row, same, valid, was_tried in zip(records.row, records.same, records.valid, tried, strict=True)
     ]
 
 

@@ -25,7 +25,7 @@ from hive_bitmap.core.predicates.nodes import Constant, Predicate, SparkLeaf, le
 from hive_bitmap.core.segments.covered import Covered, Longs
 from hive_bitmap.core.selecting.candidates import residual_predicates
 from hive_bitmap.core.selecting.key_matches import MatchingKeys
-from hive_bitmap.core.selecting.table_files import KnownFiles, PartitionState, TableFiles, listing_of
+from hive_bitmap.core.selecting.table_files import FileRecords, PartitionState, TableFiles, listing_of
 from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.core.table_info import Partition, Table, Values, partition_name
 from hive_bitmap.errors import CorruptIndex
@@ -145,8 +145,8 @@ def _table_files(
     listing, files = listing_of(listed), {}
     for index in indexes:
         covered = _covered(spark, index)
-        files[index.definition.name] = KnownFiles.of(covered, listing, place(covered), schemas)
-    return TableFiles(partitions=listed, known=files)
+        files[index.definition.name] = FileRecords.of(covered, listing, place(covered), schemas)
+    return TableFiles(partitions=listed, records=files)
 
 
 def _covered(spark: SparkSession, index: Index) -> Covered:

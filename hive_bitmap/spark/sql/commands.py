@@ -255,7 +255,7 @@ def _table_of(
     raise missing
 
 
-def doomed_indexes(spark: SparkSession, statement: DropTable | DropDatabase) -> list[IndexToDrop]:
+def indexes_to_drop(spark: SparkSession, statement: DropTable | DropDatabase) -> list[IndexToDrop]:
     """Return the indexes that a statement is about to drop; raise IsIndexTable if its table is an index table.
 
     They are the indexes of the table, or those in the database and on its tables.
@@ -271,9 +271,9 @@ def doomed_indexes(spark: SparkSession, statement: DropTable | DropDatabase) -> 
 
 def _drop_table(spark: SparkSession, statement: DropTable) -> None:
     """Drop a table with Spark's DROP TABLE, then its indexes; if Spark refuses, the indexes stay."""
-    doomed = doomed_indexes(spark, statement)
+    to_drop = indexes_to_drop(spark, statement)
     alter_table.drop_named(spark, statement.table.sql_name, if_exists=statement.if_exists, purge=statement.purge)
-    drop.drop_after(spark, doomed)
+    drop.drop_after(spark, to_drop)
 
 
 def _indexes_of_table(spark: SparkSession, statement: DropTable) -> list[Index]:
@@ -298,6 +298,6 @@ def _index_tables_of(spark: SparkSession, definition: Definition) -> set[str]:
 
 def _drop_database(spark: SparkSession, statement: DropDatabase) -> None:
     """Drop a database with its index tables, then their files, which Spark leaves behind."""
-    doomed = doomed_indexes(spark, statement)
+    to_drop = indexes_to_drop(spark, statement)
     alter_table.drop_database(spark, statement.name, if_exists=statement.if_exists)
-    drop.drop_after(spark, doomed)
+    drop.drop_after(spark, to_drop)

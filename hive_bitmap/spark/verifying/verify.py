@@ -30,7 +30,7 @@ from hive_bitmap.core.indexing.staged_values import ReadOptions
 from hive_bitmap.core.listings import serde
 from hive_bitmap.core.listings.file_listing import format_of, is_visible
 from hive_bitmap.core.segments.covered import Covered, Flags, Listing, numbered
-from hive_bitmap.core.selecting.table_files import KnownFiles
+from hive_bitmap.core.selecting.table_files import FileRecords
 from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import CorruptIndex, Unsupported
 from hive_bitmap.spark.building import staging
@@ -160,12 +160,12 @@ def _tally(spark: SparkSession, base: Table, number: int, index: Index, listed: 
             tally.problems.add(str(e))
     covered, listing = Covered.by(manifests), Listing.of(files_of.items())
     numbers = np.array([covered.numbers.get(values, -1) for values in listing.partitions], np.int64)
-    known_files = KnownFiles.of(covered, listing, numbers, schemas)
-    tally.stale, tally.unindexed = int(known_files.stale.sum()), int((~known_files.indexed).sum())
+    records = FileRecords.of(covered, listing, numbers, schemas)
+    tally.stale, tally.unindexed = int(records.stale.sum()), int((~records.indexed).sum())
     tally.gone = int(covered.files.num_rows - covered.after_another(np.ones(covered.files.num_rows, bool)).sum())
-    tally.gone -= int((known_files.row >= 0).sum())
+    tally.gone -= int((records.row >= 0).sum())
     fresh = np.zeros(covered.files.num_rows, bool)
-    fresh[known_files.row[known_files.fresh]] = True
+    fresh[records.row[records.fresh]] = True
     _check_covered(tally.problems, covered)
     for number_of_segment, published in enumerate(manifests):
         _check_manifest(tally.problems, published)
