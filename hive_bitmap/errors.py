@@ -175,9 +175,9 @@ class CorruptIndex(HiveBitmapError):
 
 
 class DroppedIndex(CorruptIndex):
-    """A generation that was deleted during a query, because its index was dropped or rebuilt.
+    """A generation that was deleted during a query.
 
-    Its base files are read whole.
+    Its index was dropped or rebuilt. Its base files are read whole.
     """
 
 
@@ -189,7 +189,10 @@ class BuildFailed(HiveBitmapError):
 
 
 class FileChanged(HiveBitmapError):
-    """A base file that was replaced or deleted between planning and reading: plan the query again."""
+    """A base file that was replaced or deleted after planning.
+
+    Plan the query again.
+    """
 
 
 class StoreError(HiveBitmapError):

@@ -1,4 +1,7 @@
-"""Tables and partitions of the metastore, and their names in SQL, as values that need no session."""
+"""Tables and partitions of the metastore, and their names in SQL.
+
+These values need no session.
+"""
 
 from __future__ import annotations
 
@@ -190,9 +193,9 @@ def in_spark(database: str, *names: str, catalog: str = "") -> str:
 
 
 def literal(text: str) -> str:
-    """Quote text as an SQL string literal with escapes, in which nothing is taken for a variable.
+    """Quote text as an SQL string literal with escapes.
 
-    Use it for LOCATION, COMMENT, LIKE of SHOW, TBLPROPERTIES, and for Hive. With
+    Nothing in it is taken for a variable. Use it for LOCATION, COMMENT, LIKE of SHOW, TBLPROPERTIES, and for Hive. With
     `spark.sql.parser.escapedStringLiterals`, Spark does not resolve escapes in partition specs and expressions: see
     `partition_spec` and `string_expression`.
 
@@ -214,7 +217,9 @@ def string_expression(text: str) -> str:
 
 
 def constant(text: str) -> str:
-    """Return the text as a constant of Spark's SQL without escapes: in quotes, or as hexadecimal bytes.
+    """Return the text as a constant of Spark's SQL without escapes.
+
+    It is in quotes, or has hexadecimal bytes.
 
     >>> constant("a b"), constant("it's"), constant("${a}")
     ("'a b'", "X'69742773'", "X'247b617d'")
@@ -251,15 +256,19 @@ def hadoop_path(uri: str) -> str:
 
 
 def index_table_name(database: str, table: str, index: str) -> str:
-    """Return the default name of an index table, as in Hive; with `*` for names, a pattern of such names."""
+    """Return the default name of an index table, as in Hive.
+
+    With `*` for names, it is a pattern of such names.
+    """
     return f"{database}__{table}_{index}__"
 
 
 def partition_spec(table: Table, values: Sequence[str | None]) -> str:
-    """Return the partition spec for ALTER TABLE .. PARTITION in Spark's SQL, like ``(`p`='1', `q`='x')``.
+    """Return the partition spec for ALTER TABLE .. PARTITION in Spark's SQL.
 
-    Spark casts constants in it to strings, so a value with quotes or backslashes is written as bytes, without escapes.
-    The session needs the settings of `session_settings.verbatim_partitions`. See `visitStringConstant` in
+    It is like ``(`p`='1', `q`='x')``. Spark casts constants in it to strings, so a value with quotes or backslashes is
+    written as bytes, without escapes. The session needs the settings of `session_settings.verbatim_partitions`. See
+    `visitStringConstant` in
     https://github.com/apache/spark/blob/v4.0.0/sql/catalyst/src/main/scala/org/apache/spark/sql/catalyst/parser/AstBuilder.scala.
     """
     pairs = (
@@ -280,5 +289,8 @@ def partition_name(columns: Iterable[str], values: Iterable[str | None]) -> str:
 
 
 def error_message(error: Exception) -> str:
-    """Return the message of a Spark error, without query plan and stack trace of the JVM."""
+    """Return the message of a Spark error.
+
+    The query plan and the stack trace of the JVM are left out.
+    """
     return str(error).partition(";\n")[0].partition("\n\nJVM stacktrace")[0].strip()

@@ -40,12 +40,18 @@ def require(needed: tuple[str, ...] = DRIVER) -> None:
 
 @lru_cache
 def file_of(package: str, name: str) -> Path:
-    """Return the path of a data file; of a temporary copy if the package is in a zip (`spark.submit.pyFiles`)."""
+    """Return the path of a data file.
+
+    It is that of a temporary copy if the package is in a zip (`spark.submit.pyFiles`).
+    """
     return _copies.enter_context(as_file(files(package) / name))
 
 
 def require_connect() -> None:
-    """Raise MissingPackage unless the Spark Connect client can be imported; PySpark would fail with a traceback."""
+    """Raise MissingPackage unless the Spark Connect client can be imported.
+
+    PySpark would fail with a traceback.
+    """
     missing = [name for name in ("grpc", "grpc_status") if find_spec(name) is None]
     if missing:
         raise MissingPackage(

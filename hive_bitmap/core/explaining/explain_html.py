@@ -63,10 +63,11 @@ def page(title: str, lines: Iterable[str], kind: str = "") -> str:
 
 
 def fragment(lines: Iterable[str], height: int = 0) -> str:
-    """Return lines of HTML as a frame to embed in another page, such as a notebook.
+    """Return lines of HTML as a frame to embed in another page.
 
-    The frame has its own styles, runs no script and loads nothing. Its height is `height` in em; 0 means the estimated
-    height of the content, but at most MOST_HEIGHT. Readers can scroll the frame and drag it higher.
+    An example is a notebook. The frame has its own styles, runs no script and loads nothing. Its height is `height` in
+    em; 0 means the estimated height of the content, but at most MOST_HEIGHT. Readers can scroll the frame and drag it
+    higher.
     """
     whole = page("hive_bitmap", lines, "frame")
     return (

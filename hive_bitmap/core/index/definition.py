@@ -530,7 +530,7 @@ def _column_fields(column: Column) -> list[str | int]:
 
 
 def stored_columns(definition: Definition) -> list[Column]:
-    """Return the columns of an index table after the keys, without the column of the segment."""
+    """Return an index table's columns after the keys, without the segment."""
     bucket = Column(BUCKET.name, "string")
     if not definition.has_bitmaps:
         return [bucket, Column(OFFSETS.name, "array<bigint>"), *value_columns(definition)]

@@ -113,7 +113,7 @@ class Manifest:
         return Manifest(self.folder, names(self.files), names(self.shards))
 
     def located(self) -> Manifest:
-        """Return the manifest with paths in place of the names of shards, and without a folder."""
+        """Return the manifest with the paths of shards, and without a folder."""
 
         def paths(table: pa.Table) -> pa.Table:
             at = table.schema.get_field_index("shard")

@@ -189,7 +189,7 @@ def _has_ended(pid: int) -> bool:
 
 
 def _start_of(pid: int) -> int:
-    """Return the start of a process in ticks since the machine booted; 0 without /proc."""
+    """Return when a process started, in ticks since boot; 0 without /proc."""
     fields = _stat(pid)
     return int(fields[_STARTTIME]) if len(fields) > _STARTTIME else 0
 

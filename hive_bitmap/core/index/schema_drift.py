@@ -45,9 +45,9 @@ def _state(current: Column, indexed: Column) -> str:
 
 
 def _problem_of_where(base: Table, definition: Definition) -> str:
-    """Return why the WHERE of an index is not a condition on partition columns; "" if it is.
+    """Return why an index's WHERE is not a condition on partition columns.
 
-    Other programs may have written it.
+    "" if it is one. Other programs may have written the WHERE.
     """
     try:
         if definition.where:

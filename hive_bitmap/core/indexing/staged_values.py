@@ -120,7 +120,10 @@ class ReadOptions:
     staging: str = ""
 
     def file_format(self) -> Format:
-        """Return the format of the files, or of their staged values if only Spark reads the files."""
+        """Return the format of the files.
+
+        It is that of their staged values if only Spark reads the files.
+        """
         if self.format in LAYOUTS:
             return StagedFormat(self.format, LAYOUTS[self.format], self.staging)
         return FORMATS[self.format]

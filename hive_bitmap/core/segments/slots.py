@@ -37,7 +37,10 @@ def segments(slots: Slots, definition: Definition) -> list[str]:
 
 
 def foreign(slots: Slots, definition: Definition) -> list[int]:
-    """Return the slots that point neither at a segment of the index nor at its empty folder."""
+    """Return the slots that point at foreign folders.
+
+    The segments of the index and its empty folder are not foreign.
+    """
     empty = generation.empty_folder(definition.root)
     return [
         number
@@ -47,7 +50,10 @@ def foreign(slots: Slots, definition: Definition) -> list[int]:
 
 
 def seniority(folder: str) -> str:
-    """Return the name of a segment, as a sort key: it begins with the time of its build."""
+    """Return the name of a segment, as a sort key.
+
+    It begins with the time of its build.
+    """
     return folder.rpartition("/")[2]
 
 

@@ -86,15 +86,19 @@ class Lookup:
         return int(self.described["schema_crc"][file].as_py())
 
     def foreign(self, file: int) -> frozenset[str] | None:
-        """Return the names in a file that were not columns of the table when it was indexed.
+        """Return the names in a file that were foreign to its table.
 
-        They are in lower case. Return None if an older build did not record them.
+        They were not columns of the table when the file was indexed. They are in lower case. Return None if an older
+        build did not record them.
         """
         names = self.described["foreign"][file].as_py()
         return None if names is None else frozenset(names)
 
     def starts(self, file: int) -> Longs | None:
-        """Return the first byte of each block of a file; None if an older build did not record them."""
+        """Return the first byte of each block of a file.
+
+        None if an older build did not record them.
+        """
         starts = self.described["starts"][file].as_py()
         return None if starts is None else np.array(starts, np.int64)
 
@@ -161,7 +165,7 @@ def choose_indexes(
 
 
 def exact_where_covered(results: LookupResults, keys: Sequence[str]) -> LookupResults:
-    """Clear `exact` for files that an index of one of these keys does not cover."""
+    """Clear `exact` for files that these keys' indexes do not cover."""
     if not keys:
         return results
     updated = []

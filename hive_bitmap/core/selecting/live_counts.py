@@ -56,13 +56,19 @@ def without_deleted(
 
 
 def _may_count_deleted(lookup: Lookup, result: LookupResult) -> Flags:
-    """Return for each file whether its counts may include deleted rows: it has both deleted rows and selected rows."""
+    """Return for each file whether its counts may include deleted rows.
+
+    They may if it has both deleted rows and selected rows.
+    """
     deletes = np.array([bool(id) for id in lookup.deletes] or [False] * len(lookup.unit.paths), bool)
     return deletes & (np.bincount(lookup.unit.file, result.counts, len(lookup.unit.paths)) > 0)
 
 
 def _fit(lookup: Lookup, deleted_rows: Mapping[str, DeletedRows]) -> Flags:
-    """Return for each file of a lookup whether its deleted rows were read, and are rows of the file."""
+    """Return for each file whether its deleted rows are known.
+
+    They are if they were read, and are rows of the file.
+    """
     unit = lookup.unit
     rows = np.bincount(unit.file, unit.rows, len(unit.paths))
     return np.array(

@@ -1,4 +1,4 @@
-"""Units of lookup: base files that are looked up together, with their blocks and shards.
+"""Units of lookup: base files that are looked up together.
 
 Rows that a table has deleted, but its files still have, are converted from positions in files to bits of blocks.
 """
@@ -34,7 +34,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class IndexPart:
-    """The part of an index that serves one column of a unit, the files that are looked up together."""
+    """The part of an index that serves one column of a unit."""
 
     index: str  # its name
     key: pa.Field  # the column, with the Arrow type of its keys

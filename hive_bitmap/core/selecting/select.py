@@ -129,7 +129,10 @@ def is_understood(predicate: Predicate, columns: Mapping[str, object], matching_
 
 
 def exact_files(unit: LookupUnit, predicate: Predicate, matching_keys: MatchingKeys) -> Flags:
-    """Return for each file whether every selected row satisfies the predicate, if no index is damaged."""
+    """Return for each file whether every selected row matches.
+
+    This holds unless an index is damaged.
+    """
     exact = np.full(len(unit.paths), is_understood(predicate, unit.parts, matching_keys))
     for column in columns_of(predicate):
         part = unit.parts.get(column.lower())
@@ -182,7 +185,10 @@ class _Evaluation:
         )
 
     def exact_files(self) -> Flags:
-        """Return for each file whether every selected row matches; False for damaged files so far."""
+        """Return for each file whether every selected row matches.
+
+        False for damaged files so far.
+        """
         for file in self.damaged:
             self.exact[file] = False
         return self.exact

@@ -74,7 +74,10 @@ class FileRecords:
 
     @cached_property
     def indexed(self) -> Flags:
-        """Whether the index has rows of the file, perhaps of an earlier state or with other columns."""
+        """Whether the index has rows of the file.
+
+        They may be of an earlier state or with other columns.
+        """
         return np.append(self.covered.shard_of >= 0, False)[self.row]
 
     @cached_property
@@ -89,13 +92,19 @@ class FileRecords:
 
     @cached_property
     def shared(self) -> Flags:
-        """Whether several shards have the path of the file, which happens if partitions share a folder."""
+        """Whether several shards have the path of the file.
+
+        This happens if partitions share a folder.
+        """
         paths = self.covered.path_numbers
         counts = np.bincount(paths, minlength=1)
         return np.append(counts[paths] > 1, False)[self.row]
 
     def state(self, number: int, file: FileStatus) -> tuple[Freshness, str] | None:
-        """Return the state and the reason of a file that is not fresh; None if the index lacks it."""
+        """Return the state of a file that is not fresh, and the reason.
+
+        None if the index lacks it.
+        """
         row = int(self.row[number])
         if row < 0:
             return None
@@ -109,7 +118,10 @@ class FileRecords:
         )
 
     def only(self, files: Longs, partitions: Sequence[int]) -> FileRecords:
-        """Restrict the records to some partitions; `files` are the numbers of all of their files."""
+        """Restrict the records to some partitions.
+
+        `files` are the numbers of all of their files.
+        """
         return FileRecords(
             covered=self.covered,
             row=self.row[files],

@@ -44,12 +44,15 @@ def parts(path: str) -> Parts:
 
 
 def is_local(path: str) -> bool:
-    """Return whether a path is in the local file system: its scheme is `file` or missing."""
+    """Return whether a path has the scheme `file` or none."""
     return parts(path).scheme in ("", "file")
 
 
 def local_path(path: str) -> str:
-    """Convert a local Hadoop path to one of the operating system: `file:/w/a b` to `/w/a b`."""
+    """Convert a local Hadoop path to one of the operating system.
+
+    `file:/w/a b` becomes `/w/a b`.
+    """
     return parts(path).path
 
 
@@ -94,7 +97,9 @@ def canonical(path: str) -> str:
 
 
 def with_parents(path: str) -> Iterator[str]:
-    """Yield a path and its parents, the innermost first, without the top of the file system or store.
+    """Yield a path and its parents, the innermost first.
+
+    The top of the file system or store is left out.
 
     >>> list(with_parents("s3a://b/x/y")), list(with_parents("file:/x"))
     (['s3a://b/x/y', 's3a://b/x'], ['file:/x'])

@@ -1,6 +1,7 @@
-"""Count the requests of this process to remote stores, by kind, and the bytes read and written.
+"""Count the requests of this process to remote stores, by kind.
 
-A request that is retried, by this package or by a client library, is counted once.
+The bytes read and written are counted too. A request that is retried, by this package or by a client library, is
+counted once.
 """
 
 from __future__ import annotations
@@ -102,7 +103,10 @@ class Measured:
 
 @contextmanager
 def measured() -> Iterator[Measured]:
-    """Count the requests inside a block, including those of other threads at the same time."""
+    """Count the requests inside a block.
+
+    Those of other threads at the same time count too.
+    """
     before, result = so_far(), Measured()
     try:
         yield result

@@ -1,7 +1,7 @@
-"""Write an index as files of an index table of Hive 2, by a Spark job with a task for each shard.
+"""Write an index as files of an index table of Hive 2.
 
-Hive reads only the blocks that its index lists. So an exported index must cover the current version of every base file,
-while an index of hive_bitmap may be out of date.
+A Spark job has a task for each shard. Hive reads only the blocks that its index lists. So an exported index must cover
+the current version of every base file, while an index of hive_bitmap may be out of date.
 """
 
 from __future__ import annotations
@@ -49,7 +49,10 @@ GREGORIAN = dt.date(1582, 10, 15)  # for earlier dates Hive 2 uses the Julian ca
 
 @dataclass(frozen=True, kw_only=True)
 class Copy:
-    """Work item of a task: copy the index rows of `files` from the shard at `path` to the folder `folder`."""
+    """Work item of a task: copy index rows to a folder.
+
+    They are the rows of `files` in the shard at `path`; the new shard is in `folder`.
+    """
 
     partition: int
     path: str
@@ -143,9 +146,9 @@ def _indexed_files(spark: SparkSession, base: Table, index: Index, base_sources:
 def _require_complete(
     base: Table, definition: Definition, source: Source, indexed: FileRecords, numbers: Sequence[int]
 ) -> None:
-    """Raise Unsupported unless an index covers the current version of all base files of a partition.
+    """Require that an index covers the current files of a partition.
 
-    `numbers` has the numbers of the files in `indexed`.
+    Raise Unsupported otherwise. `numbers` has the numbers of the files in `indexed`.
     """
     require_one_listing(source)
     rebuild = f"hive-bitmap rebuild {base.full_name} {definition.name}"
@@ -159,7 +162,10 @@ def _require_complete(
 
 
 def _copies(number: int, indexed: FileRecords, files: Longs, definition: Definition, folder: str) -> list[Copy]:
-    """Return a work item for each shard that has rows of these files, which the index must cover."""
+    """Return a work item for each shard that has rows of these files.
+
+    The index must cover the files.
+    """
     copies = []
     for shard in np.unique(indexed.shard[files]).tolist():
         rows = indexed.row[files[indexed.shard[files] == shard]]
@@ -179,7 +185,10 @@ def _copies(number: int, indexed: FileRecords, files: Longs, definition: Definit
 
 
 def _newest(source: Source) -> int:
-    """Return the newest modification time (ms) of the visible files, which Hive compares with an index."""
+    """Return the newest modification time (ms) of the visible files.
+
+    Hive compares it with an index.
+    """
     listed = stores.listing(source.folder).files if stores.exists(source.folder) else []
     visible = [file.mtime_ms for file in listed if not file.path.rpartition("/")[2].startswith(("_", "."))]
     return max(visible, default=0)

@@ -113,7 +113,10 @@ def table_files(
 
 
 def _positional_setting(server: Server, format: str) -> str | None:
-    """Return the setting that makes the server resolve ORC columns by position; None without it."""
+    """Return the setting by which the server finds ORC columns by position.
+
+    None without it.
+    """
     if format != "orc":
         return None
     setting = "=".join(map(str, server.all(f"SET {file_listing.ORC_BY_POSITION}")[0]))
@@ -158,10 +161,11 @@ def _manifest(server: Server, base: Table, format: str, folder: str) -> Manifest
 
 
 def _without_outdated_schemas(stored: Manifest, base: Table, format: str) -> Manifest:
-    """Mark the files of a manifest as not indexed if their columns would now be read differently.
+    """Mark the files of a manifest with outdated schemas as not indexed.
 
-    The checksum of columns with a timestamp depends on the time zone of the engine that built the index, so all time
-    zones are tried. BY_NAME does not count as valid: Hive has not always found the columns of ORC files by name.
+    Their columns would now be read differently. The checksum of columns with a timestamp depends on the time zone of
+    the engine that built the index, so all time zones are tried. BY_NAME does not count as valid: Hive has not always
+    found the columns of ORC files by name.
     """
     valid: set[int] = set()
     crcs = set(stored.files["schema_crc"].to_pylist())

@@ -120,7 +120,10 @@ def _notes_on(record: Observed) -> Iterator[str]:
 
 
 def _tables(spark: SparkSession, shapes: Mapping[Shape, Tally], notes: list[str]) -> list[_TableQueries]:
-    """Return the queried tables that exist and can have indexes; add a note on each other table."""
+    """Return the queried tables that exist and can have indexes.
+
+    Add a note on each other table.
+    """
     by_table: defaultdict[tuple[str, str], dict[Shape, Tally]] = defaultdict(dict)
     for shape, tally in shapes.items():
         by_table[shape.database, shape.table][shape] = tally

@@ -1,4 +1,7 @@
-"""Read the record of queries that the optimizer rule keeps in the JVM, or that servers append to a file."""
+"""Read the record of queries.
+
+The optimizer rule keeps it in the JVM, and servers append it to a file.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,10 @@ class Kind(str, Enum):
 
 @dataclass(frozen=True)
 class ColumnTest:
-    """A test of a column against about `values` values; 0 if they are not counted."""
+    """A test of a column against about `values` values.
+
+    `values` is 0 if they are not counted.
+    """
 
     column: str
     kind: Kind

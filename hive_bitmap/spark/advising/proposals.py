@@ -116,7 +116,7 @@ class Advice:
 
     @property
     def summary(self) -> str:
-        """A sentence on the scans, the total gain and the total cost; "" without scans."""
+        """A sentence on the scans, gain and cost in total; "" without scans."""
         if not self.queries:
             return ""
         seen = f"{counted(self.queries, 'scan')} seen since {time_of(self.since)}"

@@ -233,7 +233,10 @@ def _answered_queries(index: Definition) -> tuple[frozenset[str], bool, str]:
 
 
 def _follows_by_default(spark: SparkSession, type: str, *, deferred: bool) -> bool:
-    """Return the default `auto_refresh` of a new index: Hive's own setting, if the index supports it."""
+    """Return the default `auto_refresh` of a new index.
+
+    It is Hive's own setting, if the index supports it.
+    """
     setting = spark.conf.get(AUTO_UPDATE, None) or "false"
     return not deferred and type.upper() != "COMPACT" and flag(AUTO_UPDATE, setting)
 
@@ -387,7 +390,10 @@ def _carry_out(
 
 
 def _warn_of_untrusted(spark: SparkSession, planned: BuildPlan) -> None:
-    """Log a warning for each built index that queries will not use, because they do not trust its owner."""
+    """Log a warning for each built index that queries will not use.
+
+    Queries do not trust its owner.
+    """
     definitions = [scope.definition for scope in planned.scopes]
     built = {(definition.index_table_database, definition.index_table): definition for definition in definitions}
     why_not = trust.by_base(spark, planned.base)

@@ -1,4 +1,7 @@
-"""The Spark job of a build, whose tasks index groups of files and compact shards."""
+"""The Spark job of a build.
+
+Its tasks index groups of files and compact shards.
+"""
 
 from __future__ import annotations
 
@@ -116,7 +119,10 @@ def run_jobs(records: Iterable[pa.RecordBatch], counter: Any) -> Iterator[pa.Rec
 
 
 def weight(job: Job) -> float:
-    """Return the bytes that a job reads; infinity for a local store, so that the job runs alone."""
+    """Return the bytes that a job reads.
+
+    Infinity for a local store, so that the job runs alone.
+    """
 
     return job.work.bytes if stores.parallel(job.group.folders[0]) > 1 else math.inf
 

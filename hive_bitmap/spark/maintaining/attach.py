@@ -95,7 +95,10 @@ def _under_new_name(base: Table, former: Definition) -> Definition:
 
 
 def _stays(spark: SparkSession, base: Table, index: Index) -> bool:
-    """Return whether an index can stay in its folder, because the files that it covers have not moved."""
+    """Return whether an index can stay in its folder.
+
+    It can if the files that it covers have not moved.
+    """
     former = index.definition
     if former.is_former or not former.id or former.database != base.database or former.catalog != base.catalog:
         return False
@@ -127,7 +130,10 @@ def _keep(spark: SparkSession, base: Table, index: Index, indexes: Sequence[Inde
 def _moved(
     spark: SparkSession, base: Table, existing: Sequence[Index], index: Index, renamed: Definition
 ) -> Definition:
-    """Return the definition of an index with a new index table and folder; raise AlreadyExists."""
+    """Return an index's definition with a new index table and folder.
+
+    Raise AlreadyExists.
+    """
     former = index.definition
     definition = replace(renamed, index_table=index_table_name(base.database, base.name, former.name))
     catalog.require_free(spark, base, existing, definition)

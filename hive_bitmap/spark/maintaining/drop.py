@@ -66,7 +66,10 @@ def drop_table(spark: SparkSession, table: str) -> None:
 
 
 def drop_after(spark: SparkSession, indexes: Iterable[IndexToDrop]) -> None:
-    """Drop the indexes of tables that have just been dropped; log a failure, with the remedy."""
+    """Drop the indexes of tables that have just been dropped.
+
+    A failure is logged, with the remedy.
+    """
     for index in indexes:
         try:
             publish.drop(spark, None, index)

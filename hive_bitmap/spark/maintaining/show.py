@@ -1,4 +1,7 @@
-"""Show the state of a table's indexes: how much of the base files they cover, and their problems."""
+"""Show the state of a table's indexes.
+
+The state is how much of the base files they cover, and their problems.
+"""
 
 from __future__ import annotations
 
@@ -173,7 +176,10 @@ class IndexStatus(Report):
 
     @property
     def next_rebuild(self) -> str:
-        """A sentence on what the next rebuild reads, and why; "" if it reads nothing."""
+        """A sentence on what the next rebuild reads, and why.
+
+        "" if it reads nothing.
+        """
         why = reasons(by_reason(partition.why_read for partition in self.partitions))
         if not why:
             return ""
@@ -181,7 +187,10 @@ class IndexStatus(Report):
 
     @property
     def unseen_since(self) -> float | None:
-        """The time, in seconds since 1970, of the oldest change that is not in the index; None without one."""
+        """The time of the oldest change that is not in the index.
+
+        In seconds since 1970; None without such a change.
+        """
         return min(
             (partition.unseen_since for partition in self.partitions if partition.unseen_since is not None),
             default=None,
@@ -189,7 +198,10 @@ class IndexStatus(Report):
 
     @property
     def lag(self) -> float:
-        """The age in seconds of the oldest change that is not in the index; 0 without one."""
+        """The age of the oldest change that is not in the index.
+
+        In seconds; 0 without such a change.
+        """
         return 0.0 if self.unseen_since is None else max(time.time() - self.unseen_since, 0.0)
 
     @property
@@ -206,7 +218,10 @@ class IndexStatus(Report):
 
     @property
     def built(self) -> float | None:
-        """When the last build of any partition began, in seconds since 1970; None without a build."""
+        """When the last build of any partition began, in seconds since 1970.
+
+        None without a build.
+        """
         return max((partition.built for partition in self.partitions if partition.built is not None), default=None)
 
 
@@ -289,7 +304,10 @@ def _manifest(folder: str) -> Manifest | None:
 
 
 def _problem(spark: SparkSession, index: Index, damaged: Sequence[str], covered_files: Covered) -> str:
-    """Return the first problem of an index's segments and slots, and the number of others; "" without one."""
+    """Return the first problem of an index's segments and slots.
+
+    The text has the number of others; "" without a problem.
+    """
     problems = [f"{folder} is damaged, missing or not of this index: rebuild the index" for folder in damaged]
     if not index.definition.is_former:
         current_slots = catalog.slots_of(spark, index.table)
@@ -349,9 +367,9 @@ def _sum(numbers: Sequence[int | None]) -> int | None:
 def _partitions(
     index: Index, sources: Sequence[Source], covered: Covered, schemas: Collection[int] | None, crc: int
 ) -> tuple[tuple[PartitionStatus, ...], int]:
-    """Return the state of each partition, and the number of dead rows (base rows of deleted files).
+    """Return the state of each partition, and the number of dead rows.
 
-    `schemas` and `crc` are the results of `_schemas`.
+    Dead rows are base rows of deleted files. `schemas` and `crc` are the results of `_schemas`.
     """
     listing = Listing.of((source.values, source.files) for source in sources)
     numbers = np.array([covered.numbers.get(values, -1) for values in listing.partitions], np.int64)
@@ -415,7 +433,10 @@ def _rounded(parts: npt.NDArray[Any]) -> list[int]:
 
 
 def _why_read(records: FileRecords, crc: int) -> list[str]:
-    """Return why the next rebuild reads each listed file; "" for a file that it does not read."""
+    """Return why the next rebuild reads each listed file.
+
+    "" for a file that it does not read.
+    """
     tried = np.append(records.covered.files["schema_crc"].to_numpy() == crc, False)[records.row]
     usual = UNBUILT if not records.covered.segments else NEW
     return [
@@ -430,7 +451,10 @@ def _bytes_of_shards(covered: Covered) -> Longs:
 
 
 def _with_keys(spark: SparkSession, status: IndexStatus, index: Index) -> IndexStatus:
-    """Add the numbers of distinct keys, which Spark counts for each partition and for the whole index."""
+    """Add the numbers of distinct keys.
+
+    Spark counts them for each partition and for the whole index.
+    """
     from pyspark.sql import functions as f
 
     spark.catalog.refreshTable(index.table.spark_name)

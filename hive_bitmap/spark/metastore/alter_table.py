@@ -42,7 +42,10 @@ def rename(spark: SparkSession, table: Table, name: str) -> None:
 def set_properties(
     spark: SparkSession, table: Table, properties: Mapping[str, str], unset: Collection[str] = ()
 ) -> None:
-    """Set these table properties in one change, then unset those in `unset` that the table has."""
+    """Set these table properties in one change.
+
+    Then unset those in `unset` that the table has.
+    """
     metastore.of(spark).set_properties(spark, table, properties, unset)
 
 
@@ -54,8 +57,8 @@ def change(
     vacated: Mapping[Values, str] = MappingProxyType({}),
     moved: Mapping[Values, str] = MappingProxyType({}),
 ) -> bool:
-    """Add and move partitions of a table, or move the table, in one batch (`protocol.Changes`).
+    """Add and move partitions of a table, or move it, in one batch.
 
-    Return whether none of the `added` partitions existed.
+    The batch is a `protocol.Changes`. Return whether none of the `added` partitions existed.
     """
     return metastore.of(spark).change(spark, table, Changes(added=added, vacated=vacated, moved=moved))

@@ -1,4 +1,7 @@
-"""The protocol of the metastores: which reads and changes of databases, tables and partitions they offer."""
+"""The protocol of the metastores.
+
+It is the reads and changes of databases, tables and partitions that they offer.
+"""
 
 from __future__ import annotations
 
@@ -68,26 +71,36 @@ class Metastore(Protocol):
         """
 
     def names_like(self, spark: SparkSession, database: str, pattern: str) -> list[str]:
-        """Return the names of the tables of a database that match the pattern, in which `*` stands for any text."""
+        """Return the names of a database's tables that match a pattern.
+
+        In the pattern, `*` stands for any text.
+        """
 
     def partitions(self, spark: SparkSession, table: Table) -> list[Partition]:
         """Return all partitions of a partitioned table, in the order of the metastore."""
 
     def create_table(self, spark: SparkSession, table: Table) -> bool:
-        """Create an external table; return False if a table or view of that name exists.
+        """Create an external table.
 
-        The table gets the columns, location and properties of `table`; its comment is the property `comment`. It
-        belongs to the table's `owner`, or to the session's user if that is "" or the session cannot choose.
+        Return False if a table or view of that name exists. The table gets the columns, location and properties of
+        `table`; its comment is the property `comment`. It belongs to the table's `owner`, or to the session's user if
+        that is "" or the session cannot choose.
         """
 
     def drop_table(self, spark: SparkSession, name: str, *, if_exists: bool, purge: bool) -> None:
-        """Drop a table, given by its name in Spark's SQL; files of an external one stay."""
+        """Drop a table, given by its name in Spark's SQL.
+
+        The files of an external one stay.
+        """
 
     def drop_database(self, spark: SparkSession, database: str, *, if_exists: bool) -> None:
         """Drop a database with its tables."""
 
     def rename_table(self, spark: SparkSession, table: Table, name: str) -> None:
-        """Rename a table inside its database; the files of an external one are not moved."""
+        """Rename a table inside its database.
+
+        The files of an external one are not moved.
+        """
 
     def set_properties(
         self, spark: SparkSession, table: Table, properties: Mapping[str, str], unset: Collection[str]
@@ -105,7 +118,10 @@ class Metastore(Protocol):
         """
 
     def forget_files(self, spark: SparkSession, table: Table) -> None:
-        """Make the session list the files and read the schema of a table again at the next read."""
+        """Drop the session's cached files and schema of a table.
+
+        The next read lists the files and reads the schema again.
+        """
 
     def refresh_files(self, spark: SparkSession, table: Table) -> None:
         """Make the session list the files of a table again, also for existing DataFrames of the table."""
@@ -114,7 +130,10 @@ class Metastore(Protocol):
         """Return whether the rows of a table are cached in the session."""
 
     def time_zone(self, spark: SparkSession) -> str:
-        """Return the default time zone of the JVM; "" if it is unknown: then only Spark reads ORC timestamps."""
+        """Return the default time zone of the JVM.
+
+        "" if it is unknown: then only Spark reads ORC timestamps.
+        """
 
     def default_parallelism(self, spark: SparkSession) -> int:
         """Return the number of tasks that the cluster runs at once; a default if it is unknown."""
@@ -123,4 +142,7 @@ class Metastore(Protocol):
         """Return the user of the session, who owns the tables that it creates."""
 
     def has_foreign_rules(self, spark: SparkSession) -> bool:
-        """Return whether rules that others added to Spark, such as authorizers, may change the session's plans."""
+        """Return whether others' rules may change the session's plans.
+
+        Others, such as authorizers, have added them to Spark.
+        """

@@ -1,8 +1,9 @@
-"""Write the compact-index result file of a predicate, for readers that take file names and offsets.
+"""Write the compact-index result file of a predicate.
 
-In some formats, blocks consist of lines or of parts between sync marks, and readers of compact indexes need the offsets
-of these units. A block may span several splits of a reader, so its own offset does not suffice: the offset of each unit
-with a selected row is listed. The number of offsets grows with the rows, so tasks find them.
+Its readers take file names and offsets. In some formats, blocks consist of lines or of parts between sync marks, and
+readers of compact indexes need the offsets of these units. A block may span several splits of a reader, so its own
+offset does not suffice: the offset of each unit with a selected row is listed. The number of offsets grows with the
+rows, so tasks find them.
 """
 
 from __future__ import annotations
@@ -147,9 +148,10 @@ def write_offsets(spark: SparkSession, table: str, predicate: str | None, path: 
 
 
 def whole_files(planned: Plan, listed: Mapping[str, FileStatus]) -> list[str]:
-    """Return the files that are not indexed in their current state, so all their blocks must be listed.
+    """Return the files that are not indexed in their current state.
 
-    `listed` are the files of the table by path. They have the tags of the store, which Spark's listing lacks.
+    All their blocks must be listed. `listed` are the files of the table by path. They have the tags of the store, which
+    Spark's listing lacks.
     """
     if planned.candidates is None:
         nothing = planned.blocks_total == 0  # no row satisfies the predicate
@@ -164,7 +166,7 @@ def whole_files(planned: Plan, listed: Mapping[str, FileStatus]) -> list[str]:
 
 
 def all_offsets(spark: SparkSession, format: str, paths: Sequence[str]) -> dict[str, list[int]]:
-    """Return the offsets of all blocks that have rows, by the path of the file.
+    """Return the offsets of all blocks with rows, by file path.
 
     Raises Unsupported if the blocks of a file cannot be read. Tasks open the files, since a library may end the process
     at a damaged file.

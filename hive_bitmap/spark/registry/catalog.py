@@ -1,8 +1,8 @@
-"""Find, check and alter the indexes of a table, by their index tables in the metastore.
+"""Find, check and alter the indexes of a table.
 
-An index table is a plain EXTERNAL table. Its TBLPROPERTIES hold the definition of the index; its partitions are slots,
-each of which points at a segment or at nothing. `Index.problem` reports changes by other programs in the index table or
-the base table.
+Their index tables are in the metastore. An index table is a plain EXTERNAL table. Its TBLPROPERTIES hold the definition
+of the index; its partitions are slots, each of which points at a segment or at nothing. `Index.problem` reports changes
+by other programs in the index table or the base table.
 """
 
 from __future__ import annotations
@@ -123,10 +123,11 @@ class _IndexTables:
 
 
 def table_and_indexes(spark: SparkSession, name: str, seconds: float = 0) -> tuple[Table, list[Index]]:
-    """Return a table and all indexes on it, sorted by index name; raise NotFound for an unknown table.
+    """Return a table and all indexes on it, sorted by index name.
 
-    The index tables may come from a cache and be up to `seconds` old. That is safe: an older generation is as correct
-    as the current one, because base files are compared with their fingerprints. The base table is never cached.
+    Raise NotFound for an unknown table. The index tables may come from a cache and be up to `seconds` old. That is
+    safe: an older generation is as correct as the current one, because base files are compared with their fingerprints.
+    The base table is never cached.
     """
     key, version = metastore.split_name(spark, name), _index_tables.version
     cached = _index_tables.get(spark, key, seconds)
@@ -144,9 +145,10 @@ def table_and_indexes(spark: SparkSession, name: str, seconds: float = 0) -> tup
 
 
 def indexes_on(spark: SparkSession, base: Table, seconds: float = 0) -> list[Index]:
-    """Return the indexes of a table that was already described; they may be cached for up to `seconds`.
+    """Return the indexes of a table that was already described.
 
-    The POINTER property is read again, because a session may keep the description of a table for as long as it lives.
+    They may be cached for up to `seconds`. The POINTER property is read again, because a session may keep the
+    description of a table for as long as it lives.
     """
     session_stores.use(spark)  # metastore calls do this too, but a cached answer makes none
     key, version = (base.catalog, base.database, base.name), _index_tables.version
@@ -163,7 +165,10 @@ def indexes_on(spark: SparkSession, base: Table, seconds: float = 0) -> list[Ind
 
 
 def with_pointed(spark: SparkSession, tables: Sequence[Table], bases: Sequence[Table]) -> list[Table]:
-    """Return these tables, and the index tables in any database that the POINTER properties of base tables name."""
+    """Return these tables, and the index tables that base tables point at.
+
+    The latter are in any database; the POINTER properties of `bases` name them.
+    """
     pointed = {name for base in bases for name in pointers(base)}
     return [*tables, *described(spark, pointed - set(map(_name, tables)))]
 
@@ -182,7 +187,10 @@ def _judged(spark: SparkSession, base: Table, index_tables: _IndexTables) -> lis
 
 
 def _former(index: Index) -> str:
-    """Return the problem of an index in a former format, which is no longer read; "" for the current format."""
+    """Return the problem of an index in a former format.
+
+    Such an index is no longer read. "" for the current format.
+    """
     name, version = index.definition.name, index.definition.version
     return (
         f"index {name} has format {version}, which is no longer read: rebuild it" if index.definition.is_former else ""
@@ -190,9 +198,10 @@ def _former(index: Index) -> str:
 
 
 def find_even_if_dropped(spark: SparkSession, name: str) -> tuple[Table | None, list[Index]]:
-    """Return the same as `table_and_indexes`, with None as the table if it was dropped or renamed.
+    """Do the same as `table_and_indexes`, for a table that may be missing.
 
-    Raises NotFound for a table that does not exist and has no indexes left.
+    The table is None if it was dropped or renamed. Raises NotFound for a table that does not exist and has no indexes
+    left.
     """
     try:
         return table_and_indexes(spark, name)
@@ -211,7 +220,10 @@ def find_even_if_dropped(spark: SparkSession, name: str) -> tuple[Table | None, 
 
 
 def _orphans_elsewhere(spark: SparkSession, name: str, known_tables: Sequence[Table]) -> list[Table]:
-    """Return tables of other databases whose names are the default ones for index tables of a missing table."""
+    """Return possible index tables of a missing table in other databases.
+
+    They have the default names of its index tables.
+    """
     catalog, database, table = metastore.split_name(spark, name)
     pattern, known_names = index_table_name(database, table, "*"), set(map(_name, known_tables))
     orphans: list[Table] = []
@@ -234,10 +246,10 @@ def metastore_errors() -> tuple[type[Exception], ...]:
 
 
 def indexes_of_database(spark: SparkSession, database: str) -> list[Index]:
-    """Return every index whose index table or base table is in a database, sorted by base table and index name.
+    """Return every index with its index table or base table in a database.
 
-    Index tables may have any name. There are none in an unknown database. A table that points at the index table of
-    another table does not add that index.
+    They are sorted by base table and index name. Index tables may have any name. There are none in an unknown database.
+    A table that points at the index table of another table does not add that index.
     """
     indexes = ((index, index.definition) for index in _distinct(with_copies(spark, tables_around(spark, database))))
     return [
@@ -246,7 +258,10 @@ def indexes_of_database(spark: SparkSession, database: str) -> list[Index]:
 
 
 def indexes_on_tables_of(spark: SparkSession, database: str) -> list[Index]:
-    """Return every index on the tables of a database, sorted by base table and index name."""
+    """Return every index on the tables of a database.
+
+    They are sorted by base table and index name.
+    """
     return [index for index in indexes_of_database(spark, database) if index.definition.database == database]
 
 
@@ -287,7 +302,10 @@ def tables_of_database(spark: SparkSession, database: str) -> list[Table]:
 
 
 def described(spark: SparkSession, names: Iterable[Name]) -> list[Table]:
-    """Return the tables of these names, sorted by name; missing tables and databases are left out."""
+    """Return the tables of these names, sorted by name.
+
+    Missing tables and databases are left out.
+    """
     by_database: dict[str, list[str]] = {}
     for database, name in sorted(names):
         by_database.setdefault(database, []).append(name)
@@ -300,7 +318,10 @@ def described(spark: SparkSession, names: Iterable[Name]) -> list[Table]:
 
 
 def named(base: Table, indexes: Sequence[Index], name: str) -> Index:
-    """Return the index of that name; raise NotFound, with the names of the table's indexes, if there is none."""
+    """Return the index of that name.
+
+    Raise NotFound, with the names of the table's indexes, if there is none.
+    """
     for index in indexes:
         if index.definition.name == name.lower():
             return index
@@ -338,15 +359,18 @@ def require_free(spark: SparkSession, base: Table, indexes: Sequence[Index], def
 
 
 def require_same_table(base: Table, index: Index) -> None:
-    """Raise Unsupported if an index is untrusted, or if columns of its base table have changed since it was created."""
+    """Raise Unsupported if an index is untrusted or its base table differs.
+
+    The base table differs if columns have changed since the index was created.
+    """
     if problem := index.problem if not index.trusted else schema_drift.problem(base, index.definition):
         raise Unsupported(problem)
 
 
 def root_at(location: str) -> str:
-    """Return a LOCATION as a Hadoop path string; without a scheme, it is a folder of the local file system.
+    """Return a LOCATION as a Hadoop path string.
 
-    Raises InvalidProperty for a text that is not a path.
+    Without a scheme, it is a folder of the local file system. Raises InvalidProperty for a text that is not a path.
     """
     if "\0" in location:
         raise InvalidProperty(f"{location!r} is not a location: a path cannot have the character NUL")
@@ -371,9 +395,10 @@ def default_folder(spark: SparkSession, database: str) -> str:
 
 
 def slots_of(spark: SparkSession, table: Table, seconds: float = 0) -> dict[int, str]:
-    """Return the folder of each slot of an index table, by number; none if another process has dropped the table.
+    """Return the folder of each slot of an index table, by number.
 
-    The result may be cached for up to `seconds`, as in `table_and_indexes`.
+    It is empty if another process has dropped the table. The result may be cached for up to `seconds`, as in
+    `table_and_indexes`.
     """
     key, version = (table.database, table.name), _slots.version
     folders = _slots.get(spark, key, seconds)
@@ -387,7 +412,10 @@ def slots_of(spark: SparkSession, table: Table, seconds: float = 0) -> dict[int,
 
 
 def segments(spark: SparkSession, index: Index, seconds: float = 0) -> list[str]:
-    """Return the folders of an index's published segments, oldest first; none for an index in a former format."""
+    """Return the folders of an index's published segments, oldest first.
+
+    There are none for an index in a former format.
+    """
     if index.definition.is_former:
         return []
     return slots.segments(slots_of(spark, index.table, seconds), index.definition)
@@ -470,7 +498,10 @@ def on_change(listener: Callable[[], None]) -> None:
 
 @contextmanager
 def changing() -> Iterator[None]:
-    """Call `clear_caches` before and after a change of index tables, because entries cached during it may be stale."""
+    """Call `clear_caches` before and after a change of index tables.
+
+    Entries cached during it may be stale.
+    """
     clear_caches()
     try:
         yield
@@ -486,9 +517,10 @@ def clear_caches() -> None:
 
 
 def point_to(spark: SparkSession, base: Table, added: set[str], removed: set[str]) -> None:
-    """Add and remove names in the base table's POINTER property, the only one that is ever written to a base table.
+    """Add and remove names in a base table's POINTER property.
 
-    The property is read and written again until it is right, because other builds write it too.
+    No other property of a base table is ever written. The property is read and written again until it is right, because
+    other builds write it too.
     """
     if not added and not removed:
         return
@@ -507,7 +539,10 @@ def point_to(spark: SparkSession, base: Table, added: set[str], removed: set[str
 
 
 def among(tables: Iterable[Table]) -> list[Index]:
-    """Return the indexes defined in the properties of these tables, without checking whether they are trusted."""
+    """Return the indexes defined in the properties of these tables.
+
+    Untrusted ones are included.
+    """
     defined = ((from_table(table), table) for table in tables)
     return [Index(definition=definition, table=table) for definition, table in defined if definition is not None]
 
@@ -550,9 +585,10 @@ def _is_damaged(table: Table) -> bool:
 
 
 def _from_files(table: Table) -> Index | None:
-    """Return the index of a table with edited properties, with the definition of its newest generation.
+    """Return the index of a table with edited properties.
 
-    The result is None if there is no generation, or if the folder cannot be read.
+    Its definition is that of its newest generation. The result is None if there is no generation, or if the folder
+    cannot be read.
     """
     try:
         written = schema_drift.written_definition(table)

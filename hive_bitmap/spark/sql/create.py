@@ -31,10 +31,10 @@ RESERVED = ("location", "provider", "owner", "external", "is_managed_location")
 
 
 def create(spark: SparkSession, statement: CreateIndex) -> list[BuildReport]:
-    """Build the index of a statement, or let an existing openLooKeng index of the same name cover more partitions.
+    """Build the index of a statement.
 
-    Return the report of the build; None if there was nothing to do. Raises what `build` raises, and AlreadyExists where
-    openLooKeng does.
+    For an existing openLooKeng index of the same name, cover more partitions instead. Return the report of the build;
+    None if there was nothing to do. Raises what `build` raises, and AlreadyExists where openLooKeng does.
     """
     metastore.require_hive(spark)
     base = metastore.describe(spark, statement.table.sql_name)

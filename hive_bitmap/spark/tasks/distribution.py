@@ -54,7 +54,10 @@ Body = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]  # takes `
 
 
 def freeze_modules() -> None:
-    """Exempt all objects of this process from garbage collection, once for each set of loaded modules."""
+    """Exempt all objects of this process from garbage collection.
+
+    This is done once for each set of loaded modules.
+    """
     _freeze(len(sys.modules))
 
 
@@ -98,9 +101,10 @@ class Runner(Protocol):
     def run(
         self, spark: SparkSession, tasks: Sequence[pa.RecordBatch], body: Body, *, count_requests: bool
     ) -> list[bytes]:
-        """Run `body` once for each task; return the pickled results that it yields, in any order.
+        """Run `body` once for each task.
 
-        With `count_requests` the requests that it sends to stores are added to `task_requests`.
+        Return the pickled results that it yields, in any order. With `count_requests` the requests that it sends to
+        stores are added to `task_requests`.
         """
 
 
@@ -197,9 +201,10 @@ def in_tasks(spark: SparkSession, items: Sequence[Any], function: Callable[[Any]
 
 
 def in_surviving_tasks(spark: SparkSession, items: Sequence[Any], function: Callable[[Any], Any]) -> list[Any]:
-    """Do the same as `in_tasks`, with the result `children.Died` for an item that ends its process.
+    """Do the same as `in_tasks`, even for items that end their process.
 
-    If a Python worker dies, all items are computed again, in child processes of the tasks.
+    The result of such an item is `children.Died`. If a Python worker dies, all items are computed again, in child
+    processes of the tasks.
     """
     try:
         return _in_tasks(spark, items, function, apart=False)
@@ -314,13 +319,19 @@ def store_error_of(error: Exception) -> StoreError | None:
 
 
 def cuts(spark: SparkSession, count: int, most: int | None = None) -> list[tuple[int, int]]:
-    """Return the start and end index of each task's items, for at most `most` tasks."""
+    """Return the start and end index of each task's items.
+
+    There are at most `most` tasks.
+    """
     tasks = min(count, parallelism(spark), most or count)
     return list(pairwise(count * task // tasks for task in range(tasks + 1)))
 
 
 def failure(spark: SparkSession, error: Exception) -> str:
-    """Return why a job failed: what the Python of its tasks lacks, otherwise the `cause`."""
+    """Return why a job failed.
+
+    It is what the Python of its tasks lacks, otherwise the `cause`.
+    """
     return worker_python.lack(spark, error) or cause(error)
 
 

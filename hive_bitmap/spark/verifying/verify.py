@@ -92,10 +92,11 @@ class _Tally:
 
 
 def verify(spark: SparkSession, table: str, names: Sequence[str] = ()) -> list[Verification]:
-    """Compare all or the named indexes of a table with the table; return one result for each, sorted by name.
+    """Compare all or the named indexes of a table with the table.
 
-    Every block of every unchanged base file is read and compared with all its stored rows. A missing or damaged shard
-    or manifest is reported as a problem in the result. Raises NotFound for an unknown table or index.
+    Return a result for each, sorted by name. Every block of every unchanged base file is read and compared with all its
+    stored rows. A missing or damaged shard or manifest is reported as a problem in the result. Raises NotFound for an
+    unknown table or index.
     """
     manifest.read.cache_clear()  # a cached manifest would hide damage that came after it was read
     checksums.of_generation.cache_clear()
@@ -176,14 +177,20 @@ def _tally(spark: SparkSession, base: Table, number: int, index: Index, listed: 
 
 
 def _check_covered(problems: Problems, covered: Covered) -> None:
-    """Report files that two segments cover, whose rows SQL queries of the index table see twice."""
+    """Report files that two segments cover.
+
+    SQL queries of the index table see their rows twice.
+    """
     for row in np.flatnonzero(covered.after_another(np.ones(covered.files.num_rows, bool))).tolist():
         folder = covered.segments[covered.segment[row]]
         problems.add(f"{covered.files['path'][row]} is in {folder} and in another segment: refresh the index")
 
 
 def _check_manifest(problems: Problems, published: Manifest) -> None:
-    """Check that a manifest is consistent, and lists all files that SQL queries of the index table would read."""
+    """Check that a manifest is consistent and complete.
+
+    It must list all files that SQL queries of the index table would read.
+    """
     partitions = numbered(published.files["values"])[1].tolist()
     files = list(zip(published.files["path"].to_pylist(), partitions, strict=True))
     for what, names in (("file", files), ("shard", [(name, 0) for name in published.shards["shard"].to_pylist()])):
