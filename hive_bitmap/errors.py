@@ -49,7 +49,9 @@ class NotFound(HiveBitmapError):
 
     @classmethod
     def of(cls, kind: str, name: str, existing: Iterable[str], where: str = "") -> NotFound:
-        """Create the error for `name`, of the class for this kind, listing the existing names.
+        """Create the error for `name`, which lists the existing names.
+
+        It is of the class for this kind.
 
         >>> str(NotFound.of("column", "agee", ["age", "id"], "table db.t"))
         "no column 'agee' in table db.t; known: age, id; did you mean 'age'?"

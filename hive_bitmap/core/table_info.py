@@ -31,11 +31,11 @@ DELTA, ICEBERG = "delta", "iceberg"  # kinds of `Lake`, and providers of tables
 
 @dataclass(frozen=True)
 class Lake:
-    """The facts about a table with a log that lists its files (Delta or Iceberg).
+    """The facts about a table with a log (Delta or Iceberg).
 
-    `kind` is `delta` or `iceberg`. `partitioned_by` are the columns that readers take from the log instead of the
-    files. `problem` says why the table cannot have indexes; "" if it can. `format` is the format of its files. `past`
-    marks an older version of the table, or one of another branch.
+    The log lists the files of the table. `kind` is `delta` or `iceberg`. `partitioned_by` are the columns that readers
+    take from the log instead of the files. `problem` says why the table cannot have indexes; "" if it can. `format` is
+    the format of its files. `past` marks an older version of the table, or one of another branch.
     """
 
     kind: str
@@ -132,7 +132,7 @@ def quote(name: str) -> str:
 
 @lru_cache(maxsize=NAMES_REMEMBERED)
 def name_parts(text: str) -> tuple[str, str, str]:
-    """Split a table name into catalog, database and table, by the rules of Spark's lexer.
+    """Split a table name into catalog, database and table, as Spark does.
 
     A missing part is "". Raises NotFound if the name is malformed.
 
@@ -158,7 +158,7 @@ def _identifier(token: Token) -> str:
 
 
 def full_name(catalog: str, database: str, name: str) -> str:
-    """Return the name of a table for people and properties, without the session's own catalog ("").
+    """Return a table's name, without the session's own catalog ("").
 
     >>> full_name("", "db", "t"), full_name("lake", "db", "t")
     ('db.t', 'lake.db.t')
@@ -207,7 +207,9 @@ def literal(text: str) -> str:
 
 
 def string_expression(text: str) -> str:
-    """Return an SQL expression that Spark evaluates to this string under all settings of its parser.
+    """Return an SQL expression for this string.
+
+    Spark evaluates it to the string under all settings of its parser.
 
     >>> string_expression("a b"), string_expression("it's")
     ("'a b'", "CAST(X'69742773' AS STRING)")
@@ -246,7 +248,9 @@ def raw_hadoop_path(text: str, default: str = "file:///") -> str:
 
 
 def hadoop_path(uri: str) -> str:
-    """Return a location URI as Hadoop's `Path.toString()` prints it: decoded, one slash after `file:`.
+    """Return a location URI as Hadoop's `Path.toString()` prints it.
+
+    It is decoded, with one slash after `file:`.
 
     >>> hadoop_path("file:///w/a%20b/")
     'file:/w/a b'

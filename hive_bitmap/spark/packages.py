@@ -61,10 +61,11 @@ def require_connect() -> None:
 
 
 def for_tasks(run: Callable[..., Iterator[Any]], /, **arguments: Any) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """Return `run` with these arguments for `mapInArrow`; the result checks the executor's packages first.
+    """Return `run` with these arguments for `mapInArrow`.
 
-    `run` itself is pickled by name, so unpickling it fails with a traceback if the executor lacks hive_bitmap or a
-    package. `checked` is a nested function, which is pickled by value, so it can run and raise a clear error.
+    The result checks the executor's packages first. `run` itself is pickled by name, so unpickling it fails with a
+    traceback if the executor lacks hive_bitmap or a package. `checked` is a nested function, which is pickled by value,
+    so it can run and raise a clear error.
     """
     from pyspark import cloudpickle
 

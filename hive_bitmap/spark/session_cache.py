@@ -90,7 +90,10 @@ class TtlCache(Generic[K, V]):
             _values.get(self._owner(spark), {}).get(self, {}).pop(key, None)
 
     def _owner(self, spark: SparkSession) -> SparkSession | _CacheOwner:
-        """Return the owner of a session's values: its user, or the session itself if that is unknown."""
+        """Return the owner of a session's values.
+
+        It is the session's user, or the session itself if that is unknown.
+        """
         return _user_of.get(spark, spark) if self._by_user else spark
 
 

@@ -92,7 +92,7 @@ def texts_of(report: HasFields, *names: str) -> dict[str, str]:
 
 
 class Report(ABC):
-    """A report on one index, which a notebook shows as a table of one row."""
+    """A report on one index, which a notebook shows as a row."""
 
     @abstractmethod
     def _cells(self) -> Mapping[str, str]:

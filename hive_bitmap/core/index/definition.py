@@ -133,7 +133,7 @@ class Definition:
 
     @property
     def needs_pointer(self) -> bool:
-        """Whether the index table is found only by the POINTER property of its base table."""
+        """Whether only the base table's POINTER property leads to the index table."""
         return bool(self.index_database) or not self.has_default_table
 
     @property
@@ -437,7 +437,7 @@ def _typed(columns: Sequence[Column]) -> list[tuple[str, str]]:
 
 
 def pointers(table: Table) -> set[tuple[str, str]]:
-    """Return the database and name of the index tables in a base table's POINTER property."""
+    """Return the index tables in a base table's POINTER property, by database and name."""
     entries = re.findall(r"(?:^|,)(?:([a-z0-9_]+)\.)?([a-z0-9_]+)(?=,|$)", table.properties.get(POINTER, ""))
     return {(database or table.database, name) for database, name in entries}
 

@@ -73,7 +73,7 @@ def find(
     matches: Callable[[pa.Array], Flags],
     compact: bool = False,
 ) -> Iterator[Entries]:
-    """Yield the entries of a shard with a matching key, one row group at a time.
+    """Yield a shard's entries with a matching key, a row group at a time.
 
     The shard has `size` bytes, and the keys are values of the field `key`. `may_match` gets the statistics of a row
     group and returns whether a key may match; if not, the row group is not read. `matches` gets the distinct keys of a
@@ -92,7 +92,7 @@ def find(
 def all_entries(
     path: str, size: int, keys: Sequence[pa.Field], may_match: Callable[[KeyStats], bool]
 ) -> Iterator[tuple[list[pa.DictionaryArray], Entries]]:
-    """Yield the keys and entries of a BITMAP shard, one row group at a time.
+    """Yield a BITMAP shard's keys and entries, a row group at a time.
 
     The keys of a row group of n rows are one dictionary-encoded array of length n for each of the fields `keys`. Row
     groups that `may_match` rejects, by the statistics of the first field, are skipped. Raises CorruptIndex.

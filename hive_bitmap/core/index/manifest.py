@@ -1,8 +1,8 @@
-"""The manifest of a segment: its shards, and its base files with their fingerprints and blocks.
+"""The manifest of a segment: its shards and its base files.
 
-A manifest is two Parquet files in the generation's hidden folder `_manifest`, and a copy as lines of JSON for clients
-of HiveServer2 that have no access to files (`dfs -text` prints it). Files of the generation that the manifest does not
-list are ignored.
+Base files have their fingerprints and blocks. A manifest is two Parquet files in the generation's hidden folder
+`_manifest`, and a copy as lines of JSON for clients of HiveServer2 that have no access to files (`dfs -text` prints
+it). Files of the generation that the manifest does not list are ignored.
 """
 
 from __future__ import annotations

@@ -165,7 +165,9 @@ def read(folder: str, name: str) -> Content | None:
 
 
 def is_begun(entry: str, name: str) -> bool:
-    """Return whether an entry of a folder is a marker `name` that a killed process left unfinished.
+    """Return whether an entry of a folder is an unfinished marker `name`.
+
+    A killed process has left it.
 
     >>> is_begun("_retired.0123abcd.begun", "_retired")
     True

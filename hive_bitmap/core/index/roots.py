@@ -165,10 +165,10 @@ def refusal(definition: Definition, metastore: str) -> str:
             f"folder {definition.root} is left alone, as {e}: if it is this index's folder, delete the marker, and the "
             "next rebuild writes it again"
         )
-    return _why_left(holder, definition, metastore)
+    return _refusal(holder, definition, metastore)
 
 
-def _why_left(holder: Owner | None, definition: Definition, metastore: str) -> str:
+def _refusal(holder: Owner | None, definition: Definition, metastore: str) -> str:
     """Return why a session of this metastore may not delete in a root.
 
     "" if it may. `holder` is the owner of the root.
@@ -197,12 +197,12 @@ def _dispute(holder: Owner | None, definition: Definition, metastore: str) -> st
 
 
 def is_marked(definition: Definition, metastore: str) -> bool:
-    """Return whether the marker in the root names this index, and this metastore or none."""
+    """Return whether a root's marker names this index, and no other metastore."""
     try:
         holder = owner(definition.root)
     except Unreadable:
         return False
-    return holder is not None and not _why_left(holder, definition, metastore)
+    return holder is not None and not _refusal(holder, definition, metastore)
 
 
 def is_elsewhere(definition: Definition, metastore: str) -> bool:
@@ -261,7 +261,7 @@ def is_replacement(new: Definition, definition: Definition) -> bool:
 
 
 def is_of(written: Definition, definition: Definition) -> bool:
-    """Return whether a definition, such as that in a generation's marker, is of this index."""
+    """Return whether a definition, perhaps of a marker, is of this index."""
     if (written.database, written.table) != (definition.database, definition.table):
         return False  # also with its id, as in the properties that the owner of another table has copied
     if written.id and definition.id:

@@ -1,6 +1,7 @@
-"""Check whether a base table and its index table have changed since the index was built.
+"""Check whether a base table and its index table still fit.
 
-Columns of the base table and properties of the index table are checked.
+They may have changed since the index was built. Columns of the base table and properties of the index table are
+checked.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def value_fields(definition: Definition) -> list[pa.Field]:
 
 
 def shard_name(folder: str) -> str:
-    """Return a name for a new shard in `folder` that no other task attempt uses.
+    """Return a name for a new shard that no other task attempt uses.
 
     In a generation the name begins with the token of the build, by which `deletion` recognises shards of the build.
     """

@@ -69,7 +69,10 @@ class StagedHandle(EngineHandle):
 
 @dataclass(frozen=True)
 class StagedFormat(EngineFormat):
-    """A format that only Spark reads, with staged values in the folder `folder` ("": none)."""
+    """A format that only Spark reads.
+
+    Its staged values are in the folder `folder` ("": none).
+    """
 
     folder: str
 

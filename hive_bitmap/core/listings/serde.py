@@ -55,9 +55,9 @@ def require_known(table: Table, format: FileFormat) -> None:
 
 
 def read_properties(table: Table) -> tuple[str, ...]:
-    """Return the properties that determine how a table's files are read, except for its columns.
+    """Return the properties that determine how a table's files are read.
 
-    The result is () for Parquet and ORC, which need no SerDe.
+    Its columns do so too, but are left out. The result is () for Parquet and ORC, which need no SerDe.
     """
     format = BY_INPUT_FORMAT.get(table.input_format)
     if table.provider != "hive" or format is None or format.layout is None:

@@ -226,7 +226,7 @@ def only_column(predicate: Predicate) -> str | None:
 
 
 def by_column(kind: type[And] | type[Or], children: Sequence[Predicate]) -> list[Predicate]:
-    """Combine the children of an AND or OR that test only one and the same column.
+    """Combine the children of an AND or OR that test the same column.
 
     So the index of the column is looked up once.
     """

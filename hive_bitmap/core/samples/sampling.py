@@ -290,7 +290,7 @@ def not_indexed(reason: str) -> Sample:
 
 @dataclass(frozen=True)
 class _ValueCounts:
-    """The number of rows of a block, and how often the requested values occur in it.
+    """The rows of a block, and how often requested values occur there.
 
     `value_rows` is the mean number of rows of a value, `value_blocks` the share of the values that occur.
     """

@@ -62,7 +62,7 @@ class Listing:
 
 @dataclass(frozen=True)
 class Covered:
-    """The joined manifests of the segments of an index, from the oldest name to the newest.
+    """The joined manifests of an index's segments, the oldest name first.
 
     `files` and `shards` have the schemas FILES and SHARDS, with paths of shards. `segment` has the number of the
     segment for each row of `files`, `shard_segment` for each row of `shards`.

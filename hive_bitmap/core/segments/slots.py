@@ -57,14 +57,14 @@ def seniority(folder: str) -> str:
     return folder.rpartition("/")[2]
 
 
-def moves(slots: Slots, empty: str, new: Sequence[str], gone: Collection[str]) -> Moves:
+def plan_moves(slots: Slots, empty: str, new: Sequence[str], gone: Collection[str]) -> Moves:
     """Plan how new segments get slots, and removed ones lose theirs.
 
     No slot is left at the folders `gone`; `empty` is the empty folder of the index. The segments `new` take the slots
     of removed segments, then empty slots, then added ones. Their names determine which empty slots they take, so that
     two builders rarely choose the same. A segment in two slots keeps the first.
 
-    >>> moves({0: "a", 1: "b", 2: "empty"}, "empty", ["c"], ["a", "b"])
+    >>> plan_moves({0: "a", 1: "b", 2: "empty"}, "empty", ["c"], ["a", "b"])
     Moves(added=(), vacated=(0, 1), moved={0: 'c', 1: 'empty'})
     """
     placed: dict[str, int] = {}

@@ -77,7 +77,10 @@ class Lookup:
         )
 
     def matches(self, listed: Sequence[FileStatus]) -> Flags:
-        """Return for each file whether its listed status shows it unchanged; see `Fingerprint.matches`."""
+        """Return for each file whether its listed status shows it unchanged.
+
+        See `Fingerprint.matches`.
+        """
         sizes, times = (np.array([getattr(file, name) for file in listed], np.int64) for name in ("size", "mtime_ms"))
         return fingerprint.matching(self.described, sizes, times, pa.array([file.etag for file in listed], pa.string()))
 

@@ -41,7 +41,7 @@ def without_deleted(
     whole, lookups, updated = list(results.whole_files), list[Lookup](), list[LookupResult]()
     again: dict[int, Lookup] = {}
     for (lookup, result), files in zip(results.pairs(), affected, strict=True):
-        unknown = files & ~_fit(lookup, deleted_rows)
+        unknown = files & ~_are_deletes_known(lookup, deleted_rows)
         whole += [_read_whole(lookup, file) for file in np.flatnonzero(unknown).tolist()]
         lookup, result = _restricted(lookup, result, ~unknown)
         deleted = {path: deleted_rows[path] for path in np.array(lookup.unit.paths, object)[files[~unknown]]}
@@ -64,7 +64,7 @@ def _may_count_deleted(lookup: Lookup, result: LookupResult) -> Flags:
     return deletes & (np.bincount(lookup.unit.file, result.counts, len(lookup.unit.paths)) > 0)
 
 
-def _fit(lookup: Lookup, deleted_rows: Mapping[str, DeletedRows]) -> Flags:
+def _are_deletes_known(lookup: Lookup, deleted_rows: Mapping[str, DeletedRows]) -> Flags:
     """Return for each file whether its deleted rows are known.
 
     They are if they were read, and are rows of the file.
@@ -72,11 +72,11 @@ def _fit(lookup: Lookup, deleted_rows: Mapping[str, DeletedRows]) -> Flags:
     unit = lookup.unit
     rows = np.bincount(unit.file, unit.rows, len(unit.paths))
     return np.array(
-        [_are_of(deleted_rows.get(path), int(count)) for path, count in zip(unit.paths, rows, strict=True)], bool
+        [_lie_in(deleted_rows.get(path), int(count)) for path, count in zip(unit.paths, rows, strict=True)], bool
     )
 
 
-def _are_of(deleted: DeletedRows | None, rows: int) -> bool:
+def _lie_in(deleted: DeletedRows | None, rows: int) -> bool:
     return deleted is not None and (not len(deleted.rows) or (deleted.rows[0] >= 0 and deleted.rows[-1] < rows))
 
 

@@ -79,10 +79,10 @@ class LookupUnit:
 
 
 class BlockNumbers:
-    """A map from the (path, offset) pairs of index rows to the numbers of a unit's blocks.
+    """A map from index rows, by path and offset, to numbers of blocks.
 
-    `covered` has a flag for each file; index rows of files without the flag are ignored. The array is shared, not
-    copied, so that the caller can clear flags later.
+    The blocks are those of a unit. `covered` has a flag for each file; index rows of files without the flag are
+    ignored. The array is shared, not copied, so that the caller can clear flags later.
     """
 
     def __init__(self, unit: LookupUnit, covered: Flags) -> None:

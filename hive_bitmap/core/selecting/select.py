@@ -1,8 +1,8 @@
-"""Select the rows of each block that may match a predicate, by evaluating it over shards.
+"""Select the rows of each block that may match a predicate.
 
-The same functions run in the driver and in tasks. A unit is a set of base files that are looked up together. If an
-index does not cover a file, or one of its shards is damaged, all rows of the file may match. Deleted rows of the unit
-are never selected.
+The predicate is evaluated over shards. The same functions run in the driver and in tasks. A unit is a set of base files
+that are looked up together. If an index does not cover a file, or one of its shards is damaged, all rows of the file
+may match. Deleted rows of the unit are never selected.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def matching_share(unit: LookupUnit, node: Predicate, matching_keys: MatchingKey
 
 
 def is_understood(predicate: Predicate, columns: Mapping[str, object], matching_keys: MatchingKeys) -> bool:
-    """Return whether every leaf can be looked up exactly in the indexes of these columns.
+    """Return whether indexes of these columns answer every leaf exactly.
 
     `columns` are lower-case names.
     """

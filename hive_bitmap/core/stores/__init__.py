@@ -292,7 +292,7 @@ def delete_files(folder: str, names: Sequence[str], root: str) -> None:
 
 
 def remove_folder(path: str, root: str) -> None:
-    """Remove a folder if it is empty and this user may remove it; otherwise do nothing.
+    """Remove a folder if it is empty and this user may do so.
 
     Links below `root` are not followed.
     """

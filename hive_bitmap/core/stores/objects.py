@@ -312,7 +312,10 @@ def require_obstore(scheme: str) -> None:
 
 @contextmanager
 def opening(what: str, advice: str) -> Iterator[None]:
-    """Convert errors of obstore's constructors to StoreError; `what` names the bucket or container."""
+    """Convert errors of obstore's constructors to StoreError.
+
+    `what` names the bucket or container.
+    """
     from obstore.exceptions import BaseError
 
     try:

@@ -43,7 +43,8 @@ class Requests:
         )
 
     def __str__(self) -> str:
-        """
+        """Return the numbers of requests and bytes as text.
+
         >>> str(Requests({"list": 1, "read": 3}, 2_000_000))
         '4 requests (1 list, 3 read), 2.0 MB read'
         >>> str(Requests({}, 0))

@@ -1,4 +1,7 @@
-"""The `Store` protocol: operations on files and folders, given by their complete Hadoop paths."""
+"""The `Store` protocol: operations on files and folders.
+
+They are given by their complete Hadoop paths.
+"""
 
 from __future__ import annotations
 
@@ -140,7 +143,7 @@ class Store(Protocol):
         """
 
     def remove_folder(self, path: str, root: str) -> None:
-        """Remove a folder if it is empty and this user may remove it; otherwise do nothing.
+        """Remove a folder if it is empty and this user may do so.
 
         Links are treated as in `delete_files`.
         """

@@ -1,4 +1,4 @@
-"""Read the folders, files and manifests of a table and its indexes from a server."""
+"""Read a table and its indexes from a server: folders, files, manifests."""
 
 from __future__ import annotations
 

@@ -210,5 +210,8 @@ def _unescaped(text: str) -> str:
 
 
 def _location(details: dict[str, str]) -> str:
-    """Return the location as Hadoop's `Path.toString()` prints it, with one slash after `file:`."""
+    """Return a location as Hadoop's `Path.toString()` prints it.
+
+    It has one slash after `file:`.
+    """
     return re.sub(r"^file:/+", "file:/", details.get("Location", "")).rstrip("/")

@@ -1,4 +1,4 @@
-"""Advise on indexes for the observed queries: which to create, and which no query used."""
+"""Advise on indexes: which to create, and which no query used."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ def _candidates(table: _TableQueries, impossible: list[tuple[str, tuple[str, ...
 
 
 def _workload(spark: SparkSession, table: _TableQueries, estimates: Mapping[Columns, Estimate]) -> Workload:
-    """Return the workload of a table: its queries, the estimated indexes, and sets of them."""
+    """Return a table's queries, its estimated indexes, and sets of them."""
     base = table.base
     possible = {
         columns: PossibleIndex(

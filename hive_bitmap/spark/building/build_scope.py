@@ -319,9 +319,9 @@ def _existing(
     *,
     whole: bool,
 ) -> Indexed:
-    """Return the state of an existing index before a build, with its definition after the build.
+    """Return the state of an index before a build.
 
-    Raise Unsupported for a copy of an index.
+    It has the definition of the index after the build. Raise Unsupported for a copy of an index.
     """
     definition = index.definition.renewed(base) if whole else index.definition
     if problem := roots.rival(definition, catalog.trusted_definitions(indexes)):
@@ -491,17 +491,20 @@ def _readers(listing: Listing, numbers: Sequence[int], root: str) -> dict[int, H
     folders = list(dict.fromkeys(parent(listing.files[at].path) for at in numbers))
     enters = dict(zip(folders, generation.accesses([(folder, root) for folder in folders]), strict=True))
     opens = map_parallel(lambda at: stores.permissions_of(listing.files[at].path), numbers)
-    return {at: _who(enters[parent(listing.files[at].path)], access) for at, access in zip(numbers, opens, strict=True)}
+    return {
+        at: _readers_value(enters[parent(listing.files[at].path)], access)
+        for at, access in zip(numbers, opens, strict=True)
+    }
 
 
 def _readers_of(folders: Sequence[str]) -> list[Hashable]:
     """Return a value that identifies the readers of each of these segments."""
     paths = [path for folder in folders for path in (folder, f"{folder}/{FOLDER}/{manifest.FILES_NAME}")]
     permissions = map_parallel(stores.permissions_of, paths)
-    return [_who(enters, opens) for enters, opens in zip(permissions[::2], permissions[1::2], strict=True)]
+    return [_readers_value(enters, opens) for enters, opens in zip(permissions[::2], permissions[1::2], strict=True)]
 
 
-def _who(enters: Access | None, opens: Access | None) -> Hashable:
+def _readers_value(enters: Access | None, opens: Access | None) -> Hashable:
     return enters and enters.readers, opens and opens.of_file.readers
 
 

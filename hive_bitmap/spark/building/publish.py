@@ -1,4 +1,4 @@
-"""Publish builds: move slots of index tables to new segments, and retire replaced segments.
+"""Publish builds: move slots to new segments, and retire replaced ones.
 
 All slots that change are moved at once if the session can do that, so readers see the state before or after. If the
 metastore fails halfway, new segments that it does not reference are deleted; if it does not answer at all, they are
@@ -196,14 +196,14 @@ def _publish(spark: SparkSession, base: Table, publication: Publication) -> bool
 
 
 def _moved(spark: SparkSession, table: Table, publication: Publication, empty: str, before: Slots) -> Slots:
-    """Move the slots of an index as this build requires, and return all slots afterwards.
+    """Move the slots of an index as this build requires; return all slots.
 
     `before` are the slots before. If another build takes slots from this build at the same time, the segments are put
     into other slots.
     """
     current = before
     for _ in range(MOST_ROUNDS):
-        moves = slots.moves(current, empty, publication.new, publication.gone)
+        moves = slots.plan_moves(current, empty, publication.new, publication.gone)
         if current and not moves.moved:
             break
         added, moved = dict.fromkeys(moves.added or (() if current else (0,)), empty), moves.moved

@@ -36,7 +36,10 @@ IDLE_SECONDS = 60.0  # after this time without requests, the thread ends
 
 
 def few(partitions: frozenset[Partition]) -> frozenset[Partition] | None:
-    """Return these partitions; None, which means all partitions, if there are more than MOST_PARTITIONS."""
+    """Return these partitions; None if there are more than MOST_PARTITIONS.
+
+    None means all partitions.
+    """
     return partitions if len(partitions) <= MOST_PARTITIONS else None
 
 
@@ -279,7 +282,7 @@ def is_followed(spark: SparkSession, key: Key) -> bool:
 
 
 def followers_of(spark: SparkSession, key: Key) -> tuple[Table | None, list[Index]]:
-    """Return the table of a key, and the indexes that follow it with the key's interval.
+    """Return the table of a key, and the indexes that share the key.
 
     The table is None if it no longer exists.
     """

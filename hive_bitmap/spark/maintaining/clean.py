@@ -84,15 +84,16 @@ def clean(
     dry_run: bool = False,
     take_over: bool = False,
 ) -> list[Leftover]:
-    """Delete what builds of a table's indexes, or of the current database's, have left behind.
+    """Delete what builds of indexes have left behind.
 
-    The indexes of a database have their index table or their base table in it. Return all leftovers. Those that are not
-    `due` are kept, since running queries may still read a generation for `grace_seconds` after it was replaced; if that
-    time was not recorded, the grace period begins now. With `dry_run` nothing is deleted or recorded. `location` is the
-    folder of an index whose table was dropped by other means than hive_bitmap, if the folder is not found otherwise, or
-    nothing proves that it belongs to this metastore. With `take_over`, the folders of these indexes, and `location`,
-    are marked as folders of this metastore: use it if the address of the metastore has changed, never in a copy of a
-    metastore that is still used. Raise NotFound for a missing folder, and for a missing table without leftovers.
+    The indexes are those of a table, or of the current database. The indexes of a database have their index table or
+    their base table in it. Return all leftovers. Those that are not `due` are kept, since running queries may still
+    read a generation for `grace_seconds` after it was replaced; if that time was not recorded, the grace period begins
+    now. With `dry_run` nothing is deleted or recorded. `location` is the folder of an index whose table was dropped by
+    other means than hive_bitmap, if the folder is not found otherwise, or nothing proves that it belongs to this
+    metastore. With `take_over`, the folders of these indexes, and `location`, are marked as folders of this metastore:
+    use it if the address of the metastore has changed, never in a copy of a metastore that is still used. Raise
+    NotFound for a missing folder, and for a missing table without leftovers.
     """
     this_metastore = metastore_id(spark)
     if take_over and not this_metastore:

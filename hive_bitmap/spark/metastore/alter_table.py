@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 
 def create(spark: SparkSession, table: Table) -> bool:
-    """Create an external table as `Metastore.create_table` does; return False if the name is taken."""
+    """Create an external table as `Metastore.create_table` does.
+
+    Return False if the name is taken.
+    """
     return metastore.of(spark).create_table(spark, table)
 
 

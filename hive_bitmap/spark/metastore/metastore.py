@@ -1,8 +1,8 @@
-"""Read tables and partitions from the metastore, through the session; `alter_table` changes them.
+"""Read tables and partitions from the metastore, through the session.
 
-There are two implementations of one protocol (`protocol.Metastore`), with the same results. `JvmMetastore`, for classic
-sessions only, reads and moves many tables or partitions at once through the session's catalog. `SqlMetastore` uses
-public SQL, which Spark Connect supports too.
+`alter_table` changes them. There are two implementations of one protocol (`protocol.Metastore`), with the same results.
+`JvmMetastore`, for classic sessions only, reads and moves many tables or partitions at once through the session's
+catalog. `SqlMetastore` uses public SQL, which Spark Connect supports too.
 """
 
 from __future__ import annotations

@@ -66,7 +66,10 @@ def why_raw_values_hidden(spark: SparkSession, base: Table, columns: Sequence[st
 
 
 def _jvm_error_class() -> Any:
-    """Return the class of errors that rules raise in the JVM; Spark's own errors have other classes."""
+    """Return the class of errors that rules raise in the JVM.
+
+    Spark's own errors have other classes.
+    """
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
     return Py4JJavaError

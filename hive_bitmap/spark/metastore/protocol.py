@@ -21,7 +21,10 @@ DEFAULT_KEY = "EXISTS_DEFAULT"  # field metadata where Spark stores a column's v
 
 
 def columns_of(schema: Mapping[str, Any]) -> list[Column]:
-    """Return the columns of a Spark schema in JSON form, with the types CHAR and VARCHAR restored."""
+    """Return the columns of a Spark schema in JSON form.
+
+    The types CHAR and VARCHAR are restored.
+    """
     from pyspark.sql.types import StructType
 
     return [
@@ -32,11 +35,11 @@ def columns_of(schema: Mapping[str, Any]) -> list[Column]:
 
 @dataclass(frozen=True, kw_only=True)
 class Changes:
-    """A batch of changes to the folders of a table or of its partitions, by partition values.
+    """A batch of changes to the folders of a table or its partitions.
 
-    An unpartitioned table has the partition values (), and can only be `moved`. Partitions in `added` are added first.
-    Then all partitions in `moved` are moved, in a single call where the session has one. A session without such a call
-    first moves the partitions in `vacated` to the folders that are given there.
+    They are by partition values. An unpartitioned table has the partition values (), and can only be `moved`.
+    Partitions in `added` are added first. Then all partitions in `moved` are moved, in a single call where the session
+    has one. A session without such a call first moves the partitions in `vacated` to the folders that are given there.
     """
 
     added: Mapping[Values, str] = field(default_factory=dict)
@@ -111,10 +114,11 @@ class Metastore(Protocol):
         """
 
     def change(self, spark: SparkSession, table: Table, changes: Changes) -> bool:
-        """Apply a batch of changes; return whether all of the `added` partitions were added by this call.
+        """Apply a batch of changes.
 
-        A partition that exists already is not added again. Partitions are moved in one change of the metastore if the
-        session can, and lose their statistics. Afterwards the session lists the table's files again.
+        Return whether all of the `added` partitions were added by this call. A partition that exists already is not
+        added again. Partitions are moved in one change of the metastore if the session can, and lose their statistics.
+        Afterwards the session lists the table's files again.
         """
 
     def forget_files(self, spark: SparkSession, table: Table) -> None:
@@ -124,7 +128,7 @@ class Metastore(Protocol):
         """
 
     def refresh_files(self, spark: SparkSession, table: Table) -> None:
-        """Make the session list the files of a table again, also for existing DataFrames of the table."""
+        """Make the session list a table's files again, also for existing DataFrames."""
 
     def is_cached(self, spark: SparkSession, spark_name: str) -> bool:
         """Return whether the rows of a table are cached in the session."""
@@ -136,7 +140,10 @@ class Metastore(Protocol):
         """
 
     def default_parallelism(self, spark: SparkSession) -> int:
-        """Return the number of tasks that the cluster runs at once; a default if it is unknown."""
+        """Return how many tasks the cluster runs at once.
+
+        A default if it is unknown.
+        """
 
     def current_user(self, spark: SparkSession) -> str:
         """Return the user of the session, who owns the tables that it creates."""

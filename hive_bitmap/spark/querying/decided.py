@@ -25,7 +25,7 @@ _SPARK_ALONE = (
 
 @dataclass(frozen=True)
 class FunctionDecision:
-    """The plan for the rows of a function, and the index's answer to the aggregation, if any."""
+    """The plan for a function's rows, and for an aggregation the index's answer."""
 
     plan: Plan
     answer: Counts | None = None

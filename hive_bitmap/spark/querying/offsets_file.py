@@ -47,7 +47,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class UnitTask:
-    """The input of a task that locates the selected rows of `lookup`, or all rows of `whole_file`."""
+    """The input of a task that locates rows.
+
+    They are the selected rows of `lookup`, or all rows of `whole_file`.
+    """
 
     format: str
     lookup: Lookup | None

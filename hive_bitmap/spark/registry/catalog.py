@@ -90,10 +90,10 @@ class Index:
 
 @dataclass(frozen=True)
 class _IndexTables:
-    """The tables that may be index tables: `defined` ones have a definition, `damaged` ones have lost theirs.
+    """The tables that may be index tables.
 
-    `_written` are the indexes found in the files of damaged tables, by table name, as far as these files have been
-    read.
+    `defined` ones have a definition, `damaged` ones have lost theirs. `_written` are the indexes found in the files of
+    damaged tables, by table name, as far as these files have been read.
     """
 
     defined: tuple[Index, ...]
@@ -178,7 +178,10 @@ def _name(table: Table) -> Name:
 
 
 def _judged(spark: SparkSession, base: Table, index_tables: _IndexTables) -> list[Index]:
-    """Return the indexes on a base table, with the reason in `problem` if queries cannot use one."""
+    """Return the indexes on a base table.
+
+    If queries cannot use one, it has the reason in `problem`.
+    """
     judged = index_tables.judged(trust.by_base(spark, base))
     return [
         replace(index, problem=index.problem or _former(index) or schema_drift.problem(base, index.definition))
@@ -290,7 +293,10 @@ def with_copies(spark: SparkSession, tables: Sequence[Table]) -> list[Index]:
 
 
 def tables_around(spark: SparkSession, *databases: str) -> list[Table]:
-    """Return the tables and views of databases, and the index tables to which these tables point."""
+    """Return the tables and views of databases.
+
+    The index tables to which these point are added.
+    """
     tables = [table for database in databases for table in tables_of_database(spark, database)]
     return with_pointed(spark, tables, tables)
 
@@ -548,7 +554,10 @@ def among(tables: Iterable[Table]) -> list[Index]:
 
 
 def at(table: Table, root: str) -> Index | None:
-    """Return the index of a table in this root, or None, without checking whether it is trusted."""
+    """Return the index of a table in this root, trusted or not.
+
+    None if there is none.
+    """
     if indexes := among([table]):
         return indexes[0]
     is_in_root = table.location == root or table.location.startswith(f"{root}/")

@@ -74,15 +74,18 @@ def require_apart_from(base: Table, definitions: Iterable[Definition], folders: 
 
 
 def any_elsewhere(spark: SparkSession, definitions: Sequence[Definition]) -> bool:
-    """Return whether an index root belongs to another metastore, of which this one is then a copy."""
+    """Return whether an index root belongs to another metastore.
+
+    This metastore is then a copy of it.
+    """
     this_metastore = metastore_id(spark)
     return any(roots.is_elsewhere(definition, this_metastore) for definition in definitions)
 
 
 def require_own(spark: SparkSession, base: Table, definition: Definition) -> None:
-    """Raise Unsupported if the root of an existing index was not made by builds of the index.
+    """Require that builds of an existing index have made its root.
 
-    A missing root passes if a new index may have it: the build will make it.
+    Raise Unsupported otherwise. A missing root passes if a new index may have it: the build will make it.
     """
     root = definition.root
     remedy = f"drop index {definition.name}, and create it again"
@@ -141,7 +144,10 @@ def overlap(folder: str, other: str) -> bool:
 
 
 def require_unmarked(root: str) -> None:
-    """Raise AlreadyExists if the folder or one above it is marked by an index, of any metastore."""
+    """Require that no index has marked the folder or one above it.
+
+    Raise AlreadyExists for an index of any metastore.
+    """
     for folder in stores.with_parents(stores.canonical(root)):
         try:
             owner = roots.owner(folder)

@@ -165,7 +165,10 @@ def _refresh(spark: SparkSession, statement: RefreshIndex) -> list[Row]:
 
 
 def _canonical(base: Table, spec: Spec) -> dict[str, str | None]:
-    """Return partition values as the metastore writes them: 01 in an integer column becomes 1, for example."""
+    """Return partition values as the metastore writes them.
+
+    For example, 01 in an integer column becomes 1.
+    """
     integers = [column.name.lower() for column in base.partition_columns if column.type in INTEGERS]
     return {
         name: str(int(value)) if name.lower() in integers and value and re.fullmatch("-?[0-9]+", value) else value

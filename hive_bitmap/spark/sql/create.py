@@ -83,7 +83,10 @@ def create(spark: SparkSession, statement: CreateIndex) -> list[BuildReport]:
 
 
 def _require_unreserved(statement: CreateIndex) -> None:
-    """Raise InvalidProperty for a table property that Spark reserves; Spark would refuse it only after the build."""
+    """Raise InvalidProperty for a table property that Spark reserves.
+
+    Spark would refuse it only after the build.
+    """
     for key, _ in statement.table_properties:
         if key.lower() in RESERVED:
             raise InvalidProperty(f"table property {key!r} is reserved: leave it out, Spark sets it")
@@ -140,7 +143,10 @@ def _extend(spark: SparkSession, existing: list[Index], base: Table, statement: 
 
 
 def same_content(definition: Definition, base: Table, statement: CreateIndex) -> bool:
-    """Return whether an index has the table, type and columns, in any order, that a statement names."""
+    """Return whether an index is the one that a statement names.
+
+    It has the same table, type and columns, in any order.
+    """
     columns = {name.lower() for name in statement.columns}
     return (
         definition.is_on(base)

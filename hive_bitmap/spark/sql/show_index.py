@@ -101,9 +101,10 @@ def hive_listing(spark: SparkSession, table: str) -> DataFrame:
 
 
 def openlookeng_listing(spark: SparkSession, database: str, name: str | None) -> DataFrame:
-    """Return the indexes in a database or on its tables in openLooKeng's columns, with their current state.
+    """Return the indexes around a database in openLooKeng's columns.
 
-    With `name`, only the indexes of that name are returned.
+    They are in the database or on its tables, with their current state. With `name`, only the indexes of that name are
+    returned.
     """
     definitions = [index.definition for index in catalog.indexes_of_database(spark, database)]
     selected = [definition for definition in definitions if name is None or definition.name == name]

@@ -258,7 +258,10 @@ def parallelism(spark: SparkSession) -> int:
 
 
 def pickled(name: str) -> Any:
-    """Return a schema of one binary column, built without a text that Spark would have to parse."""
+    """Return a schema of one binary column.
+
+    It is built without a text that Spark would have to parse.
+    """
     from pyspark.sql.types import BinaryType, StructType
 
     return StructType().add(name, BinaryType())

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 
 class _Sum:
-    """An AccumulatorParam that adds requests; not a subclass, so tasks load it without `pyspark.accumulators`."""
+    """An AccumulatorParam that adds requests.
+
+    It is not a subclass, so tasks load it without `pyspark.accumulators`.
+    """
 
     def zero(self, value: Requests) -> Requests:
         return Requests()

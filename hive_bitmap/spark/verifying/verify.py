@@ -1,8 +1,8 @@
-"""Compare an index with its base table, in a Spark job with one task for each shard.
+"""Compare an index with its base table in a Spark job.
 
-Base files that have changed since they were indexed are only counted, because queries read them whole. It is a problem
-if the index is wrong about an unchanged file, or if SQL queries of the index table would see rows that do not belong
-there.
+Each shard has a task. Base files that have changed since they were indexed are only counted, because queries read them
+whole. It is a problem if the index is wrong about an unchanged file, or if SQL queries of the index table would see
+rows that do not belong there.
 """
 
 from __future__ import annotations
@@ -81,7 +81,10 @@ class Verification:
 
 @dataclass(kw_only=True)
 class _Tally:
-    """What the driver finds about one index before shards are read; `items` are the shards to compare."""
+    """What the driver finds about one index before shards are read.
+
+    `items` are the shards to compare.
+    """
 
     index: Index
     items: list[ShardItem] = field(default_factory=list)
@@ -140,7 +143,10 @@ def _result(tally: _Tally, audits: Sequence[ShardAudit]) -> Verification:
 
 
 def _tally(spark: SparkSession, base: Table, number: int, index: Index, listed: Sequence[Source]) -> _Tally:
-    """Check the manifests of an index against the base files; the result lists the shards to compare."""
+    """Check the manifests of an index against the base files.
+
+    The result lists the shards to compare.
+    """
     tally = _Tally(index=index)
     files_of = {source.values: source.files for source in listed}
     try:
