@@ -249,7 +249,7 @@ def in_folders(parents: Iterable[str]) -> list[str]:
 
 
 def all_below(root: str) -> list[str]:
-    """Return all generations below a folder, in partition folders at any depth."""
+    """Return all generations in a folder and its partition folders, at any depth."""
     return in_folders(with_partitions(root))
 
 

@@ -112,7 +112,10 @@ def format_of(table: Table) -> str:
 
 
 def require_plain_options(table: Table) -> None:
-    """Require a table without options that keep all queries from using an index."""
+    """Require a table without options that keep all queries from using an index.
+
+    Raise Unsupported otherwise.
+    """
     why = None if serde.read_properties(table) else why_option_unsupported(table)
     if why is not None:
         raise Unsupported(f"{why}, so no query of table {table.full_name} would use its index")

@@ -59,8 +59,8 @@ def run(
 ) -> list[ShardReport]:
     """Run the jobs in tasks and return their reports.
 
-    `ShardReport.index` is the number of the new segment in the build. Raise BuildFailed, WorkerDied, and the error of
-    `require_python`.
+    `ShardReport.index` is the number of the new segment in the build. Raise BuildFailed, WorkerDied, and Unsupported
+    like `require_python`.
     """
     if not jobs:
         return []

@@ -138,7 +138,7 @@ def run(spark: SparkSession, items: Sequence[Any], body: Body, *, count_requests
     """Run `body` in tasks, each over some of the items.
 
     Return the results in any order. `body` must be a function of a module, or another value that can be pickled. Raises
-    the errors of tasks and of `require_python`.
+    the errors of tasks, and Unsupported like `require_python`.
     """
     runner = next(runner for runner in RUNNERS if runner.available(spark))
     tasks = _tasks(spark, items, None)
@@ -180,8 +180,8 @@ def with_store_settings(
 ) -> Callable[[Iterable[Any]], Iterator[Any]]:
     """Return `body` with these arguments as a function for `mapInArrow`.
 
-    It uses the store settings of this process, and adds its requests to stores to `task_requests`. Raises the error of
-    `require_python`.
+    It uses the store settings of this process, and adds its requests to stores to `task_requests`. Raises Unsupported
+    like `require_python`.
     """
     require_python(spark)
     return _with_stores(partial(body, **arguments), task_requests.counter(spark))
@@ -195,7 +195,7 @@ def in_tasks(spark: SparkSession, items: Sequence[Any], function: Callable[[Any]
     """Compute function(item) in tasks for each item, and return the results in order.
 
     `function` is of a module, or another value that can be pickled. Raises StoreError, MissingPackage if the Python of
-    the executors lacks what tasks need, and the error of `require_python`.
+    the executors lacks what tasks need, and Unsupported like `require_python`.
     """
     return _in_tasks(spark, items, function, apart=False)
 
