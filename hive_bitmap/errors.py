@@ -49,7 +49,9 @@ class NotFound(HiveBitmapError):
 
     @classmethod
     def of(cls, kind: str, name: str, existing: Iterable[str], where: str = "") -> NotFound:
-        """Create the error for `name`, of the class for this kind, listing the existing names.
+        """Create the error for `name`, which lists the existing names.
+
+        It is of the class for this kind.
 
         >>> str(NotFound.of("column", "agee", ["age", "id"], "table db.t"))
         "no column 'agee' in table db.t; known: age, id; did you mean 'age'?"
@@ -175,9 +177,9 @@ class CorruptIndex(HiveBitmapError):
 
 
 class DroppedIndex(CorruptIndex):
-    """A generation that was deleted during a query, because its index was dropped or rebuilt.
+    """A generation that was deleted during a query.
 
-    Its base files are read whole.
+    Its index was dropped or rebuilt. Its base files are read whole.
     """
 
 
@@ -189,7 +191,10 @@ class BuildFailed(HiveBitmapError):
 
 
 class FileChanged(HiveBitmapError):
-    """A base file that was replaced or deleted between planning and reading: plan the query again."""
+    """A base file that was replaced or deleted after planning.
+
+    Plan the query again.
+    """
 
 
 class StoreError(HiveBitmapError):

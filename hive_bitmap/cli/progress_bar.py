@@ -39,7 +39,7 @@ def build_bar(what: str) -> Iterator[Callable[[BuildProgress], None] | None]:
     )
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(what, total=None, rows=0, speed="")
-        speed = _speed()
+        speed = _speed_formatter()
 
         def update(done: BuildProgress) -> None:
             bar.update(task, completed=done.files, total=done.files_total, rows=done.rows, speed=speed(done))
@@ -52,7 +52,7 @@ def _progress_logger(what: str) -> Callable[[BuildProgress], None]:
 
     It logs at most one line every SECONDS_BETWEEN_LINES, and one at the end of the build.
     """
-    speed, before = _speed(), time.monotonic()
+    speed, before = _speed_formatter(), time.monotonic()
 
     def update(done: BuildProgress) -> None:
         nonlocal before
@@ -64,7 +64,7 @@ def _progress_logger(what: str) -> Callable[[BuildProgress], None]:
     return update
 
 
-def _speed() -> Callable[[BuildProgress], str]:
-    """Return a function that formats the bytes a second read since now."""
+def _speed_formatter() -> Callable[[BuildProgress], str]:
+    """Return a formatter of the bytes read a second, from now on."""
     started = time.monotonic()
     return lambda done: f"{size(int(done.bytes / max(time.monotonic() - started, 1e-3)))}/s"

@@ -197,9 +197,10 @@ def print_blocks(format_: str, plan: Plan) -> None:
 
 
 def run_script(endpoint: Endpoint, parts: list[Part], keep_going: bool, limit: int | None, format_: str) -> None:
-    """Run `sql`: statements in the server's dialect, one after the other in one session.
+    """Run `sql`: the statements of a script, in one session.
 
-    The exit status is 1 if one fails; unless `keep_going` is set, the first failure raises HiveBitmapError.
+    They are in the server's dialect. The exit status is 1 if one fails; unless `keep_going` is set, the first failure
+    raises HiveBitmapError.
     """
     failed = False
     with endpoint.server() as server:

@@ -45,7 +45,10 @@ class CacheUse:
 
 
 class MemoryBudget:
-    """Cache entries of all kinds, in the order of their use, with at most `capacity` bytes."""
+    """Cache entries of all kinds, with at most `capacity` bytes.
+
+    They are in the order of their use.
+    """
 
     def __init__(self, capacity: int = DEFAULT_BYTES) -> None:
         self._capacity, self._bytes = capacity, 0
@@ -68,7 +71,10 @@ class MemoryBudget:
         return (nbytes + ENTRY_BYTES) * LARGEST_SHARE <= self._capacity
 
     def get(self, kind: str, key: Hashable) -> Any:
-        """Return the value of a key, and mark it as used; None if it is not cached."""
+        """Return the value of a key, and mark it as used.
+
+        None if it is not cached.
+        """
         with self._lock:
             entry = self._entries.get((kind, key))
             if entry is not None:
@@ -167,7 +173,10 @@ class Cache(Generic[K, V]):
 
 
 class CachedFunction(Generic[V]):
-    """A function whose results are cached in a budget, by its arguments, which must be hashable."""
+    """A function whose results are cached in a budget, by its arguments.
+
+    These must be hashable.
+    """
 
     def __init__(self, function: Callable[..., V], cache: Cache[tuple[Any, ...], V]) -> None:
         self._function, self._cache = function, cache
@@ -191,8 +200,8 @@ def cached(kind: str, weigh: Callable[[V], int]) -> Callable[[Callable[..., V]],
 
 
 def caches() -> tuple[CacheUse, ...]:
-    """Return the number and bytes of the cache entries of this process, by kind, the largest first.
+    """Return the use of this process's caches by kind, the largest first.
 
-    The setting `hive_bitmap.stores.memory` limits their total bytes.
+    It is the number and bytes of their entries. The setting `hive_bitmap.stores.memory` limits their total bytes.
     """
     return BUDGET.uses()

@@ -1,4 +1,7 @@
-"""Run I/O operations in threads, such as thousands of listings, or reads from remote stores."""
+"""Run I/O operations in threads.
+
+Examples are thousands of listings, or reads from remote stores.
+"""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ _CANONICAL = {
 
 
 def column_values(column: Column, texts: Sequence[str | None]) -> pa.Array | None:
-    """Convert the texts of a partition column to values of its Arrow type, as Spark does.
+    """Convert texts of a partition column to Arrow values, as Spark does.
 
     The text None is NULL. The result is None if only Spark can read one of the texts.
 

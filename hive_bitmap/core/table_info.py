@@ -1,4 +1,7 @@
-"""Tables and partitions of the metastore, and their names in SQL, as values that need no session."""
+"""Tables and partitions of the metastore, and their names in SQL.
+
+These values need no session.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +29,11 @@ DELTA, ICEBERG = "delta", "iceberg"  # kinds of `Lake`, and providers of tables
 
 @dataclass(frozen=True)
 class Lake:
-    """The facts about a table with a log that lists its files (Delta or Iceberg).
+    """The facts about a table with a log (Delta or Iceberg).
 
-    `kind` is `delta` or `iceberg`. `partitioned_by` are the columns that readers take from the log instead of the
-    files. `problem` says why the table cannot have indexes; "" if it can. `format` is the format of its files. `past`
-    marks an older version of the table, or one of another branch.
+    The log lists the files of the table. `kind` is `delta` or `iceberg`. `partitioned_by` are the columns that readers
+    take from the log instead of the files. `problem` says why the table cannot have indexes; "" if it can. `format` is
+    the format of its files. `past` marks an older version of the table, or one of another branch.
     """
 
     kind: str
@@ -126,7 +129,7 @@ def quote(name: str) -> str:
 
 
 def name_parts(text: str) -> tuple[str, str, str]:
-    """Split a table name into catalog, database and table, by the rules of Spark's lexer.
+    """Split a table name into catalog, database and table, as Spark does.
 
     A missing part is "". Raises NotFound if the name is malformed.
 
@@ -152,7 +155,7 @@ def _identifier(token: Token) -> str:
 
 
 def full_name(catalog: str, database: str, name: str) -> str:
-    """Return the name of a table for people and properties, without the session's own catalog ("").
+    """Return a table's name, without the session's own catalog ("").
 
     >>> full_name("", "db", "t"), full_name("lake", "db", "t")
     ('db.t', 'lake.db.t')
@@ -187,9 +190,9 @@ def in_spark(database: str, *names: str, catalog: str = "") -> str:
 
 
 def literal(text: str) -> str:
-    """Quote text as an SQL string literal with escapes, in which nothing is taken for a variable.
+    """Quote text as an SQL string literal with escapes.
 
-    Use it for LOCATION, COMMENT, LIKE of SHOW, TBLPROPERTIES, and for Hive. With
+    Nothing in it is taken for a variable. Use it for LOCATION, COMMENT, LIKE of SHOW, TBLPROPERTIES, and for Hive. With
     `spark.sql.parser.escapedStringLiterals`, Spark does not resolve escapes in partition specs and expressions: see
     `partition_spec` and `string_expression`.
 
@@ -201,7 +204,9 @@ def literal(text: str) -> str:
 
 
 def string_expression(text: str) -> str:
-    """Return an SQL expression that Spark evaluates to this string under all settings of its parser.
+    """Return an SQL expression for this string.
+
+    Spark evaluates it to the string under all settings of its parser.
 
     >>> string_expression("a b"), string_expression("it's")
     ("'a b'", "CAST(X'69742773' AS STRING)")
@@ -211,7 +216,9 @@ def string_expression(text: str) -> str:
 
 
 def constant(text: str) -> str:
-    """Return the text as a constant of Spark's SQL without escapes: in quotes, or as hexadecimal bytes.
+    """Return the text as a constant of Spark's SQL without escapes.
+
+    It is in quotes, or has hexadecimal bytes.
 
     >>> constant("a b"), constant("it's"), constant("${a}")
     ("'a b'", "X'69742773'", "X'247b617d'")
@@ -238,7 +245,9 @@ def raw_hadoop_path(text: str, default: str = "file:///") -> str:
 
 
 def hadoop_path(uri: str) -> str:
-    """Return a location URI as Hadoop's `Path.toString()` prints it: decoded, one slash after `file:`.
+    """Return a location URI as Hadoop's `Path.toString()` prints it.
+
+    It is decoded, with one slash after `file:`.
 
     >>> hadoop_path("file:///w/a%20b/")
     'file:/w/a b'
@@ -248,15 +257,19 @@ def hadoop_path(uri: str) -> str:
 
 
 def index_table_name(database: str, table: str, index: str) -> str:
-    """Return the default name of an index table, as in Hive; with `*` for names, a pattern of such names."""
+    """Return the default name of an index table, as in Hive.
+
+    With `*` for names, it is a pattern of such names.
+    """
     return f"{database}__{table}_{index}__"
 
 
 def partition_spec(table: Table, values: Sequence[str | None]) -> str:
-    """Return the partition spec for ALTER TABLE .. PARTITION in Spark's SQL, like ``(`p`='1', `q`='x')``.
+    """Return the partition spec for ALTER TABLE .. PARTITION in Spark's SQL.
 
-    Spark casts constants in it to strings, so a value with quotes or backslashes is written as bytes, without escapes.
-    The session needs the settings of `session_settings.verbatim_partitions`. See `visitStringConstant` in
+    It is like ``(`p`='1', `q`='x')``. Spark casts constants in it to strings, so a value with quotes or backslashes is
+    written as bytes, without escapes. The session needs the settings of `session_settings.verbatim_partitions`. See
+    `visitStringConstant` in
     https://github.com/apache/spark/blob/v4.0.0/sql/catalyst/src/main/scala/org/apache/spark/sql/catalyst/parser/AstBuilder.scala.
     """
     pairs = (
@@ -277,5 +290,8 @@ def partition_name(columns: Iterable[str], values: Iterable[str | None]) -> str:
 
 
 def error_message(error: Exception) -> str:
-    """Return the message of a Spark error, without query plan and stack trace of the JVM."""
+    """Return the message of a Spark error.
+
+    The query plan and the stack trace of the JVM are left out.
+    """
     return str(error).partition(";\n")[0].partition("\n\nJVM stacktrace")[0].strip()

@@ -1,1 +1,4 @@
-"""Everything that needs Spark: read tables in its metastore, build indexes in its jobs, answer its queries."""
+"""Everything that needs Spark.
+
+Read tables in its metastore, build indexes in its jobs, answer its queries.
+"""

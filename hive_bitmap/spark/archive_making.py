@@ -71,7 +71,10 @@ def _begin(base: Path) -> bool:
 
 
 def make(base: Path) -> None:
-    """Make the archive at `base`, completely or not at all; delete archives unused for UNUSED_DAYS."""
+    """Make the archive at `base`, completely or not at all.
+
+    Delete archives unused for UNUSED_DAYS.
+    """
     part = base.with_suffix(f".{os.getpid()}")
     try:
         with TemporaryDirectory() as folder:

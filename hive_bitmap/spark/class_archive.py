@@ -32,9 +32,10 @@ def options() -> tuple[str, ...]:
 
 
 def place() -> Path | None:
-    """Return the path of the archive for the current Java and jars, without size and suffix.
+    """Return the path of the archive for the current Java and jars.
 
-    Return None if no archive can be made for them, or if the user has switched archives off.
+    The path lacks size and suffix. Return None if no archive can be made for them, or if the user has switched archives
+    off.
     """
     folder, spark_home = _folder(), _spark_home()
     if folder is None or spark_home is None or "SPARK_REMOTE" in os.environ:
@@ -55,7 +56,10 @@ def named(base: Path, size: int) -> Path:
 
 
 def find(base: Path) -> Path | None:
-    """Return the path of the archive at `base` if it is complete and only this user can write it."""
+    """Return the path of the archive at `base`.
+
+    None unless it is complete and only this user can write it.
+    """
     for path in base.parent.glob(f"{base.name}-*.jsa"):
         if _is_ours(path) and path == named(base, path.stat().st_size):
             return path
@@ -63,9 +67,9 @@ def find(base: Path) -> Path | None:
 
 
 def _folder() -> Path | None:
-    """Return the folder of archives: that in VARIABLE, or else one in the user's cache folder.
+    """Return the folder of archives.
 
-    Return None if the variable is set to "".
+    It is that in VARIABLE, or else one in the user's cache folder. Return None if the variable is set to "".
     """
     configured = os.environ.get(VARIABLE)
     if configured is not None:
@@ -83,14 +87,20 @@ def _spark_home() -> Path | None:
 
 
 def _identities(executable: Path, jars: Path) -> Iterator[str]:
-    """Yield path, size and modification time of a Java and of jars, which the JVM compares too."""
+    """Yield path, size and modification time of a Java and of jars.
+
+    The JVM compares them too.
+    """
     for file in (executable.resolve().parent.parent / "lib" / "modules", *sorted(jars.glob("*.jar"))):
         status = file.stat()
         yield f"{file} {status.st_size} {status.st_mtime_ns}"
 
 
 def _is_ours(path: Path) -> bool:
-    """Return whether a file exists that only this user can write; nobody else may change code."""
+    """Return whether a file exists that only this user can write.
+
+    So nobody else can change code.
+    """
     try:
         statuses = [os.stat(path), os.stat(path.parent)]
     except OSError:

@@ -25,9 +25,9 @@ _ADVICE = (
 
 
 def executable() -> str:
-    """Return the path of the `java` that Spark will start: that of JAVA_HOME, or the first on PATH.
+    """Return the path of the `java` that Spark will start.
 
-    Raises HiveBitmapError if there is none.
+    It is that of JAVA_HOME, or the first on PATH. Raises HiveBitmapError if there is none.
     """
     home = os.environ.get("JAVA_HOME")
     path = shutil.which(os.path.join(home, "bin", "java")) if home else shutil.which("java")

@@ -46,7 +46,10 @@ def file_of(package: str, name: str) -> Path:
 
 
 def require_connect() -> None:
-    """Raise MissingPackage unless the Spark Connect client can be imported; PySpark would fail with a traceback."""
+    """Raise MissingPackage unless the Spark Connect client can be imported.
+
+    PySpark would fail with a traceback.
+    """
     missing = [name for name in ("grpc", "grpc_status") if find_spec(name) is None]
     if missing:
         raise MissingPackage(
@@ -56,10 +59,11 @@ def require_connect() -> None:
 
 
 def for_tasks(run: Callable[..., Iterator[Any]], /, **arguments: Any) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """Return `run` with these arguments for `mapInArrow`; the result checks the executor's packages first.
+    """Return `run` with these arguments for `mapInArrow`.
 
-    `run` itself is pickled by name, so unpickling it fails with a traceback if the executor lacks hive_bitmap or a
-    package. `checked` is a nested function, which is pickled by value, so it can run and raise a clear error.
+    The result checks the executor's packages first. `run` itself is pickled by name, so unpickling it fails with a
+    traceback if the executor lacks hive_bitmap or a package. `checked` is a nested function, which is pickled by value,
+    so it can run and raise a clear error.
     """
     from pyspark import cloudpickle
 
@@ -114,7 +118,10 @@ def _require_installed(needed: tuple[str, ...], where: str) -> None:
 
 
 def _declared(needed: Sequence[str]) -> list[Requirement]:
-    """Return these packages with the versions that hive_bitmap requires; any version if it was sent as a mere zip."""
+    """Return these packages with the versions that hive_bitmap requires.
+
+    Any version will do if hive_bitmap is not installed, but was sent as a mere zip.
+    """
     from packaging.requirements import Requirement
 
     try:

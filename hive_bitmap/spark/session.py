@@ -83,7 +83,10 @@ def default_warehouse() -> str | None:
 
 
 def _embedded(warehouse: Path) -> dict[str, str]:
-    """Return the settings of a local session; its metastore is in a hidden folder, so no table can have that folder."""
+    """Return the settings of a local session.
+
+    Its metastore is in a hidden folder, which cannot be the folder of a table.
+    """
     metastore = warehouse / ".metastore"
     if warehouse.exists() and not warehouse.is_dir():
         raise HiveBitmapError(f"warehouse {warehouse} is not a folder")
@@ -112,7 +115,10 @@ def _embedded(warehouse: Path) -> dict[str, str]:
 
 
 def _configured() -> dict[str, str]:
-    """Return the settings in HIVE_CONF_DIR, which is not on Spark's class path, so Spark would not find them."""
+    """Return the settings in HIVE_CONF_DIR.
+
+    It is not on Spark's class path, so Spark would not find them.
+    """
     if default_warehouse() is not None:
         raise HiveBitmapError(
             "no existing configuration names a metastore (hive-site.xml or spark-defaults.conf in SPARK_CONF_DIR, "
@@ -162,7 +168,10 @@ def _spark_defaults(path: Path) -> dict[str, str]:
 
 
 def _open_metastore(spark: SparkSession, warehouse: Path) -> None:
-    """Access the metastore, to fail here, and not at the first statement, if another process uses the warehouse."""
+    """Access the metastore, to fail here if another process uses the warehouse.
+
+    Otherwise the first statement would fail.
+    """
     from pyspark.errors import PySparkException
 
     try:

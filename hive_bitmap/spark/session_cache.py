@@ -1,8 +1,8 @@
-"""Cache values for each session for a few seconds, to avoid requests to the metastore.
+"""Cache values for each session for a few seconds.
 
-All values of a session are in one object, which is dropped with the session; a `TtlCache` is a part of it. Values that
-depend only on the user of a session are cached once for all sessions of that user, because clients of a server open a
-session for a few queries.
+This saves requests to the metastore. All values of a session are in one object, which is dropped with the session; a
+`TtlCache` is a part of it. Values that depend only on the user of a session are cached once for all sessions of that
+user, because clients of a server open a session for a few queries.
 """
 
 from __future__ import annotations
@@ -70,13 +70,19 @@ class TtlCache(Generic[K, V]):
         _caches.add(self)
 
     def get(self, spark: SparkSession, key: K, seconds: float) -> V | None:
-        """Return the value that was added in the last `seconds`; None if there is none."""
+        """Return the value that was added in the last `seconds`.
+
+        None if there is none.
+        """
         with _lock:
             entry = self._entries(spark).get(key)
         return entry[1] if entry is not None and time.monotonic() - entry[0] < seconds else None
 
     def put(self, spark: SparkSession, key: K, value: V, version: int | None = None) -> None:
-        """Add a value, with the current time; nothing if the cache was cleared since `version`."""
+        """Add a value, with the current time.
+
+        Nothing is added if the cache was cleared since `version`.
+        """
         with _lock:
             if version not in (None, self.version):
                 return

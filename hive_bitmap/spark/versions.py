@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 
 def pyspark_version() -> tuple[int, int]:
-    """Return the feature release of PySpark, (4, 0) for 4.0.5; over Spark Connect, that of the client."""
+    """Return the feature release of PySpark, (4, 0) for 4.0.5.
+
+    Over Spark Connect, it is that of the client.
+    """
     import pyspark
 
     major, minor = pyspark.__version__.split(".")[:2]

@@ -145,10 +145,10 @@ def _compare_cardinalities(
 def _compare_rows(
     problems: Problems, definition: Definition, columns: Sequence[pa.Array], base: Longs, index: Longs, stored: pa.Table
 ) -> None:
-    """Require that every row is only in the bitmap of its key.
+    """Require that every row is in the bitmap of its key only.
 
-    A row in no bitmap is not reported if its key has no stored row, which `_compare_keys` reports. Raise CorruptBitmap
-    for a stored bitmap that does not fit the block.
+    A row in no bitmap is reported only if its key has a stored row; otherwise, `_compare_keys` reports the key. Raise
+    CorruptBitmap for a stored bitmap that does not fit the block.
     """
     nbytes = (len(base) + 7) // 8
     digits = max(1, int(max(base.max(initial=0), index.max(initial=0))).bit_length())

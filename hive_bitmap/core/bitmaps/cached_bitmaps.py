@@ -30,11 +30,11 @@ _SHORT = 256
 
 
 class CachedBitmaps(Protocol):
-    """m bitmaps in memory, addressed by number.
+    """Bitmaps in memory, addressed by the numbers 0 to m-1.
 
-    In all methods `which` are the numbers of the requested bitmaps, ascending. Bitmap which[i] belongs to a block of
-    rows[i] rows that begins at byte starts[i] of a selection. CorruptBitmap is raised for a bitmap that does not fit
-    its block, before any bitmap is used.
+    In all methods, `which` has the numbers of the requested bitmaps, ascending. Bitmap which[i] is of a block of
+    rows[i] rows, whose part of a selection begins at byte starts[i]. CorruptBitmap is raised for a bitmap that does not
+    fit its block, before any bitmap is used.
     """
 
     @property

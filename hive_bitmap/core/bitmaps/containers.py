@@ -165,7 +165,10 @@ def _require_each(good: NDArray[np.bool_], owner: NDArray[np.int64], bitmaps: in
 
 
 def _numbers(data: NDArray[np.uint8], at: NDArray[np.int64], count: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the count[i] 16-bit numbers that begin at data[at[i]], for each i in turn, end to end."""
+    """Return the 16-bit numbers of some ranges, end to end.
+
+    Range i has the count[i] numbers that begin at data[at[i]].
+    """
     return data[spans(at, 2 * count)].view("<u2").astype(np.int64)
 
 

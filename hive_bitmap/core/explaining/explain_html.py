@@ -63,10 +63,11 @@ def page(title: str, lines: Iterable[str], kind: str = "") -> str:
 
 
 def fragment(lines: Iterable[str], height: int = 0) -> str:
-    """Return lines of HTML as a frame to embed in another page, such as a notebook.
+    """Return lines of HTML as a frame to embed in another page.
 
-    The frame has its own styles, runs no script and loads nothing. Its height is `height` in em; 0 means the estimated
-    height of the content, but at most MOST_HEIGHT. Readers can scroll the frame and drag it higher.
+    An example is a notebook. The frame has its own styles, runs no script and loads nothing. Its height is `height` in
+    em; 0 means the estimated height of the content, but at most MOST_HEIGHT. Readers can scroll the frame and drag it
+    higher.
     """
     whole = page("hive_bitmap", lines, "frame")
     return (
@@ -109,7 +110,7 @@ def _tiles(plan: Plan) -> Iterator[str]:
     for word, amount, total, share in measures(plan):
         yield (
             f'<div class="tile"><div class="word">{word}</div><div class="kept">{escape(share)}</div>'
-            f'<div class="all">{_of(amount, total)}</div>{_meter(_width(share))}</div>'
+            f'<div class="all">{_of(amount, total)}</div>{_meter(_percent(share))}</div>'
         )
     yield "</div>"
     if read := read_by_answer(plan):
@@ -204,8 +205,8 @@ def _of(part: str, total: str) -> str:
     return "not known" if part == total == "-" else f"{part} of {total}"
 
 
-def _width(share: str) -> float:
-    """Return the length of a meter in percent, from the text of a share."""
+def _percent(share: str) -> float:
+    """Parse a share such as "12%" or "<1%" to percent; 0 for "-"."""
     number = share.strip("<> %")
     return float(number) if number != "-" else 0.0
 

@@ -1,4 +1,4 @@
-"""Format figures for people: shares, sizes, times, and how much of a table a plan reads."""
+"""Format figures for people: shares, sizes, times and more."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ _HEAD, _ROW, _ALL = 7, 4, 32  # heights in em
 
 @dataclass(frozen=True)
 class Field:
-    """A field of a report: a value for programs, and a column of tables for people.
+    """A field of a report, for programs and as a column of tables.
 
     `of` is a function that returns the value, or its attribute; the default is the attribute `name`. `show` formats the
     value for people. Tables have the fields with a heading. A record lacks an `optional` field if its value is None.
@@ -76,7 +76,10 @@ def record_of(report: HasFields) -> dict[str, Any]:
 
 
 def columns_of(reports: Sequence[HasFields], names: Sequence[str] = ()) -> list[Field]:
-    """Return the fields with these names, of reports of one kind; by default all with a heading."""
+    """Return the fields with these names, by default all with a heading.
+
+    The reports are of one kind.
+    """
     if not reports:
         return []
     fields = {field.name: field for field in reports[0]._fields}
@@ -89,7 +92,7 @@ def texts_of(report: HasFields, *names: str) -> dict[str, str]:
 
 
 class Report(ABC):
-    """A report on one index, which a notebook shows as a table of one row."""
+    """A report on one index, which a notebook shows as a row."""
 
     @abstractmethod
     def _cells(self) -> Mapping[str, str]:

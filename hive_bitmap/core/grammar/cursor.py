@@ -57,7 +57,10 @@ class Cursor(Tokens):
             raise self.mismatch(*expected, "the end")
 
     def name(self) -> str:
-        """Consume an identifier: a word, or text in backticks or (openLooKeng) double quotes."""
+        """Consume an identifier.
+
+        It is a word, or text in backticks or (openLooKeng) double quotes.
+        """
         token = self.token
         if token.kind not in ("word", "name") and not (token.kind == "string" and token.text[0] == '"'):
             raise self.mismatch("a name")

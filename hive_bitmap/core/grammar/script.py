@@ -47,9 +47,9 @@ class Part:
 
 
 def split(text: str) -> list[Part]:
-    """Split a script at each `;` outside quotes and comments, without empty statements.
+    """Split a script at each `;` outside quotes and comments.
 
-    Raises InvalidStatement if a quote or comment is not closed.
+    Empty statements are left out. Raises InvalidStatement if a quote or comment is not closed.
 
     >>> [(part.text, part.line) for part in split("SELECT ';' -- a;b\\n; ;SHOW INDEX")]
     [("SELECT ';'", 1), ('SHOW INDEX', 2)]

@@ -33,7 +33,7 @@ Unreadable: TypeAlias = CorruptIndex | CorruptBitmap
 
 
 def of_shard(source: pa.NativeFile) -> list[int]:
-    """Compute the checksums of a shard: first of its footer, then of its column chunks."""
+    """Compute a shard's checksums, of its footer and then of column chunks."""
     chunks = _chunks(pq.read_metadata(source))
     return [zlib.crc32(_footer(source)), *(zlib.crc32(source.read_at(size, start)) for start, size in chunks)]
 
@@ -185,7 +185,7 @@ def error(folder: str, file: str, cause: Exception) -> CorruptIndex:
 
 
 def log_whole(log: logging.Logger, index: str, error: Unreadable) -> None:
-    """Log an error of an index, because of which its base files are read whole."""
+    """Log an error for which an index's base files are read whole."""
     if isinstance(error, DroppedIndex):
         log.info("%s was dropped or rebuilt during the query, so its files are read whole: %s", index, error)
     else:

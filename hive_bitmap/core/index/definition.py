@@ -133,7 +133,7 @@ class Definition:
 
     @property
     def needs_pointer(self) -> bool:
-        """Whether the index table is found only by the POINTER property of its base table."""
+        """Whether only the base table's POINTER property leads to the index table."""
         return bool(self.index_database) or not self.has_default_table
 
     @property
@@ -437,7 +437,7 @@ def _typed(columns: Sequence[Column]) -> list[tuple[str, str]]:
 
 
 def pointers(table: Table) -> set[tuple[str, str]]:
-    """Return the database and name of the index tables in a base table's POINTER property."""
+    """Return the index tables in a base table's POINTER property, by database and name."""
     entries = re.findall(r"(?:^|,)(?:([a-z0-9_]+)\.)?([a-z0-9_]+)(?=,|$)", table.properties.get(POINTER, ""))
     return {(database or table.database, name) for database, name in entries}
 
@@ -530,7 +530,7 @@ def _column_fields(column: Column) -> list[str | int]:
 
 
 def stored_columns(definition: Definition) -> list[Column]:
-    """Return the columns of an index table after the keys, without the column of the segment."""
+    """Return an index table's columns after the keys, without the segment."""
     bucket = Column(BUCKET.name, "string")
     if not definition.has_bitmaps:
         return [bucket, Column(OFFSETS.name, "array<bigint>"), *value_columns(definition)]
@@ -566,11 +566,11 @@ def valid_schemas(
 ) -> frozenset[int] | None:
     """Return the checksums (`schema_crc`) under which files stay indexed.
 
-    `columns` are the current columns of the table. The result None stands for all checksums: columns of Parquet files
-    are resolved by name, and those of Iceberg tables by id, so these files stay indexed after any change. So do ORC
-    files with names and without timestamps; BY_NAME in the result stands for these. Other ORC files may have no column
-    names, and may hold wall-clock times: they stay indexed only if columns were added after the others. Files that a
-    SerDe reads stay indexed only if nothing changed.
+    `columns` are the current columns of the table. None stands for all checksums, BY_NAME in the result for all ORC
+    files with names and without timestamps. Such ORC files, Parquet files, whose columns are found by name, and files
+    of Iceberg tables, by id, stay indexed after any change. Other ORC files may have no column names, or hold
+    wall-clock times: they stay indexed only if columns were added after the others. Files that a SerDe reads stay
+    indexed only if nothing changed.
     """
     ids = [column.field_id is not None for column in columns]
     if format == "parquet" or (format == "orc" and not reading and all(ids)):

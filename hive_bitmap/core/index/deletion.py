@@ -57,10 +57,10 @@ def delete_staging(folder: str, root: str) -> None:
 
 
 def delete_abandoned(folder: str, root: str, shards: Collection[str]) -> None:
-    """Delete shards of a build that are not in `shards`, before the generation is published.
+    """Delete shards of a build that are not in `shards`.
 
-    Spark runs a task again if its executor is lost or slow, so two attempts may write shards. SQL queries of the index
-    table would read these rows twice.
+    The generation is not yet published. Spark runs a task again if its executor is lost or slow, so two attempts may
+    write shards. SQL queries of the index table would read these rows twice.
     """
     own_name = _own_shard(folder)
     abandoned = [name for name in generation.entries(folder).names if own_name.fullmatch(name) and name not in shards]
@@ -158,7 +158,10 @@ def _delete(definition: Definition, folder: str) -> Remains | None:
 
 
 def _delete_content(folder: str, root: str, marker: Built) -> None:
-    """Delete the shards, the manifest and the staged files of a generation, but not its markers."""
+    """Delete the content of a generation, but not its markers.
+
+    These are the shards, the manifest and the staged files.
+    """
     is_shard = _shards_of(folder, marker)
     _delete_files(folder, root, is_shard)
     real_folders = generation.subfolders(folder)
@@ -186,12 +189,15 @@ def _shards_of(folder: str, marker: Built) -> Callable[[str], bool]:
 
 
 def _own_shard(folder: str) -> re.Pattern[str]:
-    """Return the pattern of the names of shards that the build of a generation writes (`table_schema.shard_name`)."""
+    """Return the pattern of shard names of a generation's build.
+
+    The names are those of `table_schema.shard_name`.
+    """
     return re.compile(rf"part-{re.escape(generation.build_token(folder))}[0-9a-f]{{24}}\.parquet")
 
 
 def _shard_of_cardinalities(name: str) -> str:
-    """Return the name of the shard of a file of cardinalities; "" for another file.
+    """Return the name of a cardinalities file's shard; "" for another file.
 
     >>> _shard_of_cardinalities("part-1.cardinalities")
     'part-1.parquet'

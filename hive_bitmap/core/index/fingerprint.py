@@ -96,7 +96,10 @@ def matching(indexed: pa.Table, sizes: Longs, times: Longs, tags: pa.Array) -> F
 
 
 def immutable(listed: FileStatus) -> Fingerprint:
-    """Return the fingerprint of a file in the log of a table, which is never written again."""
+    """Return the fingerprint of a file in the log of a table.
+
+    Such a file is never written again.
+    """
     return Fingerprint(path=listed.path, size=listed.size, mtime_ms=listed.mtime_ms, etag=listed.etag, tail_crc32=0)
 
 

@@ -111,12 +111,12 @@ def partition_folder(root: str, names: Iterable[str], values: Iterable[str | Non
 
 
 def accesses(folders: Sequence[tuple[str, str]]) -> list[Access | None]:
-    """Return the access of generations for files in base folders.
+    """Return the access that generations for some base files must have.
 
-    Each item of `folders` is a base folder and the root of an index. A generation is at most as readable as the base
-    folder and its parents, except for parents that it shares with the root. If the base folder is sticky, only the
-    owner may write. The store is asked once for each folder. The result is None if the base folder no longer exists, if
-    it is in another store than the root, or if its store has no permissions.
+    Each item of `folders` is the folder of base files and the root of an index. A generation is at most as readable as
+    the base folder and its parents, except for parents that it shares with the root. If the base folder is sticky, only
+    the owner may write. The store is asked once for each folder. The result is None if the base folder no longer
+    exists, if it is in another store than the root, or if its store has no permissions.
     """
     enclosing = [stores.enclosing(folder, root) for folder, root in folders]
     distinct = list(dict.fromkeys(path for paths in enclosing for path in paths))
@@ -182,7 +182,7 @@ def is_generation(path: str) -> bool:
 
 
 def belongs_to(folder: str, definition: Definition) -> bool:
-    """Return whether the location of a table or partition is a generation of this index.
+    """Return whether a location is a generation of this index.
 
     It must be below the root of the index.
     """
@@ -190,7 +190,10 @@ def belongs_to(folder: str, definition: Definition) -> bool:
 
 
 def build_time(folder: str) -> float:
-    """Return when a build began, in seconds since 1970, from the name of its generation."""
+    """Return when the build of a generation began, in seconds since 1970.
+
+    The name of the generation has the time.
+    """
     begun = _begun(folder)
     if begun is None:
         raise ValueError(f"{folder} is not a generation")
@@ -246,7 +249,7 @@ def in_folders(parents: Iterable[str]) -> list[str]:
 
 
 def all_below(root: str) -> list[str]:
-    """Return all generations in a folder and in the partition folders below it, at any depth."""
+    """Return all generations in a folder and its partition folders, at any depth."""
     return in_folders(with_partitions(root))
 
 
@@ -262,7 +265,10 @@ def with_partitions(root: str) -> list[str]:
 
 
 def links_below(root: str) -> list[str]:
-    """Return the links named like generations or partition folders, in a root and its partition folders."""
+    """Return the links in a root and its partition folders.
+
+    They have names like generations or partition folders.
+    """
     parents = with_partitions(root)
     listed = zip(parents, map_parallel(entries, parents), strict=True)
     return [
@@ -338,7 +344,10 @@ def is_being_written(folder: str) -> bool:
 
 
 def is_marker(name: str) -> bool:
-    """Return whether an entry of a generation is a marker, also one that was not completely written."""
+    """Return whether an entry of a generation is a marker.
+
+    It may be one that was not completely written.
+    """
     return any(name == marker or markers.is_begun(name, marker) for marker in (MARKER, RETIRED))
 
 
@@ -371,7 +380,10 @@ def _without_marker(folder: str, problem: str) -> Usage:
 
 
 def _retired(folder: str) -> float | None:
-    """Return when a generation was retired, in seconds since 1970; None without a readable marker."""
+    """Return when a generation was retired, in seconds since 1970.
+
+    None without a readable marker.
+    """
     try:
         content = markers.read(folder, RETIRED) or {}
     except Unreadable:

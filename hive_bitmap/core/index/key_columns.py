@@ -64,7 +64,10 @@ def base_type(column: Column) -> str:
 
 
 def _check_key(table: Table, name: str) -> None:
-    """Raise NotFound for a missing column, and Unsupported for one that cannot be a key."""
+    """Require that a column can be a key.
+
+    Raise NotFound for a missing column, and Unsupported for one that cannot be a key.
+    """
     where = f"table {table.full_name}"
     if name.lower() in (column.name.lower() for column in table.partition_columns):
         raise Unsupported(f"column {name!r} partitions {where}: partitions are pruned without an index")

@@ -73,7 +73,7 @@ def find(
     matches: Callable[[pa.Array], Flags],
     compact: bool = False,
 ) -> Iterator[Entries]:
-    """Yield the entries of a shard with a matching key, one row group at a time.
+    """Yield a shard's entries with a matching key, a row group at a time.
 
     The shard has `size` bytes, and the keys are values of the field `key`. `may_match` gets the statistics of a row
     group and returns whether a key may match; if not, the row group is not read. `matches` gets the distinct keys of a
@@ -92,7 +92,7 @@ def find(
 def all_entries(
     path: str, size: int, keys: Sequence[pa.Field], may_match: Callable[[KeyStats], bool]
 ) -> Iterator[tuple[list[pa.DictionaryArray], Entries]]:
-    """Yield the keys and entries of a BITMAP shard, one row group at a time.
+    """Yield a BITMAP shard's keys and entries, a row group at a time.
 
     The keys of a row group of n rows are one dictionary-encoded array of length n for each of the fields `keys`. Row
     groups that `may_match` rejects, by the statistics of the first field, are skipped. Raises CorruptIndex.
@@ -153,9 +153,9 @@ def statistics(path: str, size: int, key: str) -> tuple[KeyStats, ...]:
 
 
 def is_sorted_by(path: str, size: int, key: str) -> bool:
-    """Return whether a shard is sorted by a key column, NULL last: whether it is the first one.
+    """Return whether a shard is sorted by a key column, NULL last.
 
-    Raises CorruptIndex.
+    A shard is sorted by its first column. Raises CorruptIndex.
     """
     with _reading(path):
         return bool(_metadata(path, size).schema.names[0] == key)
@@ -196,7 +196,10 @@ def distinct(path: str, size: int, key: pa.Field) -> Iterator[pa.Array]:
 
 
 def open_checked(source: pa.NativeFile, metadata: pq.FileMetaData, sums: Sequence[int] | None) -> pq.ParquetFile:
-    """Open a shard so that each column chunk is compared with its checksum when it is read."""
+    """Open a shard with checksums.
+
+    Each column chunk is compared with its checksum when it is read.
+    """
     return pq.ParquetFile(
         checksums.chunks_of(source, metadata, sums),
         metadata=metadata,
@@ -367,6 +370,6 @@ def _stats(column: Any) -> KeyStats:
 
 
 def _is_null(column: Any) -> bool:
-    """Return whether the statistics of a column chunk say that all its values are NULL."""
+    """Return whether all values of a column chunk are NULL, by its statistics."""
     stats = column.statistics if column.is_stats_set else None
     return stats is not None and stats.has_null_count and stats.null_count == column.num_values

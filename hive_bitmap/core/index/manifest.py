@@ -1,8 +1,8 @@
-"""The manifest of a segment: its shards, and its base files with their fingerprints and blocks.
+"""The manifest of a segment: its shards and its base files.
 
-A manifest is two Parquet files in the generation's hidden folder `_manifest`, and a copy as lines of JSON for clients
-of HiveServer2 that have no access to files (`dfs -text` prints it). Files of the generation that the manifest does not
-list are ignored.
+Base files have their fingerprints and blocks. A manifest is two Parquet files in the generation's hidden folder
+`_manifest`, and a copy as lines of JSON for clients of HiveServer2 that have no access to files (`dfs -text` prints
+it). Files of the generation that the manifest does not list are ignored.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class Manifest:
         return Manifest(self.folder, names(self.files), names(self.shards))
 
     def located(self) -> Manifest:
-        """Return the manifest with paths in place of the names of shards, and without a folder."""
+        """Return the manifest with the paths of shards, and without a folder."""
 
         def paths(table: pa.Table) -> pa.Table:
             at = table.schema.get_field_index("shard")

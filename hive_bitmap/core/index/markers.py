@@ -165,7 +165,9 @@ def read(folder: str, name: str) -> Content | None:
 
 
 def is_begun(entry: str, name: str) -> bool:
-    """Return whether an entry of a folder is a marker `name` that a killed process left unfinished.
+    """Return whether an entry of a folder is an unfinished marker `name`.
+
+    A killed process has left it.
 
     >>> is_begun("_retired.0123abcd.begun", "_retired")
     True
@@ -189,7 +191,7 @@ def _has_ended(pid: int) -> bool:
 
 
 def _start_of(pid: int) -> int:
-    """Return the start of a process in ticks since the machine booted; 0 without /proc."""
+    """Return when a process started, in ticks since boot; 0 without /proc."""
     fields = _stat(pid)
     return int(fields[_STARTTIME]) if len(fields) > _STARTTIME else 0
 

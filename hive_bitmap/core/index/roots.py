@@ -92,7 +92,7 @@ def owner(root: str) -> Owner | None:
 
 
 def claim(definition: Definition, metastore: str) -> None:
-    """Mark the root of an index as its own, and record that a build works in it.
+    """Mark an index's root as its own, and begin a build in it.
 
     The build works in the root until `markers.end_work`. `metastore` is the id of the index's metastore. A marker that
     cannot be read stays, and protects everything in the root from deletion. Raises Unsupported if the root belongs to
@@ -113,15 +113,19 @@ def claim(definition: Definition, metastore: str) -> None:
 
 
 def take_over(definition: Definition, metastore: str) -> None:
-    """Mark the root of an index as one of this metastore, if its marker names another metastore."""
+    """Mark an index's root as one of this metastore.
+
+    Nothing is done unless its marker names another metastore.
+    """
     if metastore and is_elsewhere(definition, metastore):
         _mark(definition, metastore)
 
 
 def rename(definition: Definition, former: Definition, metastore: str) -> None:
-    """Mark the root of an index with its table's new name, unless it is marked so already.
+    """Mark an index's root with its table's new name.
 
-    Raise Unsupported if the root is not marked as that of the index under its former name.
+    A root that is marked so already stays as it is. Raise Unsupported if the root is not marked as that of the index
+    under its former name.
     """
     if is_marked(definition, metastore):
         return
@@ -153,7 +157,7 @@ def identified(definition: Definition) -> Definition:
 
 
 def refusal(definition: Definition, metastore: str) -> str:
-    """Return why a session of this metastore may not delete in an index's root; "" if it may."""
+    """Return why this metastore may not delete in an index's root; "" if it may."""
     try:
         holder = owner(definition.root)
     except Unreadable as e:
@@ -161,11 +165,14 @@ def refusal(definition: Definition, metastore: str) -> str:
             f"folder {definition.root} is left alone, as {e}: if it is this index's folder, delete the marker, and the "
             "next rebuild writes it again"
         )
-    return _why_left(holder, definition, metastore)
+    return _refusal(holder, definition, metastore)
 
 
-def _why_left(holder: Owner | None, definition: Definition, metastore: str) -> str:
-    """Return why a session of this metastore may not delete in the root that this owner holds; "" if it may."""
+def _refusal(holder: Owner | None, definition: Definition, metastore: str) -> str:
+    """Return why a session of this metastore may not delete in a root.
+
+    "" if it may. `holder` is the owner of the root.
+    """
     if problem := _dispute(holder, definition, metastore):
         return problem
     if holder is not None and holder.metastore and not metastore:
@@ -177,9 +184,9 @@ def _why_left(holder: Owner | None, definition: Definition, metastore: str) -> s
 
 
 def _dispute(holder: Owner | None, definition: Definition, metastore: str) -> str:
-    """Return a sentence if a root belongs to another index or metastore; "" if it does not.
+    """Return why a root belongs to another index or metastore.
 
-    `holder` is its owner.
+    "" if it does not. `holder` is its owner.
     """
     if holder is None:
         return ""
@@ -190,12 +197,12 @@ def _dispute(holder: Owner | None, definition: Definition, metastore: str) -> st
 
 
 def is_marked(definition: Definition, metastore: str) -> bool:
-    """Return whether the marker in the root names this index, and this metastore or none."""
+    """Return whether a root's marker names this index, and no other metastore."""
     try:
         holder = owner(definition.root)
     except Unreadable:
         return False
-    return holder is not None and not _why_left(holder, definition, metastore)
+    return holder is not None and not _refusal(holder, definition, metastore)
 
 
 def is_elsewhere(definition: Definition, metastore: str) -> bool:
@@ -221,9 +228,9 @@ def may_be_same(first: str, second: str) -> bool:
 
 
 def rival(definition: Definition, indexes: Iterable[Definition]) -> str:
-    """Return a sentence if another index table has this index's id or root; "" if none has.
+    """Return which other index table has this index's id or root.
 
-    Such a table is a copy of this index's table.
+    The result is a sentence; "" if none has. Such a table is a copy of this index's table.
     """
     for other in indexes:
         same = other.full_index_table == definition.full_index_table
@@ -254,7 +261,7 @@ def is_replacement(new: Definition, definition: Definition) -> bool:
 
 
 def is_of(written: Definition, definition: Definition) -> bool:
-    """Return whether a definition, such as that in a generation's marker, is of this index."""
+    """Return whether a definition, perhaps of a marker, is of this index."""
     if (written.database, written.table) != (definition.database, definition.table):
         return False  # also with its id, as in the properties that the owner of another table has copied
     if written.id and definition.id:

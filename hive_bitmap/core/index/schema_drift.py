@@ -1,6 +1,7 @@
-"""Check whether a base table and its index table have changed since the index was built.
+"""Check whether a base table and its index table still fit.
 
-Columns of the base table and properties of the index table are checked.
+They may have changed since the index was built. Columns of the base table and properties of the index table are
+checked.
 """
 
 from __future__ import annotations
@@ -45,9 +46,9 @@ def _state(current: Column, indexed: Column) -> str:
 
 
 def _problem_of_where(base: Table, definition: Definition) -> str:
-    """Return why the WHERE of an index is not a condition on partition columns; "" if it is.
+    """Return why an index's WHERE is not a condition on partition columns.
 
-    Other programs may have written it.
+    "" if it is one. Other programs may have written the WHERE.
     """
     try:
         if definition.where:

@@ -49,9 +49,10 @@ def value_fields(definition: Definition) -> list[pa.Field]:
 
 
 def shard_name(folder: str) -> str:
-    """Return a name for a new shard in `folder` that no other task attempt uses.
+    """Return a name for a new shard that no other task attempt uses.
 
-    In a generation the name begins with the token of the build, by which `deletion` recognises shards of the build.
+    The shard will be in `folder`. In a generation the name begins with the token of the build, by which `deletion`
+    recognises shards of the build.
     """
     token = generation.build_token(folder) if generation.is_generation(folder) else ""
     return f"part-{(token + uuid.uuid4().hex)[:32]}.parquet"

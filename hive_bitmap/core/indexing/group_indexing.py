@@ -45,13 +45,14 @@ DENSE_CODES = 1 << 22  # up to this many possible codes are renumbered through a
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """Work item of a task: base files, with distinct paths, that one shard of each index will cover.
+    """Work item of a task: base files to index.
 
-    `bytes` is the total size of the files as listed. `folders` has the folder of the new segment of each of
-    `definitions`. `schema_crc` is the checksum of the base table's schema, which the manifest records for each file.
-    `immutable` has the files that are never written again, by path, as the log of the table lists them. `fatal` maps
-    the paths of files that make a library end the process to the reason for the manifest. If the table has partitions,
-    `values` has the texts of each file's partition, and `typed` a row with their typed values for each file.
+    One shard of each index will cover them. Their paths are distinct. `bytes` is the total size of the files as listed.
+    `folders` has the folder of the new segment of each of `definitions`. `schema_crc` is the checksum of the base
+    table's schema, which the manifest records for each file. `immutable` has the files that are never written again, by
+    path, as the log of the table lists them. `fatal` maps the paths of files that make a library end the process to the
+    reason for the manifest. If the table has partitions, `values` has the texts of each file's partition, and `typed` a
+    row with their typed values for each file.
     """
 
     paths: tuple[str, ...]
@@ -211,7 +212,10 @@ def _index_blocks(group: Group, file: Fingerprint) -> IndexedFile:
 
 
 def _rows_or_reason(group: Group, definition: Definition, path: str, handle: Any, blocks: Blocks) -> pa.Table | str:
-    """Return the index rows of a file for one index, or the reason why it cannot be indexed."""
+    """Return the index rows of a file for one index.
+
+    If the file cannot be indexed, return the reason.
+    """
     format, columns = group.read_options.file_format(), group.read_options.key_columns(definition.columns)
     rows, size = [_empty(definition)], 0
     try:

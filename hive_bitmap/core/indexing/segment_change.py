@@ -35,21 +35,16 @@ class BaseFile:
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """A new segment of an index, which will be in `folder`.
+    """A new segment of an index."""
 
-    `index` is the number of the index in the build, `read` are the base files to index, `shards` the published shards
-    that the segment may take over (schema SHARDS, with paths). `access` has the permissions of the folder; None if its
-    store has none. `moved` maps the current paths of moved files to their paths in the rows of shards.
-    """
-
-    index: int
+    index: int  # the number of the index in the build
     definition: Definition
     segment: NewSegment
-    folder: str
-    read: tuple[BaseFile, ...]
-    shards: pa.Table = field(default_factory=SHARDS.empty_table)
-    access: Access | None = None
-    moved: Mapping[str, str] = field(default_factory=dict)
+    folder: str  # where the segment will be
+    read: tuple[BaseFile, ...]  # the base files to index
+    shards: pa.Table = field(default_factory=SHARDS.empty_table)  # published ones that may be taken over, with paths
+    access: Access | None = None  # the permissions of the folder; None if its store has none
+    moved: Mapping[str, str] = field(default_factory=dict)  # current path of a moved file -> its path in shards
 
     @property
     def sizes(self) -> dict[str, int]:

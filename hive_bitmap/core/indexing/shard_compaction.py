@@ -45,9 +45,10 @@ class Compaction:
 
 
 def compact_shards(item: Compaction) -> list[ShardReport]:
-    """Write the index rows of the kept files as one new shard, or several if they are large.
+    """Write the index rows of the kept files as one new shard.
 
-    Moved files are checked first: those that have changed since they were indexed are indexed again.
+    They become several shards if they are large. Moved files are checked first: those that have changed since they were
+    indexed are indexed again.
     """
     if item.former:
         is_unchanged = pa.array([Fingerprint.of(row).confirmed() for row in item.files.to_pylist()], pa.bool_())

@@ -69,7 +69,10 @@ class StagedHandle(EngineHandle):
 
 @dataclass(frozen=True)
 class StagedFormat(EngineFormat):
-    """A format that only Spark reads, with staged values in the folder `folder` ("": none)."""
+    """A format that only Spark reads.
+
+    Its staged values are in the folder `folder` ("": none).
+    """
 
     folder: str
 
@@ -120,7 +123,10 @@ class ReadOptions:
     staging: str = ""
 
     def file_format(self) -> Format:
-        """Return the format of the files, or of their staged values if only Spark reads the files."""
+        """Return the format of the files.
+
+        It is that of their staged values if only Spark reads the files.
+        """
         if self.format in LAYOUTS:
             return StagedFormat(self.format, LAYOUTS[self.format], self.staging)
         return FORMATS[self.format]

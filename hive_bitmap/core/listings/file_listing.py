@@ -112,16 +112,19 @@ def format_of(table: Table) -> str:
 
 
 def require_plain_options(table: Table) -> None:
-    """Raise Unsupported for a table with an option that keeps all queries from using an index."""
+    """Require a table without options that keep all queries from using an index.
+
+    Raise Unsupported otherwise.
+    """
     why = None if serde.read_properties(table) else why_option_unsupported(table)
     if why is not None:
         raise Unsupported(f"{why}, so no query of table {table.full_name} would use its index")
 
 
 def why_unsupported(settings: Mapping[str, str], table: Table) -> str | None:
-    """Return why a session with these settings may read the table differently than this package.
+    """Return why a session may read the table unlike this package.
 
-    Return None if it reads the table alike.
+    The cause is one of its `settings`. Return None if it reads the table alike.
     """
     for name, value in settings.items():
         if SETTINGS.get(name.removeprefix(OF_HADOOP), value).lower() != value.lower():
@@ -134,16 +137,19 @@ def why_unsupported(settings: Mapping[str, str], table: Table) -> str | None:
 
 
 def why_option_unsupported(table: Table) -> str | None:
-    """Return which option or property of the table may change what readers read; None without one."""
+    """Return which of the table's options may change what is read.
+
+    It may also be a property; None without one.
+    """
     options = {*table.options, *(key for key in table.properties if key.lower().startswith(OF_FORMATS))}
     odd = sorted(key for key in options if not HARMLESS_OPTIONS.fullmatch(key))
     return f"table option {odd[0]!r} may change what is read" if odd else None
 
 
 def why_query_unsupported(options: Iterable[str], table: Table) -> str | None:
-    """Return which of the reader options of a query may change what it reads; None without one.
+    """Return which reader option of a query may change what it reads.
 
-    `options` are the names of the options.
+    None without one. `options` are the names of the options.
     """
     if table.lake is not None and table.lake.kind == ICEBERG:
         odd = sorted(name for name in options if not OF_ICEBERG.fullmatch(name))
@@ -166,7 +172,10 @@ def files_in(table: Table, folders: Sequence[str]) -> list[tuple[FileStatus, ...
 
 
 def require_no_stream(table: Table) -> None:
-    """Raise Unsupported for a table that a stream has written, whose log names the files to read."""
+    """Raise Unsupported for a table that a stream has written.
+
+    The log of the stream names the files to read.
+    """
     if stores.exists(f"{table.location}/{STREAM_LOG}"):
         raise Unsupported(why_stream(table.location))
 

@@ -58,9 +58,10 @@ class ScanListing:
 
     @cached_property
     def countable(self) -> tuple[Partition, ...]:
-        """The partitions for a count by an index: their files have the version of their deletes.
+        """The partitions for a count by an index.
 
-        A file with deletes that only Spark can find gets the etag WITH_DELETES, which no index has.
+        Their files have the version of their deletes. A file with deletes that only Spark can find gets the etag
+        WITH_DELETES, which no index has.
         """
         if not self.deletes:
             return self.without_empty
@@ -73,7 +74,10 @@ class ScanListing:
         return replace(file, deletes=deletes) if deletes else replace(file, etag=WITH_DELETES)
 
     def table(self, base: Table) -> Table:
-        """Return the table of the scan, partitioned if its log lists files with partition values."""
+        """Return the table of the scan.
+
+        It is partitioned if its log lists files with partition values.
+        """
         return base.by_partitions() if self.of_log and any(values for values, _ in self.partitions) else base
 
     @cached_property
@@ -118,10 +122,10 @@ def parse(text: str) -> ScanListing:
 
 
 def as_now(listing: ScanListing) -> ScanListing | None:
-    """Return a listing of the same files with their current sizes and times; None if a file is gone.
+    """Return a listing of the same files with current sizes and times.
 
-    Files in a log never change, so their listing is returned unchanged: the planned files are read even if the log has
-    other files by now.
+    None if a file is gone. Files in a log never change, so their listing is returned unchanged: the planned files are
+    read even if the log has other files by now.
     """
     if listing.of_log:
         return listing

@@ -55,9 +55,9 @@ def require_known(table: Table, format: FileFormat) -> None:
 
 
 def read_properties(table: Table) -> tuple[str, ...]:
-    """Return the properties that determine how a table's files are read, except for its columns.
+    """Return the properties that determine how a table's files are read.
 
-    The result is () for Parquet and ORC, which need no SerDe.
+    Its columns do so too, but are left out. The result is () for Parquet and ORC, which need no SerDe.
     """
     format = BY_INPUT_FORMAT.get(table.input_format)
     if table.provider != "hive" or format is None or format.layout is None:
@@ -78,7 +78,10 @@ def require_same_properties(table: Table, partitions: Iterable[Partition]) -> No
 
 
 def why_unsupported(settings: Mapping[str, str]) -> str | None:
-    """Return which setting may change the files or values that a session reads; None without one."""
+    """Return which setting may change the files or values that are read.
+
+    None without one.
+    """
     for name, value in sorted(settings.items()):
         if DOUBTFUL_SETTINGS.fullmatch(name.removeprefix(OF_HADOOP)) and value.lower() != "false":
             return f"{name} is {value}"

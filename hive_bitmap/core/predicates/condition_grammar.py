@@ -79,7 +79,10 @@ class Grammar(ABC, Generic[_Node, _Column]):
 
     @abstractmethod
     def term(self, negations: int, negated: bool) -> _Node:
-        """Read a term that is not a group, and return its node under the NOTs before it, and those around it."""
+        """Read a term that is not a group, and return its node.
+
+        The node is under the NOTs before the term, and those around it.
+        """
 
     @abstractmethod
     def close(self, group: Group[_Node]) -> _Node:
@@ -149,7 +152,7 @@ class Grammar(ABC, Generic[_Node, _Column]):
         return items
 
     def test_of(self, column: _Column) -> _Node:
-        """Read what follows the column of a test, and return the node of the test."""
+        """Read a test after its column, and return its node."""
         tokens, dialect = self.tokens, self.dialect
         if tokens.accept("IS"):
             negated = tokens.accept("NOT")
@@ -185,7 +188,10 @@ class Grammar(ABC, Generic[_Node, _Column]):
         return self.string()
 
     def string(self) -> str:
-        """Read a string that is the same in every session: in single quotes, without a backslash."""
+        """Read a string that is the same in every session.
+
+        It is in single quotes, without a backslash.
+        """
         token = self.tokens.token
         if token.kind != "string" or token.text[0] != "'" or "\\" in token.text:
             self.unsupported()

@@ -1,9 +1,9 @@
-"""The nodes of a predicate, a tree of conditions. A node stands for *the rows where it is TRUE*.
+"""The nodes of a predicate, a tree of conditions.
 
-There is no node for NOT: the parser pushes it down to the leaves by SQL's three-valued logic. So AND is intersection
-and OR is union. No set of rows is complemented, because that would add the rows where the condition is NULL.
-Constant(None) is SQL's NULL: neither it nor its negation is TRUE. A leaf tests one column. Unknown is a condition that
-only Spark can evaluate, row by row.
+A node stands for *the rows where it is TRUE*. There is no node for NOT: the parser pushes it down to the leaves by
+SQL's three-valued logic. So AND is intersection and OR is union. No set of rows is complemented, because that would add
+the rows where the condition is NULL. Constant(None) is SQL's NULL: neither it nor its negation is TRUE. A leaf tests
+one column. Unknown is a condition that only Spark can evaluate, row by row.
 """
 
 from __future__ import annotations
@@ -84,7 +84,10 @@ class In:
 
     @cached_property
     def sorted_values(self) -> tuple[Value, ...]:
-        """The values in ascending order; cached, since each row group of a shard is compared with them."""
+        """The values in ascending order.
+
+        They are cached, since each row group of a shard is compared with them.
+        """
         return tuple(sorted(self.values))
 
 
@@ -223,7 +226,7 @@ def only_column(predicate: Predicate) -> str | None:
 
 
 def by_column(kind: type[And] | type[Or], children: Sequence[Predicate]) -> list[Predicate]:
-    """Combine the children of an AND or OR that test only one and the same column.
+    """Combine the children of an AND or OR that test the same column.
 
     So the index of the column is looked up once.
     """
@@ -269,7 +272,10 @@ def _merged_equalities(parts: Iterable[Predicate]) -> list[Predicate]:
 
 
 def _equal_to(part: Predicate) -> tuple[str, Sequence[Value]] | None:
-    """Return the column and values of `column = value` or `column IN values`; None for other nodes."""
+    """Return the column and values of an equality.
+
+    It is `column = value` or `column IN values`; None for other nodes.
+    """
     match part:
         case Compare(column, "=", value):
             return column, (value,)

@@ -1,6 +1,6 @@
-"""Split the text of a predicate into tokens, as Spark's lexer does, and read them one by one.
+"""Split the text of a predicate into tokens, as Spark's lexer does.
 
-The rules are those of
+The tokens are then read one by one. The rules are those of
 https://github.com/apache/spark/blob/v4.0.0/sql/api/src/main/antlr4/org/apache/spark/sql/catalyst/parser/SqlBaseLexer.g4.
 A general SQL tokenizer is not used, because it differs in ways that change the boolean structure: `show = 1 AND b = 2`
 (SHOW as the begin of a statement), `-- x \\` (a comment that goes on in the next line), `a !> 5`. Where the session's

@@ -1,3 +1,6 @@
-"""Sample blocks of a table, and estimate the size and usefulness of an index from them."""
+"""Sample blocks of a table, and estimate an index from them.
+
+Its size and its usefulness are estimated.
+"""
 
 __all__ = ["extrapolate", "sampling", "verdict"]

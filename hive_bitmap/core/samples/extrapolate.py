@@ -91,5 +91,5 @@ def usefulness(base: BaseTable, samples: Sequence[Sample], key_spread: Spread | 
 
 
 def _scale(base: BaseTable, samples: Sequence[Sample]) -> float:
-    """Return the bytes of the key columns in the table divided by those in the samples."""
+    """Return the ratio of key bytes in the table to those in the samples."""
     return base.size / max(1, sum(sample.size for sample in samples))

@@ -1,8 +1,9 @@
-"""Choose a sample of the blocks of a table, and measure in Spark tasks the cost of indexing them.
+"""Choose sample blocks of a table, and measure the cost of indexing them.
 
-The blocks are sorted by the bytes of the key columns per row, which the footers show. The sorted blocks are divided
-into equal parts, and from each part the block nearest to the mean of the part is chosen. So blocks with adjacent equal
-keys and blocks with scattered keys are as frequent in the sample as in the table, and the sample is the same each time.
+It is measured in Spark tasks. The blocks are sorted by the bytes of the key columns per row, which the footers show.
+The sorted blocks are divided into equal parts, and from each part the block nearest to the mean of the part is chosen.
+So blocks with adjacent equal keys and blocks with scattered keys are as frequent in the sample as in the table, and the
+sample is the same each time.
 
 The size of a COMPACT index is not proportional to the number of blocks, as it has one row for each key and file: the
 more blocks of a file hold a key, the less space each block takes. A whole shard is therefore simulated. A key that
@@ -180,13 +181,13 @@ class Cost:
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """The measurements of a task on `blocks` blocks with `rows` rows, whose key columns take `size` bytes.
+    """The measurements of a task on `blocks` blocks with `rows` rows.
 
-    If they could not be indexed, `blocks` is 0 and `reason` says why. `index_rows` is the number of pairs of a key and
-    a block that holds it, `recurrences` the number of triples (key, block, other block) with the key in both blocks,
-    `keys` the number of distinct keys, `key_bytes` their mean size in memory. A build would take `seconds` for these
-    blocks. An average one of the requested values has `value_rows` rows in `value_blocks` blocks. A rare key, rarer
-    than nine of ten others, has `rare_rows` rows in `rare_blocks` blocks.
+    Their key columns take `size` bytes. If they could not be indexed, `blocks` is 0 and `reason` says why. `index_rows`
+    is the number of pairs of a key and a block that holds it, `recurrences` the number of triples (key, block, other
+    block) with the key in both blocks, `keys` the number of distinct keys, `key_bytes` their mean size in memory. A
+    build would take `seconds` for these blocks. An average one of the requested values has `value_rows` rows in
+    `value_blocks` blocks. A rare key, rarer than nine of ten others, has `rare_rows` rows in `rare_blocks` blocks.
     """
 
     blocks: int
@@ -289,7 +290,7 @@ def not_indexed(reason: str) -> Sample:
 
 @dataclass(frozen=True)
 class _ValueCounts:
-    """The number of rows of a block, and how often the requested values occur in it.
+    """The rows of a block, and how often requested values occur there.
 
     `value_rows` is the mean number of rows of a value, `value_blocks` the share of the values that occur.
     """

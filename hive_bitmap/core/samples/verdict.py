@@ -1,4 +1,7 @@
-"""Judge whether an estimated index is worth it, worth it only for counts, or not worth it."""
+"""Judge whether an estimated index is worth it.
+
+It may be worth it for counts only.
+"""
 
 from __future__ import annotations
 
@@ -103,9 +106,10 @@ def _is_one_block_a_file(index: Candidate) -> bool:
 
 
 def _gains_little(index: Candidate, rare_rows: float, rare_blocks: float) -> bool:
-    """Return whether looking up a rare key is hardly faster than a scan, by the planner's prices.
+    """Return whether looking up a rare key is hardly faster than a scan.
 
-    Return False for a table so small that Spark reads it at once: a larger table with this layout may gain.
+    The planner's prices decide. Return False for a table so small that Spark reads it at once: a larger table with this
+    layout may gain.
     """
     if rare_blocks <= FEW_BLOCKS or Prices(index.queries.format, index.queries.cores).is_too_small(
         index.base_bytes, native=True

@@ -62,7 +62,7 @@ class Listing:
 
 @dataclass(frozen=True)
 class Covered:
-    """The joined manifests of the segments of an index, from the oldest name to the newest.
+    """The joined manifests of an index's segments, the oldest name first.
 
     `files` and `shards` have the schemas FILES and SHARDS, with paths of shards. `segment` has the number of the
     segment for each row of `files`, `shard_segment` for each row of `shards`.
@@ -88,7 +88,10 @@ class Covered:
 
     @property
     def nbytes(self) -> int:
-        """The approximate bytes of the arrays that are computed from the manifests, without the latter."""
+        """The approximate bytes of the computed arrays.
+
+        They are computed from the manifests, which do not count.
+        """
         return int(self.files.num_rows * 100 + self.files["path"].nbytes + 200 * self.shards.num_rows)
 
     @cached_property
@@ -132,14 +135,17 @@ class Covered:
 
     @cached_property
     def shard_of(self) -> Longs:
-        """The row in `shards` for each row of `files`; -1 for a file that is not indexed."""
+        """The row in `shards` for each row of `files`.
+
+        -1 for a file that is not indexed.
+        """
         rows = pc.index_in(self.files["shard"], value_set=self.shards["shard"])
         numbers: Longs = rows.fill_null(-1).to_numpy().astype(np.int64)
         return numbers
 
     @cached_property
     def has_spark_only(self) -> Flags:
-        """For each row of `files`, whether the file has columns that only Spark may read."""
+        """Whether each file of `files` has columns that only Spark may read."""
         flags: Flags = pc.greater(pc.list_value_length(self.files["indirect"]), 0).fill_null(False).to_numpy()
         return flags.astype(bool)
 
@@ -219,7 +225,10 @@ class Covered:
         )
 
     def after_another(self, rows: Flags) -> Flags:
-        """Return which of the flagged rows repeat a file of a flagged row in an older segment."""
+        """Return which of the flagged rows repeat a file.
+
+        A flagged row in an older segment has the same file.
+        """
         ordered, flagged = self.key[self._order], rows[self._order].astype(np.int64)
         before = np.cumsum(flagged) - flagged
         first = np.searchsorted(ordered, ordered, "left")

@@ -238,7 +238,10 @@ def plan(
 
 @dataclass(frozen=True)
 class _Part:
-    """A part of a new segment: what is kept of the old segment `segment`, or the files `read` to index."""
+    """A part of a new segment.
+
+    It is what is kept of the old segment `segment`, or the files `read` to index.
+    """
 
     segment: int = -1
     read: tuple[int, ...] = ()
@@ -426,7 +429,10 @@ def _shards(
 
 
 def _shared_paths(covered: Covered, stays: Flags, shard_of: Longs, count: int) -> list[frozenset[str]]:
-    """Return the paths in each shard that other shards have too, since partitions share a folder."""
+    """Return the paths in each shard that other shards have too.
+
+    This happens if partitions share a folder.
+    """
 
     paths = covered.files["path"].filter(pa.array(stays))
     counts = pc.value_counts(paths)

@@ -37,7 +37,10 @@ def segments(slots: Slots, definition: Definition) -> list[str]:
 
 
 def foreign(slots: Slots, definition: Definition) -> list[int]:
-    """Return the slots that point neither at a segment of the index nor at its empty folder."""
+    """Return the slots that point at foreign folders.
+
+    The segments of the index and its empty folder are not foreign.
+    """
     empty = generation.empty_folder(definition.root)
     return [
         number
@@ -47,18 +50,21 @@ def foreign(slots: Slots, definition: Definition) -> list[int]:
 
 
 def seniority(folder: str) -> str:
-    """Return the name of a segment, as a sort key: it begins with the time of its build."""
+    """Return the name of a segment, as a sort key.
+
+    It begins with the time of its build.
+    """
     return folder.rpartition("/")[2]
 
 
-def moves(slots: Slots, empty: str, new: Sequence[str], gone: Collection[str]) -> Moves:
-    """Plan the moves that put segments into slots and remove others.
+def plan_moves(slots: Slots, empty: str, new: Sequence[str], gone: Collection[str]) -> Moves:
+    """Plan how new segments get slots, and removed ones lose theirs.
 
-    The segments `new` get slots, and no slot is left at the folders `gone`. New segments take the slots of removed
-    segments, then empty slots, then added ones. Their names determine which empty slots they take, so that two builders
-    rarely choose the same. A segment that is in two slots keeps the first.
+    No slot is left at the folders `gone`; `empty` is the empty folder of the index. The segments `new` take the slots
+    of removed segments, then empty slots, then added ones. Their names determine which empty slots they take, so that
+    two builders rarely choose the same. A segment in two slots keeps the first.
 
-    >>> moves({0: "a", 1: "b", 2: "empty"}, "empty", ["c"], ["a", "b"])
+    >>> plan_moves({0: "a", 1: "b", 2: "empty"}, "empty", ["c"], ["a", "b"])
     Moves(added=(), vacated=(0, 1), moved={0: 'c', 1: 'empty'})
     """
     placed: dict[str, int] = {}

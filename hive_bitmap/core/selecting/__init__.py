@@ -1,4 +1,4 @@
-"""Find out which rows of each block may match a predicate, from the shards of indexes.
+"""Find out from indexes which rows of each block may match.
 
 `table_files` compares the listed files with what the indexes cover. `candidates` decides which files are looked up in
 which index, and which are read whole; a file that no index covers is never dropped. `select` combines bitmaps. The same

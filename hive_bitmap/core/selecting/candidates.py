@@ -1,8 +1,8 @@
 """Choose the files that may have matching rows, and look them up.
 
 Partitions are pruned first. Files that are fresh in an index are looked up; all others are read whole. Files with the
-same shard are looked up together, as one unit, even from different partitions. A file is a unit of its own if several
-shards of an index have its path: then no other shard is mistaken for the file's. All functions are pure, except that
+same shard are looked up together, as one unit, even from different partitions. A file whose path is in several shards
+of an index is a unit of its own, so that no other shard is mistaken for its shard. All functions are pure, except that
 lookups read shards.
 """
 
@@ -38,7 +38,7 @@ from hive_bitmap.core.predicates.nodes import (
 from hive_bitmap.core.selecting.key_matches import MatchingKeys, key_matches
 from hive_bitmap.core.selecting.lookup_units import Flags, IndexPart, Longs, LookupUnit
 from hive_bitmap.core.selecting.select import LookupResult, count
-from hive_bitmap.core.selecting.table_files import KnownFiles, PartitionState, TableFiles
+from hive_bitmap.core.selecting.table_files import FileRecords, PartitionState, TableFiles
 from hive_bitmap.core.stores import FileStatus, is_local
 
 FINGERPRINT = [field.name for field in fields(Fingerprint)]
@@ -77,7 +77,10 @@ class Lookup:
         )
 
     def matches(self, listed: Sequence[FileStatus]) -> Flags:
-        """Return for each file whether its listed status shows it unchanged; see `Fingerprint.matches`."""
+        """Return for each file whether its listed status shows it unchanged.
+
+        See `Fingerprint.matches`.
+        """
         sizes, times = (np.array([getattr(file, name) for file in listed], np.int64) for name in ("size", "mtime_ms"))
         return fingerprint.matching(self.described, sizes, times, pa.array([file.etag for file in listed], pa.string()))
 
@@ -86,15 +89,19 @@ class Lookup:
         return int(self.described["schema_crc"][file].as_py())
 
     def foreign(self, file: int) -> frozenset[str] | None:
-        """Return the names in a file that were not columns of the table when it was indexed.
+        """Return the names in a file that were foreign to its table.
 
-        They are in lower case. Return None if an older build did not record them.
+        They were not columns of the table when the file was indexed. They are in lower case. Return None if an older
+        build did not record them.
         """
         names = self.described["foreign"][file].as_py()
         return None if names is None else frozenset(names)
 
     def starts(self, file: int) -> Longs | None:
-        """Return the first byte of each block of a file; None if an older build did not record them."""
+        """Return the first byte of each block of a file.
+
+        None if an older build did not record them.
+        """
         starts = self.described["starts"][file].as_py()
         return None if starts is None else np.array(starts, np.int64)
 
@@ -160,8 +167,8 @@ def choose_indexes(
     return chosen
 
 
-def exact_where_known(results: LookupResults, keys: Sequence[str]) -> LookupResults:
-    """Clear `exact` for files that an index of one of these keys does not cover."""
+def exact_where_covered(results: LookupResults, keys: Sequence[str]) -> LookupResults:
+    """Clear `exact` for files that these keys' indexes do not cover."""
     if not keys:
         return results
     updated = []
@@ -229,7 +236,7 @@ def look_up_files(
     `evaluate` does the lookups, and returns a result for each, in the same order.
     """
     matching = np.array([not isinstance(node, Constant) or node.value is True for node in predicates], bool)
-    coverage = {d.name: table.known[d.name] for d in chosen.values() if d.name in table.known}
+    coverage = {d.name: table.records[d.name] for d in chosen.values() if d.name in table.records}
     selected = matching[table.partition_of]  # no row of the other partitions matches
     fresh = reduce(np.logical_or, (index.fresh for index in coverage.values()), np.zeros(len(selected), bool))
     whole = [_whole(table, coverage, number) for number in np.flatnonzero(selected & ~fresh).tolist()]
@@ -246,7 +253,7 @@ def look_up_files(
     )
 
 
-def _whole(table: TableFiles, coverage: Mapping[str, KnownFiles], number: int) -> WholeFile:
+def _whole(table: TableFiles, coverage: Mapping[str, FileRecords], number: int) -> WholeFile:
     """Return a file that must be read whole, with its state and the reason."""
     file, partition = table.files[number], int(table.partition_of[number])
     for index in coverage.values():
@@ -257,7 +264,7 @@ def _whole(table: TableFiles, coverage: Mapping[str, KnownFiles], number: int) -
 
 
 def _units(
-    table: TableFiles, coverage: Mapping[str, KnownFiles], predicates: Sequence[Predicate], files: Longs
+    table: TableFiles, coverage: Mapping[str, FileRecords], predicates: Sequence[Predicate], files: Longs
 ) -> list[tuple[str, Longs]]:
     """Group fresh files that are looked up together.
 
@@ -284,7 +291,7 @@ def _units(
 
 def _lookup(
     table: TableFiles,
-    coverage: Mapping[str, KnownFiles],
+    coverage: Mapping[str, FileRecords],
     predicates: Sequence[Predicate],
     chosen: Mapping[str, Definition],
     main: str,
@@ -323,7 +330,7 @@ def _spark_only(table: TableFiles, files: Longs, described: pa.Table) -> tuple[f
     main index's manifest.
     """
     columns: list[frozenset[str]] = [frozenset()] * len(files)
-    for index in table.known.values():
+    for index in table.records.values():
         rows = index.row[files]
         concerned = np.flatnonzero(np.append(index.covered.has_spark_only, False)[rows])
         if not len(concerned):
@@ -336,7 +343,7 @@ def _spark_only(table: TableFiles, files: Longs, described: pa.Table) -> tuple[f
     return tuple(columns)
 
 
-def _part(definition: Definition, column: str, indexed_files: KnownFiles, files: Longs) -> IndexPart:
+def _part(definition: Definition, column: str, indexed_files: FileRecords, files: Longs) -> IndexPart:
     rows = indexed_files.shard[files]
     shards = indexed_files.covered.shards.take(pa.array(np.unique(rows[rows >= 0])))
     return IndexPart(

@@ -1,7 +1,7 @@
-"""Evaluate a predicate over one column: which keys match, and which row groups may hold such keys.
+"""Evaluate a predicate over one column.
 
-Leaves are evaluated over arrays of keys, in Arrow and numpy. Row groups are skipped by the bounds of the keys that a
-leaf can match.
+It selects the keys that match, and the row groups that may hold such keys. Leaves are evaluated over arrays of keys, in
+Arrow and numpy. Row groups are skipped by the bounds of the keys that a leaf can match.
 """
 
 from __future__ import annotations
@@ -68,10 +68,11 @@ ANY_KEY = Interval(nulls=True)
 
 
 def matches(leaf: Leaf, keys: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_]:
-    """Return for each key whether the leaf is TRUE for it, so neither FALSE nor NULL.
+    """Return for each key whether the leaf is TRUE for it.
 
-    Keys have the column's Arrow type (`key_values.arrow_type`), and may be NULL. The values of the leaf must fit that
-    type, as values from the parser and from the optimizer rule do; otherwise ArrowInvalid is raised.
+    It is not if the leaf is FALSE or NULL. Keys have the column's Arrow type (`key_values.arrow_type`), and may be
+    NULL. The values of the leaf must fit that type, as values from the parser and from the optimizer rule do; otherwise
+    ArrowInvalid is raised.
     """
     match leaf:
         case IsNull(_, negated):
@@ -88,7 +89,10 @@ def matches(leaf: Leaf, keys: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_]:
 
 
 def interval(leaf: Predicate) -> Interval:
-    """Return the bounds of the keys that a leaf can match; ANY_KEY for a SparkLeaf and other nodes."""
+    """Return the bounds of the keys that a leaf can match.
+
+    ANY_KEY for a SparkLeaf and other nodes.
+    """
     match leaf:
         case IsNull(_, negated):
             return Interval() if negated else Interval(nulls=True, points=())
@@ -108,7 +112,7 @@ def interval(leaf: Predicate) -> Interval:
 
 
 def _after(prefix: str) -> str | None:
-    """Return the least string that follows all strings with a prefix; None if there is none."""
+    """Return the least string after all strings with a prefix; None if none."""
     stem = prefix.rstrip(chr(_LAST_CHARACTER))
     if not stem:
         return None
@@ -138,7 +142,10 @@ def key_matches(node: Predicate, keys: pa.Array, matching_keys: MatchingKeys) ->
 
 
 def among(keys: pa.Array, values: pa.Array) -> Flags:
-    """Return for each key whether it is in `values`, where NULL equals NULL and NaN equals NaN."""
+    """Return for each key whether it is in `values`.
+
+    NULL equals NULL, and NaN equals NaN.
+    """
     if pa.types.is_floating(keys.type):
         bits = pa.int32() if keys.type.bit_width == 32 else pa.int64()
         keys, values = keys.view(bits), values.view(bits)
@@ -147,7 +154,10 @@ def among(keys: pa.Array, values: pa.Array) -> Flags:
 
 
 def may_hold(node: Predicate, stats: KeyStats) -> bool:
-    """Return whether a row group with these statistics may hold a key for which the predicate is TRUE."""
+    """Return whether a row group may hold a key that matches.
+
+    For such a key the predicate is TRUE; `stats` are the statistics of the row group.
+    """
     match node:
         case Constant(value):
             return value is True

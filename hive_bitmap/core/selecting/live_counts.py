@@ -1,7 +1,7 @@
-"""Subtract rows that a table has deleted, but its files and indexes still have, from counts.
+"""Leave rows that a table has deleted out of counts.
 
-Deleted rows are read after the lookup, and only for files with selected rows. A file whose deleted rows cannot be read
-is read whole.
+The table's files and indexes still have these rows. They are read after the lookup, and only for files with selected
+rows. A file whose deleted rows cannot be read is read whole.
 """
 
 from __future__ import annotations
@@ -26,9 +26,8 @@ def without_deleted(
 ) -> LookupResults:
     """Leave deleted rows out of all counts of a lookup's results.
 
-    `read` maps the paths of files to their deleted rows. Its argument has for each path the version of the file's
-    deletes (`FileStatus.deletes`); the result may lack files. `evaluate` does the lookups of files with deleted rows
-    again.
+    `read` takes the version of each file's deletes (`FileStatus.deletes`) by path, and returns the deleted rows by
+    path; its result may lack files. `evaluate` repeats the lookups of files with deleted rows.
     """
     affected = [_may_count_deleted(lookup, result) for lookup, result in results.pairs()]
     deletes = {
@@ -42,7 +41,7 @@ def without_deleted(
     whole, lookups, updated = list(results.whole_files), list[Lookup](), list[LookupResult]()
     again: dict[int, Lookup] = {}
     for (lookup, result), files in zip(results.pairs(), affected, strict=True):
-        unknown = files & ~_fit(lookup, deleted_rows)
+        unknown = files & ~_are_deletes_known(lookup, deleted_rows)
         whole += [_read_whole(lookup, file) for file in np.flatnonzero(unknown).tolist()]
         lookup, result = _restricted(lookup, result, ~unknown)
         deleted = {path: deleted_rows[path] for path in np.array(lookup.unit.paths, object)[files[~unknown]]}
@@ -57,21 +56,27 @@ def without_deleted(
 
 
 def _may_count_deleted(lookup: Lookup, result: LookupResult) -> Flags:
-    """Return for each file whether its counts may include deleted rows: it has both deleted rows and selected rows."""
+    """Return for each file whether its counts may include deleted rows.
+
+    They may if it has both deleted rows and selected rows.
+    """
     deletes = np.array([bool(id) for id in lookup.deletes] or [False] * len(lookup.unit.paths), bool)
     return deletes & (np.bincount(lookup.unit.file, result.counts, len(lookup.unit.paths)) > 0)
 
 
-def _fit(lookup: Lookup, deleted_rows: Mapping[str, DeletedRows]) -> Flags:
-    """Return for each file of a lookup whether its deleted rows were read, and are rows of the file."""
+def _are_deletes_known(lookup: Lookup, deleted_rows: Mapping[str, DeletedRows]) -> Flags:
+    """Return for each file whether its deleted rows are known.
+
+    They are if they were read, and are rows of the file.
+    """
     unit = lookup.unit
     rows = np.bincount(unit.file, unit.rows, len(unit.paths))
     return np.array(
-        [_are_of(deleted_rows.get(path), int(count)) for path, count in zip(unit.paths, rows, strict=True)], bool
+        [_lie_in(deleted_rows.get(path), int(count)) for path, count in zip(unit.paths, rows, strict=True)], bool
     )
 
 
-def _are_of(deleted: DeletedRows | None, rows: int) -> bool:
+def _lie_in(deleted: DeletedRows | None, rows: int) -> bool:
     return deleted is not None and (not len(deleted.rows) or (deleted.rows[0] >= 0 and deleted.rows[-1] < rows))
 
 

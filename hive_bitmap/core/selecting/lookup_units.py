@@ -1,4 +1,4 @@
-"""Units of lookup: base files that are looked up together, with their blocks and shards.
+"""Units of lookup: base files that are looked up together.
 
 Rows that a table has deleted, but its files still have, are converted from positions in files to bits of blocks.
 """
@@ -34,7 +34,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class IndexPart:
-    """The part of an index that serves one column of a unit, the files that are looked up together."""
+    """The part of an index that serves one column of a unit."""
 
     index: str  # its name
     key: pa.Field  # the column, with the Arrow type of its keys
@@ -79,10 +79,10 @@ class LookupUnit:
 
 
 class BlockNumbers:
-    """A map from the (path, offset) pairs of index rows to the numbers of a unit's blocks.
+    """A map from index rows, by path and offset, to numbers of blocks.
 
-    `covered` has a flag for each file; index rows of files without the flag are ignored. The array is shared, not
-    copied, so that the caller can clear flags later.
+    The blocks are those of a unit. `covered` has a flag for each file; index rows of files without the flag are
+    ignored. The array is shared, not copied, so that the caller can clear flags later.
     """
 
     def __init__(self, unit: LookupUnit, covered: Flags) -> None:

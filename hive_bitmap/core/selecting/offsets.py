@@ -42,13 +42,14 @@ def selected_offsets(files: pa.Table, blocks: pa.Table, whole: Mapping[str, Sequ
 
 
 def covering_offsets(files: pa.Table, blocks: pa.Table, format: str, split: int | None) -> dict[str, list[int]]:
-    """Return offsets, by file path, of which each split that overlaps a selected block contains one.
+    """Return offsets that cover the selected blocks, by file path.
 
-    This is for formats whose blocks consist of smaller units, such as lines, or parts between sync marks. The index
-    does not record where these units are. A reader assigns a unit to the split that contains its first byte, or that
-    ends there. Each split of a file but the last has at least `split` bytes. So a split that overlaps a block contains
-    the block's first byte, the byte after the block, or one of the bytes in between at intervals of `split` bytes.
-    Compressed text has a single block and a single split. Raises Unsupported if `split` is needed and None.
+    Each split that overlaps a selected block contains one of them. This is for formats whose blocks consist of smaller
+    units, such as lines, or parts between sync marks. The index does not record where these units are. A reader assigns
+    a unit to the split that contains its first byte, or that ends there. Each split of a file but the last has at least
+    `split` bytes. So a split that overlaps a block contains the block's first byte, the byte after the block, or one of
+    the bytes in between at intervals of `split` bytes. Compressed text has a single block and a single split. Raises
+    Unsupported if `split` is needed and None.
     """
     paths = files["path"].to_pylist()
     offsets: dict[str, list[int]] = {}

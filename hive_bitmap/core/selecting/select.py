@@ -1,8 +1,8 @@
-"""Select the rows of each block that may match a predicate, by evaluating it over shards.
+"""Select the rows of each block that may match a predicate.
 
-The same functions run in the driver and in tasks. A unit is a set of base files that are looked up together. If an
-index does not cover a file, or one of its shards is damaged, all rows of the file may match. Deleted rows of the unit
-are never selected.
+The predicate is evaluated over shards. The same functions run in the driver and in tasks. A unit is a set of base files
+that are looked up together. If an index does not cover a file, or one of its shards is damaged, all rows of the file
+may match. Deleted rows of the unit are never selected.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def matching_share(unit: LookupUnit, node: Predicate, matching_keys: MatchingKey
 
 
 def is_understood(predicate: Predicate, columns: Mapping[str, object], matching_keys: MatchingKeys) -> bool:
-    """Return whether every leaf can be looked up exactly in the indexes of these columns.
+    """Return whether indexes of these columns answer every leaf exactly.
 
     `columns` are lower-case names.
     """
@@ -129,7 +129,10 @@ def is_understood(predicate: Predicate, columns: Mapping[str, object], matching_
 
 
 def exact_files(unit: LookupUnit, predicate: Predicate, matching_keys: MatchingKeys) -> Flags:
-    """Return for each file whether every selected row satisfies the predicate, if no index is damaged."""
+    """Return for each file whether every selected row matches.
+
+    This holds unless an index is damaged.
+    """
     exact = np.full(len(unit.paths), is_understood(predicate, unit.parts, matching_keys))
     for column in columns_of(predicate):
         part = unit.parts.get(column.lower())
@@ -182,7 +185,10 @@ class _Evaluation:
         )
 
     def exact_files(self) -> Flags:
-        """Return for each file whether every selected row matches; False for damaged files so far."""
+        """Return for each file whether every selected row matches.
+
+        False for damaged files so far.
+        """
         for file in self.damaged:
             self.exact[file] = False
         return self.exact

@@ -29,7 +29,10 @@ class Split:
 
 @dataclass(frozen=True)
 class Piece:
-    """The blocks of a file in one split: the numbers `first` to before `end` in the unit of a lookup."""
+    """The blocks of a file in one split.
+
+    They have the numbers `first` to before `end` in the unit of a lookup.
+    """
 
     lookup: int  # its position in `LookupResults.lookups`
     file: int
@@ -50,7 +53,9 @@ class WholePiece:
 
 
 def splits(number: int, size: int, most: int) -> list[Split]:
-    """Return the splits of file `number`, of `most` bytes each; a single split if `most` is 0.
+    """Return the splits of file `number`, of `most` bytes each.
+
+    There is a single split if `most` is 0.
 
     >>> [(split.start, split.end) for split in splits(0, 25, 10)]
     [(0, 10), (10, 20), (20, 25)]
@@ -98,7 +103,10 @@ def _numbers(results: LookupResults) -> Mapping[tuple[int, str], int]:
 
 
 def block_starts(lookup: Lookup, file: int, blocks: int) -> Longs | None:
-    """Return the first byte of each block of a file; None if the index lacks them or their order is wrong."""
+    """Return the first byte of each block of a file.
+
+    None if the index lacks them or their order is wrong.
+    """
     starts = lookup.starts(file)
     is_complete = starts is not None and len(starts) == blocks and bool((np.diff(starts) > 0).all())
     return starts if is_complete else None
@@ -110,7 +118,9 @@ def runs(pieces: Sequence[Piece | WholePiece]) -> list[list[Piece | WholePiece]]
 
 
 def cut(weights: Sequence[float], parts: int) -> list[tuple[int, int]]:
-    """Cut items into at most `parts` runs of about equal weight; return the range (start, end) of each.
+    """Cut items into at most `parts` runs of about equal weight.
+
+    Return the range (start, end) of each.
 
     >>> cut([1, 1, 1, 3], 2)
     [(0, 3), (3, 4)]

@@ -30,7 +30,7 @@ class PartitionState:
 
 
 @dataclass(frozen=True, kw_only=True)
-class KnownFiles:
+class FileRecords:
     """What one index records about listed files.
 
     Arrays have an item for each file, unless noted.
@@ -45,7 +45,7 @@ class KnownFiles:
     @classmethod
     def of(
         cls, covered: Covered, listing: Listing, numbers: Longs, schemas: Collection[int] | None = None
-    ) -> KnownFiles:
+    ) -> FileRecords:
         """Compare a listing with what an index covers.
 
         `numbers` has for each listed partition its number in `covered`, or -1. A file is valid only if it was indexed
@@ -74,7 +74,10 @@ class KnownFiles:
 
     @cached_property
     def indexed(self) -> Flags:
-        """Whether the index has rows of the file, perhaps of an earlier state or with other columns."""
+        """Whether the index has rows of the file.
+
+        They may be of an earlier state or with other columns.
+        """
         return np.append(self.covered.shard_of >= 0, False)[self.row]
 
     @cached_property
@@ -84,18 +87,24 @@ class KnownFiles:
 
     @cached_property
     def shard(self) -> Longs:
-        """The row in `covered.shards` of each fresh file's shard; -1 for other files."""
+        """The row of each file's shard in `covered.shards`; -1 unless fresh."""
         return np.where(self.fresh, np.append(self.covered.shard_of, -1)[self.row], -1)
 
     @cached_property
     def shared(self) -> Flags:
-        """Whether several shards have the path of the file, which happens if partitions share a folder."""
+        """Whether several shards have the path of the file.
+
+        This happens if partitions share a folder.
+        """
         paths = self.covered.path_numbers
         counts = np.bincount(paths, minlength=1)
         return np.append(counts[paths] > 1, False)[self.row]
 
     def state(self, number: int, file: FileStatus) -> tuple[Freshness, str] | None:
-        """Return the state and the reason of a file that is not fresh; None if the index lacks it."""
+        """Return the state of a file that is not fresh, and the reason.
+
+        None if the index lacks it.
+        """
         row = int(self.row[number])
         if row < 0:
             return None
@@ -108,9 +117,12 @@ class KnownFiles:
             self.covered.files["reason"][row].as_py() or ""
         )
 
-    def only(self, files: Longs, partitions: Sequence[int]) -> KnownFiles:
-        """Restrict the records to some partitions; `files` are the numbers of all of their files."""
-        return KnownFiles(
+    def only(self, files: Longs, partitions: Sequence[int]) -> FileRecords:
+        """Restrict the records to some partitions.
+
+        `files` are the numbers of all of their files.
+        """
+        return FileRecords(
             covered=self.covered,
             row=self.row[files],
             same=self.same[files],
@@ -123,11 +135,11 @@ class KnownFiles:
 class TableFiles:
     """Partitions with their files, and what indexes record about the files.
 
-    `known` has the records of each index, by its name.
+    `records` has the records of each index, by its name.
     """
 
     partitions: tuple[PartitionState, ...]
-    known: Mapping[str, KnownFiles] = field(default_factory=dict)
+    records: Mapping[str, FileRecords] = field(default_factory=dict)
 
     @cached_property
     def partition_of(self) -> Longs:
@@ -146,8 +158,8 @@ class TableFiles:
     def only(self, numbers: Sequence[int]) -> TableFiles:
         """Restrict the files to some partitions, given by their positions in ascending order."""
         files = np.flatnonzero(np.isin(self.partition_of, list(numbers)))
-        known = {name: index.only(files, numbers) for name, index in self.known.items()}
-        return TableFiles(partitions=tuple(self.partitions[number] for number in numbers), known=known)
+        records = {name: index.only(files, numbers) for name, index in self.records.items()}
+        return TableFiles(partitions=tuple(self.partitions[number] for number in numbers), records=records)
 
 
 def listing_of(partitions: Sequence[PartitionState]) -> Listing:

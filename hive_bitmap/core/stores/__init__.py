@@ -202,7 +202,10 @@ def has_tags(path: str) -> bool:
 
 @contextmanager
 def pinned(status: FileStatus) -> Iterator[None]:
-    """Make `open_input` open only the version of a file with this status, inside the block."""
+    """Make `open_input` open only a certain version of a file in the block.
+
+    `status` is that of the version.
+    """
     token = _pinned.set({**_pinned.get(), status.path: status})
     try:
         yield
@@ -289,7 +292,7 @@ def delete_files(folder: str, names: Sequence[str], root: str) -> None:
 
 
 def remove_folder(path: str, root: str) -> None:
-    """Remove a folder if it is empty and this user may remove it; otherwise do nothing.
+    """Remove a folder if it is empty and this user may do so.
 
     Links below `root` are not followed.
     """
@@ -305,7 +308,10 @@ def read_whole(path: str, most: int) -> bytes:
 
 
 def replace_file(path: str, content: bytes) -> None:
-    """Write a small file, which replaces a file or link of the same name; atomically on local disks."""
+    """Write a small file, which replaces a file or link of the same name.
+
+    This is atomic on local disks.
+    """
     _store(path).replace_file(path, content)
 
 
@@ -351,13 +357,19 @@ def access_of(files: Sequence[str], folder: str) -> Access | None:
 
 
 def set_access(path: str, access: Access | None) -> None:
-    """Set the access of a file, as far as this user may grant it; None changes nothing."""
+    """Set the access of a file, as far as this user may grant it.
+
+    None changes nothing.
+    """
     if access is not None:
         _store(path).set_access(path, access)
 
 
 def permissions_of(path: str) -> Access | None:
-    """Return the access of a file or folder; None if it is missing or its store has no permissions."""
+    """Return the access of a file or folder.
+
+    None if it is missing or its store has no permissions.
+    """
     try:
         return _store(path).access(path)
     except FileNotFoundError:
@@ -378,12 +390,18 @@ def status_and_crc(path: str) -> tuple[FileStatus, int]:
 
 
 def parallel(path: str) -> int:
-    """Return how many requests to the store of this path may be in flight; 1 for local files."""
+    """Return how many requests to a path's store may be in flight.
+
+    1 for local files.
+    """
     return 1 if is_local(path) else current().number("parallel")
 
 
 def speed_of(path: str) -> Speed:
-    """Return the speed of the store of this path; without a measurement so far, measure a request."""
+    """Return the speed of the store of this path.
+
+    Without a measurement so far, measure a request.
+    """
     if is_local(path):
         return LOCAL
     if (measured := speed.of(path)) is None:

@@ -1,4 +1,7 @@
-"""The permissions of files and folders: mode, group and access control list, as far as a store has them."""
+"""The mode, group and access control list of files and folders.
+
+Not all stores have them.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,9 @@ class Access:
 
     @property
     def readers(self) -> tuple[Any, ...]:
-        """A value that is equal for files or folders with the same readers, except for their owners.
+        """A value that is equal for files or folders with the same readers.
+
+        Their owners do not count.
 
         >>> Access(0o644, 1).readers == Access(0o664, 2).readers, Access(0o640, 1).readers == Access(0o640, 2).readers
         (True, False)
@@ -42,7 +47,10 @@ class Access:
 
     @property
     def of_file(self) -> Access:
-        """The same for a file: nobody may execute it, and its owner may read and write it."""
+        """The same for a file.
+
+        Nobody may execute it, and its owner may read and write it.
+        """
         return Access(self.mode & 0o666 | OWNER, self.group, self.acl)
 
     @property
@@ -58,10 +66,10 @@ class Access:
         return Access(self.mode & ~(STICKY | SHARED_WRITE), self.group, self.acl)
 
     def within(self, above: Iterable[Access | None]) -> Access:
-        """The same for a folder elsewhere: only users who may enter all of these parents may enter it.
+        """The same for a folder elsewhere, with the limits of these parents.
 
-        `above` has the access of each parent of the original folder. None stands for a parent whose access is unknown:
-        then only the owner may enter.
+        Only users who may enter all of the parents may enter it. `above` has the access of each parent of the original
+        folder. None stands for a parent whose access is unknown: then only the owner may enter.
 
         >>> Access(0o755, 1).within([Access(0o750, 1)]), Access(0o755, 1).within([Access(0o711, 2), Access(0o700, 1)])
         (Access(mode=488, group=1, acl=(), defaults=()), Access(mode=448, group=1, acl=(), defaults=()))
@@ -69,7 +77,7 @@ class Access:
         return reduce(Access._inside, above, self)
 
     def written_like(self, others: Iterable[Access]) -> Access:
-        """The same for a folder in which only users may write who may also write in all of the `others`.
+        """The same for a folder, writable only for writers of all `others`.
 
         >>> Access(0o777, 1).written_like([Access(0o755, 1)]).mode == 0o755
         True
@@ -91,7 +99,9 @@ class Access:
 
 
 def strictest(files: Sequence[Access]) -> Access:
-    """Return the access for a file that only users may read who may read all of `files` (at least one).
+    """Return the access of only the users who may read all of `files`.
+
+    There is at least one file.
 
     >>> strictest([Access(0o644, 1), Access(0o600, 1)]), strictest([Access(0o640, 1), Access(0o640, 2)])
     (Access(mode=384, group=1, acl=(), defaults=()), Access(mode=384, group=1, acl=(), defaults=()))

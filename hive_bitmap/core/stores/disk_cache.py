@@ -104,7 +104,10 @@ def _entries(cache_folder: str) -> Iterator[int]:
 
 
 def _read(folder: int, name: str) -> bytes:
-    """Return the content of an entry's file; b"" if it is not a regular file."""
+    """Return the content of an entry's file.
+
+    b"" if it is not a regular file.
+    """
     opened = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     with os.fdopen(opened, "rb") as file:
         return file.read() if stat.S_ISREG(os.fstat(opened).st_mode) else b""
@@ -130,7 +133,10 @@ def _header(key: str, content: bytes) -> tuple[bytes, bytes]:
 
 
 def _checked(key: str, stored: bytes) -> bytes | None:
-    """Return the content of an entry without its header; None if it is not what `put` wrote for this key."""
+    """Return the content of an entry without its header.
+
+    None if it is not what `put` wrote for this key.
+    """
     start = _LENGTH_BYTES + _CRC_BYTES
     content = stored[start:]
     return content if stored[:start] == b"".join(_header(key, content)) else None
@@ -163,7 +169,10 @@ def _name(key: str) -> str:
 
 
 def _is_check_due(folder: str, size: int, bound: int) -> bool:
-    """Return whether to check the size of the folder: at first, and after each tenth of `bound` written."""
+    """Return whether to check the size of the folder.
+
+    It is checked at first, and after each tenth of `bound` written.
+    """
     with _lock:
         written = _written.get(folder)
         due = written is None or written + size > (1 - SHRUNK_SHARE) * bound

@@ -1,4 +1,7 @@
-"""Retry transient errors of stores, and convert others to errors with one line and no secrets."""
+"""Retry transient errors of stores, and convert others.
+
+The converted ones have one line and no secrets.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,9 @@ _SECRETS = re.compile(
 
 
 def summary(error: BaseException) -> str:
-    """Return a store's error as one line: its code and message, or else the first line of the error.
+    """Return a store's error as one line.
+
+    It has the error's code and message, or else its first line.
 
     >>> summary(ValueError("403 Forbidden: <Error><Code>AccessDenied</Code><Message>No.</Message></Error> trace"))
     'AccessDenied: No.'

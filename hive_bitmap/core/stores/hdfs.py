@@ -132,7 +132,10 @@ class Hdfs:
         return _Writer(self, path, sink)
 
     def make_folder(self, path: str) -> None:
-        """Make a folder with the mode of its parent, so that folders in a private folder are private."""
+        """Make a folder with the mode of its parent.
+
+        So folders in a private folder are private.
+        """
         self._make(path, self._mode(parent(path)))
 
     def make_new_folder(self, path: str, access: Access | None) -> None:
@@ -170,7 +173,10 @@ class Hdfs:
         return False
 
     def access(self, path: str) -> Access:
-        """Return the access of a file or folder, by one request if access control lists are known to be on or off."""
+        """Return the access of a file or folder.
+
+        This takes one request if access control lists are known to be on or off.
+        """
         status = self._acl(path)
         if status is None:
             status = self._info(path)
@@ -180,7 +186,10 @@ class Hdfs:
         return Access(status.permission & 0o777 | (STICKY if status.sticky else 0), status.group, acl, defaults)
 
     def set_access(self, path: str, access: Access) -> None:
-        """Set group, access control list and mode, in an order that lets nobody read too early."""
+        """Set group, access control list and mode.
+
+        Their order lets nobody read too early.
+        """
         inner = _inner(path)
         if self._info(path).group != access.group:
             try:
@@ -195,7 +204,10 @@ class Hdfs:
         self._mode.cache_clear()
 
     def _acl(self, path: str) -> Any:
-        """Return the access control list, with group and mode; None if the cluster has no such lists."""
+        """Return the access control list, with group and mode.
+
+        None if the cluster has no such lists.
+        """
         if not self._has_acls:
             return None
         try:
@@ -277,7 +289,10 @@ class _Writer(AbortableWriter):
 
 
 def is_transient(error: Exception) -> bool:
-    """Return whether an error may be transient: the node is starting, failing over, or unreachable."""
+    """Return whether an error may be transient.
+
+    The node is then starting, failing over, or unreachable.
+    """
     text = str(error).lower()
     return not isinstance(error, FileNotFoundError) and any(part in text for part in _TRANSIENT)
 

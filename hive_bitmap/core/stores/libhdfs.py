@@ -31,7 +31,10 @@ ADVICE = "libhdfs needs a JDK, ARROW_LIBHDFS_DIR, and CLASSPATH with Hadoop's ja
 
 
 def open_cluster(options: Options, scheme: str, authority: str) -> LibHdfs:
-    """Open a name node or name service; that of Hadoop's configuration on CLASSPATH if `authority` is ""."""
+    """Open a name node or name service.
+
+    If `authority` is "", open that of Hadoop's configuration on CLASSPATH.
+    """
     with _request(requests.OTHER, f"{scheme}://{authority}/"):
         return LibHdfs(pafs.HadoopFileSystem.from_uri(f"{scheme}://{authority or 'default'}"))
 

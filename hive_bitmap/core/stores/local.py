@@ -128,7 +128,7 @@ class Local:
                 raise
 
     def copy(self, source: str, target: str) -> bool:
-        """Make a hard link, or a copy if the file system does not support hard links."""
+        """Make a hard link, or a copy where hard links are unsupported."""
         try:
             os.link(local_path(source), local_path(target))
         except OSError as error:
@@ -146,7 +146,10 @@ class Local:
         return Access(mode, info.st_gid, acl if any(acl) else (), defaults if any(defaults) else ())
 
     def set_access(self, path: str, access: Access) -> None:
-        """Set the access of a file or folder, unless another user owns it. Raises OSError for a link."""
+        """Set the access of a file or folder.
+
+        Another user's file is left alone. Raises OSError for a link.
+        """
         opened = os.open(local_path(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             if os.fstat(opened).st_uid == os.geteuid():
@@ -173,7 +176,10 @@ def _created(path: str) -> int:
 
 
 def _set_access(opened: int, access: Access) -> None:
-    """Set group, access control lists (of Linux) and mode, in an order that lets nobody read too early."""
+    """Set group, access control lists (of Linux) and mode.
+
+    Their order lets nobody read too early.
+    """
     status = os.fstat(opened)
     os.chmod(opened, stat.S_IMODE(status.st_mode) & stat.S_IRWXU)
     if status.st_gid != access.group:
@@ -228,7 +234,10 @@ def _opened_below(root: str, folder: str) -> Iterator[int]:
 
 
 def _attribute(file: str | int, name: str) -> bytes:
-    """Return an extended attribute of a file; b"" if the file or the system does not have it."""
+    """Return an extended attribute of a file.
+
+    b"" if the file or the system does not have it.
+    """
     if not hasattr(os, "getxattr"):
         return b""
     try:
@@ -254,7 +263,10 @@ def _is(kind: Callable[[], bool]) -> bool:
 
 
 def _entry_status(prefix: str, entry: os.DirEntry[str]) -> FileStatus | None:
-    """Return the status of a file in the entries of a folder; None if it no longer exists."""
+    """Return the status of a file in the entries of a folder.
+
+    None if it no longer exists.
+    """
     try:
         return _status(prefix + entry.name, entry.stat())
     except FileNotFoundError:

@@ -54,7 +54,7 @@ class Objects:
             return _status(path, obstore.head(self._client, _key(path)))
 
     def exists(self, path: str) -> bool:
-        """Return whether there is an object with this name, or in a folder of this name."""
+        """Return whether there is an object or a folder of this name."""
         try:
             self.listing(path)
         except FileNotFoundError:
@@ -174,7 +174,10 @@ class Objects:
                 obstore.delete(self._client, [_key(f"{folder}/{name}") for name in names])
 
     def copy(self, source: str, target: str) -> bool:
-        """Copy an object inside the store; return False if the paths are in different stores."""
+        """Copy an object inside the store.
+
+        Return False if the paths are in different stores.
+        """
         import obstore
 
         if parts(source)[:2] != parts(target)[:2]:
@@ -234,7 +237,7 @@ class Objects:
 
     @contextmanager
     def _request(self, kind: str, path: str) -> Iterator[None]:
-        """Count a request of this kind, and convert the client's errors to those of `Store`."""
+        """Count a request, and convert the client's errors to those of `Store`."""
         from obstore.exceptions import BaseError, PreconditionError
 
         requests.count(kind)
@@ -252,7 +255,10 @@ class Objects:
 
 
 class _BeyondEnd(Exception):
-    """The requested range is beyond the end of the object, which is empty or has become shorter."""
+    """The requested range is beyond the end of the object.
+
+    The object is empty or has become shorter.
+    """
 
 
 class _Upload(AbortableWriter):
@@ -306,7 +312,10 @@ def require_obstore(scheme: str) -> None:
 
 @contextmanager
 def opening(what: str, advice: str) -> Iterator[None]:
-    """Convert errors of obstore's constructors to StoreError; `what` names the bucket or container."""
+    """Convert errors of obstore's constructors to StoreError.
+
+    `what` names the bucket or container.
+    """
     from obstore.exceptions import BaseError
 
     try:
@@ -320,9 +329,10 @@ def _key(path: str) -> str:
 
 
 def _status(path: str, meta: Any) -> FileStatus:
-    """Return the status in the metadata of an object, the same for a listing and a HEAD request.
+    """Return the status in the metadata of an object.
 
-    So fractions of a second and quotes around the tag, which some stores send in only one of the two, are removed.
+    It is the same for a listing and a HEAD request. So fractions of a second and quotes around the tag, which some
+    stores send in only one of the two, are removed.
     """
     seconds, tag = int(meta["last_modified"].timestamp()), (meta["e_tag"] or "").strip('"')
     return FileStatus(path, meta["size"], seconds * 1000, tag)

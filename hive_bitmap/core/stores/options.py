@@ -35,7 +35,10 @@ _HDFS_CLIENTS = ("native", "libhdfs")
 
 @dataclass(frozen=True)
 class Options:
-    """Settings of stores, whose values str() and repr() do not show, since some are secrets."""
+    """Settings of stores.
+
+    str() and repr() do not show their values, since some are secrets.
+    """
 
     items: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
@@ -116,7 +119,10 @@ def memory_bytes(settings: Mapping[str, str]) -> int:
 
 
 def flag(value: str, default: bool) -> bool:
-    """Parse a boolean as Hadoop does: any value but true and false means the default."""
+    """Parse a boolean as Hadoop does.
+
+    Any value but true and false means the default.
+    """
     return {"true": True, "false": False}.get(value.lower(), default)
 
 
@@ -139,7 +145,10 @@ _source: ContextVar[Source | None] = ContextVar("hive_bitmap_stores", default=No
 
 
 def use(source: Source) -> None:
-    """Use `source` in this context: it is called each time a store needs its options."""
+    """Use `source` in this context.
+
+    It is called each time a store needs its options.
+    """
     _latest.source = source
     _source.set(source)
 
@@ -154,7 +163,10 @@ def current() -> Options:
 
 
 def needed() -> Options:
-    """Return the options to send to tasks: none if this process has accessed only local files so far."""
+    """Return the options to send to tasks.
+
+    There are none if this process has accessed only local files so far.
+    """
     return current() if _latest.needed else Options()
 
 

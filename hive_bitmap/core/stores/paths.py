@@ -100,7 +100,9 @@ def canonical(path: str) -> str:
 
 
 def with_parents(path: str) -> Iterator[str]:
-    """Yield a path and its parents, the innermost first, without the top of the file system or store.
+    """Yield a path and its parents, the innermost first.
+
+    The top of the file system or store is left out.
 
     >>> list(with_parents("s3a://b/x/y")), list(with_parents("file:/x"))
     (['s3a://b/x/y', 's3a://b/x'], ['file:/x'])

@@ -72,7 +72,7 @@ class Ranged(io.RawIOBase):
         super().close()
 
     def _buffered(self, start: int) -> bytes:
-        """Return buffered bytes from `start` on; b"" if the byte at `start` is not buffered."""
+        """Return buffered bytes from `start` on; b"" if that is not buffered."""
         tail_start = self._size - len(self._tail)
         if start >= tail_start:
             return self._tail[start - tail_start :]

@@ -1,6 +1,7 @@
-"""Count the requests of this process to remote stores, by kind, and the bytes read and written.
+"""Count the requests of this process to remote stores, by kind.
 
-A request that is retried, by this package or by a client library, is counted once.
+The bytes read and written are counted too. A request that is retried, by this package or by a client library, is
+counted once.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ class Requests:
         )
 
     def __str__(self) -> str:
-        """
+        """Return the numbers of requests and bytes as text.
+
         >>> str(Requests({"list": 1, "read": 3}, 2_000_000))
         '4 requests (1 list, 3 read), 2.0 MB read'
         >>> str(Requests({}, 0))
@@ -102,7 +104,10 @@ class Measured:
 
 @contextmanager
 def measured() -> Iterator[Measured]:
-    """Count the requests inside a block, including those of other threads at the same time."""
+    """Count the requests inside a block.
+
+    Those of other threads at the same time count too.
+    """
     before, result = so_far(), Measured()
     try:
         yield result

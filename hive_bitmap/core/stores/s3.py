@@ -247,7 +247,10 @@ def _proxy(settings: BucketSettings) -> dict[str, str]:
 
 
 def _is_address(endpoint: str) -> bool:
-    """Return whether the host is an IP address or localhost, of which a bucket cannot be a subdomain."""
+    """Return whether the host is an IP address or localhost.
+
+    Such a host cannot have a bucket as a subdomain.
+    """
     host = urlsplit(endpoint).hostname or ""
     try:
         ipaddress.ip_address(host)

@@ -1,4 +1,7 @@
-"""Measure the latency and bandwidth of each store, from the requests that are made anyway."""
+"""Measure the latency and bandwidth of each store.
+
+Only requests that are made anyway are measured.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +24,10 @@ BANDWIDTH = 100e6  # bytes a second, assumed until the first large response
 
 @dataclass(frozen=True)
 class Speed:
-    """The speed of a store: seconds until a response begins (`request`), and seconds for each byte.
+    """The speed of a store.
 
-    Both are 0 for the local file system.
+    `request` is the seconds until a response begins, `byte` the seconds for each byte. Both are 0 for the local file
+    system.
     """
 
     request: float = 0.0
@@ -62,7 +66,7 @@ def of(path: str) -> Speed | None:
 
 
 def note(path: str, seconds: float, size: int = 0) -> None:
-    """Record the duration of a request in seconds, and the size of its response in bytes."""
+    """Record the seconds of a request, and the bytes of its response."""
     with _lock:
         seen = _measurements.setdefault(parts(path)[:2], _Measurements())
         if size <= SMALL:

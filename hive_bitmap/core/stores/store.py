@@ -1,4 +1,7 @@
-"""The `Store` protocol: operations on files and folders, given by their complete Hadoop paths."""
+"""The `Store` protocol: operations on files and folders.
+
+They are given by their complete Hadoop paths.
+"""
 
 from __future__ import annotations
 
@@ -88,7 +91,10 @@ class Store(Protocol):
         """
 
     def open_input(self, path: str, listed: FileStatus | None) -> pa.NativeFile:
-        """Open a file for random reading; `listed` is its status, if it is known already."""
+        """Open a file for random reading.
+
+        `listed` is its status, if it is known already.
+        """
 
     def read_range(self, path: str, start: int, size: int) -> bytes:
         """Return `size` bytes of a file from `start` on; the file must have them."""
@@ -124,7 +130,10 @@ class Store(Protocol):
         """
 
     def replace_file(self, path: str, content: bytes) -> None:
-        """Write a small file, completely or not at all; it replaces a file or link of the same name."""
+        """Write a small file, completely or not at all.
+
+        It replaces a file or link of the same name.
+        """
 
     def delete_files(self, folder: str, names: Sequence[str], root: str) -> None:
         """Delete the files with these names in a folder.
@@ -134,16 +143,22 @@ class Store(Protocol):
         """
 
     def remove_folder(self, path: str, root: str) -> None:
-        """Remove a folder if it is empty and this user may remove it; otherwise do nothing.
+        """Remove a folder if it is empty and this user may do so.
 
         Links are treated as in `delete_files`.
         """
 
     def copy(self, source: str, target: str) -> bool:
-        """Copy a file inside the store, not through this process; return False if that is impossible."""
+        """Copy a file inside the store, not through this process.
+
+        Return False if that is impossible.
+        """
 
     def access(self, path: str) -> Access | None:
-        """Return the access of a file or folder; None if the store has no permissions or does not show them."""
+        """Return the access of a file or folder.
+
+        None if the store has no permissions or does not show them.
+        """
 
     def set_access(self, path: str, access: Access) -> None:
         """Set the access of a file or folder, in a store with permissions.
@@ -153,7 +168,10 @@ class Store(Protocol):
 
 
 class AbortableWriter:
-    """Base class of files for writing: if an error ends the `with` block, the content is discarded."""
+    """Base class of files for writing.
+
+    If an error ends the `with` block, the content is discarded.
+    """
 
     closed = False
 

@@ -54,7 +54,7 @@ class HiveIndex:
 
     @property
     def index_table(self) -> str:
-        """The name of the index table in Hive, which is in the base table's database."""
+        """The name of the index table in Hive, in the base table's database."""
         return index_table_name(self.definition.database, self.definition.table, self.name)
 
     @property
@@ -102,7 +102,9 @@ def script(index: HiveIndex) -> str:
 
 
 def stamp_name(columns: Sequence[Column], values: Sequence[str]) -> str:
-    """Return the name of a partition's time parameter: its values as Java prints a map.
+    """Return the name of a partition's time parameter.
+
+    It has the partition's values as Java prints a map.
 
     >>> stamp_name([Column("p", "string"), Column("q", "int")], ["a b", "1"])
     '{p=a b, q=1}'

@@ -1,7 +1,7 @@
-"""Write an index as files of an index table of Hive 2, by a Spark job with a task for each shard.
+"""Write an index as files of an index table of Hive 2.
 
-Hive reads only the blocks that its index lists. So an exported index must cover the current version of every base file,
-while an index of hive_bitmap may be out of date.
+A Spark job has a task for each shard. Hive reads only the blocks that its index lists. So an exported index must cover
+the current version of every base file, while an index of hive_bitmap may be out of date.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from hive_bitmap.core.indexing.shard_compaction import shard_rows
 from hive_bitmap.core.listings import serde
 from hive_bitmap.core.listings.file_listing import format_of
 from hive_bitmap.core.segments.covered import Covered, Listing, Longs
-from hive_bitmap.core.selecting.table_files import KnownFiles
+from hive_bitmap.core.selecting.table_files import FileRecords
 from hive_bitmap.core.stores.paths import parent
 from hive_bitmap.core.table_info import NULL_PARTITION, Table, raw_hadoop_path
 from hive_bitmap.errors import FileChanged, HiveBitmapError, Unsupported
@@ -49,7 +49,10 @@ GREGORIAN = dt.date(1582, 10, 15)  # for earlier dates Hive 2 uses the Julian ca
 
 @dataclass(frozen=True, kw_only=True)
 class Copy:
-    """Work item of a task: copy the index rows of `files` from the shard at `path` to the folder `folder`."""
+    """Work item of a task: copy index rows to a folder.
+
+    They are the rows of `files` in the shard at `path`; the new shard is in `folder`.
+    """
 
     partition: int
     path: str
@@ -129,7 +132,7 @@ def _require_readable(base: Table, index: Index) -> None:
             )
 
 
-def _indexed_files(spark: SparkSession, base: Table, index: Index, base_sources: Sequence[Source]) -> KnownFiles:
+def _indexed_files(spark: SparkSession, base: Table, index: Index, base_sources: Sequence[Source]) -> FileRecords:
     """Return what an index records about the base files, in the order of the sources."""
     covered = Covered.by([manifest.read(folder) for folder in catalog.segments(spark, index)])
     listing = Listing.of((source.values, source.files) for source in base_sources)
@@ -137,15 +140,15 @@ def _indexed_files(spark: SparkSession, base: Table, index: Index, base_sources:
     schemas = valid_schemas(format_of(base), base.columns, metastore.time_zone(spark), serde.read_properties(base))
     if schemas is not None:  # Hive 2 does not find the columns of all ORC files by name
         schemas -= {BY_NAME}
-    return KnownFiles.of(covered, listing, numbers, schemas)
+    return FileRecords.of(covered, listing, numbers, schemas)
 
 
 def _require_complete(
-    base: Table, definition: Definition, source: Source, indexed: KnownFiles, numbers: Sequence[int]
+    base: Table, definition: Definition, source: Source, indexed: FileRecords, numbers: Sequence[int]
 ) -> None:
-    """Raise Unsupported unless an index covers the current version of all base files of a partition.
+    """Require that an index covers the current files of a partition.
 
-    `numbers` has the numbers of the files in `indexed`.
+    Raise Unsupported otherwise. `numbers` has the numbers of the files in `indexed`.
     """
     require_one_listing(source)
     rebuild = f"hive-bitmap rebuild {base.full_name} {definition.name}"
@@ -158,8 +161,11 @@ def _require_complete(
             raise Unsupported(f"index {definition.name} does not have the current version of {file.path}: {rebuild}")
 
 
-def _copies(number: int, indexed: KnownFiles, files: Longs, definition: Definition, folder: str) -> list[Copy]:
-    """Return a work item for each shard that has rows of these files, which the index must cover."""
+def _copies(number: int, indexed: FileRecords, files: Longs, definition: Definition, folder: str) -> list[Copy]:
+    """Return a work item for each shard that has rows of these files.
+
+    The index must cover the files.
+    """
     copies = []
     for shard in np.unique(indexed.shard[files]).tolist():
         rows = indexed.row[files[indexed.shard[files] == shard]]
@@ -179,7 +185,10 @@ def _copies(number: int, indexed: KnownFiles, files: Longs, definition: Definiti
 
 
 def _newest(source: Source) -> int:
-    """Return the newest modification time (ms) of the visible files, which Hive compares with an index."""
+    """Return the newest modification time (ms) of the visible files.
+
+    Hive compares it with an index.
+    """
     listed = stores.listing(source.folder).files if stores.exists(source.folder) else []
     visible = [file.mtime_ms for file in listed if not file.path.rpartition("/")[2].startswith(("_", "."))]
     return max(visible, default=0)

@@ -38,7 +38,10 @@ class Names:
         return self._columns.get(parts[-1])
 
     def hides_structure(self, tokens: Iterable[Token]) -> bool:
-        """Return whether one of the unquoted keywords AND, OR, NOT, BETWEEN, CASE, END may be a column."""
+        """Return whether an unquoted keyword of conditions may be a column.
+
+        The keywords are AND, OR, NOT, BETWEEN, CASE and END.
+        """
         words = {token.key for token in tokens if token.key in _STRUCTURE}
         if "CASE" not in words:
             words.discard("END")  # without CASE, as in `start < 1 AND end > 2`, END can only be a column

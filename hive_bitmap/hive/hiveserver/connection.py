@@ -1,4 +1,7 @@
-"""Connect to HiveServer2, and convert its errors to ServerError with a message of one sentence."""
+"""Connect to HiveServer2, and convert its errors.
+
+They become a ServerError with a message of one sentence.
+"""
 
 from __future__ import annotations
 
@@ -97,9 +100,10 @@ class Server:
 
     @contextmanager
     def result(self, statement: str) -> Iterator[tuple[list[str], Iterator[list[tuple[Any, ...]]]]]:
-        """Run a statement; yield its column names, and its rows in lists as `batches` does.
+        """Run a statement, and yield its result.
 
-        A statement without a result has no columns. Raises ServerError.
+        It has the column names, and the rows in lists as `batches` yields them. A statement without a result has no
+        columns. Raises ServerError.
         """
         log.debug("%s", statement)
         cursor = self.connection.cursor()

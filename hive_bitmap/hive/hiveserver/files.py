@@ -1,7 +1,8 @@
-r"""List folders and read text files through a server, by Hive's `dfs` command or Spark's file data sources.
+r"""List folders and read text files through a server.
 
-`dfs` splits its arguments at blanks, even within quotes, and reads paths as globs. So a special character is written as
-a character class with a hexadecimal escape, like `[\\x20]`: a glob that only this character matches.
+Hive has the command `dfs` for this, Spark its file data sources. `dfs` splits its arguments at blanks, even within
+quotes, and reads paths as globs. So a special character is written as a character class with a hexadecimal escape, like
+`[\\x20]`: a glob that only this character matches.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ _FORMAT = "%F|%b|%Y|%n"  # kind, bytes, ms since 1970, name
 
 @dataclass(frozen=True)
 class Entry:
-    """A file or folder in a folder; `size` is in bytes, `mtime_ms` in milliseconds since 1970."""
+    """A file or folder in a folder.
+
+    `size` is in bytes, `mtime_ms` in milliseconds since 1970.
+    """
 
     name: str
     is_folder: bool
@@ -29,10 +33,10 @@ class Entry:
 
 
 def entries(server: Server, folder: str) -> list[Entry] | None:
-    """List the files and folders in a folder, sorted by name; return None if it does not exist.
+    """List the files and folders in a folder, sorted by name.
 
-    Spark's Thrift Server shows only visible files, also those of subfolders, for which Unsupported is raised. Raises
-    ServerError.
+    Return None if it does not exist. Spark's Thrift Server shows only visible files, also those of subfolders, for
+    which Unsupported is raised. Raises ServerError.
     """
     if server.is_spark:
         return _spark_entries(server, folder)

@@ -49,7 +49,10 @@ def condition(node: Predicate, types: Mapping[str, str]) -> str:
 
 
 def literal(value: Value, type: str) -> str:
-    """Return a value of a column's type as a literal; "" if servers might read it differently."""
+    """Return a value of a column's type as a literal.
+
+    "" if servers might read it differently.
+    """
     match value:
         case bool():
             return str(value).lower()

@@ -1,6 +1,7 @@
-"""Convert tests of columns to nodes that are exact in three-valued logic, so that they can be negated.
+"""Convert tests of columns to exact nodes, which can be negated.
 
-`tiny < 1000`, over a tinyint column, is TRUE for every value and NULL for NULL, and becomes `tiny IS NOT NULL OR NULL`.
+A node is exact if it is TRUE, FALSE and NULL for the same values as the test. Over a tinyint column, `tiny < 1000` is
+TRUE for every value and NULL for NULL, so its node is `tiny IS NOT NULL OR NULL`.
 """
 
 from __future__ import annotations

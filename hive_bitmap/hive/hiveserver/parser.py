@@ -106,7 +106,7 @@ class Condition(Grammar[Predicate, Column]):
         return simplify(negate(node) if negated else node)
 
     def leaf(self, end: int) -> Predicate:
-        """Read a leaf that ends at a position, and return its node, exact in three-valued logic."""
+        """Read a leaf that ends at a position, and return its exact node."""
         tokens, start = self.tokens, self.tokens.at
         try:
             node = self._test(end)

@@ -1,7 +1,7 @@
-"""Register an index that was built elsewhere, or an exported one, in the server's metastore.
+"""Register an index in the server's metastore.
 
-An index that was built elsewhere is described by the files in its folder. After an exported index is registered in
-Hive 2, the number of its rows that Hive sees is checked.
+It was built elsewhere, or is an exported one. An index that was built elsewhere is described by the files in its
+folder. After an exported index is registered in Hive 2, the number of its rows that Hive sees is checked.
 """
 
 from __future__ import annotations
@@ -116,7 +116,10 @@ def _exported_before(server: Server, index: HiveIndex) -> bool:
 
 
 def _require_all_rows(server: Server, index: HiveIndex) -> None:
-    """Drop the index and raise NotFound if Hive does not see all index rows, because queries would lose rows."""
+    """Drop the index and raise NotFound if Hive does not see all its rows.
+
+    Queries would lose rows otherwise.
+    """
     table = f"{quote(index.definition.database)}.{quote(index.index_table)}"
     server.all("SET hive.compute.query.using.stats=false")
     seen = server.all(f"SELECT count(*) FROM {table}")[0][0]
@@ -152,9 +155,9 @@ def register(server: Server, root: str, index_table: str | None = None) -> Defin
 
 
 def create_table(server: Server, base: Table, definition: Definition, segments: Sequence[str]) -> None:
-    """Create or replace the index table of a definition, with a slot for each of these segments.
+    """Create or replace the index table of a definition.
 
-    Raises the errors of `register`.
+    It has a slot for each of these segments. Raises the errors of `register`.
     """
     if why_not := tables.why_unusable(base, replace(definition, enabled=True)):
         raise Unsupported(why_not)
@@ -206,7 +209,10 @@ def segments_in(server: Server, root: str) -> list[str]:
 
 
 def _drop_registered(server: Server, definition: Definition) -> None:
-    """Drop the index table of an earlier registration; it is EXTERNAL, so its files stay."""
+    """Drop the index table of an earlier registration.
+
+    It is EXTERNAL, so its files stay.
+    """
     try:
         existing = tables.describe(server, definition.sql_name)
     except NotFound:

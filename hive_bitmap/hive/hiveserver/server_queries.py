@@ -36,12 +36,12 @@ WHOLE_BLOCKS = ("parquet", "orc")  # formats whose readers assign a block to the
 
 
 def look_up(server: Server, table: str, predicate: str | None) -> Plan:
-    """Look up a predicate (None: all rows), and return a plan with blocks and counts.
+    """Look up a predicate, and return a plan with blocks and counts.
 
-    `rows_selected` of the plan is None if only an upper bound is known. Files are `scanned` in the plan if the index
-    does not have their current version. Raises NotFound for a table without a usable index, Unsupported if the server
-    may read the table's files differently from when they were indexed, InvalidPredicate, ServerError, and CorruptIndex
-    for an index table with impossible rows.
+    The predicate None stands for all rows. `rows_selected` of the plan is None if only an upper bound is known. Files
+    are `scanned` in the plan if the index does not have their current version. Raises NotFound for a table without a
+    usable index, Unsupported if the server may read the table's files differently from when they were indexed,
+    InvalidPredicate, ServerError, and CorruptIndex for an index table with impossible rows.
     """
     base = tables.describe(server, table)
     return _look_up(server, base, format_of(server, base), predicate)
@@ -150,7 +150,10 @@ def _chosen(
 
 
 def _require_readable(server: Server, used: Sequence[Definition]) -> None:
-    """Raise Unsupported for an index with zstd compression, which Hive before version 4 cannot read."""
+    """Raise Unsupported for an index with zstd compression.
+
+    Hive before version 4 cannot read it.
+    """
     zstd = [definition.name for definition in used if definition.compression == "zstd"]
     if zstd and (version := str(server.all("SELECT version()")[0][0])).partition(".")[0] in ("1", "2", "3"):
         raise Unsupported(
@@ -195,7 +198,10 @@ def partition_condition(columns: Sequence[Column], partitions: Iterable[Values])
 
 
 def _literal(text: str, type: str) -> str:
-    """Return the value of a partition column as a literal in HiveQL; "" if a server might misread it."""
+    """Return a partition column's value as a literal in HiveQL.
+
+    "" if a server might misread it.
+    """
     if type == "string":
         return literal(text, type)
     return literal(int(text), type) if _INTEGER.fullmatch(text) else ""

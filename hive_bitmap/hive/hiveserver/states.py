@@ -1,4 +1,4 @@
-"""Read the folders, files and manifests of a table and its indexes from a server."""
+"""Read a table and its indexes from a server: folders, files, manifests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hive_bitmap.core.segments import slots
 from hive_bitmap.core.segments.covered import Covered
 from hive_bitmap.core.selecting.candidates import Lookup, look_up_files
 from hive_bitmap.core.selecting.select import LookupResult
-from hive_bitmap.core.selecting.table_files import KnownFiles, PartitionState, TableFiles, listing_of
+from hive_bitmap.core.selecting.table_files import FileRecords, PartitionState, TableFiles, listing_of
 from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.core.table_info import Table, partition_name
 from hive_bitmap.errors import CorruptIndex, NotPermitted, ServerError, Unsupported
@@ -107,13 +107,16 @@ def table_files(
     for definition, segments in indexes:
         covered = Covered.by([_manifest(server, base, format, folder) for folder in segments])
         numbers = np.array([covered.numbers.get(partition.values, -1) for partition in partitions], np.int64)
-        indexed = KnownFiles.of(covered, listing, numbers)
+        indexed = FileRecords.of(covered, listing, numbers)
         by_index[definition.name] = replace(indexed, valid=indexed.valid & ~indexed.shared & ~repeated)
-    return TableFiles(partitions=partitions, known=by_index)
+    return TableFiles(partitions=partitions, records=by_index)
 
 
 def _positional_setting(server: Server, format: str) -> str | None:
-    """Return the setting that makes the server resolve ORC columns by position; None without it."""
+    """Return the setting by which the server finds ORC columns by position.
+
+    None without it.
+    """
     if format != "orc":
         return None
     setting = "=".join(map(str, server.all(f"SET {file_listing.ORC_BY_POSITION}")[0]))
@@ -158,10 +161,11 @@ def _manifest(server: Server, base: Table, format: str, folder: str) -> Manifest
 
 
 def _without_outdated_schemas(stored: Manifest, base: Table, format: str) -> Manifest:
-    """Mark the files of a manifest as not indexed if their columns would now be read differently.
+    """Mark the files of a manifest with outdated schemas as not indexed.
 
-    The checksum of columns with a timestamp depends on the time zone of the engine that built the index, so all time
-    zones are tried. BY_NAME does not count as valid: Hive has not always found the columns of ORC files by name.
+    Their columns would now be read differently. The checksum of columns with a timestamp depends on the time zone of
+    the engine that built the index, so all time zones are tried. BY_NAME does not count as valid: Hive has not always
+    found the columns of ORC files by name.
     """
     valid: set[int] = set()
     crcs = set(stored.files["schema_crc"].to_pylist())

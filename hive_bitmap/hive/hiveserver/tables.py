@@ -94,7 +94,10 @@ def _trust_settings(server: Server) -> dict[str, str]:
 
 
 def partitions(server: Server, table: Table) -> list[tuple[str | None, ...]]:
-    """Return the values of each partition, in the order of the partition columns; NULL is None."""
+    """Return the values of each partition; NULL is None.
+
+    They are in the order of the partition columns.
+    """
     partition_values = []
     for (name,) in server.rows(f"SHOW PARTITIONS {table.sql_name}"):
         texts = [unquote(part.partition("=")[2]) for part in name.split("/")]
@@ -207,5 +210,8 @@ def _unescaped(text: str) -> str:
 
 
 def _location(details: dict[str, str]) -> str:
-    """Return the location as Hadoop's `Path.toString()` prints it, with one slash after `file:`."""
+    """Return a location as Hadoop's `Path.toString()` prints it.
+
+    It has one slash after `file:`.
+    """
     return re.sub(r"^file:/+", "file:/", details.get("Location", "")).rstrip("/")

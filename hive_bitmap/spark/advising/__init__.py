@@ -1,12 +1,12 @@
-"""Propose the indexes that the observed queries would gain most from, and list unused indexes.
+"""Propose the indexes that would save observed queries most.
 
-The JVM records the queries. For each scan, the optimizer rule calls `observing/Application`. `ColumnTests` reduces the
-conjuncts of the scan to a kind of test for each column, without values. These and the grouping columns of `Aggregates`
-are its `QueryShape`, and `QueryRecord` counts scans by shape. The `Observation` of a scan records the decision once,
-however often Spark optimizes the scan: a subquery, which is optimized alone and with its query, is recognised by the id
-of its first column in the query's `QueryPlanningTracker`. Spark prunes partitions after the rule, so `PlanIndexes` adds
-the bytes of the remaining files. `IndexMetrics` counts the same decisions for Spark's metrics. Each SparkContext has a
-record of its own.
+Unused indexes are listed. The JVM records the queries. For each scan, the optimizer rule calls `observing/Application`.
+`ColumnTests` reduces the conjuncts of the scan to a kind of test for each column, without values. These and the
+grouping columns of `Aggregates` are its `QueryShape`, and `QueryRecord` counts scans by shape. The `Observation` of a
+scan records the decision once, however often Spark optimizes the scan: a subquery, which is optimized alone and with
+its query, is recognised by the id of its first column in the query's `QueryPlanningTracker`. Spark prunes partitions
+after the rule, so `PlanIndexes` adds the bytes of the remaining files. `IndexMetrics` counts the same decisions for
+Spark's metrics. Each SparkContext has a record of its own.
 
 `observed` reads the record from the JVM or from a file. `useful_columns` determines which indexes could serve a shape
 in addition to the existing ones, alone or together. `estimating` samples the tables for them. `gains` computes what an

@@ -1,4 +1,4 @@
-"""Advise on indexes for the observed queries: which to create, and which no query used."""
+"""Advise on indexes: which to create, and which no query used."""
 
 from __future__ import annotations
 
@@ -120,7 +120,10 @@ def _notes_on(record: Observed) -> Iterator[str]:
 
 
 def _tables(spark: SparkSession, shapes: Mapping[Shape, Tally], notes: list[str]) -> list[_TableQueries]:
-    """Return the queried tables that exist and can have indexes; add a note on each other table."""
+    """Return the queried tables that exist and can have indexes.
+
+    Add a note on each other table.
+    """
     by_table: defaultdict[tuple[str, str], dict[Shape, Tally]] = defaultdict(dict)
     for shape, tally in shapes.items():
         by_table[shape.database, shape.table][shape] = tally
@@ -210,7 +213,7 @@ def _candidates(table: _TableQueries, impossible: list[tuple[str, tuple[str, ...
 
 
 def _workload(spark: SparkSession, table: _TableQueries, estimates: Mapping[Columns, Estimate]) -> Workload:
-    """Return the workload of a table: its queries, the estimated indexes, and sets of them."""
+    """Return a table's queries, its estimated indexes, and sets of them."""
     base = table.base
     possible = {
         columns: PossibleIndex(

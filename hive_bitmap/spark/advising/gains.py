@@ -1,4 +1,7 @@
-"""Compute what an index would save a query by the planner's prices. All functions are pure."""
+"""Compute what an index would save a query by the planner's prices.
+
+All functions are pure.
+"""
 
 from __future__ import annotations
 
@@ -156,7 +159,7 @@ def _arrow(columns: Sequence[Any], schema: pa.Schema) -> pa.Table:
 
 
 def _selected(table: TableFigures, test: ColumnTest | None) -> tuple[float, float]:
-    """Return the number of rows that a test selects, and the share of blocks with such rows."""
+    """Return how many rows a test selects, and the share of blocks with them."""
     key, keys = table.key, 1.0
     if test is not None and test.kind is Kind.RANGE:
         keys = max(RANGE_SHARE / key.of_rows, 1)

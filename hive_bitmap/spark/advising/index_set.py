@@ -1,9 +1,9 @@
-"""Choose a set of indexes greedily, in steps: always the step that saves most. All functions are pure.
+"""Choose a set of indexes greedily, in steps that save most.
 
-A step is an index, or several indexes that only together answer a query. What it saves is in addition to existing
-indexes and earlier steps. Among steps that save about the same, the smallest is taken. A step is worth it if it saves
-more time than its builds take, and not too little compared with what the set already saves. Of two indexes that would
-narrow the same scan, only the better one counts.
+All functions are pure. A step is an index, or several indexes that only together answer a query. What it saves is in
+addition to existing indexes and earlier steps. Among steps that save about the same, the smallest is taken. A step is
+worth it if it saves more time than its builds take, and not too little compared with what the set already saves. Of two
+indexes that would narrow the same scan, only the better one counts.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from hive_bitmap.spark.advising.useful_columns import (
     answers,
     narrowing,
     needed,
-    parts,
+    sets_to_look_up,
 )
 
 ABOUT = 0.9  # a step saves about as much as the best one if it saves at least this share of that
@@ -31,7 +31,10 @@ LITTLE = 0.05  # share of a table's saving: an index that adds less is not worth
 
 @dataclass(frozen=True, kw_only=True)
 class PossibleIndex:
-    """An index that could be created, with the figures of its table and keys, and its build time."""
+    """An index that could be created.
+
+    It has the figures of its table and keys, and its build time.
+    """
 
     figures: TableFigures
     build_seconds: float
@@ -53,7 +56,10 @@ class Workload:
     _answered: dict[tuple[Shape, IndexSet], Gain] = field(default_factory=dict, repr=False)
 
     def gain(self, shape: Shape, indexes: IndexSet) -> Gain:
-        """Return what these indexes save the queries of a shape, by an answer or by narrowing the scan."""
+        """Return what these indexes save the queries of a shape.
+
+        They answer them, or narrow the scan.
+        """
         narrowed = [self._by_narrowing(shape, columns) for columns in indexes]
         return max([self._by_answer(shape, indexes), *narrowed], key=_worth)
 
@@ -70,10 +76,13 @@ class Workload:
         return self._narrowed[shape, columns]
 
     def _by_answer(self, shape: Shape, indexes: IndexSet) -> Gain:
-        """Return the gain of an answer from the best few of these indexes; zero without an answer."""
+        """Return the gain of an answer from the best few of these indexes.
+
+        Zero without an answer.
+        """
         if not answers(shape, [*self.indexed, *indexes]):
             return Gain()
-        missing = [part for part in parts(shape) if not any(part <= index for index in self.indexed)]
+        missing = [part for part in sets_to_look_up(shape) if not any(part <= index for index in self.indexed)]
         useful = [index for index in indexes if any(part <= index for part in missing)]
         gains = [
             self._looked_up(shape, frozenset(used))
@@ -174,9 +183,9 @@ def choose(workloads: Sequence[Workload], limit: int, times: int) -> tuple[list[
 
 
 def _best(steps: Sequence[Step]) -> Step:
-    """Return the smallest step among those that save about as much as the best one.
+    """Return the smallest of the steps that save about the most.
 
-    If a part of it is also a step, return the best such part.
+    If some of its indexes are also a step, return the best such step instead.
     """
     most = max(step.gain.seconds for step in steps)
     alike = [step for step in steps if step.gain.seconds >= ABOUT * most]

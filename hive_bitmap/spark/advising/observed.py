@@ -1,4 +1,7 @@
-"""Read the record of queries that the optimizer rule keeps in the JVM, or that servers append to a file."""
+"""Read the record of queries.
+
+The optimizer rule keeps it in the JVM, and servers append it to a file.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,10 @@ class Kind(str, Enum):
 
 @dataclass(frozen=True)
 class ColumnTest:
-    """A test of a column against about `values` values; 0 if they are not counted."""
+    """A test of a column against about `values` values.
+
+    `values` is 0 if they are not counted.
+    """
 
     column: str
     kind: Kind
@@ -45,10 +51,10 @@ class ColumnTest:
 
 @dataclass(frozen=True)
 class Shape:
-    """The kind of a query of a table: the tested columns and the aggregation, without values.
+    """The kind of a query: its tests and aggregation, without values.
 
-    Names are in lower case. `key_sets` has sets of columns: counts by the keys of each set answer the aggregation. It
-    is None without an aggregation, or if keys do not answer it.
+    Names are in lower case. `key_sets` are sets of columns; counts by the keys of each set answer the aggregation. It
+    is None without an aggregation, and for an aggregation that such counts do not answer.
     """
 
     database: str

@@ -29,10 +29,10 @@ def named(columns: Sequence[Sequence[str]]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Proposal:
-    """A step of the proposed set: an index, or several indexes that only together answer queries.
+    """A proposed index, or several that only together answer queries.
 
-    `columns` and `statements` have an entry for each index. The gains are in addition to existing indexes and earlier
-    steps: `queries` is the number of observed queries that would have gained, `bytes_saved` the bytes of base files
+    `columns` and `statements` have an item for each index. The gains come on top of existing indexes and earlier
+    proposals: `queries` is the number of observed queries that would have gained, `bytes_saved` the bytes of base files
     that would not have been read, and `seconds_saved` the time saved by the planner's prices. `index_bytes` and
     `build_seconds` are estimates.
     """
@@ -116,7 +116,7 @@ class Advice:
 
     @property
     def summary(self) -> str:
-        """A sentence on the scans, the total gain and the total cost; "" without scans."""
+        """A sentence on the scans, gain and cost in total; "" without scans."""
         if not self.queries:
             return ""
         seen = f"{counted(self.queries, 'scan')} seen since {time_of(self.since)}"

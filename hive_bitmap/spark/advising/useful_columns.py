@@ -1,4 +1,7 @@
-"""Determine the columns that an index should have to serve queries. All functions are pure."""
+"""Determine the columns of indexes that would serve queries.
+
+All functions are pure.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +16,10 @@ IndexSet = frozenset[Columns]  # indexes of one table, each by its columns
 
 
 def useful_sets(shape: Shape, indexed: Collection[Columns]) -> set[IndexSet]:
-    """Return sets of indexes that would serve a shape, in addition to the existing indexes `indexed`.
+    """Return sets of indexes that would serve a shape.
 
-    An index whose columns are all in an existing index is never in a set. An aggregation may be answered by one index
-    of several columns, or by several indexes together.
+    They come on top of the existing indexes `indexed`. An index whose columns are all in an existing index is never in
+    a set. An aggregation may be answered by one index of several columns, or by several indexes together.
     """
     indexed_columns = frozenset[str]().union(*indexed)
     useful = {frozenset({frozenset((test.column,))}) for test in shape.tests if test.kind is not Kind.OTHER}
@@ -58,7 +61,10 @@ def answers(shape: Shape, indexes: Collection[Columns]) -> bool:
 
 
 def narrowing(shape: Shape, columns: Columns) -> ColumnTest | None:
-    """Return the test that an index of these columns evaluates to narrow a scan; None without one."""
+    """Return the test by which an index of these columns narrows a scan.
+
+    None without one.
+    """
     if len(columns) != 1:
         return None
     return next((test for test in shape.tests if test.column in columns and test.kind is not Kind.OTHER), None)
@@ -69,10 +75,10 @@ def needed(shape: Shape) -> Columns:
     return _tested(shape.tests).union(*(shape.key_sets or ()))
 
 
-def parts(shape: Shape) -> list[Columns]:
+def sets_to_look_up(shape: Shape) -> list[Columns]:
     """Return the column sets to look up for an aggregation.
 
-    Key sets come first, then tests.
+    First its key sets, then a set for each tested column.
     """
     keys = [frozenset(keys) for keys in shape.key_sets or () if keys]
     return [*keys, *(frozenset((column,)) for column in sorted(_tested(shape.tests)))]

@@ -90,5 +90,8 @@ def _attempt(
 
 
 def _in_new_folder(change: Change) -> Change:
-    """Return a change with a new folder, because tasks of the failed job may still write into the old one."""
+    """Return a change with a new folder.
+
+    Tasks of the failed job may still write into the old one.
+    """
     return replace(change, folder=f"{parent(change.folder)}/{generation.new_name()}")

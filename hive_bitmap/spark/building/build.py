@@ -217,7 +217,7 @@ def build(
 
 
 def _warn_of_equal(definition: Definition, indexes: Iterable[Index]) -> None:
-    """Log a warning for each other index of the table that answers the same queries."""
+    """Log a warning for each other index that answers the same queries."""
     for index in indexes:
         if index.trusted and _answered_queries(index.definition) == _answered_queries(definition):
             log.warning(
@@ -233,7 +233,10 @@ def _answered_queries(index: Definition) -> tuple[frozenset[str], bool, str]:
 
 
 def _follows_by_default(spark: SparkSession, type: str, *, deferred: bool) -> bool:
-    """Return the default `auto_refresh` of a new index: Hive's own setting, if the index supports it."""
+    """Return the default `auto_refresh` of a new index.
+
+    It is Hive's own setting, if the index supports it.
+    """
     setting = spark.conf.get(AUTO_UPDATE, None) or "false"
     return not deferred and type.upper() != "COMPACT" and flag(AUTO_UPDATE, setting)
 
@@ -248,13 +251,14 @@ def rebuild(
     compact: bool = False,
     progress: ProgressCallback | None = None,
 ) -> list[BuildReport]:
-    """Bring all indexes of a table, or the named ones, up to date in one pass.
+    """Bring all or the named indexes of a table up to date.
 
-    New and changed base files are read; index rows of the others are kept. Partitions that are up to date stay
-    unchanged. `partition` has values of some or all partition columns, and limits the rebuild to the partitions with
-    these values. With `full`, everything is built from scratch; with `compact`, small shards are merged, without
-    reading base files. In a copied metastore, the first rebuild of an index builds all of it in a separate folder.
-    Raise NotFound, Unsupported if the table or a column has changed since it was indexed, and BuildFailed.
+    They are built in one pass. New and changed base files are read; index rows of the others are kept. Partitions that
+    are up to date stay unchanged. `partition` has values of some or all partition columns, and limits the rebuild to
+    the partitions with these values. With `full`, everything is built from scratch; with `compact`, small shards are
+    merged, without reading base files. In a copied metastore, the first rebuild of an index builds all of it in a
+    separate folder. Raise NotFound, Unsupported if the table or a column has changed since it was indexed, and
+    BuildFailed.
     """
     started = time.monotonic()
     return _rebuild(spark, plan_rebuild(spark, table, names, partition, full, compact), progress, started)
@@ -289,9 +293,9 @@ def refresh(
 
 
 def remove_partitions(spark: SparkSession, table: str, name: str, partitions: Collection[Values]) -> None:
-    """Remove the rows of partitions from the segments of an index, without reading base files.
+    """Remove the rows of partitions from the segments of an index.
 
-    The index no longer covers these partitions. Raise as `rebuild`.
+    No base files are read. The index no longer covers these partitions. Raise as `rebuild`.
     """
     planned = plan_removal(spark, table, name, partitions)
     if not planned.is_empty:
@@ -305,7 +309,7 @@ def attach(
     former: Sequence[Index],
     progress: ProgressCallback | None = None,
 ) -> list[BuildReport]:
-    """Build new indexes of a renamed table from those that it had under its former name.
+    """Build new indexes of a renamed table from its former ones.
 
     Shards are linked or rewritten. Base files that are unchanged since they were indexed are not read, even if their
     folder was moved. The former indexes stay unchanged. Raise BuildFailed, and Unsupported if the table has base files,
@@ -335,7 +339,7 @@ def _rebuild(
 def _run(
     spark: SparkSession, planned: BuildPlan, created: bool, progress: ProgressCallback | None, started: float
 ) -> list[BuildReport]:
-    """Carry out a plan, and repair what builds by others at the same time have published."""
+    """Carry out a plan, and repair what concurrent builds have published."""
     contents, changed, is_alone = _carry_out(spark, planned, created, progress)
     for _ in range(MOST_MENDINGS if not is_alone else 0):
         mending = plan_mending(spark, planned)
@@ -387,7 +391,10 @@ def _carry_out(
 
 
 def _warn_of_untrusted(spark: SparkSession, planned: BuildPlan) -> None:
-    """Log a warning for each built index that queries will not use, because they do not trust its owner."""
+    """Log a warning for each built index that queries will not use.
+
+    Queries do not trust its owner.
+    """
     definitions = [scope.definition for scope in planned.scopes]
     built = {(definition.index_table_database, definition.index_table): definition for definition in definitions}
     why_not = trust.by_base(spark, planned.base)

@@ -1,4 +1,7 @@
-"""The Spark job of a build, whose tasks index groups of files and compact shards."""
+"""The Spark job of a build.
+
+Its tasks index groups of files and compact shards.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ if TYPE_CHECKING:
 class Job:
     """Work for a task.
 
-    `segments` has the number in the build of the new segment for each index that the task writes.
+    `segments` has the numbers, in the build, of the new segments that the task writes: one for each index.
     """
 
     segments: tuple[int, ...]
@@ -56,8 +59,8 @@ def run(
 ) -> list[ShardReport]:
     """Run the jobs in tasks and return their reports.
 
-    `ShardReport.index` is the number of the new segment in the build. Raise BuildFailed, WorkerDied, and Unsupported as
-    `require_python`.
+    `ShardReport.index` is the number of the new segment in the build. Raise BuildFailed, WorkerDied, and Unsupported
+    like `require_python`.
     """
     if not jobs:
         return []
@@ -116,7 +119,10 @@ def run_jobs(records: Iterable[pa.RecordBatch], counter: Any) -> Iterator[pa.Rec
 
 
 def weight(job: Job) -> float:
-    """Return the bytes that a job reads; infinity for a local store, so that the job runs alone."""
+    """Return the bytes that a job reads.
+
+    Infinity for a local store, so that the job runs alone.
+    """
 
     return job.work.bytes if stores.parallel(job.group.folders[0]) > 1 else math.inf
 

@@ -73,7 +73,10 @@ class Indexed:
 
 @dataclass(frozen=True, kw_only=True)
 class Scope:
-    """An index in a build: its state before, the plan for its segments, and the listed files to cover."""
+    """An index in a build.
+
+    It has the state before, the plan for its segments, and the listed files to cover.
+    """
 
     before: Indexed
     plan: SegmentPlan
@@ -147,7 +150,7 @@ def plan_creation(spark: SparkSession, base: Table, definitions: Sequence[Defini
 def plan_attachment(
     spark: SparkSession, base: Table, definitions: Sequence[Definition], former: Sequence[Index]
 ) -> BuildPlan:
-    """Plan the build of new indexes of a renamed table from those that it had under its former name.
+    """Plan the build of new indexes of a table from those of its former name.
 
     `former` has an index for each new one.
     """
@@ -214,7 +217,7 @@ def covered_by(spark: SparkSession, index: Index) -> Covered:
 
 
 def has_stayed(spark: SparkSession, base: Table, index: Index) -> bool:
-    """Return whether the base files of an index have stayed in place when their table was renamed.
+    """Return whether base files stayed in place when their table was renamed.
 
     A file has stayed if it is in the current folder of its partition. The index may have rows of files that were moved
     or removed before, so the majority of files decides.
@@ -316,9 +319,9 @@ def _existing(
     *,
     whole: bool,
 ) -> Indexed:
-    """Return the state of an existing index before a build, with its definition after the build.
+    """Return the state of an index before a build.
 
-    Raise Unsupported for a copy of an index.
+    It has the definition of the index after the build. Raise Unsupported for a copy of an index.
     """
     definition = index.definition.renewed(base) if whole else index.definition
     if problem := roots.rival(definition, catalog.trusted_definitions(indexes)):
@@ -360,9 +363,9 @@ def _read(folders: Sequence[str], definition: Definition, *, fresh: bool) -> tup
 
 
 def _removed(spark: SparkSession, base: Table, definition: Definition) -> frozenset[str]:
-    """Return the paths of files that the table has removed recently, and whose rows the index keeps.
+    """Return the removed files whose rows the index keeps, by path.
 
-    The property `keep_removed` of the index says how long they are kept.
+    The table has removed them recently. The property `keep_removed` of the index says how long they are kept.
     """
     if not definition.keep_removed:
         return frozenset()
@@ -389,9 +392,9 @@ def _plan(
     chosen: frozenset[Values] | None,
     options: Asked = Asked(),
 ) -> BuildPlan:
-    """Plan a build in the `chosen` partitions of a table; in all if `chosen` is None.
+    """Plan a build in the `chosen` partitions of a table.
 
-    `partitions` are all partitions of the table.
+    If `chosen` is None, plan it in all. `partitions` are all partitions of the table.
     """
     in_scope = [partition for partition in partitions if chosen is None or partition.values in chosen]
     values = [partition.values for partition in in_scope]
@@ -481,24 +484,27 @@ def _access(of_base: Sequence[Access | None], segment: NewSegment) -> Access | N
 
 
 def _readers(listing: Listing, numbers: Sequence[int], root: str) -> dict[int, Hashable]:
-    """Return a value that identifies the users who may read each of these listed files, by number.
+    """Return a value for each listed file that identifies its readers.
 
-    They may enter the file's folder and open the file.
+    The values are by the number of the file. Its readers may enter its folder and open it.
     """
     folders = list(dict.fromkeys(parent(listing.files[at].path) for at in numbers))
     enters = dict(zip(folders, generation.accesses([(folder, root) for folder in folders]), strict=True))
     opens = map_parallel(lambda at: stores.permissions_of(listing.files[at].path), numbers)
-    return {at: _who(enters[parent(listing.files[at].path)], access) for at, access in zip(numbers, opens, strict=True)}
+    return {
+        at: _readers_value(enters[parent(listing.files[at].path)], access)
+        for at, access in zip(numbers, opens, strict=True)
+    }
 
 
 def _readers_of(folders: Sequence[str]) -> list[Hashable]:
     """Return a value that identifies the readers of each of these segments."""
     paths = [path for folder in folders for path in (folder, f"{folder}/{FOLDER}/{manifest.FILES_NAME}")]
     permissions = map_parallel(stores.permissions_of, paths)
-    return [_who(enters, opens) for enters, opens in zip(permissions[::2], permissions[1::2], strict=True)]
+    return [_readers_value(enters, opens) for enters, opens in zip(permissions[::2], permissions[1::2], strict=True)]
 
 
-def _who(enters: Access | None, opens: Access | None) -> Hashable:
+def _readers_value(enters: Access | None, opens: Access | None) -> Hashable:
     return enters and enters.readers, opens and opens.of_file.readers
 
 
@@ -515,7 +521,10 @@ def _manifest(folder: str, *, fresh: bool) -> Manifest | None:
 
 
 def _present(folders: Sequence[str]) -> dict[str, int]:
-    """Return the sizes in bytes of all files in segments, by path, including those in hidden folders."""
+    """Return the sizes in bytes of all files in segments, by path.
+
+    Files in hidden folders count.
+    """
     listed = map_parallel(_files, [path for folder in folders for path in (folder, f"{folder}/{FOLDER}")])
     return {path: size for sizes in listed for path, size in sizes.items()}
 

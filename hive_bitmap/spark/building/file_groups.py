@@ -89,13 +89,19 @@ def shard_bytes(total: int, cores: int) -> int:
 
 
 def count_shards(sources: Sequence[Source], cores: int) -> int:
-    """Return how many shards a build of one index of these partitions writes, in `cores` concurrent tasks."""
+    """Return how many shards a build of one index of these partitions writes.
+
+    The build runs in `cores` concurrent tasks.
+    """
     files = [BaseFile(source.values, file) for source in sources for file in source.files]
     return sum(1 for _ in grouped(files, shard_bytes(sum(file.status.size for file in files), cores)))
 
 
 def grouped(files: Sequence[BaseFile], target: int) -> Iterator[Sequence[BaseFile]]:
-    """Yield the files, in order, in groups of about `target` bytes; a file is never cut."""
+    """Yield the files, in order, in groups of about `target` bytes.
+
+    A file is never cut.
+    """
     total = sum(file.status.size for file in files)
     each = total / max(round(total / target), 1)
     before, number = 0, 0
@@ -111,7 +117,10 @@ def grouped(files: Sequence[BaseFile], target: int) -> Iterator[Sequence[BaseFil
 
 
 def distinct(files: Sequence[BaseFile]) -> Iterator[Sequence[BaseFile]]:
-    """Yield the files in groups without repeated paths, which occur if partitions share a folder."""
+    """Yield the files in groups without repeated paths.
+
+    Paths are repeated if partitions share a folder.
+    """
     remaining = list(files)
     while remaining:
         group = {file.status.path: file for file in reversed(remaining)}
@@ -127,9 +136,10 @@ def jobs(
     staging: str = "",
     fatal: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Job]:
-    """Return the jobs of a build: groups of base files to index for all indexes, and shards to rewrite.
+    """Return the jobs of a build.
 
-    `staging` is the folder of `staging.staged`; "" for a format that tasks read themselves. `fatal` is as in Group.
+    They are groups of base files to index for all indexes, and shards to rewrite. `staging` is the folder of
+    `staging.staged`; "" for a format that tasks read themselves. `fatal` is as in Group.
     """
     options = ReadOptions(format_of(base), base.columns, metastore.time_zone(spark), staging)
     crc = schema_crc(base.columns, options.time_zone, serde.read_properties(base))

@@ -138,7 +138,10 @@ def preview(
 
 
 def preview_of(planned: BuildPlan, number: int, cores: int) -> Preview:
-    """Return what a planned build does for the index of this number; `cores` is the number of tasks."""
+    """Return what a planned build does for one index.
+
+    `number` is that of the index, `cores` the number of tasks.
+    """
     scope, segments = planned.scopes[number], [change.segment for change in planned.changes_of(number)]
     before, listed = scope.before.covered, scope.listing
     read: dict[Values, list[tuple[int, str]]] = defaultdict(list)
@@ -170,7 +173,10 @@ def preview_of(planned: BuildPlan, number: int, cores: int) -> Preview:
 
 
 def _seconds(before: Covered, to_read: int, cores: int) -> float:
-    """Estimate the seconds of indexing `to_read` bytes, with as many index rows per byte as before."""
+    """Estimate the seconds of indexing `to_read` bytes.
+
+    It assumes as many index rows per byte as before.
+    """
     indexed, rows = (pc.sum(column).as_py() or 0 for column in (before.files["size"], before.shards["rows"]))
     new_rows = rows * to_read / indexed if indexed > 0 else 0
     return (JOB_SECONDS if to_read else 0.0) + (to_read * BYTE_SECONDS + new_rows * ROW_SECONDS) / cores

@@ -1,4 +1,4 @@
-"""Publish builds: move slots of index tables to new segments, and retire replaced segments.
+"""Publish builds: move slots to new segments, and retire replaced ones.
 
 All slots that change are moved at once if the session can do that, so readers see the state before or after. If the
 metastore fails halfway, new segments that it does not reference are deleted; if it does not answer at all, they are
@@ -148,7 +148,10 @@ def drop(spark: SparkSession, base: Table | None, index: IndexToDrop) -> None:
 
 
 def index_table(definition: Definition) -> Table:
-    """Return the index table to create; Hive can read it unless it has a timestamp_ntz column."""
+    """Return the index table to create.
+
+    Hive can read it unless it has a timestamp_ntz column.
+    """
     columns = (*definition.columns, *stored_columns(definition))
     comment = {"comment": definition.comment} if definition.comment else {}
     return Table(
@@ -193,14 +196,14 @@ def _publish(spark: SparkSession, base: Table, publication: Publication) -> bool
 
 
 def _moved(spark: SparkSession, table: Table, publication: Publication, empty: str, before: Slots) -> Slots:
-    """Move the slots of an index as this build requires, and return all slots afterwards.
+    """Move the slots of an index as this build requires; return all slots.
 
     `before` are the slots before. If another build takes slots from this build at the same time, the segments are put
     into other slots.
     """
     current = before
     for _ in range(MOST_ROUNDS):
-        moves = slots.moves(current, empty, publication.new, publication.gone)
+        moves = slots.plan_moves(current, empty, publication.new, publication.gone)
         if current and not moves.moved:
             break
         added, moved = dict.fromkeys(moves.added or (() if current else (0,)), empty), moves.moved
@@ -226,9 +229,9 @@ def _values(number: int) -> Values:
 
 
 def _index_table(spark: SparkSession, base: Table, publication: Publication) -> tuple[Table, bool]:
-    """Return the index table with the definition of the new segments, and whether it was created now.
+    """Return the index table, and whether it was created now.
 
-    It is created or replaced if necessary.
+    It has the definition of the new segments. It is created or replaced if necessary.
     """
     definition = publication.definition
     if publication.created:
@@ -284,7 +287,10 @@ def _as_set(current: Definition, built: Definition) -> Definition:
 
 
 def _is_same(table: Table, definition: Definition) -> bool:
-    """Return whether a table is the index table of this index, not of another one with the same name."""
+    """Return whether a table is the index table of this index.
+
+    Another table may have the same name.
+    """
     index = catalog.at(table, definition.root)
     return index is not None and index.definition.root == definition.root and roots.is_of(index.definition, definition)
 
@@ -300,7 +306,10 @@ def _is_there(spark: SparkSession, definition: Definition) -> bool:
 
 
 def _named(spark: SparkSession, definition: Definition) -> list[Table]:
-    """Return a list of the table with the name of an index table, whichever it is; empty without one."""
+    """Return any table with the name of an index table.
+
+    The list has at most one item.
+    """
     return metastore.describe_many(spark, definition.index_table_database, [definition.index_table])
 
 
@@ -350,7 +359,10 @@ def drop_remains(spark: SparkSession, definition: Definition, *, of_others: bool
 
 
 def _may_be_building(folder: str) -> bool:
-    """Return whether the build of a generation may still be running; False for a deleted generation."""
+    """Return whether the build of a generation may still be running.
+
+    False for a deleted generation.
+    """
     return bool(generation.entries(folder).names) and generation.usage(folder).state is State.BUILDING
 
 
@@ -364,7 +376,10 @@ def _is_replacement(table: Table, definition: Definition) -> bool:
 
 
 def _retire(spark: SparkSession, definition: Definition, folders: Iterable[str]) -> None:
-    """Start the grace period of generations of an index, unless this session may not delete in its root."""
+    """Start the grace period of generations of an index.
+
+    Nothing is done if this session may not delete in its root.
+    """
     if not roots.refusal(definition, metastore_id(spark)):
         map_parallel(lambda folder: generation.retire(folder, definition), folders)
 
@@ -378,9 +393,10 @@ def _delete_new(spark: SparkSession, publication: Publication, folders: Sequence
 
 
 def _discard(spark: SparkSession, base: Table, publication: Publication) -> int | None:
-    """Delete the new segments that the metastore does not reference; return how many it references.
+    """Delete the new segments that the metastore does not reference.
 
-    Return None if the metastore does not answer; `clean` then has to delete the segments.
+    Return how many it references. Return None if the metastore does not answer; `clean` then has to delete the
+    segments.
     """
     definition, new = publication.definition, publication.new
     try:
@@ -398,7 +414,10 @@ def _discard(spark: SparkSession, base: Table, publication: Publication) -> int 
 
 
 def _referenced(spark: SparkSession, definition: Definition) -> set[str]:
-    """Return the generations of an index that the metastore references, also if its table was renamed."""
+    """Return the generations of an index that the metastore references.
+
+    Its table may have been renamed.
+    """
     names = [definition.index_table, roots.next_table(definition)]
     named = metastore.describe_many(spark, definition.index_table_database, names)
     tables = [table for table in named if table.name == definition.index_table or _is_replacement(table, definition)]
@@ -409,7 +428,10 @@ def _referenced(spark: SparkSession, definition: Definition) -> set[str]:
 
 
 def _failure(publications: Sequence[Publication], done: int, referenced: int | None, error: Exception) -> str:
-    """Return the message of a failed publication: which indexes are published, which are not, and why."""
+    """Return the message of a failed publication.
+
+    It says which indexes are published, which are not, and why.
+    """
     names = [publication.definition.name for publication in publications]
     published = f"; published before it: {', '.join(names[:done])}" if done else ""
     later = f"; not published: {', '.join(names[done + 1 :])}" if names[done + 1 :] else ""
@@ -421,7 +443,10 @@ def _failure(publications: Sequence[Publication], done: int, referenced: int | N
 
 
 def _cause(error: Exception) -> str:
-    """Return the first line of an error, without py4j's introduction and the JVM's stack trace."""
+    """Return the first line of an error.
+
+    py4j's introduction and the JVM's stack trace are left out.
+    """
     lines = [line.strip(": ") for line in str(error).splitlines() if not line.startswith(("\t", "An error occurred"))]
     reason = next(filter(None, lines), type(error).__name__)
     return f"{reason}; give another LOCATION" if "within managed warehouse root" in reason else reason

@@ -48,7 +48,10 @@ MOST_NAMED = 1000  # most partitions in a WHERE; for more partitions Spark reads
 
 
 def for_build(spark: SparkSession, base: Table, busy: Sequence[Change]) -> AbstractContextManager[str]:
-    """Return the context manager `staged` for the files of a build, in the first of its new segments."""
+    """Return the context manager `staged` for the files of a build.
+
+    The values are staged in the first of its new segments.
+    """
     files: dict[Values, dict[str, FileStatus]] = defaultdict(dict)
     for change in busy:
         for file in change.read:
@@ -100,11 +103,11 @@ def in_scratch(
 def staged(
     spark: SparkSession, base: Table, sources: Sequence[Source], definitions: Iterable[Definition], folder: str
 ) -> Iterator[str]:
-    """Have Spark read the indexed columns of the files in `sources`, and yield the folder with the values.
+    """Have Spark read the indexed columns of the files in `sources`.
 
-    The folder is in `folder`, a generation that has been started, and is deleted afterwards. For a format that tasks
-    read themselves, "" is yielded. Raise BuildFailed if Spark cannot read the table, and Unsupported if this session
-    might read other files than those listed.
+    Yield the folder with the values. The folder is in `folder`, a generation that has been started, and is deleted
+    afterwards. For a format that tasks read themselves, "" is yielded. Raise BuildFailed if Spark cannot read the
+    table, and Unsupported if this session might read other files than those listed.
     """
     if format_of(base) not in LAYOUTS or not sources:
         yield ""
@@ -153,7 +156,10 @@ def _stage(spark: SparkSession, base: Table, sources: Sequence[Source], columns:
 
 
 def _fingerprint(path: str) -> Fingerprint | None:
-    """Return the fingerprint of a file; None if the file is missing or no fingerprint can be taken."""
+    """Return the fingerprint of a file.
+
+    None if the file is missing or no fingerprint can be taken.
+    """
     try:
         return fingerprint.take(path)
     except (FileNotFoundError, Undecodable):
@@ -161,7 +167,10 @@ def _fingerprint(path: str) -> Fingerprint | None:
 
 
 def _values(spark: SparkSession, base: Table, sources: Sequence[Source], columns: Sequence[str]) -> DataFrame:
-    """Return these columns of the partitions in `sources`, with the file and split start of each row."""
+    """Return these columns of the partitions in `sources`.
+
+    The file and split start of each row are added.
+    """
     from pyspark.sql import functions as f
 
     frame = spark.table(base.spark_name)
@@ -188,7 +197,10 @@ def condition_on(base: Table, source: Source) -> str:
 
 
 def write(batches: Iterable[pa.RecordBatch], folder: str) -> Iterator[pa.RecordBatch]:
-    """Inside a task: write each split's rows to a scratch file; yield base file, split start and name."""
+    """Inside a task: write each split's rows to a scratch file.
+
+    Yield base file, split start and name.
+    """
     rows = (split for batch in batches for split in splits(batch))
     for (path, start), same_split in groupby(rows, key=lambda split: split[0]):
         name = f"{uuid4().hex}.parquet"
@@ -203,7 +215,10 @@ def write(batches: Iterable[pa.RecordBatch], folder: str) -> Iterator[pa.RecordB
 
 
 def splits(batch: pa.RecordBatch) -> Iterator[tuple[tuple[str, int], pa.RecordBatch]]:
-    """Cut a batch by splits; yield (file, start of the split) and the rows without these two columns."""
+    """Cut a batch by splits.
+
+    Yield (file, start of the split) and the rows without these two columns.
+    """
     columns = [batch.column(name) for name in (FILE, START)]
     changed = np.zeros(batch.num_rows, bool)
     for column in columns:

@@ -1,11 +1,14 @@
 """Answer requests on index statements in plain `spark.sql`.
 
-Spark's parser and commands (`Statements.java`) send them as JSON. `parse` asks for the result columns of a statement
-and their types, `run` executes it and asks for its rows. `doomed` asks for the indexes on tables that a DROP TABLE or
-DROP DATABASE is about to drop; the answer is `refused` if they must not be dropped, and any other error lets Spark drop
-them. After Spark has dropped the tables, `drop` drops the indexes; its text is the answer to `doomed`. `renamed` moves
-the indexes of a table that Spark has renamed; its text is the list of the old and the new name, each a list of its
-parts.
+Spark's parser and commands (`Statements.java`) send them as JSON, each of a kind:
+
+* `parse`: return the columns of a statement's result, and their types.
+* `run`: execute the statement, and return its rows.
+* `doomed`: return the indexes that a DROP TABLE or DROP DATABASE will drop, or `refused` if the tables must not be
+  dropped. After any other error, Spark drops them.
+* `drop`: drop these indexes, after Spark has dropped the tables. The text is the answer to `doomed`.
+* `renamed`: move the indexes of a table that Spark has renamed. The text has its old and its new name, each a list of
+  parts.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ from hive_bitmap.spark.maintaining.attach import attach
 from hive_bitmap.spark.maintaining.drop import drop_after
 from hive_bitmap.spark.metastore import metastore
 from hive_bitmap.spark.registry import catalog
-from hive_bitmap.spark.sql.commands import IsIndexTable, columns, doomed_indexes, is_elsewhere, is_indexable, run
+from hive_bitmap.spark.sql.commands import IsIndexTable, columns, indexes_to_drop, is_elsewhere, is_indexable, run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,7 +56,7 @@ def _error(error: HiveBitmapError) -> dict[str, str | None]:
 
 def _answer(spark: SparkSession, kind: str, text: str) -> Any:
     if kind == "drop":
-        drop_after(spark, [doomed_of(record) for record in json.loads(text)["doomed"]])
+        drop_after(spark, [index_of(record) for record in json.loads(text)["doomed"]])
         return {}
     if kind == "renamed":
         _attach(spark, *json.loads(text))
@@ -71,13 +74,13 @@ def _answer(spark: SparkSession, kind: str, text: str) -> Any:
         case "run":
             return {"rows": _rows(spark, statement)}
         case "doomed" if isinstance(statement, DropTable | DropDatabase):
-            return _doomed(spark, statement)
+            return _to_drop(spark, statement)
     raise InvalidStatement(f"not a statement on indexes: {text}")
 
 
-def _doomed(spark: SparkSession, statement: DropTable | DropDatabase) -> dict[str, Any]:
+def _to_drop(spark: SparkSession, statement: DropTable | DropDatabase) -> dict[str, Any]:
     try:
-        return {"doomed": [record_of(index) for index in doomed_indexes(spark, statement)]}
+        return {"doomed": [record_of(index) for index in indexes_to_drop(spark, statement)]}
     except IsIndexTable as e:
         return {"refused": _error(e)}
 
@@ -102,7 +105,7 @@ def record_of(index: IndexToDrop) -> dict[str, Any]:
     return {"properties": properties, "table": table, "live": sorted(index.live), "refusal": index.refusal}
 
 
-def doomed_of(record: dict[str, Any]) -> IndexToDrop:
+def index_of(record: dict[str, Any]) -> IndexToDrop:
     """Return the index of a record.
 
     Raise InvalidStatement if the JVM returns a changed record.

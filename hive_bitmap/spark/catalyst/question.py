@@ -37,9 +37,10 @@ _going_on = Lock()  # held by the one plan that goes on although its query waits
 
 @dataclass
 class _Turn:
-    """The turn of a late plan: of those that no query waits for, one goes on at a time.
+    """The turn of a late plan.
 
-    `taken` says whether this plan has the turn; `looked_at` is when it last asked whether it is late.
+    Of the plans that no query waits for, one goes on at a time. `taken` says whether this plan has the turn;
+    `looked_at` is when it last asked whether it is late.
     """
 
     looked_at: float = field(default_factory=time.monotonic)
@@ -63,7 +64,10 @@ class Question:
     turn: _Turn = field(default_factory=_Turn, repr=False, compare=False)
 
     def about(self, condition: Condition, summary: ListingSummary | None) -> Question:
-        """Return the question with the scan's condition and its files, which are listed by their summary."""
+        """Return the question with the scan's condition and files.
+
+        Their summary lists the files.
+        """
         listing = None if summary is None else _listings.of(summary.digest, self._listed)
         return replace(self, condition=condition, listing=listing)
 
@@ -71,7 +75,10 @@ class Question:
         return parse(text_of(self.jvm.listing(self.scan.number)))
 
     def listing_summary(self) -> ListingSummary | None:
-        """Return the summary of the files that Spark reads; None if it does not list them."""
+        """Return the summary of the files that Spark reads.
+
+        None if it does not list them.
+        """
         if self.scan.listed is not None:
             return self.scan.listed
         text = self.jvm.listingSummary(self.scan.number)
@@ -86,9 +93,9 @@ class Question:
         return None if tree is None else json.loads(tree)
 
     def satisfying(self, leaf: SparkLeaf, column: Column, keys: pa.Array) -> pa.Array | None:
-        """Return those keys of a column for which Spark evaluates a leaf of the condition to TRUE.
+        """Return those keys of a column for which a leaf is TRUE.
 
-        None if it cannot.
+        None if Spark cannot evaluate it.
         """
         if self.condition is None:
             return None
@@ -101,9 +108,10 @@ class Question:
         return deleted_rows(lambda files: text_of(self.jvm.deleted(self.scan.number, files)), self.listing, versions)
 
     def take_turn(self) -> None:
-        """Return at once while the query waits for its plan; after that, one plan at a time goes on.
+        """Wait until this plan may go on.
 
-        Without this, plans that nobody waits for would take the processor from those that queries wait for.
+        It may while the query waits for it; after that, one plan at a time may. Without this, plans that nobody waits
+        for would take the processor from those that queries wait for.
         """
         with self.turn.lock:
             now = time.monotonic()
@@ -125,7 +133,7 @@ class Question:
         return prepare(self.spark, request, resolved, earlier)
 
     def rows(self, request: Request, prepared: Prepared, pieces: Sequence[Piece] | None) -> DataFrame | None:
-        """Return the rows of a plan, or of some of its pieces, as our tasks read them.
+        """Return the rows of a plan or of some pieces, as our tasks read them.
 
         None if Spark reads them.
         """

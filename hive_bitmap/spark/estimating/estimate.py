@@ -145,7 +145,10 @@ class Estimate(Report):
 
 @dataclass(frozen=True, kw_only=True)
 class _Footers:
-    """The figures of a table in the footers of its files: b blocks with rows, in file order, for i indexes."""
+    """What the footers of a table's files show.
+
+    They have b blocks with rows, in file order, for i indexes.
+    """
 
     paths: tuple[str, ...]  # files of the table
     bytes: int  # total size of the files

@@ -36,7 +36,10 @@ IDLE_SECONDS = 60.0  # after this time without requests, the thread ends
 
 
 def few(partitions: frozenset[Partition]) -> frozenset[Partition] | None:
-    """Return these partitions; None, which means all partitions, if there are more than MOST_PARTITIONS."""
+    """Return these partitions; None if there are more than MOST_PARTITIONS.
+
+    None means all partitions.
+    """
     return partitions if len(partitions) <= MOST_PARTITIONS else None
 
 
@@ -51,7 +54,10 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, order=True)
 class Key:
-    """The key of indexes that are refreshed together: they follow a table with the same `interval` (seconds)."""
+    """The key of indexes that are refreshed together.
+
+    They follow a table with the same `interval` (seconds).
+    """
 
     database: str
     table: str
@@ -138,10 +144,10 @@ def pause(first: float, times: int) -> float:
 
 
 class RefreshQueue:
-    """A queue that calls `refresh` for each request, at most once in the interval of its key.
+    """A queue that calls `refresh` for each request.
 
-    An error of `refresh` is logged once, and the refresh is repeated a minute later, then after twice as long each
-    time, up to an hour. `clock` returns seconds.
+    It does so at most once in the interval of its key. An error of `refresh` is logged once, and the refresh is
+    repeated a minute later, then after twice as long each time, up to an hour. `clock` returns seconds.
     """
 
     def __init__(
@@ -154,7 +160,10 @@ class RefreshQueue:
         self._thread: Thread | None = None
 
     def want(self, request: RefreshRequest) -> bool:
-        """Add a request, or join it to a pending one; return False if there are too many tables."""
+        """Add a request, or join it to a pending one.
+
+        Return False if there are too many tables.
+        """
         with self._changed:
             if request.key not in self._states and len(self._states) >= MOST_TABLES:
                 self._forget_idle()
@@ -192,9 +201,9 @@ class RefreshQueue:
             return max((key.interval for key in self._states if self._is_wanted(key)), default=0.0)
 
     def wait(self, seconds: float) -> bool:
-        """Wait at most `seconds` until nothing is pending or running; return whether that is so.
+        """Wait at most `seconds` until nothing is pending or running.
 
-        Failed refreshes that are repeated later are not waited for.
+        Return whether that is so. Failed refreshes that are repeated later are not waited for.
         """
         end = self._clock() + seconds
         with self._changed:
@@ -273,7 +282,7 @@ def is_followed(spark: SparkSession, key: Key) -> bool:
 
 
 def followers_of(spark: SparkSession, key: Key) -> tuple[Table | None, list[Index]]:
-    """Return the table of a key, and the indexes that follow it with the key's interval.
+    """Return the table of a key, and the indexes that share the key.
 
     The table is None if it no longer exists.
     """

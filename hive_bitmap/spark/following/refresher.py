@@ -50,7 +50,10 @@ LOOK_SECONDS = 30.0  # writes by path to tables that are newer than this may be 
 
 @dataclass(frozen=True)
 class TableFolder:
-    """The table and the partition values of a folder; no values for the folder of the table."""
+    """The table and the partition values of a folder.
+
+    The folder of the table has no values.
+    """
 
     database: str
     table: str
@@ -58,7 +61,10 @@ class TableFolder:
 
 
 class TableFolders:
-    """A map from folders to tables, of which the last MOST_TABLES are kept; safe for many threads."""
+    """A map from folders to tables; safe for many threads.
+
+    The last MOST_TABLES tables are kept.
+    """
 
     def __init__(self) -> None:
         self._tables: LRUCache[str, tuple[str, str]] = LRUCache(MOST_TABLES)  # by folder
@@ -124,10 +130,10 @@ class Refresher:
         return self._written(spark, name, changed_partitions)
 
     def seen(self, spark: SparkSession, base: Table, indexes: Iterable[Index], results: LookupResults) -> str:
-        """Queue refreshes for the unindexed files of a query; return a message about them, or "".
+        """Queue refreshes for the unindexed files of a query.
 
-        A refresh of the following indexes is queued if a file is older than their interval. A newer file usually has a
-        refresh pending, from the write.
+        Return a message about them, or "". A refresh of the following indexes is queued if a file is older than their
+        interval. A newer file usually has a refresh pending, from the write.
         """
         followers = following(indexes)
         whole_files = [file for file in results.whole_files if not _has_only_deletes(file)]
@@ -148,14 +154,20 @@ class Refresher:
         return f"{message}; a refresh is queued" if any(queued) else message
 
     def wait(self, seconds: float) -> bool:
-        """Wait at most `seconds` until all refreshes have ended, except failed ones; return whether they have."""
+        """Wait at most `seconds` until all refreshes have ended.
+
+        Failed ones do not count. Return whether they have ended.
+        """
         for waiting in self.queue.waiting():
             if not is_followed(waiting.session, waiting.key):
                 self.queue.forget(waiting.key)
         return self.queue.wait(seconds)
 
     def _is_queued(self, request: RefreshRequest, lag: float | None) -> bool:
-        """Queue a refresh if the files are older than the interval; return whether one is pending or running."""
+        """Queue a refresh if the files are older than the interval.
+
+        Return whether a refresh is pending or running.
+        """
         late = lag is None or lag >= request.key.interval
         return self.queue.is_wanted(request.key) or (late and self.queue.want(request))
 
@@ -233,7 +245,10 @@ def _keys(base: Table, followers: Iterable[Index]) -> list[Key]:
 
 
 def _has_only_deletes(file: WholeFile) -> bool:
-    """Return whether a file is indexed, and Spark counts its rows only because some are deleted."""
+    """Return whether Spark counts a file only because of deleted rows.
+
+    The file is indexed.
+    """
     return file.status.etag == WITH_DELETES and file.freshness is Freshness.STALE
 
 

@@ -1,4 +1,7 @@
-"""Refresh the indexes of a table once: for a scheduler, or for indexes that follow the table."""
+"""Refresh the indexes of a table once.
+
+A scheduler asks for it, or the indexes follow the table.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,10 @@ YOUNG_SECONDS = 600.0  # a build that began earlier may have been forgotten, and
 
 @dataclass(frozen=True, kw_only=True)
 class TableRefresh:
-    """The result of refreshing one table: a report for each index, or the error; `seconds` it took."""
+    """The result of refreshing one table, which took `seconds`.
+
+    It is a report for each index, or the error.
+    """
 
     table: str
     seconds: float
@@ -48,7 +54,10 @@ class TableRefresh:
 def refresh_table(
     spark: SparkSession, table: str, progress: Callable[[BuildProgress], None] | None = None
 ) -> TableRefresh:
-    """Refresh all indexes of a table; return an error in the result instead of raising it."""
+    """Refresh all indexes of a table.
+
+    An error is returned in the result, not raised.
+    """
     from pyspark.errors import PySparkException
 
     started = time.monotonic()
@@ -61,10 +70,10 @@ def refresh_table(
 
 
 def refresh_followers(spark: SparkSession, key: Key, partitions: Iterable[Partition] | None) -> Outcome:
-    """Refresh the indexes that share a key, for these partitions of the table; for all if `partitions` is None.
+    """Refresh the indexes that share a key, for some partitions.
 
-    The outcome is IN_VAIN if the table or its indexes no longer exist. The result, or the error, is recorded in the
-    root of each index. Raises the errors of `refresh`.
+    If `partitions` is None, the indexes are refreshed for all. The outcome is IN_VAIN if the table or its indexes no
+    longer exist. The result, or the error, is recorded in the root of each index. Raises the errors of `refresh`.
     """
     base, followers = followers_of(spark, key)
     if base is None or not followers:
@@ -92,11 +101,12 @@ def refresh_followers(spark: SparkSession, key: Key, partitions: Iterable[Partit
 def _until_published(
     spark: SparkSession, table: str, followers: Sequence[Index], partitions: Sequence[dict[str, str | None]] | None
 ) -> list[list[BuildReport]]:
-    """Refresh until nothing is left to do, but at most MOST_PASSES times; return the reports of each pass.
+    """Refresh until nothing is left to do, at most MOST_PASSES times.
 
-    If two builds publish the same partition, the later one wins, with the files that it has seen. So each build checks
-    again after it has published, and the last one sees the final state. If no partition has the given values, all
-    partitions are checked: the metastore may write values in another way than the program that wrote the files.
+    Return the reports of each pass. If two builds publish the same partition, the later one wins, with the files that
+    it has seen. So each build checks again after it has published, and the last one sees the final state. If no
+    partition has the given values, all partitions are checked: the metastore may write values in another way than the
+    program that wrote the files.
     """
     names = [index.definition.name for index in followers]
     passes = [refresh(spark, table, names, partitions=partitions or ())]
@@ -116,7 +126,10 @@ def has_changed(report: BuildReport) -> bool:
 
 
 def is_being_built(index: Index) -> bool:
-    """Return whether a build of an index is running that began at most YOUNG_SECONDS ago."""
+    """Return whether a young build of an index is running.
+
+    It began at most YOUNG_SECONDS ago.
+    """
     young = (
         folder
         for folder in generation.in_folders([index.definition.root])
@@ -126,7 +139,10 @@ def is_being_built(index: Index) -> bool:
 
 
 def _record(spark: SparkSession, indexes: Iterable[Index], record: RefreshRecord) -> None:
-    """Record a refresh in the roots of indexes; only log a root that cannot be written."""
+    """Record a refresh in the roots of indexes.
+
+    A root that cannot be written is only logged.
+    """
     mine = metastore_id(spark)
     for index in indexes:
         try:

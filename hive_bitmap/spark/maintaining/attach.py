@@ -43,14 +43,14 @@ def attach(
     names = {index.definition.name for index in existing}
     missing = [index for index in indexes if index.definition.name not in names]
     keys = sorted({name for index in missing for name in index.definition.column_names})
-    homes = {index.definition.name: _at_home(base, index.definition) for index in missing}
+    renamed = {index.definition.name: _under_new_name(base, index.definition) for index in missing}
     if keys:
         permission.require_reading(spark, base, keys, "to attach indexes")
     staying = [index for index in missing if _stays(spark, base, index)]
     for index in staying:
-        _keep(spark, base, index, indexes, homes[index.definition.name])
+        _keep(spark, base, index, indexes, renamed[index.definition.name])
     moving = [index for index in missing if index not in staying]
-    definitions = [_moved(spark, base, existing, index, homes[index.definition.name]) for index in moving]
+    definitions = [_moved(spark, base, existing, index, renamed[index.definition.name]) for index in moving]
     reports = build.attach(spark, base, definitions, moving, progress) if moving else []
     for index in indexes:
         if index not in staying:
@@ -81,28 +81,34 @@ def _of_former(spark: SparkSession, base: Table, former: str) -> list[Index]:
     return indexes
 
 
-def _at_home(base: Table, former: Definition) -> Definition:
-    """Return an index's definition with its table's new name; raise Unsupported if it does not fit."""
+def _under_new_name(base: Table, former: Definition) -> Definition:
+    """Return an index's definition under its table's new name.
+
+    Raise Unsupported if the index does not fit the table.
+    """
     index_database = "" if former.index_database == base.database else former.index_database
-    home = replace(former, database=base.database, table=base.name, index_database=index_database)
-    home = home.renewed(base) if former.is_former else home
-    if problem := schema_drift.problem(base, home):
+    renamed = replace(former, database=base.database, table=base.name, index_database=index_database)
+    renamed = renamed.renewed(base) if former.is_former else renamed
+    if problem := schema_drift.problem(base, renamed):
         raise Unsupported(problem)
-    return home
+    return renamed
 
 
 def _stays(spark: SparkSession, base: Table, index: Index) -> bool:
-    """Return whether an index can stay in its folder, because the files that it covers have not moved."""
+    """Return whether an index can stay in its folder.
+
+    It can if the files that it covers have not moved.
+    """
     former = index.definition
     if former.is_former or not former.id or former.database != base.database or former.catalog != base.catalog:
         return False
-    this_metastore, home = metastore_id(spark), _at_home(base, former)
-    if not roots.is_marked(former, this_metastore) and not roots.is_marked(home, this_metastore):
+    this_metastore, renamed = metastore_id(spark), _under_new_name(base, former)
+    if not roots.is_marked(former, this_metastore) and not roots.is_marked(renamed, this_metastore):
         return False
     return build_scope.has_stayed(spark, base, index)
 
 
-def _keep(spark: SparkSession, base: Table, index: Index, indexes: Sequence[Index], home: Definition) -> None:
+def _keep(spark: SparkSession, base: Table, index: Index, indexes: Sequence[Index], renamed: Definition) -> None:
     """Give an index the new name of its table, and keep its folder.
 
     Raise Unsupported and AlreadyExists.
@@ -112,7 +118,7 @@ def _keep(spark: SparkSession, base: Table, index: Index, indexes: Sequence[Inde
         raise Unsupported(problem)
     name = index_table_name(base.database, base.name, former.name)
     default = index_table_name(former.database, former.table, former.name)
-    named = replace(home, index_table=name if index.table.name in (default, name) else index.table.name)
+    named = replace(renamed, index_table=name if index.table.name in (default, name) else index.table.name)
     if named.index_table != index.table.name:
         catalog.require_free(spark, base, [], named)
     publish.drop_remains(spark, former, of_others=True)
@@ -121,10 +127,15 @@ def _keep(spark: SparkSession, base: Table, index: Index, indexes: Sequence[Inde
         catalog.move(spark, index, named)
 
 
-def _moved(spark: SparkSession, base: Table, existing: Sequence[Index], index: Index, home: Definition) -> Definition:
-    """Return the definition of an index with a new index table and folder; raise AlreadyExists."""
+def _moved(
+    spark: SparkSession, base: Table, existing: Sequence[Index], index: Index, renamed: Definition
+) -> Definition:
+    """Return an index's definition with a new index table and folder.
+
+    Raise AlreadyExists.
+    """
     former = index.definition
-    definition = replace(home, index_table=index_table_name(base.database, base.name, former.name))
+    definition = replace(renamed, index_table=index_table_name(base.database, base.name, former.name))
     catalog.require_free(spark, base, existing, definition)
     location = None if locations.has_default_root(spark, former) else f"{former.root}-{base.name}"
     return locations.with_root(spark, definition, location)

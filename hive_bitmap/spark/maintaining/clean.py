@@ -84,15 +84,16 @@ def clean(
     dry_run: bool = False,
     take_over: bool = False,
 ) -> list[Leftover]:
-    """Delete what builds of a table's indexes, or of the current database's, have left behind.
+    """Delete what builds of indexes have left behind.
 
-    The indexes of a database have their index table or their base table in it. Return all leftovers. Those that are not
-    `due` are kept, since running queries may still read a generation for `grace_seconds` after it was replaced; if that
-    time was not recorded, the grace period begins now. With `dry_run` nothing is deleted or recorded. `location` is the
-    folder of an index whose table was dropped by other means than hive_bitmap, if the folder is not found otherwise, or
-    nothing proves that it belongs to this metastore. With `take_over`, the folders of these indexes, and `location`,
-    are marked as folders of this metastore: use it if the address of the metastore has changed, never in a copy of a
-    metastore that is still used. Raise NotFound for a missing folder, and for a missing table without leftovers.
+    The indexes are those of a table, or of the current database. The indexes of a database have their index table or
+    their base table in it. Return all leftovers. Those that are not `due` are kept, since running queries may still
+    read a generation for `grace_seconds` after it was replaced; if that time was not recorded, the grace period begins
+    now. With `dry_run` nothing is deleted or recorded. `location` is the folder of an index whose table was dropped by
+    other means than hive_bitmap, if the folder is not found otherwise, or nothing proves that it belongs to this
+    metastore. With `take_over`, the folders of these indexes, and `location`, are marked as folders of this metastore:
+    use it if the address of the metastore has changed, never in a copy of a metastore that is still used. Raise
+    NotFound for a missing folder, and for a missing table without leftovers.
     """
     this_metastore = metastore_id(spark)
     if take_over and not this_metastore:
@@ -151,7 +152,10 @@ def _home(spark: SparkSession, table: str) -> tuple[str, str]:
 
 
 def _take_over(definitions: Sequence[Definition], this_metastore: str) -> None:
-    """Mark the roots of indexes as roots of this metastore; raise StoreError if one cannot be written."""
+    """Mark the roots of indexes as roots of this metastore.
+
+    Raise StoreError if one cannot be written.
+    """
     for definition in definitions:
         try:
             roots.take_over(definition, this_metastore)
@@ -162,7 +166,10 @@ def _take_over(definitions: Sequence[Definition], this_metastore: str) -> None:
 def _existing(
     indexes: Sequence[Index], trusted: Sequence[Definition], this_metastore: str, take_over: bool
 ) -> tuple[list[_Root], list[Leftover]]:
-    """Return the roots of indexes, and a report for each root in which nothing may be deleted."""
+    """Return the roots of indexes.
+
+    The second list has a report for each root in which nothing may be deleted.
+    """
     usable, refused = [], []
     for index in indexes:
         definition = index.definition
@@ -206,9 +213,9 @@ def _live(spark: SparkSession, tables: Sequence[Table], folders: Sequence[str]) 
 
 
 def _given_folder(location: str | None) -> str:
-    """Return the folder of an index at the location that the caller gives; "" without a location.
+    """Return the folder of an index at the given location.
 
-    Raise NotFound if it does not exist.
+    "" without a location. Raise NotFound if it does not exist.
     """
     folder = "" if location is None else catalog.root_at(location)
     if folder and not stores.exists(folder):
@@ -217,7 +224,10 @@ def _given_folder(location: str | None) -> str:
 
 
 def _unclaimed(spark: SparkSession, database: str, tables: Sequence[Table], given_folder: str) -> list[str]:
-    """Return the folders in the default folder of indexes, and the given one, that no table uses."""
+    """Return the folders of indexes that no table uses.
+
+    They are those in the default folder of indexes, and the given one.
+    """
     home = catalog.default_folder(spark, database)
     folders = {f"{home}/{folder}" for folder in generation.subfolders(home)} | (
         {given_folder} if given_folder else set()
@@ -228,9 +238,10 @@ def _unclaimed(spark: SparkSession, database: str, tables: Sequence[Table], give
 
 
 def _only_begun(folders: Sequence[str], given_folder: str, grace_seconds: float, dry_run: bool) -> Iterator[Leftover]:
-    """Delete unfinished markers of killed builds with their folders, and yield a report for each.
+    """Delete unfinished markers of killed builds with their folders.
 
-    Folders with other content are left out, except for the given one, whose other content stays.
+    Yield a report for each. Folders with other content are left out, except for the given one, whose other content
+    stays.
     """
     for folder in folders:
         files = roots.only_begun(folder, alone=folder != given_folder)
@@ -298,9 +309,10 @@ def _index_databases(folders: Sequence[str], search: _Search) -> list[str]:
 
 
 def _owner(folder: str, search: _Search) -> tuple[Definition | None, str]:
-    """Return the index of a root by its markers, and why it may not belong to this metastore.
+    """Return the index that the markers of a root name.
 
-    The index is None for a folder that is not a root; the reason is "" if it provably belongs to this metastore.
+    The second item is the reason why the root may not belong to this metastore. The index is None for a folder that is
+    not a root; the reason is "" if it provably belongs to this metastore.
     """
     try:
         owner = roots.owner(folder)
@@ -336,7 +348,10 @@ def _owner(folder: str, search: _Search) -> tuple[Definition | None, str]:
 
 
 def _by_generations(folder: str) -> Definition | None:
-    """Return the definition in the markers of a folder's generations, for a folder without a marker."""
+    """Return the definition in the markers of a folder's generations.
+
+    The folder itself has no marker.
+    """
     written = (generation.definition_of(path) for path in generation.all_below(folder))
     return next((definition for definition in written if definition is not None), None)
 
@@ -391,7 +406,10 @@ def _leftover(candidate: _Candidate, grace_seconds: float) -> Leftover:
 
 
 def _deleted(candidates: Sequence[_Candidate], leftovers: Sequence[Leftover], this_metastore: str) -> list[Leftover]:
-    """Delete the generations that are due; return the reports, with the reasons why some remain."""
+    """Delete the generations that are due.
+
+    Return the reports, with the reasons why some remain.
+    """
     due = [
         (candidate.root, candidate.path)
         for candidate, leftover in zip(candidates, leftovers, strict=True)
@@ -405,7 +423,10 @@ def _deleted(candidates: Sequence[_Candidate], leftovers: Sequence[Leftover], th
 
 
 def _delete(folders: Sequence[str], root: _Root, this_metastore: str) -> Iterator[tuple[str, str]]:
-    """Delete generations of one index, and folders that become empty; yield what stays, and why."""
+    """Delete generations of one index, and folders that become empty.
+
+    Yield what stays, and why.
+    """
     definition = root.definition
     try:
         yield from ((remains.folder, remains.why) for remains in deletion.delete(folders, definition, this_metastore))

@@ -24,12 +24,13 @@ log = logging.getLogger(__name__)
 
 
 def drop(spark: SparkSession, table: str, name: str, *, if_exists: bool = False, where: str | None = None) -> bool:
-    """Drop an index and delete its generations, and nothing else; return whether it existed.
+    """Drop an index and delete its generations, but nothing else.
 
-    With `where`, a condition on the partition columns, only the partitions for which it is true are dropped from the
-    index; if no other partition is covered, the index is dropped. The base table may have been dropped before. Raise
-    NotFound for an unknown table or index unless `if_exists`, and if the index covers no partition for which `where` is
-    true. Raise Unsupported for `where` on an index that was created without a WHERE and so covers all partitions.
+    Return whether it existed. With `where`, a condition on the partition columns, only the partitions for which it is
+    true are dropped from the index; if no other partition is covered, the index is dropped. The base table may have
+    been dropped before. Raise NotFound for an unknown table or index unless `if_exists`, and if the index covers no
+    partition for which `where` is true. Raise Unsupported for `where` on an index that was created without a WHERE and
+    so covers all partitions.
     """
     metastore.split_name(spark, table)  # raises an error for a malformed name, also with `if_exists`
     try:
@@ -66,7 +67,10 @@ def drop_table(spark: SparkSession, table: str) -> None:
 
 
 def drop_after(spark: SparkSession, indexes: Iterable[IndexToDrop]) -> None:
-    """Drop the indexes of tables that have just been dropped; log a failure, with the remedy."""
+    """Drop the indexes of tables that have just been dropped.
+
+    A failure is logged, with the remedy.
+    """
     for index in indexes:
         try:
             publish.drop(spark, None, index)

@@ -1,4 +1,7 @@
-"""Show the state of a table's indexes: how much of the base files they cover, and their problems."""
+"""Show the state of a table's indexes.
+
+The state is how much of the base files they cover, and their problems.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ from hive_bitmap.core.listings.file_listing import format_of, is_visible
 from hive_bitmap.core.parallel import map_parallel
 from hive_bitmap.core.segments import slots
 from hive_bitmap.core.segments.covered import Covered, Listing, Longs
-from hive_bitmap.core.selecting.table_files import KnownFiles
+from hive_bitmap.core.selecting.table_files import FileRecords
 from hive_bitmap.core.table_info import Table, Values, quote
 from hive_bitmap.errors import CorruptIndex, Unsupported
 from hive_bitmap.spark.metastore import base_files, metastore, permission
@@ -173,7 +176,10 @@ class IndexStatus(Report):
 
     @property
     def next_rebuild(self) -> str:
-        """A sentence on what the next rebuild reads, and why; "" if it reads nothing."""
+        """A sentence on what the next rebuild reads, and why.
+
+        "" if it reads nothing.
+        """
         why = reasons(by_reason(partition.why_read for partition in self.partitions))
         if not why:
             return ""
@@ -181,7 +187,10 @@ class IndexStatus(Report):
 
     @property
     def unseen_since(self) -> float | None:
-        """The time, in seconds since 1970, of the oldest change that is not in the index; None without one."""
+        """The time of the oldest change that is not in the index.
+
+        In seconds since 1970; None without such a change.
+        """
         return min(
             (partition.unseen_since for partition in self.partitions if partition.unseen_since is not None),
             default=None,
@@ -189,7 +198,10 @@ class IndexStatus(Report):
 
     @property
     def lag(self) -> float:
-        """The age in seconds of the oldest change that is not in the index; 0 without one."""
+        """The age of the oldest change that is not in the index.
+
+        In seconds; 0 without such a change.
+        """
         return 0.0 if self.unseen_since is None else max(time.time() - self.unseen_since, 0.0)
 
     @property
@@ -206,7 +218,10 @@ class IndexStatus(Report):
 
     @property
     def built(self) -> float | None:
-        """When the last build of any partition began, in seconds since 1970; None without a build."""
+        """When the last build of any partition began, in seconds since 1970.
+
+        None without a build.
+        """
         return max((partition.built for partition in self.partitions if partition.built is not None), default=None)
 
 
@@ -289,7 +304,10 @@ def _manifest(folder: str) -> Manifest | None:
 
 
 def _problem(spark: SparkSession, index: Index, damaged: Sequence[str], covered_files: Covered) -> str:
-    """Return the first problem of an index's segments and slots, and the number of others; "" without one."""
+    """Return the first problem of an index's segments and slots.
+
+    The text has the number of others; "" without a problem.
+    """
     problems = [f"{folder} is damaged, missing or not of this index: rebuild the index" for folder in damaged]
     if not index.definition.is_former:
         current_slots = catalog.slots_of(spark, index.table)
@@ -349,16 +367,16 @@ def _sum(numbers: Sequence[int | None]) -> int | None:
 def _partitions(
     index: Index, sources: Sequence[Source], covered: Covered, schemas: Collection[int] | None, crc: int
 ) -> tuple[tuple[PartitionStatus, ...], int]:
-    """Return the state of each partition, and the number of dead rows (base rows of deleted files).
+    """Return the state of each partition, and the number of dead rows.
 
-    `schemas` and `crc` are the results of `_schemas`.
+    Dead rows are base rows of deleted files. `schemas` and `crc` are the results of `_schemas`.
     """
     listing = Listing.of((source.values, source.files) for source in sources)
     numbers = np.array([covered.numbers.get(values, -1) for values in listing.partitions], np.int64)
-    known_files = KnownFiles.of(covered, listing, numbers, schemas)
-    why = _why_read(known_files, crc)
+    records = FileRecords.of(covered, listing, numbers, schemas)
+    why = _why_read(records, crc)
     dead = np.ones(covered.files.num_rows, bool)
-    dead[known_files.row[known_files.row >= 0]] = False
+    dead[records.row[records.row >= 0]] = False
     size = np.bincount(covered.shard_segment, _bytes_of_shards(covered), len(covered.segments))
     entries = np.bincount(covered.shard_segment, covered.shards["rows"].to_numpy(), len(covered.segments))
     rows = np.bincount(covered.segment, covered.rows, len(covered.segments))
@@ -375,9 +393,9 @@ def _partitions(
         rows_of_partition = (
             np.flatnonzero(covered.partition == numbers[at]) if numbers[at] >= 0 else np.zeros(0, np.int64)
         )
-        stale = [n for n in files if known_files.stale[n]]
-        unindexed = [n for n in files if not known_files.indexed[n]]
-        unseen = [listing.files[n] for n in (*stale, *unindexed) if known_files.row[n] < 0 or not known_files.same[n]]
+        stale = [n for n in files if records.stale[n]]
+        unindexed = [n for n in files if not records.indexed[n]]
+        unseen = [listing.files[n] for n in (*stale, *unindexed) if records.row[n] < 0 or not records.same[n]]
         to_read = [n for n in files if why[n]]
         statuses.append(
             PartitionStatus(
@@ -386,7 +404,7 @@ def _partitions(
                 fresh=len(files) - len(stale) - len(unindexed),
                 stale=len(stale),
                 unindexed=len(unindexed),
-                gone=int(known_files.vanished[at]),
+                gone=int(records.vanished[at]),
                 stale_bytes=int(listing.sizes[stale].sum()),
                 unindexed_bytes=int(listing.sizes[unindexed].sum()),
                 base_rows=int(covered.rows[rows_of_partition].sum()),
@@ -414,13 +432,16 @@ def _rounded(parts: npt.NDArray[Any]) -> list[int]:
     return whole
 
 
-def _why_read(known_files: KnownFiles, crc: int) -> list[str]:
-    """Return why the next rebuild reads each listed file; "" for a file that it does not read."""
-    tried = np.append(known_files.covered.files["schema_crc"].to_numpy() == crc, False)[known_files.row]
-    usual = UNBUILT if not known_files.covered.segments else NEW
+def _why_read(records: FileRecords, crc: int) -> list[str]:
+    """Return why the next rebuild reads each listed file.
+
+    "" for a file that it does not read.
+    """
+    tried = np.append(records.covered.files["schema_crc"].to_numpy() == crc, False)[records.row]
+    usual = UNBUILT if not records.covered.segments else NEW
     return [
         usual if row < 0 else CHANGED if not same else "" if valid or was_tried else COLUMNS_CHANGED
-        for row, same, valid, was_tried in zip(known_files.row, known_files.same, known_files.valid, tried, strict=True)
+        for row, same, valid, was_tried in zip(records.row, records.same, records.valid, tried, strict=True)
     ]
 
 
@@ -430,7 +451,10 @@ def _bytes_of_shards(covered: Covered) -> Longs:
 
 
 def _with_keys(spark: SparkSession, status: IndexStatus, index: Index) -> IndexStatus:
-    """Add the numbers of distinct keys, which Spark counts for each partition and for the whole index."""
+    """Add the numbers of distinct keys.
+
+    Spark counts them for each partition and for the whole index.
+    """
     from pyspark.sql import functions as f
 
     spark.catalog.refreshTable(index.table.spark_name)

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 
 def create(spark: SparkSession, table: Table) -> bool:
-    """Create an external table as `Metastore.create_table` does; return False if the name is taken."""
+    """Create an external table as `Metastore.create_table` does.
+
+    Return False if the name is taken.
+    """
     return metastore.of(spark).create_table(spark, table)
 
 
@@ -42,7 +45,10 @@ def rename(spark: SparkSession, table: Table, name: str) -> None:
 def set_properties(
     spark: SparkSession, table: Table, properties: Mapping[str, str], unset: Collection[str] = ()
 ) -> None:
-    """Set these table properties in one change, then unset those in `unset` that the table has."""
+    """Set these table properties in one change.
+
+    Then unset those in `unset` that the table has.
+    """
     metastore.of(spark).set_properties(spark, table, properties, unset)
 
 
@@ -54,8 +60,8 @@ def change(
     vacated: Mapping[Values, str] = MappingProxyType({}),
     moved: Mapping[Values, str] = MappingProxyType({}),
 ) -> bool:
-    """Add and move partitions of a table, or move the table, in one batch (`protocol.Changes`).
+    """Add and move partitions of a table, or move it, in one batch.
 
-    Return whether none of the `added` partitions existed.
+    The batch is a `protocol.Changes`. Return whether none of the `added` partitions existed.
     """
     return metastore.of(spark).change(spark, table, Changes(added=added, vacated=vacated, moved=moved))

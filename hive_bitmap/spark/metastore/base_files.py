@@ -31,7 +31,10 @@ class Source:
 
 
 def sources(spark: SparkSession, base: Table) -> list[Source]:
-    """Return the base files of each partition; an unpartitioned table is one source with the values ()."""
+    """Return the base files of each partition.
+
+    An unpartitioned table is one source with the values ().
+    """
     return list_files(base, partitions(spark, base))
 
 
@@ -52,7 +55,10 @@ def partitions(spark: SparkSession, base: Table) -> list[Partition]:
 
 
 def removed_files(spark: SparkSession, base: Table, since: float) -> frozenset[str]:
-    """Return the paths of the files removed from a lake table since a time, in seconds since 1970."""
+    """Return the paths of the files that a lake table has removed.
+
+    They were removed since a time, in seconds since 1970.
+    """
     if base.lake is None:
         return frozenset()
     removed = iceberg_log.removed_files if base.lake.kind == ICEBERG else delta_log.removed_files
@@ -72,7 +78,10 @@ def list_files(base: Table, of_table: Sequence[Partition]) -> list[Source]:
 
 
 def require_one_listing(source: Source) -> None:
-    """Raise Unsupported if Hive may read files in a source's folder that Spark does not read."""
+    """Raise Unsupported if Hive may read files that Spark does not read.
+
+    They are in the folder of the source.
+    """
     try:
         listing = stores.listing(source.folder)
     except FileNotFoundError:
@@ -87,7 +96,10 @@ def require_one_listing(source: Source) -> None:
 
 
 def changed(base: Table, listed: Sequence[Source]) -> int:
-    """Return the number of base files added, changed or deleted since the listing; 0 for a lake table."""
+    """Return how many base files have changed since the listing.
+
+    Added and deleted ones count; 0 for a lake table.
+    """
     if base.lake is not None:
         return 0
     relisted = files_in(base, [source.folder for source in listed])
@@ -96,9 +108,10 @@ def changed(base: Table, listed: Sequence[Source]) -> int:
 
 
 def matching(base: Table, spec: Spec | None, partitions_of_table: Sequence[Values]) -> list[Values]:
-    """Return the partitions that match a partition spec, which may be partial; all without a spec.
+    """Return the partitions that match a partition spec.
 
-    Raises NotFound if the spec names an unknown partition column, or if no partition matches.
+    It may be partial; without a spec, all match. Raises NotFound if the spec names an unknown partition column, or if
+    no partition matches.
     """
     if spec is None:
         return list(partitions_of_table)

@@ -42,7 +42,10 @@ def described(spark: SparkSession, table: Table) -> Table:
 
 
 def live_files(spark: SparkSession, table: Table) -> tuple[FileStatus, ...]:
-    """Return the current files of a Delta table, sorted by path; raise Unsupported if the log is unreadable."""
+    """Return the current files of a Delta table, sorted by path.
+
+    Raise Unsupported if the log is unreadable.
+    """
     from pyspark.sql import DataFrame
 
     try:
@@ -60,9 +63,10 @@ def live_files(spark: SparkSession, table: Table) -> tuple[FileStatus, ...]:
 
 
 def removed_files(spark: SparkSession, table: Table, since: float) -> frozenset[str]:
-    """Return the paths of the files removed from a Delta table since a time, in seconds since 1970.
+    """Return the paths of the files removed from a Delta table.
 
-    The log keeps removed files for `delta.deletedFileRetentionDuration`. Raises Unsupported if it is unreadable.
+    They were removed since a time, in seconds since 1970. The log keeps removed files for
+    `delta.deletedFileRetentionDuration`. Raises Unsupported if it is unreadable.
     """
     from pyspark.sql import DataFrame
 
@@ -77,16 +81,19 @@ def removed_files(spark: SparkSession, table: Table, since: float) -> frozenset[
 
 
 def _file(root: str, path: str, size: int, modified: int) -> FileStatus:
-    """Return a file of the log, given by a URI, which is relative to the table unless it has a scheme."""
+    """Return a file of the log, given by a URI.
+
+    The URI is relative to the table unless it has a scheme.
+    """
     decoded = unquote(path)
     absolute = ":" in path.partition("/")[0] or path.startswith("/")
     return FileStatus(hadoop_path(path) if absolute else f"{root}/{decoded}", size, modified, IMMUTABLE)
 
 
 def _files_of_log(spark: SparkSession, table: Table) -> Any:
-    """Return Delta's index of a table's current files, as a query of the session gets it.
+    """Return Delta's index of a table's current files.
 
-    Raises Unsupported.
+    It is as a query of the session gets it. Raises Unsupported.
     """
 
     leaf: Any = spark.table(table.spark_name)._jdf.queryExecution().analyzed().collectLeaves().head()

@@ -1,6 +1,7 @@
-"""Read the columns and current files of an Iceberg table with the session's Iceberg; classic sessions only.
+"""Read the columns and current files of an Iceberg table.
 
-Iceberg's `Table` is read through its public API, as of version 1.12; a table with any other relation cannot be indexed.
+The session's Iceberg reads them; classic sessions only. Iceberg's `Table` is read through its public API, as of version
+1.12; a table with any other relation cannot be indexed.
 """
 
 from __future__ import annotations
@@ -46,10 +47,10 @@ def described(spark: SparkSession, table: Table) -> Table:
 
 
 def table_of_catalog(spark: SparkSession, catalog: str, database: str, name: str) -> Table | None:
-    """Return a table that is in an Iceberg catalog, but not in the metastore; None if it does not exist.
+    """Return a table of an Iceberg catalog that is not in the metastore.
 
-    `catalog` is "" for the session catalog. Raises Unsupported for a name with characters that catalogs treat
-    differently, and for a catalog that fails.
+    None if it does not exist. `catalog` is "" for the session catalog. Raises Unsupported for a name with characters
+    that catalogs treat differently, and for a catalog that fails.
     """
     from pyspark.errors import AnalysisException
 
@@ -74,7 +75,10 @@ def table_of_catalog(spark: SparkSession, catalog: str, database: str, name: str
 
 
 def live_files(spark: SparkSession, table: Table) -> tuple[FileStatus, ...]:
-    """Return the current files of an Iceberg table, sorted by path; raise Unsupported if they cannot be listed."""
+    """Return the current files of an Iceberg table, sorted by path.
+
+    Raise Unsupported if they cannot be listed.
+    """
     name = in_spark(table.database, table.name, catalog=table.catalog)
     try:
         files = spark.table(f"{name}.data_files").select("file_path", "file_size_in_bytes")
@@ -94,9 +98,10 @@ def live_files(spark: SparkSession, table: Table) -> tuple[FileStatus, ...]:
 
 
 def removed_files(spark: SparkSession, table: Table, since: float) -> frozenset[str]:
-    """Return the paths of the files that snapshots since a time, in seconds since 1970, have removed.
+    """Return the paths of the files that snapshots have removed.
 
-    Only snapshots that still exist count; a rollback removes no file. Raises Unsupported.
+    Snapshots since a time count, in seconds since 1970. Only snapshots that still exist count; a rollback removes no
+    file. Raises Unsupported.
     """
     name = in_spark(table.database, table.name, catalog=table.catalog)
     try:
@@ -139,7 +144,10 @@ def _with_facts(spark: SparkSession, table: Table) -> Table:
 
 
 def _spark_table(spark: SparkSession, table: Table) -> Any:
-    """Return Iceberg's table for Spark, an object of the JVM; raise Unsupported for any other relation."""
+    """Return Iceberg's table for Spark, an object of the JVM.
+
+    Raise Unsupported for any other relation.
+    """
     relation: Any = spark.table(table.spark_name)._jdf.queryExecution().analyzed().collectLeaves().head()
     if relation.getClass().getSimpleName() != "DataSourceV2Relation":
         raise Unsupported(f"Spark reads it by {relation.getClass().getSimpleName()}")

@@ -1,4 +1,7 @@
-"""Identify a metastore, so that an index root in a shared folder can be assigned to its metastore."""
+"""Identify a metastore.
+
+So an index root in a shared folder can be assigned to its metastore.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +62,10 @@ def _of_servers(uris: str) -> list[str]:
 
 
 def _of_database(url: str, folder: str) -> list[str]:
-    """Return the address of the metastore's database; nothing for one in memory or in an unknown place."""
+    """Return the address of the metastore's database.
+
+    Nothing for one in memory or in an unknown place.
+    """
     if url.startswith("jdbc:derby:") and "//" not in url:
         parameters = dict(
             pair.partition("=")[::2] for pair in url.removeprefix("jdbc:derby:").split(";") if "=" in pair

@@ -1,7 +1,8 @@
-"""Read and change the metastore through the catalog of a classic session, many tables or partitions in one call.
+"""Read and change the metastore through the catalog of a classic session.
 
-Tables are created, dropped, renamed and given properties by the SQL of `SqlMetastore`, as all programs do, so that
-Spark's authorizers and listeners see it. Values are read, and changed partitions sent, as one JSON text.
+One call reads or changes many tables or partitions. Tables are created, dropped, renamed and given properties by the
+SQL of `SqlMetastore`, as all programs do, so that Spark's authorizers and listeners see it. Values are read, and
+changed partitions sent, as one JSON text.
 """
 
 from __future__ import annotations
@@ -119,15 +120,18 @@ class JvmMetastore(SqlMetastore):
             jvm.catalog.alterPartitions(table.database, table.name, jvm.array_seq.unsafeWrapArray(java_partitions))
 
     def forget_files(self, spark: SparkSession, table: Table) -> None:
-        """Drop what the session has cached of the files and the schema of a table, but not cached rows."""
+        """Drop the session's cached files and schema of a table.
+
+        Cached rows stay.
+        """
         bridge(spark).session_catalog.refreshTable(_identifier(spark, table))
 
     def refresh_files(self, spark: SparkSession, table: Table) -> None:
-        """Make the session list the files of a table again; all its DataFrames share this listing.
+        """Make the session list the files of a table again.
 
-        A table that Spark reads by a SerDe has no such listing: its files are listed for each query. If another session
-        has altered or recreated the table, the session still knows the former columns, which do not fit the files. Then
-        it reads the schema again, too.
+        All its DataFrames share this listing. A table that Spark reads by a SerDe has no such listing: its files are
+        listed for each query. If another session has altered or recreated the table, the session still knows the former
+        columns, which do not fit the files. Then it reads the schema again, too.
         """
         leaves: Any = spark.table(table.spark_name)._jdf.queryExecution().analyzed().collectLeaves()
         relation = leaves.head()
@@ -141,7 +145,10 @@ class JvmMetastore(SqlMetastore):
             bridge(spark).session_catalog.refreshTable(named)
 
     def is_cached(self, spark: SparkSession, spark_name: str) -> bool:
-        """Return what the protocol says; if nothing at all is cached, without `isCached`, which analyzes the table."""
+        """Return what the protocol says.
+
+        If nothing at all is cached, `isCached` is not called, because it analyzes the table.
+        """
         return not bridge(spark).cache.isEmpty() and spark.catalog.isCached(spark_name)
 
     def time_zone(self, spark: SparkSession) -> str:
@@ -191,7 +198,10 @@ def _described(jvm: Bridge, database: str, names: Sequence[str]) -> list[Table]:
 
 @contextmanager
 def _metastore_errors() -> Iterator[None]:
-    """Turn an error of the metastore into a ServerError of one sentence, or NotFound for an unknown database."""
+    """Turn an error of the metastore into a ServerError of one sentence.
+
+    For an unknown database, it becomes NotFound.
+    """
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
     try:
@@ -234,5 +244,5 @@ def _identifier(spark: SparkSession, table: Table) -> Any:
 
 
 def _identity(table: Any) -> tuple[int, str, str]:
-    """Return values that differ after a table was altered or recreated under the same name."""
+    """Return values that differ for a table that was altered or recreated."""
     return table.createTime(), table.storage().locationUri().toString(), table.schema().catalogString().lower()

@@ -26,7 +26,10 @@ _bridges: WeakKeyDictionary[SparkSession, Bridge] = WeakKeyDictionary()
 
 
 def available(spark: SparkSession) -> bool:
-    """Return whether py4j can reach the JVM of this session: true in a classic session, false over Spark Connect."""
+    """Return whether py4j can reach the JVM of this session.
+
+    True in a classic session, false over Spark Connect.
+    """
     return getattr(spark, "_jsparkSession", None) is not None
 
 
@@ -43,7 +46,10 @@ def table_of(spark: SparkSession, described: Any) -> Table:
 
 
 def to_python(spark: SparkSession, value: Any) -> Any:
-    """Convert a Scala or Java value to Python: a collection, a map, or an object with public fields."""
+    """Convert a Scala or Java value to Python.
+
+    It is a collection, a map, or an object with public fields.
+    """
     return bridge(spark).json(value)
 
 
@@ -59,7 +65,10 @@ def text_of(text: Any) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Bridge:
-    """Objects of the JVM that most requests need, cached because reaching one takes a call for each step."""
+    """Objects of the JVM that most requests need.
+
+    They are cached, because reaching one takes a call for each step.
+    """
 
     jvm: Any
     session: Any

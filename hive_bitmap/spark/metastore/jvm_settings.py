@@ -1,6 +1,7 @@
-"""Read the settings of a classic session, of Spark and Hadoop, through py4j; those of the server have precedence.
+"""Read the settings of a classic session through py4j.
 
-All functions but `with_startup` need a session for which `jvm_reader.available` is true.
+They are those of Spark and Hadoop; those of the server have precedence. All functions but `with_startup` need a session
+for which `jvm_reader.available` is true.
 """
 
 from __future__ import annotations
@@ -33,7 +34,10 @@ def of_map(spark: SparkSession, scala_map: Any) -> dict[str, str]:
 
 
 def _of_readers(spark: SparkSession) -> dict[str, str]:
-    """Return those of the settings OF_READERS that a program or a site file has set outside the session."""
+    """Return the settings in OF_READERS that were set outside the session.
+
+    A program or a site file has set them.
+    """
     conf = cast(Any, spark.sparkContext)._jsc.hadoopConfiguration()
     values = {name: conf.get(name) for name in OF_READERS}
     sources = {name: conf.getPropertySources(name) for name, value in values.items() if value is not None}
@@ -71,10 +75,10 @@ def has_own_python(spark: SparkSession) -> bool:
 
 
 def with_startup(settings: Mapping[str, str]) -> dict[str, str]:
-    """Add the `hive_bitmap` settings that Spark was started with to a session's settings, which have precedence.
+    """Add the `hive_bitmap` settings that Spark was started with.
 
-    At its start Spark ignores all settings without the prefix `spark.`, so users add this prefix there; the result has
-    these settings without it.
+    A session's settings have precedence. At its start Spark ignores all settings without the prefix `spark.`, so users
+    add this prefix there; the result has these settings without it.
 
     >>> with_startup({"spark.hive_bitmap.strategy": "rows"})["hive_bitmap.strategy"]
     'rows'

@@ -1,7 +1,7 @@
-"""Convert what the JVM reads from a Delta or Iceberg table's log, its columns and files, to a `Table`.
+"""Convert the log of a Delta or Iceberg table to a `Table`.
 
-Only known features are supported: with any other feature, Spark may read the table by other rules, so it has no
-indexes.
+The JVM reads its columns and files from the log. Only known features are supported: with any other feature, Spark may
+read the table by other rules, so it has no indexes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,10 @@ _PHYSICAL_NAME, _ID = "delta.columnMapping.physicalName", "delta.columnMapping.i
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """A snapshot of a Delta log: the schema as JSON, and how columns are named in files."""
+    """A snapshot of a Delta log.
+
+    It has the schema as JSON, and how columns are named in files.
+    """
 
     schema: str
     partitioned_by: tuple[str, ...]
@@ -60,10 +63,10 @@ class Facts:
 
 @dataclass(frozen=True, kw_only=True)
 class IcebergFacts:
-    """A version of an Iceberg table: the schema and all partition specs, as Iceberg's JSON.
+    """A version of an Iceberg table.
 
-    `format` is the format of new files, `version` that of the table's format. `past` says that this is an older
-    version, or one of a branch other than the main one.
+    It has the schema and all partition specs, as Iceberg's JSON. `format` is the format of new files, `version` that of
+    the table's format. `past` says that this is an older version, or one of a branch other than the main one.
     """
 
     schema: str
@@ -85,7 +88,10 @@ class IcebergFacts:
 
 
 def described(table: Table) -> Table:
-    """Apply the facts of a log in a table's description; any other table is returned unchanged."""
+    """Apply the facts of a log in a table's description.
+
+    Any other table is returned unchanged.
+    """
     if FACTS not in table.properties:
         return table
     properties = {key: value for key, value in table.properties.items() if key != FACTS}

@@ -1,8 +1,8 @@
-"""Read tables and partitions from the metastore, through the session; `alter_table` changes them.
+"""Read tables and partitions from the metastore, through the session.
 
-There are two implementations of one protocol (`protocol.Metastore`), with the same results. `JvmMetastore`, for classic
-sessions only, reads and moves many tables or partitions at once through the session's catalog. `SqlMetastore` uses
-public SQL, which Spark Connect supports too.
+`alter_table` changes them. There are two implementations of one protocol (`protocol.Metastore`), with the same results.
+`JvmMetastore`, for classic sessions only, reads and moves many tables or partitions at once through the session's
+catalog. `SqlMetastore` uses public SQL, which Spark Connect supports too.
 """
 
 from __future__ import annotations
@@ -49,12 +49,18 @@ def split_name(spark: SparkSession, name: str) -> tuple[str, str, str]:
 
 
 def is_indexed_catalog(spark: SparkSession, name: str) -> bool:
-    """Return whether a catalog other than the session catalog is one of Iceberg's, whose tables may have indexes."""
+    """Return whether a catalog is one of Iceberg's, other than the session's.
+
+    Tables of such catalogs may have indexes.
+    """
     return iceberg_log.is_catalog(spark, name)
 
 
 def hive_problem(spark: SparkSession) -> str:
-    """Say that the tables of this session are lost when it stops, and the remedy; "" if it has a Hive metastore."""
+    """Say that the session has no Hive metastore, and the remedy.
+
+    "" if it has one.
+    """
     implementation = spark.conf.get(CATALOG_IMPLEMENTATION, "in-memory")
     if implementation == "hive":
         return ""
@@ -65,7 +71,10 @@ def hive_problem(spark: SparkSession) -> str:
 
 
 def require_hive(spark: SparkSession) -> None:
-    """Raise Unsupported if the session has no Hive metastore: indexes would end with it, but their files would stay."""
+    """Raise Unsupported if the session has no Hive metastore.
+
+    Indexes would end with the session, but their files would stay.
+    """
     if problem := hive_problem(spark):
         raise Unsupported(problem)
 
@@ -104,19 +113,25 @@ def database_names(spark: SparkSession) -> list[str]:
 
 
 def database_folder(spark: SparkSession, database: str) -> str:
-    """Return the folder of a database of the session catalog, whatever the current catalog is."""
+    """Return the folder of a database of the session catalog.
+
+    The current catalog does not matter.
+    """
     return hadoop_path(of(spark).database_folder(spark, database))
 
 
 def describe(spark: SparkSession, name: str) -> Table:
-    """Return the table of that name as the session resolves it; raise NotFound, which lists the existing tables."""
+    """Return the table of that name as the session resolves it.
+
+    Raise NotFound, which lists the existing tables.
+    """
     return describe_with(spark, name, lambda database, table: [])[0]
 
 
 def describe_with(spark: SparkSession, name: str, others: Callable[[str, str], list[str]]) -> tuple[Table, list[Table]]:
-    """Return a table, and other existing tables of its database, in one call if the session can.
+    """Return a table, and other existing tables of its database.
 
-    `others(database, table)` names the others; missing ones are left out.
+    This takes one call if the session can. `others(database, table)` names the others; missing ones are left out.
     """
     from pyspark.errors import AnalysisException
 
@@ -149,7 +164,10 @@ def describe_with(spark: SparkSession, name: str, others: Callable[[str, str], l
 
 
 def _describe_elsewhere(spark: SparkSession, catalog: str, database: str, table: str) -> Table:
-    """Return a table of an Iceberg catalog other than the session catalog; raise NotFound if it does not exist."""
+    """Return a table of an Iceberg catalog other than the session catalog.
+
+    Raise NotFound if it does not exist.
+    """
     session_stores.use(spark)
     table_ = iceberg_log.table_of_catalog(spark, catalog, database, table)
     if table_ is None:
@@ -158,12 +176,18 @@ def _describe_elsewhere(spark: SparkSession, catalog: str, database: str, table:
 
 
 def describe_many(spark: SparkSession, database: str, names: Sequence[str]) -> list[Table]:
-    """Return the tables of these names that exist, in one call if the session can."""
+    """Return the tables of these names that exist.
+
+    This takes one call if the session can.
+    """
     return _with_stores(spark).describe(spark, database, names, view="") if names else []
 
 
 def _view(name: str) -> str:
-    """Return the name that a temporary view would need for Spark to read it; "" if no view is possible."""
+    """Return the name of a temporary view that Spark would read instead.
+
+    "" if no view is possible.
+    """
     _, database, table = name_parts(name)
     return "" if database and database.lower() != SESSION_VIEWS else table
 
@@ -185,7 +209,10 @@ def table_of(spark: SparkSession, described: Any) -> Table:
 
 
 def _with_stores(spark: SparkSession) -> Metastore:
-    """Return the metastore of this session, and use its store settings: the caller will read the table's files."""
+    """Return the metastore of this session, and use its store settings.
+
+    The caller will read the table's files.
+    """
     session_stores.use(spark)
     return of(spark)
 
@@ -196,7 +223,10 @@ def of(spark: SparkSession) -> Metastore:
 
 
 def forget_files(spark: SparkSession, table: Table) -> None:
-    """Make the session list the files and read the schema of a table again at the next read."""
+    """Drop the session's cached files and schema of a table.
+
+    The next read lists the files and reads the schema again.
+    """
     of(spark).forget_files(spark, table)
 
 
@@ -215,12 +245,18 @@ def is_cached(spark: SparkSession, spark_name: str) -> bool:
 
 
 def time_zone(spark: SparkSession) -> str:
-    """Return the JVM's default time zone, which Spark uses for ORC timestamps; "" if unknown."""
+    """Return the JVM's default time zone; "" if unknown.
+
+    Spark uses it for ORC timestamps.
+    """
     return of(spark).time_zone(spark)
 
 
 def default_parallelism(spark: SparkSession) -> int:
-    """Return the number of tasks that the cluster runs at once; a default if it is unknown."""
+    """Return how many tasks the cluster runs at once.
+
+    A default if it is unknown.
+    """
     return of(spark).default_parallelism(spark)
 
 
@@ -230,5 +266,8 @@ def current_user(spark: SparkSession) -> str:
 
 
 def has_foreign_rules(spark: SparkSession) -> bool:
-    """Return whether rules that others added to Spark, such as authorizers, may change the session's plans."""
+    """Return whether others' rules may change the session's plans.
+
+    Others, such as authorizers, have added them to Spark.
+    """
     return of(spark).has_foreign_rules(spark)

@@ -37,15 +37,18 @@ def require_reading(spark: SparkSession, base: Table, columns: Sequence[str], wh
 
 
 def only_spark_reads(spark: SparkSession) -> bool:
-    """Return whether a setting of the session or its server says that only Spark may read base files."""
+    """Return whether only Spark may read base files.
+
+    A setting of the session or its server can say so.
+    """
     return session_settings.settings(spark).get(ENGINE_READS_ONLY, "false").strip().lower() != "false"
 
 
 def why_raw_values_hidden(spark: SparkSession, base: Table, columns: Sequence[str]) -> str:
-    """Return why a row filter or a mask would hide raw values from this session; "" if none would.
+    """Return why raw values would be hidden from this session.
 
-    `columns` are the columns to read, or empty for all. Only rules that others added to Spark can hide values, so
-    without such rules Spark is not called.
+    The cause is a row filter or a mask; "" without one. `columns` are the columns to read, or empty for all. Only rules
+    that others added to Spark can hide values, so without such rules Spark is not called.
     """
     from pyspark.errors import PySparkException
 
@@ -63,14 +66,20 @@ def why_raw_values_hidden(spark: SparkSession, base: Table, columns: Sequence[st
 
 
 def _jvm_error_class() -> Any:
-    """Return the class of errors that rules raise in the JVM; Spark's own errors have other classes."""
+    """Return the class of errors that rules raise in the JVM.
+
+    Spark's own errors have other classes.
+    """
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
     return Py4JJavaError
 
 
 def _node_above_scan(frame: DataFrame) -> str:
-    """Return the first plan node that is not a scan or a choice of columns; "" if there is none."""
+    """Return the first plan node that is not a scan or a choice of columns.
+
+    "" if there is none.
+    """
     plan: Any = frame._jdf.queryExecution().optimizedPlan()
     while plan.nodeName() == "Project":
         if any(not _is_column(expression) for expression in _items(plan.projectList())):
@@ -92,13 +101,18 @@ def _is_column(expression: Any) -> bool:
 
 
 def _node_above_scan_by_text(frame: DataFrame) -> str:
-    """Do the same as `_node_above_scan` with the text of a plan, because a Spark Connect client sees only the text."""
+    """Do the same as `_node_above_scan` with the text of a plan.
+
+    A Spark Connect client sees only the text.
+    """
     text: Any = frame._explain_string(extended=True)  # type: ignore[operator]
     return added_in(text.partition("== Optimized Logical Plan ==\n")[2].partition("\n\n")[0])
 
 
 def added_in(plan: str) -> str:
-    r"""Return what the text of an optimized plan has besides a scan and a choice of columns; "" if nothing.
+    r"""Return what the text of an optimized plan has besides a plain scan.
+
+    "" for a scan and a choice of columns.
 
     >>> added_in("Project [k#1]\n+- Relation spark_catalog.default.t[k#1,s#2] parquet")
     ''

@@ -1,4 +1,7 @@
-"""The protocol of the metastores: which reads and changes of databases, tables and partitions they offer."""
+"""The protocol of the metastores.
+
+It is the reads and changes of databases, tables and partitions that they offer.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,10 @@ DEFAULT_KEY = "EXISTS_DEFAULT"  # field metadata where Spark stores a column's v
 
 
 def columns_of(schema: Mapping[str, Any]) -> list[Column]:
-    """Return the columns of a Spark schema in JSON form, with the types CHAR and VARCHAR restored."""
+    """Return the columns of a Spark schema in JSON form.
+
+    The types CHAR and VARCHAR are restored.
+    """
     from pyspark.sql.types import StructType
 
     return [
@@ -29,11 +35,11 @@ def columns_of(schema: Mapping[str, Any]) -> list[Column]:
 
 @dataclass(frozen=True, kw_only=True)
 class Changes:
-    """A batch of changes to the folders of a table or of its partitions, by partition values.
+    """A batch of changes to the folders of a table or its partitions.
 
-    An unpartitioned table has the partition values (), and can only be `moved`. Partitions in `added` are added first.
-    Then all partitions in `moved` are moved, in a single call where the session has one. A session without such a call
-    first moves the partitions in `vacated` to the folders that are given there.
+    They are by partition values. An unpartitioned table has the partition values (), and can only be `moved`.
+    Partitions in `added` are added first. Then all partitions in `moved` are moved, in a single call where the session
+    has one. A session without such a call first moves the partitions in `vacated` to the folders that are given there.
     """
 
     added: Mapping[Values, str] = field(default_factory=dict)
@@ -68,26 +74,36 @@ class Metastore(Protocol):
         """
 
     def names_like(self, spark: SparkSession, database: str, pattern: str) -> list[str]:
-        """Return the names of the tables of a database that match the pattern, in which `*` stands for any text."""
+        """Return the names of a database's tables that match a pattern.
+
+        In the pattern, `*` stands for any text.
+        """
 
     def partitions(self, spark: SparkSession, table: Table) -> list[Partition]:
         """Return all partitions of a partitioned table, in the order of the metastore."""
 
     def create_table(self, spark: SparkSession, table: Table) -> bool:
-        """Create an external table; return False if a table or view of that name exists.
+        """Create an external table.
 
-        The table gets the columns, location and properties of `table`; its comment is the property `comment`. It
-        belongs to the table's `owner`, or to the session's user if that is "" or the session cannot choose.
+        Return False if a table or view of that name exists. The table gets the columns, location and properties of
+        `table`; its comment is the property `comment`. It belongs to the table's `owner`, or to the session's user if
+        that is "" or the session cannot choose.
         """
 
     def drop_table(self, spark: SparkSession, name: str, *, if_exists: bool, purge: bool) -> None:
-        """Drop a table, given by its name in Spark's SQL; files of an external one stay."""
+        """Drop a table, given by its name in Spark's SQL.
+
+        The files of an external one stay.
+        """
 
     def drop_database(self, spark: SparkSession, database: str, *, if_exists: bool) -> None:
         """Drop a database with its tables."""
 
     def rename_table(self, spark: SparkSession, table: Table, name: str) -> None:
-        """Rename a table inside its database; the files of an external one are not moved."""
+        """Rename a table inside its database.
+
+        The files of an external one are not moved.
+        """
 
     def set_properties(
         self, spark: SparkSession, table: Table, properties: Mapping[str, str], unset: Collection[str]
@@ -98,29 +114,42 @@ class Metastore(Protocol):
         """
 
     def change(self, spark: SparkSession, table: Table, changes: Changes) -> bool:
-        """Apply a batch of changes; return whether all of the `added` partitions were added by this call.
+        """Apply a batch of changes.
 
-        A partition that exists already is not added again. Partitions are moved in one change of the metastore if the
-        session can, and lose their statistics. Afterwards the session lists the table's files again.
+        Return whether all of the `added` partitions were added by this call. A partition that exists already is not
+        added again. Partitions are moved in one change of the metastore if the session can, and lose their statistics.
+        Afterwards the session lists the table's files again.
         """
 
     def forget_files(self, spark: SparkSession, table: Table) -> None:
-        """Make the session list the files and read the schema of a table again at the next read."""
+        """Drop the session's cached files and schema of a table.
+
+        The next read lists the files and reads the schema again.
+        """
 
     def refresh_files(self, spark: SparkSession, table: Table) -> None:
-        """Make the session list the files of a table again, also for existing DataFrames of the table."""
+        """Make the session list a table's files again, also for existing DataFrames."""
 
     def is_cached(self, spark: SparkSession, spark_name: str) -> bool:
         """Return whether the rows of a table are cached in the session."""
 
     def time_zone(self, spark: SparkSession) -> str:
-        """Return the default time zone of the JVM; "" if it is unknown: then only Spark reads ORC timestamps."""
+        """Return the default time zone of the JVM.
+
+        "" if it is unknown: then only Spark reads ORC timestamps.
+        """
 
     def default_parallelism(self, spark: SparkSession) -> int:
-        """Return the number of tasks that the cluster runs at once; a default if it is unknown."""
+        """Return how many tasks the cluster runs at once.
+
+        A default if it is unknown.
+        """
 
     def current_user(self, spark: SparkSession) -> str:
         """Return the user of the session, who owns the tables that it creates."""
 
     def has_foreign_rules(self, spark: SparkSession) -> bool:
-        """Return whether rules that others added to Spark, such as authorizers, may change the session's plans."""
+        """Return whether others' rules may change the session's plans.
+
+        Others, such as authorizers, have added them to Spark.
+        """

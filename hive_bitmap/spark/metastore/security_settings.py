@@ -1,6 +1,7 @@
-"""The settings that decide who is trusted and who reads files; a session cannot undo what its server sets.
+"""The settings that decide who is trusted and who reads files.
 
-The server's settings are those in the configuration of its SparkContext, with or without the prefix `spark.`.
+A session cannot undo what its server sets. The server's settings are those in the configuration of its SparkContext,
+with or without the prefix `spark.`.
 """
 
 from __future__ import annotations

@@ -33,11 +33,12 @@ _sessions: WeakKeyDictionary[SparkSession, _Changed] = WeakKeyDictionary()
 
 @contextmanager
 def verbatim_partitions(spark: SparkSession) -> Iterator[SparkSession]:
-    """Yield a session of the same catalog that takes values in a partition spec verbatim.
+    """Yield a session that takes values in a partition spec verbatim.
 
-    In other sessions `01` of an int becomes `1`. The yielded session also evaluates constants such as X'69', even if
-    the original session keeps their text. The original session keeps its settings, since other threads may use it; only
-    a Spark Connect session, which cannot be cloned, has the changed settings until the last of its blocks ends.
+    It has the same catalog. In other sessions `01` of an int becomes `1`. The yielded session also evaluates constants
+    such as X'69', even if the original session keeps their text. The original session keeps its settings, since other
+    threads may use it; only a Spark Connect session, which cannot be cloned, has the changed settings until the last of
+    its blocks ends.
     """
     if jvm_reader.available(spark):
         clone = jvm_reader.cloned(spark)

@@ -1,4 +1,7 @@
-"""The store settings of a session: its Hadoop configuration, if py4j can reach the JVM, and its own settings."""
+"""The store settings of a session.
+
+They are its own settings, and its Hadoop configuration if py4j can reach the JVM.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,10 @@ _options: TtlCache[str, Options] = TtlCache(most=1)
 
 
 def use(spark: SparkSession) -> None:
-    """Use the store settings of this session from now on; they are read when a store first needs them."""
+    """Use the store settings of this session from now on.
+
+    They are read when a store first needs them.
+    """
     session = weakref.ref(spark)
 
     def source() -> Options:
@@ -29,7 +35,10 @@ def use(spark: SparkSession) -> None:
 
 
 def options_of(spark: SparkSession) -> Options:
-    """Return the store settings of this session; raise StoreError if its credential files cannot be read."""
+    """Return the store settings of this session.
+
+    Raise StoreError if its credential files cannot be read.
+    """
     cached = _options.get(spark, "", CACHE_SECONDS)
     if cached is None:
         cached = Options.of(_read(spark))

@@ -31,7 +31,10 @@ UNKNOWN_PARALLELISM = 8  # assumed number of tasks that a cluster runs at once
 
 
 class SqlMetastore:
-    """The `Metastore` of any session, with a SQL statement for each table and each partition."""
+    """The `Metastore` of any session.
+
+    It sends an SQL statement for each table and each partition.
+    """
 
     def available(self, spark: SparkSession) -> bool:
         return True
@@ -120,7 +123,10 @@ class SqlMetastore:
         return are_new
 
     def _move(self, spark: SparkSession, verbatim: SparkSession, table: Table, changes: Changes) -> None:
-        """Move partitions one by one, vacated ones first, so that a reader may miss rows, but never sees them twice."""
+        """Move partitions one by one, vacated ones first.
+
+        So a reader may miss rows, but never sees them twice.
+        """
         still_to_move = {
             values: folder for values, folder in changes.moved.items() if folder != changes.vacated.get(values)
         }
@@ -151,9 +157,9 @@ class SqlMetastore:
 
 
 def is_unknown_kind(error: PySparkException) -> bool:
-    """Return whether the error is that Spark does not support a table, because of its kind or the type of a column.
+    """Return whether Spark does not support a table's kind or column types.
 
-    It does not support index tables of Hive 2, for example, and types that only Hive has.
+    Its `error` shows that. Examples are index tables of Hive 2, and types that only Hive has.
     """
     return any(condition in str(error) for condition in ("HIVE_TABLE_TYPE", "UNSUPPORTED_HIVE_TYPE"))
 

@@ -49,7 +49,10 @@ def renaming(table: Table, name: str) -> str:
 
 
 def setting(table: Table, properties: Mapping[str, str], unset: Collection[str] = ()) -> Iterator[str]:
-    """Yield the statements that set properties of a table, and unset those of `unset` that it has."""
+    """Yield the statements that set properties of a table.
+
+    They also unset those of `unset` that it has.
+    """
     if properties:
         pairs = ", ".join(f"{literal(key)}={literal(value)}" for key, value in properties.items())
         yield f"ALTER TABLE {table.spark_name} SET TBLPROPERTIES ({pairs})"
@@ -59,7 +62,10 @@ def setting(table: Table, properties: Mapping[str, str], unset: Collection[str] 
 
 
 def moving(table: Table, folders: Mapping[Values, str]) -> Iterator[str]:
-    """Yield the statements that move a table, with the values (), or its partitions, one by one."""
+    """Yield the statements that move a table or its partitions, one by one.
+
+    A table has the values ().
+    """
     for values, folder in folders.items():
         partition = f"PARTITION {partition_spec(table, values)} " if values else ""
         yield f"ALTER TABLE {table.spark_name} {partition}SET LOCATION {literal(folder)}"

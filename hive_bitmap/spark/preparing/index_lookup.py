@@ -24,7 +24,7 @@ from hive_bitmap.core.planning.prices import waiting_seconds
 from hive_bitmap.core.selecting.candidates import (
     Lookup,
     LookupResults,
-    exact_where_known,
+    exact_where_covered,
     look_up,
     look_up_all,
     look_up_files,
@@ -92,7 +92,7 @@ def look_up_snapshot(
     candidates = look_up_files(snapshot.files, snapshot.predicates, chosen, evaluation)
     candidates = without_deleted(candidates, resolved.engine.deleted, evaluation.look_up)
     every_key = list(dict.fromkeys(key for keys in counting.key_sets for key in keys))
-    results = replace(exact_where_known(candidates, every_key), matching_keys=matching_keys)
+    results = replace(exact_where_covered(candidates, every_key), matching_keys=matching_keys)
     if resolved.base.lake is not None:  # files that are not listed may be those that the table's own statistics exclude
         results = replace(results, deleted=0)
     return LookedUp(results=results, answer_seconds=evaluation.seconds, spark_count_seconds=evaluation.by_spark)

@@ -42,17 +42,23 @@ class Engine(Protocol):
     """What Spark tells a lookup about a scan."""
 
     def satisfying(self, leaf: SparkLeaf, column: Column, keys: pa.Array) -> pa.Array | None:
-        """Return those keys of a column for which a leaf is TRUE; None if Spark cannot evaluate it."""
+        """Return those keys of a column for which a leaf is TRUE.
+
+        None if Spark cannot evaluate it.
+        """
 
     def deleted(self, versions: Mapping[str, str]) -> Mapping[str, DeletedRows]:
         """Return the deleted rows of files, by path; see `live_counts.without_deleted`."""
 
     def take_turn(self) -> None:
-        """Return at once while the query waits for its plan; after that, one plan at a time goes on."""
+        """Wait until this plan may go on.
+
+        It may while the query waits for it; after that, one plan at a time may.
+        """
 
 
 class NoEngine:
-    """Spark is not asked: no leaf has an answer, and no file has deleted rows."""
+    """Without Spark, no leaf is answered, and no file has deleted rows."""
 
     def satisfying(self, leaf: SparkLeaf, column: Column, keys: pa.Array) -> pa.Array | None:
         return None
@@ -86,7 +92,7 @@ class ResolvedTable:
     split_bytes: int | None = 0
 
     def without_scan(self) -> ResolvedTable:
-        """Return a copy without references to the scan and to the listing of its files."""
+        """Return a copy without the scan and the listing of its files."""
         return replace(self, partitions=None, engine=NoEngine())
 
     @property

@@ -80,7 +80,7 @@ def _distinct(definition: Definition, column: str, table: TableFiles) -> pa.Arra
 
 
 def _keys_of_row_groups(index: str, field: pa.Field, table: TableFiles) -> Iterator[pa.Array]:
-    if (files := table.known.get(index)) is not None:
+    if (files := table.records.get(index)) is not None:
         shards = files.covered.shards.take(pa.array(np.unique(files.shard[files.shard >= 0])))
         for path, size in zip(shards["shard"].to_pylist(), shards["size"].to_pylist(), strict=True):
             yield from lookup.distinct(path, size, field)

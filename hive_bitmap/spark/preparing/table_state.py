@@ -25,7 +25,7 @@ from hive_bitmap.core.predicates.nodes import Constant, Predicate, SparkLeaf, le
 from hive_bitmap.core.segments.covered import Covered, Longs
 from hive_bitmap.core.selecting.candidates import residual_predicates
 from hive_bitmap.core.selecting.key_matches import MatchingKeys
-from hive_bitmap.core.selecting.table_files import KnownFiles, PartitionState, TableFiles, listing_of
+from hive_bitmap.core.selecting.table_files import FileRecords, PartitionState, TableFiles, listing_of
 from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.core.table_info import Partition, Table, Values, partition_name
 from hive_bitmap.errors import CorruptIndex
@@ -86,11 +86,11 @@ def states(
     schemas: Collection[int] | None,
     numbers: Sequence[int],
 ) -> TableFiles:
-    """Return the files of partitions, and what indexes have of them.
+    """Return the files of partitions, and what indexes record about them.
 
-    Raises Unsupported for an ambiguous folder. `schemas` are the schema checksums under which an indexed file's keys
-    are still valid; files indexed under another checksum count as unindexed. None: any checksum is valid. `numbers` are
-    the positions of the partitions among all listed partitions.
+    `schemas` are the schema checksums under which an indexed file's keys are still valid, or None for all; files
+    indexed under another checksum count as unindexed. `numbers` are the positions of the partitions among all listed
+    partitions. Raises Unsupported for an ambiguous folder.
     """
     files = files_in(base, [partition.location for partition in partitions])
     listed = _states(base, [partition.values for partition in partitions], files, numbers)
@@ -145,8 +145,8 @@ def _table_files(
     listing, files = listing_of(listed), {}
     for index in indexes:
         covered = _covered(spark, index)
-        files[index.definition.name] = KnownFiles.of(covered, listing, place(covered), schemas)
-    return TableFiles(partitions=listed, known=files)
+        files[index.definition.name] = FileRecords.of(covered, listing, place(covered), schemas)
+    return TableFiles(partitions=listed, records=files)
 
 
 def _covered(spark: SparkSession, index: Index) -> Covered:

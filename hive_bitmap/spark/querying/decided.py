@@ -25,7 +25,7 @@ _SPARK_ALONE = (
 
 @dataclass(frozen=True)
 class FunctionDecision:
-    """The plan for the rows of a function, and the index's answer to the aggregation, if any."""
+    """The plan for a function's rows, and for an aggregation the index's answer."""
 
     plan: Plan
     answer: Counts | None = None
@@ -56,7 +56,10 @@ def decision_on(frame: DataFrame, table: str, predicate: str | None, strategy: S
 
 
 def plan_of(relation: Relation, table: str) -> Plan:
-    """Return the plan of a scan that the rule has reported; without one, a full scan with the reason."""
+    """Return the plan of a scan that the rule has reported.
+
+    Without a report, it is a full scan with the reason.
+    """
     if relation.plan is not None:
         return relation.plan
     if relation.action == LEFT_ALONE:

@@ -1,8 +1,9 @@
-"""Write the compact-index result file of a predicate, for readers that take file names and offsets.
+"""Write the compact-index result file of a predicate.
 
-In some formats, blocks consist of lines or of parts between sync marks, and readers of compact indexes need the offsets
-of these units. A block may span several splits of a reader, so its own offset does not suffice: the offset of each unit
-with a selected row is listed. The number of offsets grows with the rows, so tasks find them.
+Its readers take file names and offsets. In some formats, blocks consist of lines or of parts between sync marks, and
+readers of compact indexes need the offsets of these units. A block may span several splits of a reader, so its own
+offset does not suffice: the offset of each unit with a selected row is listed. The number of offsets grows with the
+rows, so tasks find them.
 """
 
 from __future__ import annotations
@@ -46,7 +47,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class UnitTask:
-    """The input of a task that locates the selected rows of `lookup`, or all rows of `whole_file`."""
+    """The input of a task that locates rows.
+
+    They are the selected rows of `lookup`, or all rows of `whole_file`.
+    """
 
     format: str
     lookup: Lookup | None
@@ -57,9 +61,10 @@ class UnitTask:
 def unit_offsets(
     spark: SparkSession, format: str, results: LookupResults | None, whole: Iterable[str]
 ) -> dict[str, list[int]]:
-    """Return the offsets of the units that may have selected rows, and of all units of the `whole` files, by path.
+    """Return the offsets of the units to read, by path.
 
-    Raises Unsupported if the units of a file cannot be determined, or if it was replaced since it was planned.
+    These are the units that may have selected rows, and all units of the `whole` files. Raises Unsupported if the units
+    of a file cannot be determined, or if it was replaced since it was planned.
     """
     tasks = [UnitTask(format, None, {}, path) for path in whole]
     if results is not None:
@@ -78,7 +83,10 @@ def unit_offsets(
 
 
 def located(task: UnitTask) -> tuple[dict[str, Longs], str]:
-    """Compute, in the task, the offsets of each file, and a problem: why they cannot be determined, or ""."""
+    """Compute the offsets of each file, inside the task.
+
+    The second item is the reason why they cannot be determined, or "".
+    """
     try:
         return dict(_all(task) if task.lookup is None else _selected(task, task.lookup)), ""
     except Undecodable as e:
@@ -143,9 +151,10 @@ def write_offsets(spark: SparkSession, table: str, predicate: str | None, path: 
 
 
 def whole_files(planned: Plan, listed: Mapping[str, FileStatus]) -> list[str]:
-    """Return the files that are not indexed in their current state, so all their blocks must be listed.
+    """Return the files that are not indexed in their current state.
 
-    `listed` are the files of the table by path. They have the tags of the store, which Spark's listing lacks.
+    All their blocks must be listed. `listed` are the files of the table by path. They have the tags of the store, which
+    Spark's listing lacks.
     """
     if planned.candidates is None:
         nothing = planned.blocks_total == 0  # no row satisfies the predicate
@@ -160,7 +169,7 @@ def whole_files(planned: Plan, listed: Mapping[str, FileStatus]) -> list[str]:
 
 
 def all_offsets(spark: SparkSession, format: str, paths: Sequence[str]) -> dict[str, list[int]]:
-    """Return the offsets of all blocks that have rows, by the path of the file.
+    """Return the offsets of all blocks with rows, by file path.
 
     Raises Unsupported if the blocks of a file cannot be read. Tasks open the files, since a library may end the process
     at a damaged file.

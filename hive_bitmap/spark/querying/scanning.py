@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 
 def count(spark: SparkSession, table: str, predicate: str | None = None, *, strategy: str | None = None) -> int:
-    """Return the number of rows that satisfy the predicate; no Spark job runs if the index has the answer.
+    """Return the number of rows that satisfy the predicate.
 
-    Raises the errors of `plan`.
+    No Spark job runs if the index has the answer. Raises the errors of `plan`.
     """
     chosen_strategy = Strategy.chosen(strategy)
     rows = table_rows(spark, table, predicate, strategy=chosen_strategy, must_pay=False)

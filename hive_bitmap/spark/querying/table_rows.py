@@ -1,4 +1,7 @@
-"""The rows of a table as the DataFrame `spark.table(table).where(predicate)`, with the table in its plan."""
+"""The rows of a table as a DataFrame with the table in its plan.
+
+It is `spark.table(table).where(predicate)`.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Find, check and alter the indexes of a table, by their index tables in the metastore.
+"""Find, check and alter the indexes of a table.
 
-An index table is a plain EXTERNAL table. Its TBLPROPERTIES hold the definition of the index; its partitions are slots,
-each of which points at a segment or at nothing. `Index.problem` reports changes by other programs in the index table or
-the base table.
+Their index tables are in the metastore. An index table is a plain EXTERNAL table. Its TBLPROPERTIES hold the definition
+of the index; its partitions are slots, each of which points at a segment or at nothing. `Index.problem` reports changes
+by other programs in the index table or the base table.
 """
 
 from __future__ import annotations
@@ -90,10 +90,10 @@ class Index:
 
 @dataclass(frozen=True)
 class _IndexTables:
-    """The tables that may be index tables: `defined` ones have a definition, `damaged` ones have lost theirs.
+    """The tables that may be index tables.
 
-    `_written` are the indexes found in the files of damaged tables, by table name, as far as these files have been
-    read.
+    `defined` ones have a definition, `damaged` ones have lost theirs. `_written` are the indexes found in the files of
+    damaged tables, by table name, as far as these files have been read.
     """
 
     defined: tuple[Index, ...]
@@ -123,10 +123,11 @@ class _IndexTables:
 
 
 def table_and_indexes(spark: SparkSession, name: str, seconds: float = 0) -> tuple[Table, list[Index]]:
-    """Return a table and all indexes on it, sorted by index name; raise NotFound for an unknown table.
+    """Return a table and all indexes on it, sorted by index name.
 
-    The index tables may come from a cache and be up to `seconds` old. That is safe: an older generation is as correct
-    as the current one, because base files are compared with their fingerprints. The base table is never cached.
+    Raise NotFound for an unknown table. The index tables may come from a cache and be up to `seconds` old. That is
+    safe: an older generation is as correct as the current one, because base files are compared with their fingerprints.
+    The base table is never cached.
     """
     key, version = metastore.split_name(spark, name), _index_tables.version
     cached = _index_tables.get(spark, key, seconds)
@@ -144,9 +145,10 @@ def table_and_indexes(spark: SparkSession, name: str, seconds: float = 0) -> tup
 
 
 def indexes_on(spark: SparkSession, base: Table, seconds: float = 0) -> list[Index]:
-    """Return the indexes of a table that was already described; they may be cached for up to `seconds`.
+    """Return the indexes of a table that was already described.
 
-    The POINTER property is read again, because a session may keep the description of a table for as long as it lives.
+    They may be cached for up to `seconds`. The POINTER property is read again, because a session may keep the
+    description of a table for as long as it lives.
     """
     session_stores.use(spark)  # metastore calls do this too, but a cached answer makes none
     key, version = (base.catalog, base.database, base.name), _index_tables.version
@@ -163,7 +165,10 @@ def indexes_on(spark: SparkSession, base: Table, seconds: float = 0) -> list[Ind
 
 
 def with_pointed(spark: SparkSession, tables: Sequence[Table], bases: Sequence[Table]) -> list[Table]:
-    """Return these tables, and the index tables in any database that the POINTER properties of base tables name."""
+    """Return these tables, and the index tables that base tables point at.
+
+    The latter are in any database; the POINTER properties of `bases` name them.
+    """
     pointed = {name for base in bases for name in pointers(base)}
     return [*tables, *described(spark, pointed - set(map(_name, tables)))]
 
@@ -173,7 +178,10 @@ def _name(table: Table) -> Name:
 
 
 def _judged(spark: SparkSession, base: Table, index_tables: _IndexTables) -> list[Index]:
-    """Return the indexes on a base table, with the reason in `problem` if queries cannot use one."""
+    """Return the indexes on a base table.
+
+    If queries cannot use one, it has the reason in `problem`.
+    """
     judged = index_tables.judged(trust.by_base(spark, base))
     return [
         replace(index, problem=index.problem or _former(index) or schema_drift.problem(base, index.definition))
@@ -182,7 +190,10 @@ def _judged(spark: SparkSession, base: Table, index_tables: _IndexTables) -> lis
 
 
 def _former(index: Index) -> str:
-    """Return the problem of an index in a former format, which is no longer read; "" for the current format."""
+    """Return the problem of an index in a former format.
+
+    Such an index is no longer read. "" for the current format.
+    """
     name, version = index.definition.name, index.definition.version
     return (
         f"index {name} has format {version}, which is no longer read: rebuild it" if index.definition.is_former else ""
@@ -190,9 +201,10 @@ def _former(index: Index) -> str:
 
 
 def find_even_if_dropped(spark: SparkSession, name: str) -> tuple[Table | None, list[Index]]:
-    """Return the same as `table_and_indexes`, with None as the table if it was dropped or renamed.
+    """Do the same as `table_and_indexes`, for a table that may be missing.
 
-    Raises NotFound for a table that does not exist and has no indexes left.
+    The table is None if it was dropped or renamed. Raises NotFound for a table that does not exist and has no indexes
+    left.
     """
     try:
         return table_and_indexes(spark, name)
@@ -211,7 +223,10 @@ def find_even_if_dropped(spark: SparkSession, name: str) -> tuple[Table | None, 
 
 
 def _orphans_elsewhere(spark: SparkSession, name: str, known_tables: Sequence[Table]) -> list[Table]:
-    """Return tables of other databases whose names are the default ones for index tables of a missing table."""
+    """Return possible index tables of a missing table in other databases.
+
+    They have the default names of its index tables.
+    """
     catalog, database, table = metastore.split_name(spark, name)
     pattern, known_names = index_table_name(database, table, "*"), set(map(_name, known_tables))
     orphans: list[Table] = []
@@ -234,10 +249,10 @@ def metastore_errors() -> tuple[type[Exception], ...]:
 
 
 def indexes_of_database(spark: SparkSession, database: str) -> list[Index]:
-    """Return every index whose index table or base table is in a database, sorted by base table and index name.
+    """Return every index with its index table or base table in a database.
 
-    Index tables may have any name. There are none in an unknown database. A table that points at the index table of
-    another table does not add that index.
+    They are sorted by base table and index name. Index tables may have any name. There are none in an unknown database.
+    A table that points at the index table of another table does not add that index.
     """
     indexes = ((index, index.definition) for index in _distinct(with_copies(spark, tables_around(spark, database))))
     return [
@@ -246,7 +261,10 @@ def indexes_of_database(spark: SparkSession, database: str) -> list[Index]:
 
 
 def indexes_on_tables_of(spark: SparkSession, database: str) -> list[Index]:
-    """Return every index on the tables of a database, sorted by base table and index name."""
+    """Return every index on the tables of a database.
+
+    They are sorted by base table and index name.
+    """
     return [index for index in indexes_of_database(spark, database) if index.definition.database == database]
 
 
@@ -264,10 +282,10 @@ def indexed_tables(spark: SparkSession, database: str | None, *, all_databases: 
 
 
 def with_copies(spark: SparkSession, tables: Sequence[Table]) -> list[Index]:
-    """Return the index of each index table of some databases; several may claim to be the same index.
+    """Return the index of each index table of some databases.
 
-    `tables` are all tables of these databases. Base tables in other databases are looked up by the definitions of their
-    indexes.
+    Several index tables may claim to be the same index. `tables` are all tables of these databases. Base tables in
+    other databases are looked up by the definitions of their indexes.
     """
     base_names = {name for table in tables if (name := trust.base_named(table))}
     bases = described(spark, base_names - set(map(_name, tables)))
@@ -275,7 +293,10 @@ def with_copies(spark: SparkSession, tables: Sequence[Table]) -> list[Index]:
 
 
 def tables_around(spark: SparkSession, *databases: str) -> list[Table]:
-    """Return the tables and views of databases, and the index tables to which these tables point."""
+    """Return the tables and views of databases.
+
+    The index tables to which these point are added.
+    """
     tables = [table for database in databases for table in tables_of_database(spark, database)]
     return with_pointed(spark, tables, tables)
 
@@ -287,7 +308,10 @@ def tables_of_database(spark: SparkSession, database: str) -> list[Table]:
 
 
 def described(spark: SparkSession, names: Iterable[Name]) -> list[Table]:
-    """Return the tables of these names, sorted by name; missing tables and databases are left out."""
+    """Return the tables of these names, sorted by name.
+
+    Missing tables and databases are left out.
+    """
     by_database: dict[str, list[str]] = {}
     for database, name in sorted(names):
         by_database.setdefault(database, []).append(name)
@@ -300,7 +324,10 @@ def described(spark: SparkSession, names: Iterable[Name]) -> list[Table]:
 
 
 def named(base: Table, indexes: Sequence[Index], name: str) -> Index:
-    """Return the index of that name; raise NotFound, with the names of the table's indexes, if there is none."""
+    """Return the index of that name.
+
+    Raise NotFound, with the names of the table's indexes, if there is none.
+    """
     for index in indexes:
         if index.definition.name == name.lower():
             return index
@@ -338,15 +365,18 @@ def require_free(spark: SparkSession, base: Table, indexes: Sequence[Index], def
 
 
 def require_same_table(base: Table, index: Index) -> None:
-    """Raise Unsupported if an index is untrusted, or if columns of its base table have changed since it was created."""
+    """Raise Unsupported if an index is untrusted or its base table differs.
+
+    The base table differs if columns have changed since the index was created.
+    """
     if problem := index.problem if not index.trusted else schema_drift.problem(base, index.definition):
         raise Unsupported(problem)
 
 
 def root_at(location: str) -> str:
-    """Return a LOCATION as a Hadoop path string; without a scheme, it is a folder of the local file system.
+    """Return a LOCATION as a Hadoop path string.
 
-    Raises InvalidProperty for a text that is not a path.
+    Without a scheme, it is a folder of the local file system. Raises InvalidProperty for a text that is not a path.
     """
     if "\0" in location:
         raise InvalidProperty(f"{location!r} is not a location: a path cannot have the character NUL")
@@ -371,9 +401,10 @@ def default_folder(spark: SparkSession, database: str) -> str:
 
 
 def slots_of(spark: SparkSession, table: Table, seconds: float = 0) -> dict[int, str]:
-    """Return the folder of each slot of an index table, by number; none if another process has dropped the table.
+    """Return the folder of each slot of an index table, by number.
 
-    The result may be cached for up to `seconds`, as in `table_and_indexes`.
+    It is empty if another process has dropped the table. The result may be cached for up to `seconds`, as in
+    `table_and_indexes`.
     """
     key, version = (table.database, table.name), _slots.version
     folders = _slots.get(spark, key, seconds)
@@ -387,7 +418,10 @@ def slots_of(spark: SparkSession, table: Table, seconds: float = 0) -> dict[int,
 
 
 def segments(spark: SparkSession, index: Index, seconds: float = 0) -> list[str]:
-    """Return the folders of an index's published segments, oldest first; none for an index in a former format."""
+    """Return the folders of an index's published segments, oldest first.
+
+    There are none for an index in a former format.
+    """
     if index.definition.is_former:
         return []
     return slots.segments(slots_of(spark, index.table, seconds), index.definition)
@@ -470,7 +504,10 @@ def on_change(listener: Callable[[], None]) -> None:
 
 @contextmanager
 def changing() -> Iterator[None]:
-    """Call `clear_caches` before and after a change of index tables, because entries cached during it may be stale."""
+    """Call `clear_caches` before and after a change of index tables.
+
+    Entries cached during it may be stale.
+    """
     clear_caches()
     try:
         yield
@@ -489,9 +526,10 @@ def clear_caches() -> None:
 
 
 def point_to(spark: SparkSession, base: Table, added: set[str], removed: set[str]) -> None:
-    """Add and remove names in the base table's POINTER property, the only one that is ever written to a base table.
+    """Add and remove names in a base table's POINTER property.
 
-    The property is read and written again until it is right, because other builds write it too.
+    No other property of a base table is ever written. The property is read and written again until it is right, because
+    other builds write it too.
     """
     if not added and not removed:
         return
@@ -510,13 +548,19 @@ def point_to(spark: SparkSession, base: Table, added: set[str], removed: set[str
 
 
 def among(tables: Iterable[Table]) -> list[Index]:
-    """Return the indexes defined in the properties of these tables, without checking whether they are trusted."""
+    """Return the indexes defined in the properties of these tables.
+
+    Untrusted ones are included.
+    """
     defined = ((from_table(table), table) for table in tables)
     return [Index(definition=definition, table=table) for definition, table in defined if definition is not None]
 
 
 def at(table: Table, root: str) -> Index | None:
-    """Return the index of a table in this root, or None, without checking whether it is trusted."""
+    """Return the index of a table in this root, trusted or not.
+
+    None if there is none.
+    """
     if indexes := among([table]):
         return indexes[0]
     is_in_root = table.location == root or table.location.startswith(f"{root}/")
@@ -553,9 +597,10 @@ def _is_damaged(table: Table) -> bool:
 
 
 def _from_files(table: Table) -> Index | None:
-    """Return the index of a table with edited properties, with the definition of its newest generation.
+    """Return the index of a table with edited properties.
 
-    The result is None if there is no generation, or if the folder cannot be read.
+    Its definition is that of its newest generation. The result is None if there is no generation, or if the folder
+    cannot be read.
     """
     try:
         written = schema_drift.written_definition(table)

@@ -38,7 +38,10 @@ def satisfying(frame: DataFrame, condition: str) -> DataFrame:
 
 
 def bracketed(condition: str) -> str:
-    """Return a condition in parentheses; a line break ends a comment, which would hide the closing parenthesis."""
+    """Return a condition in parentheses.
+
+    A line break ends a comment, which would hide the closing parenthesis.
+    """
     return f"({condition}\n)" if "--" in condition else f"({condition})"
 
 

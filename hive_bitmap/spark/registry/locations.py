@@ -1,7 +1,7 @@
-"""Determine the root of an index, which must be apart from all folders of tables and other indexes.
+"""Determine the root of an index.
 
-The root is the default one or LOCATION. Readers of a table that lies at, above or below the root would take shards for
-rows, or fail at a folder.
+It must be apart from all folders of tables and other indexes. The root is the default one or LOCATION. Readers of a
+table that lies at, above or below the root would take shards for rows, or fail at a folder.
 """
 
 from __future__ import annotations
@@ -39,12 +39,13 @@ def with_root(spark: SparkSession, definition: Definition, location: str | None)
 
 
 def with_roots(spark: SparkSession, definitions: Sequence[Definition], location: str | None) -> list[Definition]:
-    """Return definitions, each with an id and its `root`; their index tables are in one database.
+    """Return definitions, each with an id and its `root`.
 
-    The root is the folder of an index's generations: LOCATION, or a new folder under `catalog.default_folder`, whose
-    name ends with a part of the id. Raises AlreadyExists for a root that is, contains or lies in the root of another
-    index, and InvalidProperty for a root that lacks the host its scheme needs, or that is, contains or lies in the
-    folder of a table of any database. The partitions of the base table are checked by `require_apart_from`.
+    Their index tables are in one database. The root is the folder of an index's generations: LOCATION, or a new folder
+    under `catalog.default_folder`, whose name ends with a part of the id. Raises AlreadyExists for a root that is,
+    contains or lies in the root of another index, and InvalidProperty for a root that lacks the host its scheme needs,
+    or that is, contains or lies in the folder of a table of any database. The partitions of the base table are checked
+    by `require_apart_from`.
     """
     identified = [replace(definition, id=roots.new_id()) for definition in definitions]
     if location is None:
@@ -60,7 +61,10 @@ def with_roots(spark: SparkSession, definitions: Sequence[Definition], location:
 
 
 def require_apart_from(base: Table, definitions: Iterable[Definition], folders: Sequence[str]) -> None:
-    """Raise InvalidProperty if an index root is, contains or lies in one of these partition folders."""
+    """Require that an index root is apart from these partition folders.
+
+    Raise InvalidProperty if it is, contains or lies in one.
+    """
     taken = [place for place in map(canonical, folders) if place] if base.partition_columns else []
     for definition in definitions:
         here = stores.canonical(definition.root)
@@ -70,15 +74,18 @@ def require_apart_from(base: Table, definitions: Iterable[Definition], folders: 
 
 
 def any_elsewhere(spark: SparkSession, definitions: Sequence[Definition]) -> bool:
-    """Return whether an index root belongs to another metastore, of which this one is then a copy."""
+    """Return whether an index root belongs to another metastore.
+
+    This metastore is then a copy of it.
+    """
     this_metastore = metastore_id(spark)
     return any(roots.is_elsewhere(definition, this_metastore) for definition in definitions)
 
 
 def require_own(spark: SparkSession, base: Table, definition: Definition) -> None:
-    """Raise Unsupported if the root of an existing index was not made by builds of the index.
+    """Require that builds of an existing index have made its root.
 
-    A missing root passes if a new index may have it: the build will make it.
+    Raise Unsupported otherwise. A missing root passes if a new index may have it: the build will make it.
     """
     root = definition.root
     remedy = f"drop index {definition.name}, and create it again"
@@ -118,7 +125,10 @@ def has_default_root(spark: SparkSession, definition: Definition) -> bool:
 
 
 def canonical(place: str) -> str:
-    """Return the place of a table in the form of `stores.canonical`; "" if it has none, or no store supports it."""
+    """Return a table's place in the form of `stores.canonical`.
+
+    "" if it has none, or no store supports it.
+    """
     try:
         return stores.canonical(place) if place else ""
     except Unsupported:
@@ -126,12 +136,18 @@ def canonical(place: str) -> str:
 
 
 def overlap(folder: str, other: str) -> bool:
-    """Return whether a folder is another one, contains it or lies in it; both are given as `stores.canonical`."""
+    """Return whether a folder is another one, contains it or lies in it.
+
+    Both are given as `stores.canonical`.
+    """
     return _is_in(folder, other) or _is_in(other, folder)
 
 
 def require_unmarked(root: str) -> None:
-    """Raise AlreadyExists if the folder or one above it is marked by an index, of any metastore."""
+    """Require that no index has marked the folder or one above it.
+
+    Raise AlreadyExists for an index of any metastore.
+    """
     for folder in stores.with_parents(stores.canonical(root)):
         try:
             owner = roots.owner(folder)
@@ -146,9 +162,10 @@ def require_unmarked(root: str) -> None:
 
 
 def _require_free_home(spark: SparkSession, definition: Definition) -> None:
-    """Raise an error if the default folder is, or lies in, the folder of a table or of an index.
+    """Require that the default folder is apart from tables and indexes.
 
-    The error is InvalidProperty for a table, AlreadyExists for an index.
+    It must not be the folder of one, nor lie in it. The error is InvalidProperty for a table, AlreadyExists for an
+    index.
     """
     home = catalog.default_folder(spark, definition.index_table_database)
     require_unmarked(home)
@@ -173,7 +190,10 @@ def _require_free_home(spark: SparkSession, definition: Definition) -> None:
 
 
 def _places_of(spark: SparkSession, database: str, *, fresh: bool) -> dict[str, str]:
-    """Return the canonical place of each table of a database; up to APART_SECONDS old unless `fresh`."""
+    """Return the canonical place of each table of a database.
+
+    It is up to APART_SECONDS old unless `fresh`.
+    """
     places = None if fresh else _places.get(spark, database, APART_SECONDS)
     if places is None:
         places = {table.name: canonical(table.location) for table in catalog.tables_of_database(spark, database)}

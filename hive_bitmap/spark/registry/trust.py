@@ -63,9 +63,9 @@ def base_named(table: Table) -> tuple[str, str] | None:
 
 
 def _why_not_pointed(base: Table, table: Table) -> str:
-    """Return the reason that a base table does not point at an index table; "" if it does, or need not.
+    """Return why a base table does not point at an index table.
 
-    It need not if both are in the same database.
+    "" if it does, or need not. It need not if both are in the same database.
     """
     if table.database == base.database or (table.database, table.name) in pointers(base):
         return ""

@@ -108,7 +108,10 @@ def columns(statement: Statement) -> tuple[tuple[str, str], ...]:
 
 
 def is_elsewhere(spark: SparkSession, statement: Statement) -> bool:
-    """Return whether the catalog that a statement names, otherwise the current one, is one without indexes."""
+    """Return whether a statement is on a catalog without indexes.
+
+    The catalog is the one that it names, otherwise the current one.
+    """
     match statement:
         case DropDatabase(database, catalog=catalog):
             return not _is_own_catalog(spark, catalog or metastore.catalog_of(spark, database))
@@ -118,7 +121,10 @@ def is_elsewhere(spark: SparkSession, statement: Statement) -> bool:
 
 
 def is_indexable(spark: SparkSession, table: TableName) -> bool:
-    """Return whether a table is in the session catalog or in a catalog of Iceberg, so that it may have indexes."""
+    """Return whether a table is in a catalog whose tables may have indexes.
+
+    These are the session catalog and catalogs of Iceberg.
+    """
     catalog = table.catalog or metastore.catalog_of(spark, table.database)
     return _is_own_catalog(spark, catalog) or metastore.is_indexed_catalog(spark, catalog)
 
@@ -146,7 +152,10 @@ def _rebuild(spark: SparkSession, statement: RebuildIndex) -> list[BuildReport]:
 
 
 def _refresh(spark: SparkSession, statement: RefreshIndex) -> list[Row]:
-    """Refresh an index; return what was read, and the total size of the index afterwards."""
+    """Refresh an index.
+
+    Return what was read, and the total size of the index afterwards.
+    """
     table = _table_of(spark, statement)
     if table is None:
         return []
@@ -156,7 +165,10 @@ def _refresh(spark: SparkSession, statement: RefreshIndex) -> list[Row]:
 
 
 def _canonical(base: Table, spec: Spec) -> dict[str, str | None]:
-    """Return partition values as the metastore writes them: 01 in an integer column becomes 1, for example."""
+    """Return partition values as the metastore writes them.
+
+    For example, 01 in an integer column becomes 1.
+    """
     integers = [column.name.lower() for column in base.partition_columns if column.type in INTEGERS]
     return {
         name: str(int(value)) if name.lower() in integers and value and re.fullmatch("-?[0-9]+", value) else value
@@ -165,9 +177,10 @@ def _canonical(base: Table, spec: Spec) -> dict[str, str | None]:
 
 
 def _drop(spark: SparkSession, statement: DropIndex) -> list[Row]:
-    """Drop an index or some of its partitions; return a row with the removed files, rows and bytes.
+    """Drop an index or some of its partitions.
 
-    The result is empty if there is no such index and the statement has IF EXISTS, or if another session dropped it.
+    Return a row with the removed files, rows and bytes. The result is empty if there is no such index and the statement
+    has IF EXISTS, or if another session dropped it.
     """
     started, table = time.monotonic(), _table_of(spark, statement)
     if table is None:
@@ -221,10 +234,10 @@ def _require_covered(spark: SparkSession, base: Table, definition: Definition, w
 def _table_of(
     spark: SparkSession, statement: RebuildIndex | RefreshIndex | SetProperties | RenameIndex | DropIndex
 ) -> str | None:
-    """Return the SQL name of the index's table; None if there is no such index and the statement has IF EXISTS.
+    """Return the SQL name of the index's table.
 
-    Otherwise raises NotFound, or InvalidStatement if the statement names no table and several tables have such an
-    index.
+    None if there is no such index and the statement has IF EXISTS. Otherwise raises NotFound, or InvalidStatement if
+    the statement names no table and several tables have such an index.
     """
     name = statement.name
     if statement.table is not None:
@@ -255,10 +268,11 @@ def _table_of(
     raise missing
 
 
-def doomed_indexes(spark: SparkSession, statement: DropTable | DropDatabase) -> list[IndexToDrop]:
-    """Return the indexes that a statement is about to drop; raise IsIndexTable if its table is an index table.
+def indexes_to_drop(spark: SparkSession, statement: DropTable | DropDatabase) -> list[IndexToDrop]:
+    """Return the indexes that a statement is about to drop.
 
-    They are the indexes of the table, or those in the database and on its tables.
+    They are the indexes of the table, or those in the database and on its tables. Raise IsIndexTable if the table of
+    the statement is an index table.
     """
     match statement:
         case DropTable():
@@ -270,10 +284,13 @@ def doomed_indexes(spark: SparkSession, statement: DropTable | DropDatabase) -> 
 
 
 def _drop_table(spark: SparkSession, statement: DropTable) -> None:
-    """Drop a table with Spark's DROP TABLE, then its indexes; if Spark refuses, the indexes stay."""
-    doomed = doomed_indexes(spark, statement)
+    """Drop a table with Spark's DROP TABLE, then its indexes.
+
+    If Spark refuses, the indexes stay.
+    """
+    to_drop = indexes_to_drop(spark, statement)
     alter_table.drop_named(spark, statement.table.sql_name, if_exists=statement.if_exists, purge=statement.purge)
-    drop.drop_after(spark, doomed)
+    drop.drop_after(spark, to_drop)
 
 
 def _indexes_of_table(spark: SparkSession, statement: DropTable) -> list[Index]:
@@ -298,6 +315,6 @@ def _index_tables_of(spark: SparkSession, definition: Definition) -> set[str]:
 
 def _drop_database(spark: SparkSession, statement: DropDatabase) -> None:
     """Drop a database with its index tables, then their files, which Spark leaves behind."""
-    doomed = doomed_indexes(spark, statement)
+    to_drop = indexes_to_drop(spark, statement)
     alter_table.drop_database(spark, statement.name, if_exists=statement.if_exists)
-    drop.drop_after(spark, doomed)
+    drop.drop_after(spark, to_drop)

@@ -31,10 +31,10 @@ RESERVED = ("location", "provider", "owner", "external", "is_managed_location")
 
 
 def create(spark: SparkSession, statement: CreateIndex) -> list[BuildReport]:
-    """Build the index of a statement, or let an existing openLooKeng index of the same name cover more partitions.
+    """Build the index of a statement.
 
-    Return the report of the build; None if there was nothing to do. Raises what `build` raises, and AlreadyExists where
-    openLooKeng does.
+    For an existing openLooKeng index of the same name, cover more partitions instead. Return the report of the build;
+    None if there was nothing to do. Raises what `build` raises, and AlreadyExists where openLooKeng does.
     """
     metastore.require_hive(spark)
     base = metastore.describe(spark, statement.table.sql_name)
@@ -83,7 +83,10 @@ def create(spark: SparkSession, statement: CreateIndex) -> list[BuildReport]:
 
 
 def _require_unreserved(statement: CreateIndex) -> None:
-    """Raise InvalidProperty for a table property that Spark reserves; Spark would refuse it only after the build."""
+    """Raise InvalidProperty for a table property that Spark reserves.
+
+    Spark would refuse it only after the build.
+    """
     for key, _ in statement.table_properties:
         if key.lower() in RESERVED:
             raise InvalidProperty(f"table property {key!r} is reserved: leave it out, Spark sets it")
@@ -140,7 +143,10 @@ def _extend(spark: SparkSession, existing: list[Index], base: Table, statement: 
 
 
 def same_content(definition: Definition, base: Table, statement: CreateIndex) -> bool:
-    """Return whether an index has the table, type and columns, in any order, that a statement names."""
+    """Return whether an index is the one that a statement names.
+
+    It has the same table, type and columns, in any order.
+    """
     columns = {name.lower() for name in statement.columns}
     return (
         definition.is_on(base)

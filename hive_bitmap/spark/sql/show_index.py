@@ -56,7 +56,10 @@ _NOTHING_CACHED = "0 B"  # unlike in openLooKeng, no coordinator caches indexes 
 
 
 def built(reports: Iterable[BuildReport]) -> list[Row]:
-    """Return the rows of a build: files that were read, rows that are indexed, bytes of the index, and seconds."""
+    """Return the rows that a build statement shows.
+
+    They are the files that were read, rows that are indexed, bytes of the index, and seconds.
+    """
     return [
         (one.definition.name, one.files_read, one.base_rows, one.index_bytes, round(one.seconds, 3)) for one in reports
     ]
@@ -85,7 +88,10 @@ def _manifest(folder: str) -> Manifest | None:
 
 
 def hive_listing(spark: SparkSession, table: str) -> DataFrame:
-    """Return the indexes of a table in Hive's columns; raise NotFound for an unknown table."""
+    """Return the indexes of a table in Hive's columns.
+
+    Raise NotFound for an unknown table.
+    """
     base, indexes = catalog.table_and_indexes(spark, table)
     rows = [
         (d.name, base.name, ", ".join(d.column_names), d.pointer, d.type.lower(), d.comment)
@@ -95,9 +101,10 @@ def hive_listing(spark: SparkSession, table: str) -> DataFrame:
 
 
 def openlookeng_listing(spark: SparkSession, database: str, name: str | None) -> DataFrame:
-    """Return the indexes in a database or on its tables in openLooKeng's columns, with their current state.
+    """Return the indexes around a database in openLooKeng's columns.
 
-    With `name`, only the indexes of that name are returned.
+    They are in the database or on its tables, with their current state. With `name`, only the indexes of that name are
+    returned.
     """
     definitions = [index.definition for index in catalog.indexes_of_database(spark, database)]
     selected = [definition for definition in definitions if name is None or definition.name == name]
@@ -134,7 +141,10 @@ def state(status: IndexStatus) -> str:
 
 
 def partitions(status: IndexStatus) -> str:
-    """Return the partitions that an index is limited to, in lines that fit a screen; `all` for an unlimited index."""
+    """Return the partitions that an index is limited to.
+
+    They are in lines that fit a screen; `all` for an unlimited index.
+    """
     if not status.definition.where:
         return "all"
     names = ",".join(partition.name for partition in status.partitions)

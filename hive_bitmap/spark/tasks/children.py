@@ -1,7 +1,7 @@
-"""Run a function in child processes of a task, so that the task survives if a library ends the child.
+"""Run a function in child processes of a task.
 
-C++ that reads a damaged file may end its process by a signal that no `except` catches. A child is a new interpreter: a
-fork of a worker would lack the threads of its libraries.
+So the task survives if a library ends the process. C++ that reads a damaged file may end its process by a signal that
+no `except` catches. A child is a new interpreter: a fork of a worker would lack the threads of its libraries.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ _SERVE = "from hive_bitmap.spark.tasks.children import serve; serve()"
 
 @dataclass(frozen=True)
 class Died:
-    """The result of an item that ended its process, with the name of the signal."""
+    """The result of an item that ended its process.
+
+    It has the name of the signal.
+    """
 
     signal: str
 
@@ -37,10 +40,11 @@ class Died:
 
 
 def results(run: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Any]:
-    """Yield run(item) for each item, in order; Died for an item that ends its process.
+    """Yield run(item) for each item, in order.
 
-    What is sent to and from the child is pickled. A child that ends is replaced by another one, for the remaining
-    items. Raises the error that `run` raises, and HiveBitmapError if a child ends otherwise.
+    It is Died for an item that ends its process. What is sent to and from the child is pickled. A child that ends is
+    replaced by another one, for the remaining items. Raises the error that `run` raises, and HiveBitmapError if a child
+    ends otherwise.
     """
     done = 0
     while done < len(items):
@@ -61,7 +65,10 @@ def results(run: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Any]:
 
 
 def serve() -> None:
-    """Run in a child: read the work from standard input, and write the results to the original standard output."""
+    """Run a child process.
+
+    It reads the work from standard input, and writes the results to the original standard output.
+    """
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # output of libraries must not mix with results
     store_options, run, items = pickle.load(sys.stdin.buffer)

@@ -54,7 +54,10 @@ Body = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]  # takes `
 
 
 def freeze_modules() -> None:
-    """Exempt all objects of this process from garbage collection, once for each set of loaded modules."""
+    """Exempt all objects of this process from garbage collection.
+
+    This is done once for each set of loaded modules.
+    """
     _freeze(len(sys.modules))
 
 
@@ -98,9 +101,10 @@ class Runner(Protocol):
     def run(
         self, spark: SparkSession, tasks: Sequence[pa.RecordBatch], body: Body, *, count_requests: bool
     ) -> list[bytes]:
-        """Run `body` once for each task; return the pickled results that it yields, in any order.
+        """Run `body` once for each task.
 
-        With `count_requests` the requests that it sends to stores are added to `task_requests`.
+        Return the pickled results that it yields, in any order. With `count_requests` the requests that it sends to
+        stores are added to `task_requests`.
         """
 
 
@@ -131,10 +135,10 @@ RUNNERS: Sequence[Runner] = (SparkRunner(),)  # the first that is available for 
 
 
 def run(spark: SparkSession, items: Sequence[Any], body: Body, *, count_requests: bool = True) -> list[Any]:
-    """Run `body` in tasks, each over some of the items; return the results in any order.
+    """Run `body` in tasks, each over some of the items.
 
-    `body` must be a function of a module, or another value that can be pickled. Raises the errors of tasks, and
-    Unsupported as `require_python`.
+    Return the results in any order. `body` must be a function of a module, or another value that can be pickled. Raises
+    the errors of tasks, and Unsupported like `require_python`.
     """
     runner = next(runner for runner in RUNNERS if runner.available(spark))
     tasks = _tasks(spark, items, None)
@@ -144,7 +148,10 @@ def run(spark: SparkSession, items: Sequence[Any], body: Body, *, count_requests
 
 
 def distribute(spark: SparkSession, items: Sequence[Any], most: int | None = None) -> Any:
-    """Return a DataFrame of one binary column, with a row for each task: the pickled items of one of the `cuts`."""
+    """Return a DataFrame with a row for each task.
+
+    Its only column has the pickled items of the task, one of the `cuts`.
+    """
     return data_frame(spark, pa.Table.from_batches(_tasks(spark, items, most)))
 
 
@@ -171,9 +178,10 @@ def sent(result: Any) -> pa.RecordBatch:
 def with_store_settings(
     spark: SparkSession, body: Callable[..., Iterator[pa.RecordBatch]], /, **arguments: Any
 ) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """Return `body` with these arguments as a function for `mapInArrow` that uses the store settings of this process.
+    """Return `body` with these arguments as a function for `mapInArrow`.
 
-    The requests that it sends to stores are added to `task_requests`. Raises Unsupported as `require_python` does.
+    It uses the store settings of this process, and adds its requests to stores to `task_requests`. Raises Unsupported
+    like `require_python`.
     """
     require_python(spark)
     return _with_stores(partial(body, **arguments), task_requests.counter(spark))
@@ -187,15 +195,16 @@ def in_tasks(spark: SparkSession, items: Sequence[Any], function: Callable[[Any]
     """Compute function(item) in tasks for each item, and return the results in order.
 
     `function` is of a module, or another value that can be pickled. Raises StoreError, MissingPackage if the Python of
-    the executors lacks what tasks need, and Unsupported as `require_python`.
+    the executors lacks what tasks need, and Unsupported like `require_python`.
     """
     return _in_tasks(spark, items, function, apart=False)
 
 
 def in_surviving_tasks(spark: SparkSession, items: Sequence[Any], function: Callable[[Any], Any]) -> list[Any]:
-    """Do the same as `in_tasks`, with the result `children.Died` for an item that ends its process.
+    """Do the same as `in_tasks`, even for items that end their process.
 
-    If a Python worker dies, all items are computed again, in child processes of the tasks.
+    The result of such an item is `children.Died`. If a Python worker dies, all items are computed again, in child
+    processes of the tasks.
     """
     try:
         return _in_tasks(spark, items, function, apart=False)
@@ -206,7 +215,10 @@ def in_surviving_tasks(spark: SparkSession, items: Sequence[Any], function: Call
 
 
 def in_child_processes(spark: SparkSession, items: Sequence[Any], function: Callable[[Any], Any]) -> list[Any]:
-    """Do the same as `in_tasks` in child processes of tasks, with `children.Died` for an item that ends its process."""
+    """Do the same as `in_tasks` in child processes of tasks.
+
+    The result is `children.Died` for an item that ends its process.
+    """
     return _in_tasks(spark, items, function, apart=True)
 
 
@@ -246,7 +258,10 @@ def parallelism(spark: SparkSession) -> int:
 
 
 def pickled(name: str) -> Any:
-    """Return a schema of one binary column, built without a text that Spark would have to parse."""
+    """Return a schema of one binary column.
+
+    It is built without a text that Spark would have to parse.
+    """
     from pyspark.sql.types import BinaryType, StructType
 
     return StructType().add(name, BinaryType())
@@ -307,13 +322,19 @@ def store_error_of(error: Exception) -> StoreError | None:
 
 
 def cuts(spark: SparkSession, count: int, most: int | None = None) -> list[tuple[int, int]]:
-    """Return the start and end index of each task's items, for at most `most` tasks."""
+    """Return the start and end index of each task's items.
+
+    There are at most `most` tasks.
+    """
     tasks = min(count, parallelism(spark), most or count)
     return list(pairwise(count * task // tasks for task in range(tasks + 1)))
 
 
 def failure(spark: SparkSession, error: Exception) -> str:
-    """Return why a job failed: what the Python of its tasks lacks, otherwise the `cause`."""
+    """Return why a job failed.
+
+    It is what the Python of its tasks lacks, otherwise the `cause`.
+    """
     return worker_python.lack(spark, error) or cause(error)
 
 

@@ -1,6 +1,7 @@
-"""Count the requests that tasks send to stores, in a Spark accumulator for each Spark context.
+"""Count the requests that tasks send to stores.
 
-Only tasks that succeed are counted. Spark Connect has no accumulators, so nothing is counted there.
+Each Spark context has an accumulator. Only tasks that succeed are counted. Spark Connect has no accumulators, so
+nothing is counted there.
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ if TYPE_CHECKING:
 
 
 class _Sum:
-    """An AccumulatorParam that adds requests; not a subclass, so tasks load it without `pyspark.accumulators`."""
+    """An AccumulatorParam that adds requests.
+
+    It is not a subclass, so tasks load it without `pyspark.accumulators`.
+    """
 
     def zero(self, value: Requests) -> Requests:
         return Requests()
@@ -36,13 +40,16 @@ def counter(spark: SparkSession) -> Any:
 
 
 def so_far(spark: SparkSession) -> Requests:
-    """Return the requests of all tasks of this session's context so far; none over Spark Connect."""
+    """Return the requests of all tasks of this session's context so far.
+
+    There are none over Spark Connect.
+    """
     accumulator = counter(spark)
     return Requests() if accumulator is None else accumulator.value
 
 
 def counted(batches: Iterable[pa.RecordBatch], counter: Any) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of a task; at the end, add its requests to the counter."""
+    """Yield the batches of a task, and add its requests to the counter."""
     before = requests.so_far()
     try:
         yield from batches

@@ -1,7 +1,8 @@
-"""Choose the Python that runs hive_bitmap's tasks, and find out what it lacks if they fail.
+"""Choose the Python that runs hive_bitmap's tasks.
 
-Spark runs `PYSPARK_PYTHON`, by default the first `python3` on the PATH. If Spark is local and no Python is configured,
-these tasks run the Python of this process; functions of users keep Spark's default.
+If they fail, find out what it lacks. Spark runs `PYSPARK_PYTHON`, by default the first `python3` on the PATH. If Spark
+is local and no Python is configured, these tasks run the Python of this process; functions of users keep Spark's
+default.
 """
 
 from __future__ import annotations
@@ -53,7 +54,10 @@ def map_in_arrow(frame: DataFrame, run: Callable[..., Any], schema: StructType |
 
 
 def runs_own_python(context: SparkContext) -> bool:
-    """Return whether tasks run this process's Python: if Spark is local, and no Python is configured."""
+    """Return whether tasks run this process's Python.
+
+    They do if Spark is local, and no Python is configured.
+    """
     is_configured = "PYSPARK_PYTHON" in os.environ or any(
         context._conf.contains(name) for name in ("spark.pyspark.python", WORKER_PYTHON)
     )
@@ -72,14 +76,18 @@ def _run_by(python: str, function: Any, spark: SparkSession) -> Any:
 
 
 def _fields(value: Any) -> list[Any]:
-    """Return the fields of a Scala case class, of which later versions of Spark have more."""
+    """Return the fields of a Scala case class.
+
+    Later versions of Spark have more of them.
+    """
     return [value.productElement(at) for at in range(value.productArity())]
 
 
 def lack(spark: SparkSession, error: Exception) -> str:
-    """Return which Python ran the failed tasks and what it lacks; "" if that is not the cause.
+    """Return which Python ran the failed tasks and what it lacks.
 
-    A small job without PySpark's workers queries the Python of the executors. Errors of hive_bitmap already name both.
+    "" if that is not the cause. A small job without PySpark's workers queries the Python of the executors. Errors of
+    hive_bitmap already name both.
     """
     text = str(error)
     if MissingPackage.__name__ in text or not _OF_PYTHON.search(text) or not jvm_reader.available(spark):
@@ -102,7 +110,10 @@ def lack(spark: SparkSession, error: Exception) -> str:
 
 
 def _executor_pythons(context: SparkContext, python: str) -> list[list[Any]]:
-    """Return the description of each task's Python; empty if it cannot be run, which is logged."""
+    """Return the description of each task's Python.
+
+    It is empty if it cannot be run, which is logged.
+    """
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
     tasks = min(context.defaultParallelism, 64)

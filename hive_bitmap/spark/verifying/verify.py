@@ -1,8 +1,8 @@
-"""Compare an index with its base table, in a Spark job with one task for each shard.
+"""Compare an index with its base table in a Spark job.
 
-Base files that have changed since they were indexed are only counted, because queries read them whole. It is a problem
-if the index is wrong about an unchanged file, or if SQL queries of the index table would see rows that do not belong
-there.
+Each shard has a task. Base files that have changed since they were indexed are only counted, because queries read them
+whole. It is a problem if the index is wrong about an unchanged file, or if SQL queries of the index table would see
+rows that do not belong there.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from hive_bitmap.core.indexing.staged_values import ReadOptions
 from hive_bitmap.core.listings import serde
 from hive_bitmap.core.listings.file_listing import format_of, is_visible
 from hive_bitmap.core.segments.covered import Covered, Flags, Listing, numbered
-from hive_bitmap.core.selecting.table_files import KnownFiles
+from hive_bitmap.core.selecting.table_files import FileRecords
 from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import CorruptIndex, Unsupported
 from hive_bitmap.spark.building import staging
@@ -81,7 +81,10 @@ class Verification:
 
 @dataclass(kw_only=True)
 class _Tally:
-    """What the driver finds about one index before shards are read; `items` are the shards to compare."""
+    """What the driver finds about one index before shards are read.
+
+    `items` are the shards to compare.
+    """
 
     index: Index
     items: list[ShardItem] = field(default_factory=list)
@@ -92,10 +95,11 @@ class _Tally:
 
 
 def verify(spark: SparkSession, table: str, names: Sequence[str] = ()) -> list[Verification]:
-    """Compare all or the named indexes of a table with the table; return one result for each, sorted by name.
+    """Compare all or the named indexes of a table with the table.
 
-    Every block of every unchanged base file is read and compared with all its stored rows. A missing or damaged shard
-    or manifest is reported as a problem in the result. Raises NotFound for an unknown table or index.
+    Return a result for each, sorted by name. Every block of every unchanged base file is read and compared with all its
+    stored rows. A missing or damaged shard or manifest is reported as a problem in the result. Raises NotFound for an
+    unknown table or index.
     """
     manifest.read.cache_clear()  # a cached manifest would hide damage that came after it was read
     checksums.of_generation.cache_clear()
@@ -139,7 +143,10 @@ def _result(tally: _Tally, audits: Sequence[ShardAudit]) -> Verification:
 
 
 def _tally(spark: SparkSession, base: Table, number: int, index: Index, listed: Sequence[Source]) -> _Tally:
-    """Check the manifests of an index against the base files; the result lists the shards to compare."""
+    """Check the manifests of an index against the base files.
+
+    The result lists the shards to compare.
+    """
     tally = _Tally(index=index)
     files_of = {source.values: source.files for source in listed}
     try:
@@ -160,12 +167,12 @@ def _tally(spark: SparkSession, base: Table, number: int, index: Index, listed: 
             tally.problems.add(str(e))
     covered, listing = Covered.by(manifests), Listing.of(files_of.items())
     numbers = np.array([covered.numbers.get(values, -1) for values in listing.partitions], np.int64)
-    known_files = KnownFiles.of(covered, listing, numbers, schemas)
-    tally.stale, tally.unindexed = int(known_files.stale.sum()), int((~known_files.indexed).sum())
+    records = FileRecords.of(covered, listing, numbers, schemas)
+    tally.stale, tally.unindexed = int(records.stale.sum()), int((~records.indexed).sum())
     tally.gone = int(covered.files.num_rows - covered.after_another(np.ones(covered.files.num_rows, bool)).sum())
-    tally.gone -= int((known_files.row >= 0).sum())
+    tally.gone -= int((records.row >= 0).sum())
     fresh = np.zeros(covered.files.num_rows, bool)
-    fresh[known_files.row[known_files.fresh]] = True
+    fresh[records.row[records.fresh]] = True
     _check_covered(tally.problems, covered)
     for number_of_segment, published in enumerate(manifests):
         _check_manifest(tally.problems, published)
@@ -176,14 +183,20 @@ def _tally(spark: SparkSession, base: Table, number: int, index: Index, listed: 
 
 
 def _check_covered(problems: Problems, covered: Covered) -> None:
-    """Report files that two segments cover, whose rows SQL queries of the index table see twice."""
+    """Report files that two segments cover.
+
+    SQL queries of the index table see their rows twice.
+    """
     for row in np.flatnonzero(covered.after_another(np.ones(covered.files.num_rows, bool))).tolist():
         folder = covered.segments[covered.segment[row]]
         problems.add(f"{covered.files['path'][row]} is in {folder} and in another segment: refresh the index")
 
 
 def _check_manifest(problems: Problems, published: Manifest) -> None:
-    """Check that a manifest is consistent, and lists all files that SQL queries of the index table would read."""
+    """Check that a manifest is consistent and complete.
+
+    It must list all files that SQL queries of the index table would read.
+    """
     partitions = numbered(published.files["values"])[1].tolist()
     files = list(zip(published.files["path"].to_pylist(), partitions, strict=True))
     for what, names in (("file", files), ("shard", [(name, 0) for name in published.shards["shard"].to_pylist()])):

@@ -116,7 +116,7 @@ class World:
 
     def move(self, seen: Slots, new: Sequence[str], gone: Collection[str]) -> None:
         """Publish by what was seen of the slots, whatever they are now."""
-        made = slots.moves(seen, EMPTY, new, gone)
+        made = slots.plan_moves(seen, EMPTY, new, gone)
         for number in made.added:
             self.slots.setdefault(number, EMPTY)
         self.slots.update(made.moved)

@@ -23,7 +23,7 @@ def moved(before: slots.Slots, made: slots.Moves) -> dict[int, str]:
 @given(SLOTS, st.lists(st.sampled_from(SEGMENTS), unique=True), st.sets(st.sampled_from(SEGMENTS)))
 def test_moves(before: dict[int, str], new: list[str], gone: set[str]) -> None:
     new = [folder for folder in new if folder not in gone]
-    made = slots.moves(before, EMPTY, new, gone)
+    made = slots.plan_moves(before, EMPTY, new, gone)
     after = moved(before, made)
     kept = {folder for folder in before.values() if folder not in gone}
     assert set(after.values()) - {EMPTY} == (kept | set(new)) - {EMPTY}
@@ -32,17 +32,17 @@ def test_moves(before: dict[int, str], new: list[str], gone: set[str]) -> None:
     assert all(before.get(number, EMPTY) in (EMPTY, *SEGMENTS) for number in made.moved), "a strange slot is moved"
     emptied = {**before, **dict.fromkeys(made.added, EMPTY), **dict.fromkeys(made.vacated, EMPTY)}
     assert not gone & set(emptied.values()), "one by one, a reader would see a row twice"
-    again = slots.moves(after, EMPTY, new, gone)
+    again = slots.plan_moves(after, EMPTY, new, gone)
     assert not again.added and not again.moved
 
 
 def test_slots_are_added_only_where_none_is_free() -> None:
-    made = slots.moves({0: SEGMENTS[0], 3: EMPTY}, EMPTY, SEGMENTS[1:4], [SEGMENTS[0]])
+    made = slots.plan_moves({0: SEGMENTS[0], 3: EMPTY}, EMPTY, SEGMENTS[1:4], [SEGMENTS[0]])
     assert made.added == (1,) and made.vacated == (0,) and set(made.moved) == {0, 1, 3}
 
 
 def test_two_builders_choose_different_empty_slots_by_the_names_of_their_segments() -> None:
-    chosen = {next(iter(slots.moves(dict.fromkeys(range(8), EMPTY), EMPTY, [one], ()).moved)) for one in SEGMENTS}
+    chosen = {next(iter(slots.plan_moves(dict.fromkeys(range(8), EMPTY), EMPTY, [one], ()).moved)) for one in SEGMENTS}
     assert len(chosen) == len(SEGMENTS)
 
 

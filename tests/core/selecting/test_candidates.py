@@ -36,14 +36,14 @@ from hive_bitmap.core.selecting.candidates import (
     Lookup,
     LookupResults,
     choose_indexes,
-    exact_where_known,
+    exact_where_covered,
     look_up_all,
     look_up_files,
     residual_predicates,
     restrict,
 )
 from hive_bitmap.core.selecting.select import LookupResult
-from hive_bitmap.core.selecting.table_files import KnownFiles, PartitionState, TableFiles, listing_of
+from hive_bitmap.core.selecting.table_files import FileRecords, PartitionState, TableFiles, listing_of
 from hive_bitmap.core.stores import FileStatus
 from tests.core.selecting.lookups import lookup_of
 from tests.core.selecting.test_select import truth, unit_of
@@ -118,8 +118,8 @@ def table(partitions: Sequence[PartitionState], manifests: Sequence[Manifest]) -
     for name in dict.fromkeys(one.folder.rpartition("/")[2] for one in manifests):
         covered = Covered.by([one for one in manifests if one.folder.endswith(f"/{name}")])
         numbers = np.array([covered.numbers.get(one.values, -1) for one in partitions], np.int64)
-        known[name] = KnownFiles.of(covered, listing_of(partitions), numbers)
-    return TableFiles(partitions=tuple(partitions), known=known)
+        known[name] = FileRecords.of(covered, listing_of(partitions), numbers)
+    return TableFiles(partitions=tuple(partitions), records=known)
 
 
 def nothing_found(lookups: Sequence[Lookup]) -> list[LookupResult]:
@@ -177,9 +177,9 @@ def test_each_file_is_looked_up_where_an_index_knows_it_as_it_is_and_else_read_w
             f"file:/{number}/{file}" for file in range(count) if not usable[file]
         ]
         for file in whole:
-            require_reason(told, set(state.known), int(file.status.path[8:]), file.freshness, file.reason)
+            require_reason(told, set(state.records), int(file.status.path[8:]), file.freshness, file.reason)
         for lookup in lookups:
-            require_unit(lookup, predicate, told, set(state.known), number)
+            require_unit(lookup, predicate, told, set(state.records), number)
     assert found.deleted == max(deleted.values())
 
 
@@ -379,7 +379,7 @@ def test_counts_are_exact_only_where_the_indexes_of_all_keys_know_the_file(
 ) -> None:
     found = results_of(known, 4)
     exact = {}
-    for lookup, result in exact_where_known(found, keys).pairs():
+    for lookup, result in exact_where_covered(found, keys).pairs():
         exact.update(zip(lookup.unit.paths, result.exact.tolist(), strict=True))
     by_s = {f"file:/0/{file}" for file, one in known.items() if one.usable}
     assert exact == {
@@ -437,5 +437,5 @@ def test_a_row_of_a_manifest_describes_one_file_only() -> None:
     [first] = [partition(2)]
     both = (first, replace(first, name="p=00", values=("00",)))
     covered = Covered.by([manifest("a", {0: Known(True, "1"), 1: Known(True, "1")})])
-    assert KnownFiles.of(covered, listing_of([first]), np.array([0])).fresh.all()
-    assert not KnownFiles.of(covered, listing_of(both), np.array([0, 0])).fresh.any()
+    assert FileRecords.of(covered, listing_of([first]), np.array([0])).fresh.all()
+    assert not FileRecords.of(covered, listing_of(both), np.array([0, 0])).fresh.any()

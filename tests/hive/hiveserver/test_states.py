@@ -94,7 +94,7 @@ def test_files_and_the_manifest_of_an_index(tmp_path: Path) -> None:
     found = stated(shop, (shop.definition, published.folder))
     assert [(one.path, one.size, one.mtime_ms, one.etag) for one in found.files] == [(a.path, a.size, a.mtime_ms, "")]
     assert [(one.name, one.values) for one in found.partitions] == [("", ())]
-    known = found.known[shop.definition.name]
+    known = found.records[shop.definition.name]
     assert known.fresh.tolist() == [True] and known.covered.segments == (published.folder,)
 
 
@@ -174,7 +174,7 @@ def test_files_that_were_indexed_with_other_columns_are_not_indexed(tmp_path: Pa
     indexes = [(shop.definition, [published.folder])]
     for format, known in [("orc", False), ("parquet", True)]:  # whose columns go by name and type
         found = table_files(server(), shop.base, format, {(): f"file:{shop.folder}/base"}, indexes)
-        assert found.known[shop.definition.name].fresh.tolist() == [known]
+        assert found.records[shop.definition.name].fresh.tolist() == [known]
 
 
 @pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo"])
@@ -185,4 +185,4 @@ def test_the_zone_of_the_engine_that_built_does_not_matter(tmp_path: Path, zone:
     _, published = shop.carried_out(shop.change(shop.write("a.parquet", [1])))
     indexes = [(shop.definition, [published.folder])]
     found = table_files(server(), base, "orc", {(): f"file:{tmp_path}/base"}, indexes)
-    assert found.known[shop.definition.name].fresh.tolist() == [True]
+    assert found.records[shop.definition.name].fresh.tolist() == [True]

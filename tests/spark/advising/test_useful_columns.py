@@ -13,7 +13,7 @@ from hive_bitmap.spark.advising.useful_columns import (
     IndexSet,
     answers,
     narrowing,
-    parts,
+    sets_to_look_up,
     useful_sets,
 )
 
@@ -74,5 +74,5 @@ def test_each_set_serves_and_is_new(tests: set[str], sets: list[set[str]], index
         if answers(asked, [*known, *found]):
             all_columns = frozenset[str]().union(*found, *known)
             assert tests <= all_columns and all(any(one <= index for index in [*known, *found]) for one in sets)
-            for part in parts(asked):
+            for part in sets_to_look_up(asked):
                 assert any(part <= index for index in [*known, *found])

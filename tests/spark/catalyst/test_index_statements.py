@@ -13,7 +13,7 @@ from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.errors import InvalidStatement
 from hive_bitmap.spark.building.publish import IndexToDrop
-from hive_bitmap.spark.catalyst.index_statements import answer, doomed_of, record_of
+from hive_bitmap.spark.catalyst.index_statements import answer, index_of, record_of
 
 NOBODY: Any = SimpleNamespace(  # in place of a session, of which only the current catalog is asked
     catalog=SimpleNamespace(currentCatalog=lambda: "spark_catalog"),
@@ -42,7 +42,7 @@ INDEX = Definition(
 def test_indexes_to_drop_go_to_the_jvm_and_come_back(doomed: IndexToDrop) -> None:
     told = json.loads(json.dumps(record_of(doomed)))
     assert told["live"] == sorted(doomed.live)
-    assert doomed_of(told) == doomed
+    assert index_of(told) == doomed
 
 
 @pytest.mark.parametrize("harm", ["hive_bitmap.encoding", "hive_bitmap.id"])
@@ -50,7 +50,7 @@ def test_what_comes_back_otherwise_is_not_dropped(harm: str) -> None:
     told = record_of(IndexToDrop(INDEX, frozenset()))
     told["properties"][harm] = "other"
     with pytest.raises(InvalidStatement, match=r"^the JVM has not returned the record"):
-        doomed_of(told)
+        index_of(told)
 
 
 @pytest.mark.parametrize("kind", ["parse", "run", "doomed"])

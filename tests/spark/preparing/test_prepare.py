@@ -15,7 +15,7 @@ from hive_bitmap.core.index.definition import known_schemas
 from hive_bitmap.core.planning.strategy import Reason, Strategy
 from hive_bitmap.core.predicates.nodes import TRUE, Compare, Predicate
 from hive_bitmap.core.segments.covered import Covered
-from hive_bitmap.core.selecting.table_files import KnownFiles, PartitionState, TableFiles, listing_of
+from hive_bitmap.core.selecting.table_files import FileRecords, PartitionState, TableFiles, listing_of
 from hive_bitmap.core.stores.speed import LOCAL
 from hive_bitmap.core.table_info import Lake
 from hive_bitmap.errors import StoreError
@@ -43,15 +43,15 @@ class Shop:
         schemas = dict.fromkeys([self.workshop.crc], frozenset({"k", "s"}))
         self.schemas = {**known_schemas((K, S), "UTC", ()), **schemas}
         self.partition = PartitionState(name="", values=(), files=tuple(files))
-        known = KnownFiles.of(Covered.by([published]), listing_of([self.partition]), np.zeros(1, np.int64))
-        self.table = TableFiles(partitions=(self.partition,), known={"i": known})
+        known = FileRecords.of(Covered.by([published]), listing_of([self.partition]), np.zeros(1, np.int64))
+        self.table = TableFiles(partitions=(self.partition,), records={"i": known})
 
     def parted(self, count: int) -> TableFiles:
         """The same files in many partitions that share a folder."""
         partitions = tuple(replace(self.partition, number=number) for number in range(count))
-        covered = self.table.known["i"].covered
-        known = KnownFiles.of(covered, listing_of(partitions), np.zeros(count, np.int64))
-        return TableFiles(partitions=partitions, known={"i": known})
+        covered = self.table.records["i"].covered
+        known = FileRecords.of(covered, listing_of(partitions), np.zeros(count, np.int64))
+        return TableFiles(partitions=partitions, records={"i": known})
 
     def index(self, **fields: Any) -> Index:
         return Index(definition=replace(self.workshop.definition, **fields), table=self.workshop.base)

@@ -14,7 +14,7 @@ from hive_bitmap.core.index import lookup
 from hive_bitmap.core.index.manifest import Manifest
 from hive_bitmap.core.predicates.nodes import And, Compare, Or, Predicate, SparkLeaf
 from hive_bitmap.core.segments.covered import Covered
-from hive_bitmap.core.selecting.table_files import KnownFiles, PartitionState, TableFiles, listing_of
+from hive_bitmap.core.selecting.table_files import FileRecords, PartitionState, TableFiles, listing_of
 from hive_bitmap.core.stores import local_path
 from hive_bitmap.spark.preparing import spark_leaves
 from hive_bitmap.spark.preparing.request import NoEngine
@@ -28,8 +28,8 @@ def state(*manifests: Manifest) -> TableFiles:
     """The files of a table, which its index knows by these manifests."""
     files = [stores.status(path) for one in manifests for path in one.files["path"].to_pylist()]
     partitions = (PartitionState(name="", values=(), files=tuple(files)),)
-    known = KnownFiles.of(Covered.by(manifests), listing_of(partitions), np.zeros(1, np.int64))
-    return TableFiles(partitions=partitions, known={"i": known} if manifests else {})
+    known = FileRecords.of(Covered.by(manifests), listing_of(partitions), np.zeros(1, np.int64))
+    return TableFiles(partitions=partitions, records={"i": known} if manifests else {})
 
 
 class Asked(NoEngine):

@@ -17,7 +17,7 @@ from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import AlreadyExists, DatabaseNotFound, InvalidProperty, NotFound
 from hive_bitmap.spark.metastore import alter_table, metastore
 from hive_bitmap.spark.registry import catalog
-from hive_bitmap.spark.sql.commands import doomed_indexes
+from hive_bitmap.spark.sql.commands import indexes_to_drop
 from tests.spark.maintaining.life import (
     drop_table,
     external_table,
@@ -329,7 +329,7 @@ def test_a_table_that_points_at_an_index_of_another_database_gains_nothing(
     external_table(memory, "flat", Path("/nowhere"))
     set_pointer(memory, "evil.flat", pointer(memory, "db.flat") or "")
     statement = DropDatabase("evil", if_exists=False)
-    assert found(memory, "evil") == [] == doomed_indexes(memory, statement)
+    assert found(memory, "evil") == [] == indexes_to_drop(memory, statement)
     assert hive_bitmap.show(memory, "evil.flat") == [] and len(hive_bitmap.show(memory, "db.flat")) == 2
 
 

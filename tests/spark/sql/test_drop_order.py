@@ -230,7 +230,7 @@ def test_spark_drops_what_python_cannot_be_asked_about(
     hive_bitmap.build(spark, flat_table(spark, tmp_path / "t"), ["k"], location=str(tmp_path / "root"))
     spark.catalog.setCurrentDatabase(database)
     with monkeypatch.context() as broken:
-        broken.setattr(index_statements, "doomed_indexes", fail)
+        broken.setattr(index_statements, "indexes_to_drop", fail)
         in_plain_spark(spark, text.format(name))
     assert not spark.catalog.tableExists(f"{name}.flat") and (tmp_path / "root").exists()
     if spark.catalog.databaseExists(name):

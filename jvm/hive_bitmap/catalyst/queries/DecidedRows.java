@@ -39,7 +39,7 @@ public abstract class DecidedRows extends Leaf implements FileRelation {
     abstract List<InternalRow> computed(SparkSession session) throws Exception;
 
     /** Returns whether each execution of the plan computes the rows again. Otherwise it returns those of the first execution. */
-    abstract boolean isComputedAnew();
+    abstract boolean isRecomputed();
 
     /** Returns the name of the leaf in plans. */
     abstract String name();

@@ -31,17 +31,17 @@ public final class DecidedRowsExec extends DriverRowsExec {
     /** Executes Spark's own plan. The partitions of a scan are not joined, since its rows may be many. */
     @Override
     protected RDD<InternalRow> executeInstead() {
-        return leaf.isComputedAnew() ? SideQuery.within(() -> instead(false).execute()) : super.executeInstead();
+        return leaf.isRecomputed() ? SideQuery.within(() -> instead(false).execute()) : super.executeInstead();
     }
 
     @Override
-    protected boolean isComputedAnew() {
-        return leaf.isComputedAnew();
+    protected boolean isRecomputed() {
+        return leaf.isRecomputed();
     }
 
     @Override
     public Partitioning outputPartitioning() {
-        return leaf.isComputedAnew() ? new UnknownPartitioning(0) : super.outputPartitioning();
+        return leaf.isRecomputed() ? new UnknownPartitioning(0) : super.outputPartitioning();
     }
 
     @Override

@@ -41,7 +41,7 @@ final class DriverScan extends DecidedRows {
 
     /** As in Spark's own scans: files may have changed since the last execution. */
     @Override
-    boolean isComputedAnew() {
+    boolean isRecomputed() {
         return true;
     }
 

@@ -72,7 +72,7 @@ final class IndexAnswer extends DecidedRows {
     }
 
     @Override
-    boolean isComputedAnew() {
+    boolean isRecomputed() {
         return false;
     }
 

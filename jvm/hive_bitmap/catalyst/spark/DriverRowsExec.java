@@ -86,7 +86,7 @@ public abstract class DriverRowsExec extends SparkPlan implements LeafExecNode {
     @Override
     public void resetMetrics() {
         super.resetMetrics();
-        if (executed == null || !isComputedAnew()) return;
+        if (executed == null || !isRecomputed()) return;
         InternalRow[] all = unsafeRows();
         if (all != null) {
             executed.rows(all);
@@ -101,7 +101,7 @@ public abstract class DriverRowsExec extends SparkPlan implements LeafExecNode {
     }
 
     /** Returns whether each execution of a plan computes the rows again; otherwise the rows of the first execution are used. */
-    protected boolean isComputedAnew() {
+    protected boolean isRecomputed() {
         return false;
     }
 
