@@ -15,4 +15,4 @@ three times: for an estimate during planning (`answer_size`), during counting (`
 remembered until the index is built again.
 """
 
-__all__ = ["answer_size", "count_budget", "extremes", "tally"]
+__all__ = ["answer_size", "count_budget", "extremes", "index_rows", "key_merge", "tally"]

@@ -21,7 +21,8 @@ from hive_bitmap.core import stores
 from hive_bitmap.core.answering.answer_size import TooLarge, nbytes, remember_too_large
 from hive_bitmap.core.answering.count_budget import index_bytes
 from hive_bitmap.core.answering.extremes import are_enough, extremes
-from hive_bitmap.core.answering.tally import COUNT, GROUP, Counts, merge_counts, require_small, tally
+from hive_bitmap.core.answering.index_rows import COUNT, GROUP
+from hive_bitmap.core.answering.tally import Counts, merge_counts, require_small, tally
 from hive_bitmap.core.columns import find
 from hive_bitmap.core.formats.key_values import KeyColumn, arrow_type
 from hive_bitmap.core.index import checksums
