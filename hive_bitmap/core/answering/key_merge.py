@@ -21,10 +21,10 @@ from hive_bitmap.core.answering.index_rows import COUNT, INCONSISTENT, IndexRows
 from hive_bitmap.core.answering.tally import merge_counts
 from hive_bitmap.core.bitmaps import selection
 from hive_bitmap.core.index import lookup as shards
-from hive_bitmap.core.predicates.nodes import TRUE
+from hive_bitmap.core.predicates.nodes import TRUE, columns_of
 from hive_bitmap.core.selecting.candidates import Lookup
 from hive_bitmap.core.selecting.key_matches import MatchingKeys
-from hive_bitmap.core.selecting.lookup_units import Longs
+from hive_bitmap.core.selecting.lookup_units import Longs, positions
 from hive_bitmap.core.selecting.select import select
 from hive_bitmap.errors import CorruptIndex
 
@@ -32,6 +32,7 @@ FEW_KEYS = 10_000  # so few keys are counted by `tally`
 MOST_SHARDS = 128  # merged at a time; a row group of each takes some 2 MB
 MOST_ROWS = 1 << 30  # whose selections, a bit a row, are held at a time
 HELD_ROWS = 1 << 16  # groups held before those are left out that are not among the first
+_UNSORTED = "its keys are not sorted"
 DISTINCT = "distinct keys"  # the last column of a summary
 
 
@@ -39,12 +40,12 @@ DISTINCT = "distinct keys"  # the last column of a summary
 class Top:
     """The first `rows` groups by their number of rows.
 
-    The groups with the most rows come first, or those with the fewest. `ties` says which of the groups with equally
-    many rows come first: those with the smallest or the largest key, or any.
+    `first` says which groups come first: those with the most rows or the fewest, or any. `ties` says which of the
+    groups with equally many rows come first: those with the smallest or the largest key, or any.
     """
 
     rows: int
-    most: bool = True
+    first: str = "most"  # or "fewest", "any"
     ties: str = "any"  # or "smallest", "largest"
 
 
@@ -66,9 +67,33 @@ def is_merged(lookups: Sequence[Lookup], keys: Sequence[str], columns: Collectio
         return False
     try:
         are_sorted = all(shards.is_sorted_by(*shard, name) for name, shard in held)
+        return are_sorted and distinct_keys(lookups, keys) > FEW_KEYS
     except CorruptIndex:
         return False  # its files are read whole
-    return are_sorted and distinct_keys(lookups, keys) > FEW_KEYS
+
+
+def merged_answer(lookups: Sequence[Lookup], key: str, matching_keys: MatchingKeys, top: Top | None) -> pa.Table:
+    """Return the first groups of the matching rows by a key, or a summary of the key if `top` is None.
+
+    The lookups must be as for `merged_counts`, which says what is raised. An answer is cached if it depends on shards
+    only.
+    """
+    field = lookups[0].unit.parts[key].key.with_name(key)
+
+    def compute() -> pa.Table:
+        merged = merged_counts(lookups, key, matching_keys)
+        return summary(merged, field) if top is None else first_groups(merged, top, field)
+
+    if matching_keys:
+        return compute()
+    read = tuple((lookup.unit.paths, lookup.predicate, _shards_of(lookup, key)) for lookup in lookups)
+    return shards.cached((DISTINCT, read, key, field.type, top), compute)
+
+
+def _shards_of(lookup: Lookup, key: str) -> tuple[tuple[tuple[str, int], ...], ...]:
+    """Return the shards of the key and of the columns that the predicate tests."""
+    names = dict.fromkeys((key, *(column.lower() for column in columns_of(lookup.predicate))))
+    return tuple(lookup.unit.parts[name].shards for name in names)
 
 
 def merged_counts(lookups: Sequence[Lookup], key: str, matching_keys: MatchingKeys) -> Iterator[pa.Table]:
@@ -101,14 +126,18 @@ def merge(runs: Sequence[Iterator[pa.Table]], field: pa.Field) -> Iterator[pa.Ta
 
 
 class _CountedUnit:
-    """A unit whose keys are counted, and the proof that each selected row was counted once."""
+    """A unit whose keys are counted, and the proof that each selected row was counted once.
+
+    The proof is by block or, without a predicate, by file: then neither offsets nor bitmaps are read.
+    """
 
     def __init__(self, lookup: Lookup, key: str, matching_keys: MatchingKeys) -> None:
         self._unit, self._key, self._part = lookup.unit, key, lookup.unit.parts[key]
-        self._counted = np.zeros(len(self._unit.rows), np.int64)
+        self._predicate, self._is_exact = lookup.predicate, lookup.predicate == TRUE
         self._bits, self._layout = None, selection.layout(self._unit.rows)
-        self._is_exact = lookup.predicate == TRUE
         self._expected = self._unit.rows
+        if self._is_exact:  # files are counted in place of blocks
+            self._expected = np.bincount(self._unit.file, self._unit.rows, len(self._unit.paths)).astype(np.int64)
         self._rows = partial(index_rows, self._unit, [key], lookup.predicate, matching_keys)
         if not index_covers(lookup, key):
             selected = select(self._unit, lookup.predicate, matching_keys)
@@ -117,6 +146,7 @@ class _CountedUnit:
             self._bits = selection.everything(self._layout) if selected.bits is None else selected.bits
             self._expected, self._is_exact = selection.counts(self._bits, self._layout), True
             self._rows = partial(index_rows, self._unit, [key], TRUE, {})
+        self._counted = np.zeros(len(self._expected), np.int64)
 
     @property
     def shards(self) -> tuple[tuple[str, int], ...]:
@@ -124,8 +154,21 @@ class _CountedUnit:
 
     def counted(self, shard: tuple[str, int]) -> Iterator[pa.Table]:
         """Yield the keys of a shard with their counts, a row group at a time, in ascending order; NULL last."""
-        for rows in self._rows([shard]):
-            yield summed(rows, self._counts(rows), None)
+        if self._predicate == TRUE:
+            return self._all_keys(shard)
+        return (summed(rows, self._counts(rows), None) for rows in self._rows([shard]))
+
+    def _all_keys(self, shard: tuple[str, int]) -> Iterator[pa.Table]:
+        """Do the same as `counted` without a predicate. Only keys, files and cardinalities are read."""
+        covered, paths = self._unit.covered(self._part), pa.array(self._unit.paths, pa.string())
+        for keys, buckets, cardinality in shards.counted_keys(*shard, self._part.key):
+            file = positions(buckets, paths)
+            counted = (file >= 0) & covered[file]
+            if not counted.all():
+                keys, file, cardinality = keys.filter(pa.array(counted)), file[counted], cardinality[counted]
+            self._counted += np.bincount(file, cardinality, len(self._counted)).astype(np.int64)
+            if len(keys):
+                yield _of_runs(keys, cardinality, self._key)
 
     def _counts(self, rows: IndexRows) -> Longs:
         """Return how many selected rows each index row stands for."""
@@ -144,9 +187,24 @@ class _CountedUnit:
         return counts
 
     def require_complete(self) -> None:
-        """Require that each selected row of each block was counted once. Raises CorruptIndex."""
+        """Require that each selected row of each block or file was counted once. Raises CorruptIndex."""
         if (self._counted > self._expected).any() or (self._is_exact and (self._counted != self._expected).any()):
             raise CorruptIndex(INCONSISTENT)
+
+
+def _of_runs(keys: pa.Array, cardinality: Longs, name: str) -> pa.Table:
+    """Add up the cardinalities of equal keys. The keys are sorted, NULL last."""
+    present = len(keys) - keys.null_count
+    valid = keys.slice(0, present)
+    if valid.null_count:
+        raise CorruptIndex(_UNSORTED)
+    changed = np.ones(min(present + 1, len(keys)), bool)  # NULL is one more run
+    changed[1:present] = pc.not_equal(valid.slice(1), valid.slice(0, max(present - 1, 0))).to_numpy(
+        zero_copy_only=False
+    )
+    first = np.flatnonzero(changed)
+    sums = np.add.reduceat(cardinality, first)
+    return pa.table({name: keys.take(pa.array(first)), COUNT: sums})
 
 
 class _Run:
@@ -158,6 +216,7 @@ class _Run:
 
     def __init__(self, tables: Iterator[pa.Table]) -> None:
         self._tables, self.nulls = tables, 0
+        self._last: pa.Scalar | None = None
         self.table = self._next()
 
     def take_until(self, bound: pa.Scalar) -> Iterator[pa.Table]:
@@ -178,8 +237,16 @@ class _Run:
                 self.nulls += int(pc.sum(table[COUNT].filter(pc.invert(present))).as_py())
                 table = table.filter(present)
             if table.num_rows:
+                self._require_sorted(table[0])
                 return table
         return None
+
+    def _require_sorted(self, keys: pa.ChunkedArray) -> None:
+        """Require what the merge relies on."""
+        ascending = pc.all(pc.less(keys.slice(0, len(keys) - 1), keys.slice(1)), min_count=0).as_py()
+        if not ascending or (self._last is not None and not pc.less_equal(self._last, keys[0]).as_py()):
+            raise CorruptIndex(_UNSORTED)
+        self._last = keys[-1]
 
 
 def summary(merged: Iterable[pa.Table], field: pa.Field) -> pa.Table:
@@ -217,6 +284,8 @@ def first_groups(merged: Iterable[pa.Table], top: Top, field: pa.Field) -> pa.Ta
     The result has the columns `field` and COUNT. The group of NULL is always among them.
     """
     schema = pa.schema([field, (COUNT, pa.int64())])
+    if top.first == "any":
+        return _some_groups(merged, top.rows, schema)
     held, nulls, worst = schema.empty_table(), schema.empty_table(), None
     for table in merged:
         table = table.cast(schema)
@@ -224,11 +293,21 @@ def first_groups(merged: Iterable[pa.Table], top: Top, field: pa.Field) -> pa.Ta
             nulls = table
             continue
         if worst is not None:
-            table = table.filter((pc.greater_equal if top.most else pc.less_equal)(table[COUNT], worst))
+            table = table.filter((pc.greater_equal if top.first == "most" else pc.less_equal)(table[COUNT], worst))
         held = pa.concat_tables([held, table])
         if held.num_rows > HELD_ROWS + 2 * top.rows:
             held, worst = _cut(held, top)
     return pa.concat_tables([_cut(held, top)[0], nulls])
+
+
+def _some_groups(merged: Iterable[pa.Table], rows: int, schema: pa.Schema) -> pa.Table:
+    """Return the first groups that are merged. The others are not read."""
+    taken = schema.empty_table()
+    for table in merged:
+        if taken.num_rows >= rows:
+            break
+        taken = pa.concat_tables([taken, table.cast(schema).slice(0, rows - taken.num_rows)])
+    return taken
 
 
 def _cut(groups: pa.Table, top: Top) -> tuple[pa.Table, int | None]:
@@ -238,7 +317,7 @@ def _cut(groups: pa.Table, top: Top) -> tuple[pa.Table, int | None]:
     """
     if groups.num_rows < top.rows or not top.rows:
         return (groups if top.rows else groups.slice(0, 0)), None
-    counts = groups[COUNT].to_numpy() if top.most else -groups[COUNT].to_numpy()
+    counts = groups[COUNT].to_numpy() if top.first == "most" else -groups[COUNT].to_numpy()
     worst = int(np.partition(counts, len(counts) - top.rows)[len(counts) - top.rows])
     ties = np.flatnonzero(counts == worst)
     if top.ties != "any" and len(ties) > top.rows:
@@ -246,4 +325,4 @@ def _cut(groups: pa.Table, top: Top) -> tuple[pa.Table, int | None]:
         order = "ascending" if top.ties == "smallest" else "descending"
         ties = ties[pc.array_sort_indices(keys, order=order).to_numpy()]
     kept = np.concatenate([np.flatnonzero(counts > worst), ties[: top.rows]])
-    return groups.take(pa.array(kept)), worst if top.most else -worst
+    return groups.take(pa.array(kept)), worst if top.first == "most" else -worst

@@ -195,11 +195,35 @@ def distinct(path: str, size: int, key: pa.Field) -> Iterator[pa.Array]:
             yield pc.unique(file.read_row_group(group, [key.name])[key.name].cast(key.type))
 
 
-def open_checked(source: pa.NativeFile, metadata: pq.FileMetaData, sums: Sequence[int] | None) -> pq.ParquetFile:
-    """Open a shard so that each column chunk is compared with its checksum when it is read."""
+def counted_keys(path: str, size: int, key: pa.Field) -> Iterator[tuple[pa.Array, pa.DictionaryArray, Longs]]:
+    """Yield the keys of a BITMAP shard, their base files, and their cardinalities, one row group at a time.
+
+    A row group has n keys, cast to the type of `key`, n paths of base files, and n numbers of rows. Nothing is cached:
+    these are all row groups of a shard, which are read once. Raises CorruptIndex.
+    """
+    with _reading(path):
+        metadata = _metadata(path, size)
+        with stores.open_immutable(path, size) as source:
+            file = open_checked(source, metadata, _sums(path), dictionaries=[BUCKET.name])
+            _, counts = _with_cardinalities(file, path, False)
+            assert counts is not None
+            for group, cardinality in enumerate(counts):
+                rows = file.read_row_group(group, [key.name, BUCKET.name])
+                buckets = pc.dictionary_encode(rows[BUCKET.name])
+                yield _array(rows[key.name].cast(key.type)), _array(buckets), cardinality
+
+
+def open_checked(
+    source: pa.NativeFile, metadata: pq.FileMetaData, sums: Sequence[int] | None, dictionaries: Sequence[str] = ()
+) -> pq.ParquetFile:
+    """Open a shard so that each column chunk is compared with its checksum when it is read.
+
+    The columns `dictionaries` are read as dictionary-encoded arrays.
+    """
     return pq.ParquetFile(
         checksums.chunks_of(source, metadata, sums),
         metadata=metadata,
+        read_dictionary=list(dictionaries),
         pre_buffer=False,  # so that each column chunk is read by itself
         page_checksum_verification=True,
         coerce_int96_timestamp_unit="us",

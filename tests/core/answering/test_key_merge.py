@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from hive_bitmap.core.answering import key_merge
 from hive_bitmap.core.answering.index_rows import COUNT
 from hive_bitmap.core.answering.key_merge import DISTINCT, Top, first_groups, is_merged, merge, merged_counts, summary
+from hive_bitmap.core.index import lookup as shards
 from hive_bitmap.core.predicates.nodes import TRUE, Compare, Predicate
 from hive_bitmap.core.selecting.candidates import Lookup, restrict
 from hive_bitmap.core.selecting.select import is_understood
@@ -51,7 +52,7 @@ def runs_of_keys(draw: st.DrawFn) -> tuple[pa.DataType, list[list[tuple[Any, int
     pool = draw(st.lists(TYPES[type], min_size=1, max_size=9))
     pair = st.tuples(st.sampled_from([*pool, None]), st.integers(1, 5))
     runs = draw(st.lists(st.lists(pair, max_size=12), max_size=4))
-    return type, [sorted(run, key=lambda pair: (pair[0] is None, order(pair[0]) or 0)) for run in runs]
+    return type, [sorted(run, key=lambda pair: (pair[0] is None, order(pair[0]))) for run in runs]
 
 
 def tables(run: list[tuple[Any, int]], size: int, field: pa.Field) -> Iterator[pa.Table]:
@@ -103,7 +104,12 @@ def require_summary(table: pa.Table, wanted: Counter[Any]) -> None:
 
 @given(
     st.dictionaries(st.integers(0, 40) | st.none(), st.integers(1, 4), max_size=30),
-    st.builds(Top, rows=st.integers(0, 12), most=st.booleans(), ties=st.sampled_from(["any", "smallest", "largest"])),
+    st.builds(
+        Top,
+        rows=st.integers(0, 12),
+        first=st.sampled_from(["most", "fewest"]),
+        ties=st.sampled_from(["any", "smallest", "largest"]),
+    ),
     st.integers(1, 7),
     st.sampled_from([0, 3, 1 << 16]),
 )
@@ -122,7 +128,7 @@ def test_the_first_groups_are_among_those_that_are_kept(
 
             def rank(pair: tuple[int | None, int], sign: int = of_ties, first: bool = null_first) -> Any:
                 key, count = pair
-                return -count if top.most else count, (key is None) != first, sign * (key or 0)
+                return -count if top.first == "most" else count, (key is None) != first, sign * (key or 0)
 
             wanted, found = (sorted(pairs, key=rank)[: top.rows] for pairs in (groups.items(), kept.items()))
             if top.ties == "any":
@@ -160,6 +166,20 @@ def test_keys_of_many_shards_are_counted_as_python_counts_them(
     require_summary(summary(merged, lookups[0].unit.parts[key].key.with_name(key)), expected)
 
 
+def test_any_groups_are_the_first_that_are_read() -> None:
+    field = pa.field("k", pa.int32())
+
+    def rows() -> Iterator[pa.Table]:
+        yield from tables([(1, 2), (2, 1), (3, 4), (None, 1)], 2, field)
+        raise AssertionError("it reads on")
+
+    assert of_tables([first_groups(rows(), Top(rows=3, first="any"), field)]) == {1: 2, 2: 1, 3: 4}
+    run = [(1, 2), (None, 3)]
+    for count in (0, 1, 2, 3):
+        taken = first_groups(merge([tables(run, 1, field)], field), Top(rows=count, first="any"), field)
+        assert of_tables([taken]) == dict(run[:count])
+
+
 def unit_rows(count: int) -> list[Row]:
     return [{"k": n % 50, "s": "a", "f": 0.0} for n in range(count)]
 
@@ -169,14 +189,18 @@ def test_a_row_group_of_each_shard_is_held(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr("hive_bitmap.core.index.shard.ROW_GROUP_ROWS", 10)
     lookup = lookup_of(unit_of(tmp_path, [unit_rows(200)], {"k": "gap"}, {"k": [0]}))
     read: list[int] = []
-    of_rows = key_merge.index_rows
-    monkeypatch.setattr(
-        key_merge, "index_rows", lambda *args: (read.append(rows.group) or rows for rows in of_rows(*args))
-    )
+    keys_of = shards.counted_keys
+
+    def counted_keys(*shard: Any) -> Iterator[Any]:
+        for rows in keys_of(*shard):
+            read.append(len(rows[0]))
+            yield rows
+
+    monkeypatch.setattr(shards, "counted_keys", counted_keys)
     merged = merged_counts([lookup], "k", {})
     next(merged)
-    assert len(read) <= 3
-    assert len(list(merged)) >= 10
+    assert read == [10, 10]
+    assert len(list(merged)) >= 9 and len(read) >= 20
 
 
 def test_a_shard_without_some_rows_is_damage(tmp_path: Path) -> None:
@@ -213,3 +237,10 @@ def asks(lookup: Lookup, keys: Sequence[str] = ("k",), columns: Sequence[str] = 
 def with_entries(lookup: Lookup) -> Lookup:
     part = replace(lookup.unit.parts["k"], entries=200)
     return replace(lookup, unit=replace(lookup.unit, parts={"k": part}))
+
+
+def test_a_shard_that_is_not_sorted_is_damage() -> None:
+    field = pa.field("k", pa.int32())
+    for run in ([(2, 1), (1, 1)], [(1, 1), (3, 1), (2, 1)]):
+        with pytest.raises(CorruptIndex, match="not sorted"):
+            list(merge([tables(run, 2, field)], field))
