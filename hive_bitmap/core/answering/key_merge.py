@@ -7,27 +7,29 @@ the most or the fewest rows. Both need all rows of a key, so nothing of a shard 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from hive_bitmap.core.answering.answer_size import distinct_keys
 from hive_bitmap.core.answering.extremes import index_covers
-from hive_bitmap.core.answering.index_rows import COUNT, INCONSISTENT, IndexRows, index_rows, summed
+from hive_bitmap.core.answering.index_rows import COUNT, INCONSISTENT, index_rows, summed
 from hive_bitmap.core.answering.tally import merge_counts
 from hive_bitmap.core.bitmaps import selection
 from hive_bitmap.core.index import lookup as shards
-from hive_bitmap.core.predicates.nodes import TRUE, columns_of
+from hive_bitmap.core.predicates.nodes import TRUE, Predicate, columns_of
 from hive_bitmap.core.selecting.candidates import Lookup
 from hive_bitmap.core.selecting.key_matches import MatchingKeys
-from hive_bitmap.core.selecting.lookup_units import Longs, positions
+from hive_bitmap.core.selecting.lookup_units import BlockNumbers, Longs, positions
 from hive_bitmap.core.selecting.select import select
 from hive_bitmap.errors import CorruptIndex
 
+Bits = npt.NDArray[np.uint8]
 FEW_KEYS = 10_000  # so few keys are counted by `tally`
 MOST_SHARDS = 128  # merged at a time; a row group of each takes some 2 MB
 MOST_ROWS = 1 << 30  # whose selections, a bit a row, are held at a time
@@ -128,63 +130,66 @@ def merge(runs: Sequence[Iterator[pa.Table]], field: pa.Field) -> Iterator[pa.Ta
 class _CountedUnit:
     """A unit whose keys are counted, and the proof that each selected row was counted once.
 
-    The proof is by block or, without a predicate, by file: then neither offsets nor bitmaps are read.
+    `counted` yields the keys of a shard with their counts, a row group at a time, in ascending order; NULL last.
+    Without a predicate, the proof is by file, and neither offsets nor bitmaps are needed; else it is by block.
     """
 
     def __init__(self, lookup: Lookup, key: str, matching_keys: MatchingKeys) -> None:
         self._unit, self._key, self._part = lookup.unit, key, lookup.unit.parts[key]
-        self._predicate, self._is_exact = lookup.predicate, lookup.predicate == TRUE
-        self._bits, self._layout = None, selection.layout(self._unit.rows)
-        self._expected = self._unit.rows
-        if self._is_exact:  # files are counted in place of blocks
+        self._is_exact, self._expected = True, self._unit.rows
+        self._covered, self._layout = self._unit.covered(self._part), selection.layout(self._unit.rows)
+        self.counted: Callable[[tuple[str, int]], Iterator[pa.Table]]
+        if lookup.predicate == TRUE:
+            self.counted = self._all_rows
             self._expected = np.bincount(self._unit.file, self._unit.rows, len(self._unit.paths)).astype(np.int64)
-        self._rows = partial(index_rows, self._unit, [key], lookup.predicate, matching_keys)
-        if not index_covers(lookup, key):
+        elif index_covers(lookup, key):
+            self.counted = partial(self._rows_of_keys, lookup.predicate, matching_keys)
+            self._is_exact = False  # keys that do not match are not read
+        else:
             selected = select(self._unit, lookup.predicate, matching_keys)
             if selected.damaged:
                 raise next(iter(selected.damaged.values()))
-            self._bits = selection.everything(self._layout) if selected.bits is None else selected.bits
-            self._expected, self._is_exact = selection.counts(self._bits, self._layout), True
-            self._rows = partial(index_rows, self._unit, [key], TRUE, {})
+            bits = selection.everything(self._layout) if selected.bits is None else selected.bits
+            self.counted = partial(self._selected_rows, bits)
+            self._expected = selection.counts(bits, self._layout)
         self._counted = np.zeros(len(self._expected), np.int64)
 
     @property
     def shards(self) -> tuple[tuple[str, int], ...]:
         return self._part.shards if self._expected.any() else ()
 
-    def counted(self, shard: tuple[str, int]) -> Iterator[pa.Table]:
-        """Yield the keys of a shard with their counts, a row group at a time, in ascending order; NULL last."""
-        if self._predicate == TRUE:
-            return self._all_keys(shard)
-        return (summed(rows, self._counts(rows), None) for rows in self._rows([shard]))
-
-    def _all_keys(self, shard: tuple[str, int]) -> Iterator[pa.Table]:
-        """Do the same as `counted` without a predicate. Only keys, files and cardinalities are read."""
-        covered, paths = self._unit.covered(self._part), pa.array(self._unit.paths, pa.string())
-        for keys, buckets, cardinality in shards.counted_keys(*shard, self._part.key):
+    def _all_rows(self, shard: tuple[str, int]) -> Iterator[pa.Table]:
+        paths = pa.array(self._unit.paths, pa.string())
+        for keys, buckets, _, cardinality in shards.counted_keys(*shard, self._part.key):
             file = positions(buckets, paths)
-            counted = (file >= 0) & covered[file]
-            if not counted.all():
-                keys, file, cardinality = keys.filter(pa.array(counted)), file[counted], cardinality[counted]
-            self._counted += np.bincount(file, cardinality, len(self._counted)).astype(np.int64)
-            if len(keys):
-                yield _of_runs(keys, cardinality, self._key)
+            chosen = np.flatnonzero((file >= 0) & self._covered[file])
+            self._add(file[chosen], cardinality[chosen])
+            yield _of_runs(keys, chosen, cardinality[chosen], self._key)
 
-    def _counts(self, rows: IndexRows) -> Longs:
-        """Return how many selected rows each index row stands for."""
-        if self._bits is None:
-            self._counted += np.bincount(rows.block, rows.cardinality, len(self._counted)).astype(np.int64)
-            return np.where(rows.true, rows.cardinality, 0)
-        counts = np.zeros(len(rows.block), np.int64)
-        chosen = np.flatnonzero(self._expected[rows.block])
-        if len(chosen):
-            blocks = rows.block[chosen]
-            bitmaps = shards.bitmaps(*rows.shard, rows.group, self._part.encoding)
-            [counts[chosen]] = bitmaps.shared(
-                [self._bits], rows.number[chosen], self._layout.starts[blocks], self._layout.rows[blocks]
-            )
-            self._counted += np.bincount(blocks, counts[chosen], len(self._counted)).astype(np.int64)
-        return counts
+    def _rows_of_keys(
+        self, predicate: Predicate, matching_keys: MatchingKeys, shard: tuple[str, int]
+    ) -> Iterator[pa.Table]:
+        for rows in index_rows(self._unit, [self._key], predicate, matching_keys, [shard]):
+            self._add(rows.block, rows.cardinality)
+            yield summed(rows, np.where(rows.true, rows.cardinality, 0), None)
+
+    def _selected_rows(self, bits: Bits, shard: tuple[str, int]) -> Iterator[pa.Table]:
+        numbers = BlockNumbers(self._unit, self._covered)
+        for group, (keys, buckets, offsets, _) in enumerate(shards.counted_keys(*shard, self._part.key)):
+            blocks, rows = numbers.find(buckets, offsets)
+            alive = self._expected[blocks] > 0
+            blocks, rows = blocks[alive], rows[alive]
+            if not len(rows):
+                continue
+            bitmaps = shards.bitmaps(*shard, group, self._part.encoding)
+            [counts] = bitmaps.shared([bits], rows, self._layout.starts[blocks], self._layout.rows[blocks])
+            self._add(blocks, counts)
+            shared = np.flatnonzero(counts)
+            yield _of_runs(keys, rows[shared], counts[shared], self._key)
+
+    def _add(self, places: Longs, counts: Longs) -> None:
+        """Add to the rows counted so far, by file or by block."""
+        self._counted += np.bincount(places, counts, len(self._counted)).astype(np.int64)
 
     def require_complete(self) -> None:
         """Require that each selected row of each block or file was counted once. Raises CorruptIndex."""
@@ -192,18 +197,19 @@ class _CountedUnit:
             raise CorruptIndex(INCONSISTENT)
 
 
-def _of_runs(keys: pa.Array, cardinality: Longs, name: str) -> pa.Table:
-    """Add up the cardinalities of equal keys. The keys are sorted, NULL last."""
+def _of_runs(keys: pa.Array, rows: Longs, counts: Longs, name: str) -> pa.Table:
+    """Add up the counts of some index rows by key. The keys are sorted, NULL last."""
+    keys = keys if len(rows) == len(keys) else keys.take(pa.array(rows))
     present = len(keys) - keys.null_count
-    valid = keys.slice(0, present)
-    if valid.null_count:
-        raise CorruptIndex(_UNSORTED)
-    changed = np.ones(min(present + 1, len(keys)), bool)  # NULL is one more run
-    changed[1:present] = pc.not_equal(valid.slice(1), valid.slice(0, max(present - 1, 0))).to_numpy(
-        zero_copy_only=False
-    )
+    changed = np.ones(len(keys), bool)
+    changed[present + 1 :] = False  # NULL is a run
+    if present > 1:
+        valid = keys.slice(0, present)
+        if valid.null_count:
+            raise CorruptIndex(_UNSORTED)
+        changed[1:present] = pc.not_equal(valid.slice(1), valid.slice(0, present - 1)).to_numpy(zero_copy_only=False)
     first = np.flatnonzero(changed)
-    sums = np.add.reduceat(cardinality, first)
+    sums = np.add.reduceat(counts, first) if len(first) else counts
     return pa.table({name: keys.take(pa.array(first)), COUNT: sums})
 
 
@@ -303,9 +309,8 @@ def first_groups(merged: Iterable[pa.Table], top: Top, field: pa.Field) -> pa.Ta
 def _some_groups(merged: Iterable[pa.Table], rows: int, schema: pa.Schema) -> pa.Table:
     """Return the first groups that are merged. The others are not read."""
     taken = schema.empty_table()
-    for table in merged:
-        if taken.num_rows >= rows:
-            break
+    tables = iter(merged)
+    while taken.num_rows < rows and (table := next(tables, None)) is not None:
         taken = pa.concat_tables([taken, table.cast(schema).slice(0, rows - taken.num_rows)])
     return taken
 

@@ -195,11 +195,11 @@ def distinct(path: str, size: int, key: pa.Field) -> Iterator[pa.Array]:
             yield pc.unique(file.read_row_group(group, [key.name])[key.name].cast(key.type))
 
 
-def counted_keys(path: str, size: int, key: pa.Field) -> Iterator[tuple[pa.Array, pa.DictionaryArray, Longs]]:
-    """Yield the keys of a BITMAP shard, their base files, and their cardinalities, one row group at a time.
+def counted_keys(path: str, size: int, key: pa.Field) -> Iterator[tuple[pa.Array, pa.DictionaryArray, Longs, Longs]]:
+    """Yield keys, base files, offsets and cardinalities of a BITMAP shard, one row group at a time.
 
-    A row group has n keys, cast to the type of `key`, n paths of base files, and n numbers of rows. Nothing is cached:
-    these are all row groups of a shard, which are read once. Raises CorruptIndex.
+    The arrays have an item for each row; the keys are cast to the type of `key`. Nothing is cached, since all row
+    groups of a large shard would push everything else out of memory. Raises CorruptIndex.
     """
     with _reading(path):
         metadata = _metadata(path, size)
@@ -208,9 +208,9 @@ def counted_keys(path: str, size: int, key: pa.Field) -> Iterator[tuple[pa.Array
             _, counts = _with_cardinalities(file, path, False)
             assert counts is not None
             for group, cardinality in enumerate(counts):
-                rows = file.read_row_group(group, [key.name, BUCKET.name])
-                buckets = pc.dictionary_encode(rows[BUCKET.name])
-                yield _array(rows[key.name].cast(key.type)), _array(buckets), cardinality
+                rows = file.read_row_group(group, [key.name, BUCKET.name, OFFSET.name])
+                buckets = _array(pc.dictionary_encode(rows[BUCKET.name]))
+                yield _array(rows[key.name].cast(key.type)), buckets, rows[OFFSET.name].to_numpy(), cardinality
 
 
 def open_checked(

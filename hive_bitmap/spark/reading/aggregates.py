@@ -86,7 +86,8 @@ class KnownCounts:
     """The counts of each grouping set that the index has.
 
     They cover all files except the `unknown` ones, which have to be read. There is a table for each grouping set: its
-    columns and `count` (int64), with a row for each combination of values that occurs.
+    columns and `count` (int64), with a row for each combination of values that occurs. For a column of many values it
+    may be a summary (`key_merge.summary`) or the first groups, if the request has `summaries` or `top`.
     """
 
     tables: tuple[pa.Table, ...]
@@ -199,7 +200,8 @@ def _counts_of_set(
     if fresh and not by_partition and is_merged(lookups, data, request.mergeable):
         try:
             merged = _merged(spark, lookups, data[0], matching, request.top)
-            return _Counted(require_small(merged, limit), uncounted)
+            typed = merged.set_column(0, schema.field(0), merged[0].cast(schema.field(0).type))
+            return _Counted(require_small(typed, limit), uncounted)
         except (CorruptIndex, CorruptBitmap) as e:
             checksums.log_whole(log, "an index", e)
             return None

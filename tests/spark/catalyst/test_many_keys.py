@@ -39,7 +39,6 @@ NUMBERED += [
         "p = 1",
         "p > 1 AND c <> 2",
         "k < 9 OR c = 1",
-        "c = 9",
     )
 ]
 NUMBERED += [
@@ -61,6 +60,7 @@ FIRST = [
     "SELECT none, count(*) AS n FROM t GROUP BY none ORDER BY n DESC, none LIMIT 2",
 ]
 BY_ALL_KEYS = [
+    "SELECT count(DISTINCT k) AS n, max(k) FROM t WHERE c = 9",
     "SELECT count(DISTINCT f) FROM t",
     "SELECT count(DISTINCT ch) FROM t",
     "SELECT count(DISTINCT k + 1) FROM t",
@@ -142,6 +142,14 @@ def test_some_groups_are_any(made: SparkSession, query: str, rows: int, merges: 
     with indexed(made, "index only"):
         found = [row[0] for row in frame(made, f"{query} LIMIT {rows}").collect()]
     assert len(set(found)) == len(found) == min(rows, len(groups)) and set(found) <= groups and merges
+
+
+def test_much_of_an_index_is_merged_in_a_task(
+    made: SparkSession, merges: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(aggregates, "DRIVER_INDEX_BYTES", -1)
+    require_alike(made, "SELECT count(DISTINCT s), max(s) FROM t WHERE c < 3", "index only")
+    assert merges
 
 
 def test_a_limited_and_an_unlimited_aggregation_of_one_table(made: SparkSession, merges: list[str]) -> None:

@@ -2,6 +2,7 @@ package hive_bitmap.catalyst.queries;
 
 import hive_bitmap.catalyst.spark.Leaf;
 import hive_bitmap.catalyst.spark.SideQuery;
+import hive_bitmap.catalyst.spark.TopGroups;
 import java.util.List;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.InternalRow;

@@ -14,6 +14,7 @@ import hive_bitmap.catalyst.spark.Expressions;
 import hive_bitmap.catalyst.spark.Names;
 import hive_bitmap.catalyst.spark.RowOrder;
 import hive_bitmap.catalyst.spark.Scala;
+import hive_bitmap.catalyst.spark.TopGroups;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.IdentityHashMap;

@@ -1,8 +1,6 @@
-package hive_bitmap.catalyst.queries;
+package hive_bitmap.catalyst.spark;
 
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import hive_bitmap.catalyst.spark.Expressions;
-import hive_bitmap.catalyst.spark.Scala;
 import java.util.ArrayList;
 import java.util.List;
 import org.apache.spark.sql.catalyst.expressions.Alias;
@@ -95,7 +93,8 @@ public record TopGroups(int rows, String first, String ties) {
                         .allMatch(argument -> argument instanceof Literal literal && literal.value() != null);
     }
 
-    void writeTo(ObjectNode top) {
+    /** Writes the fields to an object of a question. */
+    public void writeTo(ObjectNode top) {
         top.put("rows", rows).put("first", first).put("ties", ties);
     }
 }
