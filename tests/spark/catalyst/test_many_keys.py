@@ -52,14 +52,16 @@ FIRST = [
     "SELECT k, count(*) AS n FROM t GROUP BY k ORDER BY n DESC, k DESC LIMIT 3",
     "SELECT k, count(*) AS n FROM t GROUP BY k ORDER BY n, k NULLS LAST LIMIT 4 OFFSET 3",
     "SELECT k FROM t GROUP BY k ORDER BY count(*) DESC, k DESC NULLS FIRST LIMIT 5",
-    "SELECT s, count(1) AS n, min(s), upper(s) FROM t WHERE c = 2 GROUP BY s ORDER BY n DESC, s LIMIT 7",
+    "SELECT s, count(1) AS n, min(s), count(s) FROM t WHERE c = 2 GROUP BY s ORDER BY n DESC, s LIMIT 7",
     "SELECT u, count(*) AS n FROM t GROUP BY u ORDER BY n DESC, u DESC LIMIT 6",
     "SELECT kk, n * 2 FROM (SELECT k AS kk, count(*) AS n FROM t WHERE p <> 1 GROUP BY k) ORDER BY n DESC, kk LIMIT 9",
-    "SELECT d, sum(0) AS z, count(*) AS n FROM t GROUP BY d ORDER BY n DESC, d LIMIT 2",
     "SELECT k, count(*) AS n FROM t GROUP BY k ORDER BY n DESC, k LIMIT 900",
     "SELECT none, count(*) AS n FROM t GROUP BY none ORDER BY n DESC, none LIMIT 2",
 ]
 BY_ALL_KEYS = [
+    "SELECT d, sum(0) AS z, count(*) AS n FROM t GROUP BY d ORDER BY n DESC, d LIMIT 2",
+    "SELECT k, sum(k), count(*) AS n FROM t GROUP BY k ORDER BY n DESC, k LIMIT 3",
+    "SELECT k, 7 / k AS x, count(*) AS n FROM t WHERE k > 0 GROUP BY k ORDER BY n DESC, k LIMIT 3",
     "SELECT count(DISTINCT k) AS n, max(k) FROM t WHERE c = 9",
     "SELECT count(DISTINCT f) FROM t",
     "SELECT count(DISTINCT ch) FROM t",

@@ -28,6 +28,7 @@ import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.ExprId;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
@@ -194,10 +195,22 @@ public final class Aggregates {
                     && part.aggregates.stream().allMatch(aggregate -> KeyAggregates.needsSummary(aggregate, part.keys.get(0)));
         }
 
-        /** Returns whether each group is a key of a single column, so that the groups are computed independently of each other. */
+        /**
+         * Returns whether each group is a key of a single column, and its results cannot fail. Then groups that the query does not
+         * need can be left out: Spark would raise an error of any group.
+         */
         boolean groupsAreKeys() {
             return parts.size() == 1 && parts.get(0).keys.size() == 1 && grouping.size() == 1
-                    && grouping.get(0) instanceof Attribute column && column.exprId().equals(parts.get(0).keys.get(0).exprId());
+                    && grouping.get(0) instanceof Attribute column && column.exprId().equals(parts.get(0).keys.get(0).exprId())
+                    && results.stream().allMatch(result -> cannotFail(result instanceof Alias alias ? alias.child() : (Expression) result));
+        }
+
+        private static boolean cannotFail(Expression result) {
+            if (!(result instanceof AggregateExpression aggregate)) return result instanceof Attribute;
+            Class<?> function = aggregate.aggregateFunction().getClass();
+            return aggregate.filter().isEmpty() && (function == Count.class || function == Min.class || function == Max.class)
+                    && Scala.list(aggregate.aggregateFunction().children()).stream()
+                            .allMatch(argument -> argument instanceof Attribute || argument instanceof Literal);
         }
 
         /** Returns why a result cannot be computed from groups and aggregates; null if it can. */
