@@ -27,6 +27,7 @@ from hive_bitmap.core.index.shard import CARDINALITY, cardinalities_path
 from hive_bitmap.core.memory_budget import Cache
 from hive_bitmap.core.memory_budget import cached as cached_function
 
+BATCH_ROWS = 64 << 10  # cardinalities decoded at a time, if a shard is read once
 STATISTICS_BYTES = 250  # of the statistics of a row group, without their values
 METADATA_SHARE = 4  # memory that a parsed footer takes for each of its bytes
 Flags = npt.NDArray[np.bool_]
@@ -205,9 +206,8 @@ def counted_keys(path: str, size: int, key: pa.Field) -> Iterator[tuple[pa.Array
         metadata = _metadata(path, size)
         with stores.open_immutable(path, size) as source:
             file = open_checked(source, metadata, _sums(path), dictionaries=[BUCKET.name])
-            _, counts = _with_cardinalities(file, path, False)
-            assert counts is not None
-            for group, cardinality in enumerate(counts):
+            sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
+            for group, cardinality in enumerate(_streamed_cardinalities(path, sizes)):
                 rows = file.read_row_group(group, [key.name, BUCKET.name, OFFSET.name])
                 buckets = _array(pc.dictionary_encode(rows[BUCKET.name]))
                 yield _array(rows[key.name].cast(key.type)), buckets, rows[OFFSET.name].to_numpy(), cardinality
@@ -235,13 +235,34 @@ def cardinalities(path: str) -> Longs:
 
     Cardinalities are in a separate file (`cardinalities_path`). Raises CorruptIndex.
     """
-    sidecar = cardinalities_path(path)
-    with _reading(sidecar):
-        content = stores.read_immutable(sidecar)
-        sums = checksums.read(path.rpartition("/")[0])
-        checksums.require(content, sums.get(sidecar.rpartition("/")[2]))
-        column: Longs = pq.read_table(pa.BufferReader(content))[CARDINALITY.name].to_numpy()
+    with _reading(cardinalities_path(path)):
+        column: Longs = pq.read_table(_sidecar(path))[CARDINALITY.name].to_numpy()
         return column.astype(np.int64)
+
+
+def _sidecar(path: str) -> pa.BufferReader:
+    """Return the file of the cardinalities of a shard, as it is stored."""
+    sidecar = cardinalities_path(path)
+    content = stores.read_immutable(sidecar)
+    sums = checksums.read(path.rpartition("/")[0])
+    checksums.require(content, sums.get(sidecar.rpartition("/")[2]))
+    return pa.BufferReader(content)
+
+
+def _streamed_cardinalities(path: str, sizes: Sequence[int]) -> Iterator[Longs]:
+    """Yield the cardinalities of the row groups of a shard, which have `sizes` rows; few are held at a time."""
+    batches = pq.ParquetFile(_sidecar(path)).iter_batches(BATCH_ROWS)
+    held = np.empty(0, np.int64)
+    for size in sizes:
+        while len(held) < size:
+            batch = next(batches, None)
+            if batch is None:
+                raise OSError(f"it has {sum(sizes)} rows, but fewer cardinalities")
+            held = np.concatenate([held, batch.column(0).to_numpy().astype(np.int64)])
+        yield held[:size]
+        held = held[size:]
+    if len(held) or next(batches, None) is not None:
+        raise OSError(f"it has {sum(sizes)} rows, but more cardinalities")
 
 
 def cached(key: tuple[Any, ...], make: Callable[[], Sized]) -> Sized:

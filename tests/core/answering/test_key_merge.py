@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -201,6 +202,29 @@ def test_a_row_group_of_each_shard_is_held(tmp_path: Path, monkeypatch: pytest.M
     next(merged)
     assert read == [10, 10]
     assert len(list(merged)) >= 9 and len(read) >= 20
+
+
+@pytest.mark.parametrize("rows", [1, 7, 1000])
+def test_cardinalities_are_read_a_few_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
+    monkeypatch.setattr("hive_bitmap.core.index.shard.ROW_GROUP_ROWS", 10)
+    monkeypatch.setattr(shards, "BATCH_ROWS", rows)
+    part = unit_of(tmp_path, [unit_rows(200)], {"k": "gap"}, {"k": [0]}).parts["k"]
+    [shard] = part.shards
+    read = list(shards.counted_keys(*shard, part.key))
+    entries = list(shards.all_entries(*shard, [part.key], lambda stats: True))
+    assert len(read) == len(entries) >= 20
+    for (keys, buckets, offsets, cardinality), ([stored], entry) in zip(read, entries, strict=True):
+        assert keys.to_pylist() == stored.to_pylist() and buckets.to_pylist() == entry.buckets.to_pylist()
+        assert offsets.tolist() == entry.offsets.tolist()
+        assert entry.cardinality is not None and cardinality.tolist() == entry.cardinality.tolist()
+    stored_rows = pq.read_table(shards._sidecar(shard[0]))
+    for other in (stored_rows.slice(1), pa.concat_tables([stored_rows, stored_rows.slice(0, 1)])):
+        sink = pa.BufferOutputStream()
+        pq.write_table(other, sink)
+        content = sink.getvalue()
+        monkeypatch.setattr(shards, "_sidecar", lambda path, content=content: pa.BufferReader(content))
+        with pytest.raises(CorruptIndex, match="cardinalities"):
+            list(shards.counted_keys(*shard, part.key))
 
 
 def test_a_shard_without_some_rows_is_damage(tmp_path: Path) -> None:
