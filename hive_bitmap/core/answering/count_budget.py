@@ -124,7 +124,8 @@ def _merged(
         columns |= set(by_column)
         selected = min((selected_share(lookup.unit, node, matching_keys) for node in by_column.values()), default=1.0)
         grouped += selected * int(lookup.unit.rows.sum())
-        seconds += entries * (prices.merged_bitmap if by_column else prices.merged_row)
+        share = _share_of_groups(lookup, key, by_column[key]) if set(by_column) == {key} else 1.0
+        seconds += share * entries * (prices.merged_bitmap if by_column else prices.merged_row)
     rows = _rows(lookups)
     by_spark = spark_seconds(rows, len(columns), cores, prices, waits) + grouped * prices.spark_row / cores
     by_spark += distinct_keys(lookups, [key]) * prices.spark_key * grouped / max(rows, 1)

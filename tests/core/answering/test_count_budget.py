@@ -51,6 +51,8 @@ def test_many_keys_are_merged_if_spark_groups_many_rows(tmp_path: Path, monkeypa
         cost = count_cost([lookup_of(unit, predicate)], {}, ["k"], 2, prices, mergeable={"k"})
         assert (cost.why_slower is None) == merges and cost.seconds == 1200
     assert count_cost([lookup_of(unit, TRUE)], {}, ["k"], 2, prices).seconds < 1
+    nowhere = count_cost([lookup_of(unit, Compare("k", ">", 50))], {}, ["k"], 2, prices, mergeable={"k"})
+    assert nowhere.seconds == 0, "no row group has such a key"
 
 
 def test_an_index_of_large_keys_is_dearer_than_a_column(tmp_path: Path) -> None:
