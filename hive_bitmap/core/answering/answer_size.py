@@ -90,18 +90,21 @@ def _key(lookups: Sequence[Lookup], key_sets: KeySets, limit: int) -> _Key:
     return frozenset(path for part in parts for path, _ in part.shards), sets, predicates, limit
 
 
+def distinct_keys(lookups: Sequence[Lookup], keys: Sequence[str]) -> float:
+    """Estimate the number of distinct keys of the lookups, before any condition.
+
+    Raises CorruptIndex.
+    """
+    return max((_keys_of(parts, keys)[0] for parts in _by_index(lookups, keys).values()), default=0.0)
+
+
 def _estimate(lookups: Sequence[Lookup], keys: Sequence[str], selected: int) -> int:
     """Estimate the bytes of the keys of the selected rows.
 
     Damaged indexes are left out, because their files are read whole.
     """
     sizes = [0]
-    by_index: dict[str, list[tuple[Lookup, IndexPart]]] = {}
-    for lookup in lookups:
-        key_parts = {part.index: part for key in keys if (part := lookup.unit.parts.get(key)) and part.shards}
-        for index, part in key_parts.items():
-            by_index.setdefault(index, []).append((lookup, part))
-    for parts in by_index.values():
+    for parts in _by_index(lookups, keys).values():
         try:
             sizes.append(_bytes_of(parts, keys, selected))
         except CorruptIndex:
@@ -109,8 +112,28 @@ def _estimate(lookups: Sequence[Lookup], keys: Sequence[str], selected: int) -> 
     return max(sizes)
 
 
+def _by_index(lookups: Sequence[Lookup], keys: Sequence[str]) -> dict[str, list[tuple[Lookup, IndexPart]]]:
+    """Group the parts that have shards by their index."""
+    by_index: dict[str, list[tuple[Lookup, IndexPart]]] = {}
+    for lookup in lookups:
+        key_parts = {part.index: part for key in keys if (part := lookup.unit.parts.get(key)) and part.shards}
+        for index, part in key_parts.items():
+            by_index.setdefault(index, []).append((lookup, part))
+    return by_index
+
+
 def _bytes_of(parts: Sequence[tuple[Lookup, IndexPart]], keys: Sequence[str], selected: int) -> int:
-    """Estimate the bytes of the keys of one index.
+    """Estimate the bytes of the selected keys of one index."""
+    count, width = _keys_of(parts, keys)
+    rows = sum(int(lookup.unit.rows.sum()) for lookup, _ in parts)
+    tested = {column.lower() for lookup, _ in parts for column in columns_of(lookup.predicate)}
+    if tested & set(keys):
+        count *= selected / max(rows, 1)
+    return int(driver_bytes(min(count, selected), width))
+
+
+def _keys_of(parts: Sequence[tuple[Lookup, IndexPart]], keys: Sequence[str]) -> tuple[float, float]:
+    """Estimate the number of keys of one index, and their mean size in bytes.
 
     The estimate is extrapolated from a row group of each of its two largest parts.
     """
@@ -118,12 +141,7 @@ def _bytes_of(parts: Sequence[tuple[Lookup, IndexPart]], keys: Sequence[str], se
     samples = [_sample(lookup, part, keys) for lookup, part in largest]
     share, width = (max(values) for values in zip(*samples, strict=True))
     of_each = [part.entries * share for _, part in parts]
-    count = sum(of_each) if _are_apart([part for _, part in largest]) else max(of_each)
-    rows = sum(int(lookup.unit.rows.sum()) for lookup, _ in parts)
-    tested = {column.lower() for lookup, _ in parts for column in columns_of(lookup.predicate)}
-    if tested & set(keys):
-        count *= selected / max(rows, 1)
-    return int(driver_bytes(min(count, selected), width))
+    return sum(of_each) if _are_apart([part for _, part in largest]) else max(of_each), width
 
 
 def _sample(lookup: Lookup, part: IndexPart, keys: Sequence[str]) -> _Sample:

@@ -13,14 +13,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
+from hive_bitmap.core.answering.answer_size import distinct_keys
 from hive_bitmap.core.answering.extremes import are_enough
+from hive_bitmap.core.answering.key_merge import is_merged
 from hive_bitmap.core.index import lookup as shards
 from hive_bitmap.core.planning.prices import CLEARLY_CHEAPER
 from hive_bitmap.core.predicates.nodes import Constant, Or, Predicate, Unknown, columns_of, leaves_of
 from hive_bitmap.core.selecting.candidates import Lookup
 from hive_bitmap.core.selecting.key_matches import MatchingKeys, may_hold
 from hive_bitmap.core.selecting.lookup_units import IndexPart
-from hive_bitmap.core.selecting.select import matching_share
+from hive_bitmap.core.selecting.select import matching_share, selected_share
 from hive_bitmap.errors import CorruptIndex
 
 
@@ -35,6 +37,9 @@ class CountPrices:
     shard: float = 5.0e-4  # to read the statistics of a shard
     key: float = 3.5e-6  # to hand on a key with its count: measured with 80,000 keys
     spark_key: float = 1.0e-6  # for Spark to group by a key
+    merged_row: float = 1.2e-7  # to read an index row and to merge its key
+    merged_bitmap: float = 3.0e-7  # to read an index row, and to compare its bitmap with the selected rows
+    spark_row: float = 3.0e-7  # for Spark to group a row by one of many keys, beyond reading it
     answer_start: float = 0.03  # to request an answer, and to convert it to rows
     in_memory: float = 0.1  # share of the usual time that data already in memory takes
     deleted_rows: float = 1.0e-3  # to read which rows of a file are deleted, besides waiting for the store
@@ -64,11 +69,13 @@ def count_cost(
     prices: CountPrices = COUNT_PRICES,
     waits: float = 0.0,
     extremes: Collection[str] = (),
+    mergeable: Collection[str] = (),
 ) -> CountCost:
     """Compare counting through the index with counting by Spark.
 
     `keys` are the grouping columns, in lower case; `waits` is how many seconds Spark waits for the store of the files.
-    For the columns `extremes`, in lower case, only the smallest and the largest key are needed.
+    For the columns `extremes`, in lower case, only the smallest and the largest key are needed, and for those in
+    `mergeable` a summary or the first groups.
     """
     if are_enough(lookups, keys, extremes):
         opened = sum(len(lookup.unit.parts[keys[0]].shards) for lookup in lookups)
@@ -88,6 +95,8 @@ def count_cost(
         waits=waits,
         what="these indexes are decoded",
     )
+    if is_merged(lookups, keys, mergeable):
+        return _merged(lookups, keys[0], matching_keys, cores, prices, waits)
     most = compared(sum(_seconds(lookup, keys, read, read, prices) for lookup, _, read in work))
     if most.why_slower is None:
         return most
@@ -98,6 +107,30 @@ def count_cost(
             seconds += _seconds(lookup, keys, read, decoded, prices)
             seconds -= _seconds(lookup, keys, read, dict.fromkeys(read, 0.0), prices)
     return compared(seconds)
+
+
+def _merged(
+    lookups: Sequence[Lookup],
+    key: str,
+    matching_keys: MatchingKeys,
+    cores: int,
+    prices: CountPrices,
+    waits: float,
+) -> CountCost:
+    """Compare merging the sorted keys with counting by Spark, to which many keys cost more than few."""
+    seconds, grouped, columns = 0.0, 0.0, {key}
+    for lookup in lookups:
+        by_column, entries = _by_column(lookup.predicate), lookup.unit.parts[key].entries
+        columns |= set(by_column)
+        selected = min((selected_share(lookup.unit, node, matching_keys) for node in by_column.values()), default=1.0)
+        grouped += selected * int(lookup.unit.rows.sum())
+        share = _share_of_groups(lookup, key, by_column[key]) if set(by_column) == {key} else 1.0
+        seconds += share * entries * (prices.merged_bitmap if by_column else prices.merged_row)
+    rows = _rows(lookups)
+    by_spark = spark_seconds(rows, len(columns), cores, prices, waits) + grouped * prices.spark_row / cores
+    by_spark += distinct_keys(lookups, [key]) * prices.spark_key * grouped / max(rows, 1)
+    slower = "Spark groups the rows in less time than the keys of these indexes are merged"
+    return CountCost(seconds, by_spark, slower if seconds > CLEARLY_CHEAPER * by_spark else None)
 
 
 def _rows(lookups: Sequence[Lookup]) -> int:

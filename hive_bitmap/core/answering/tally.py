@@ -12,9 +12,9 @@ index is damaged.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,38 +23,28 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hive_bitmap.core.answering.answer_size import TooLarge, nbytes
+from hive_bitmap.core.answering.index_rows import (
+    COUNT,
+    GROUP,
+    INCONSISTENT,
+    IndexRows,
+    index_rows,
+    is_true,
+    summed,
+    values_at,
+)
 from hive_bitmap.core.bitmaps import selection
 from hive_bitmap.core.index import lookup
 from hive_bitmap.core.planning.settings import ANSWER_BYTES
-from hive_bitmap.core.predicates.nodes import TRUE, And, Constant, Or, Predicate, columns_of
-from hive_bitmap.core.selecting.key_matches import MatchingKeys, key_matches, may_hold
+from hive_bitmap.core.predicates.nodes import TRUE, Predicate, columns_of
+from hive_bitmap.core.selecting.key_matches import MatchingKeys
 from hive_bitmap.core.selecting.lookup_units import BlockNumbers, Flags, Longs, LookupUnit, deleted_bits
 from hive_bitmap.core.selecting.select import Selection, select
 from hive_bitmap.errors import CorruptIndex
 
-COUNT = "count"  # the last column of a tally; the columns of the keys have lower-case names
-GROUP = ""  # the column of the numbers of groups of files; no column of a table has this name
 MOST_PARTS = 16  # most keys of an index that splits a selection
 Bits = npt.NDArray[np.uint8]
 _NO_KEY = pa.table({"": [0]}).select([])
-_INCONSISTENT = "its keys share rows, or some rows have none"
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Rows:
-    """Index rows of one row group, sorted by key.
-
-    The arrays have an item for each row.
-    """
-
-    shard: tuple[str, int]  # path and size in bytes
-    group: int
-    keys: pa.Table  # a row for each run of rows with equal keys
-    run: Longs  # position of the row's run in `keys`
-    block: Longs  # number of the row's block in the unit
-    cardinality: Longs  # how many base rows have the key
-    number: Longs  # position of the row in the row group
-    true: Flags  # whether the predicate is TRUE for the row's key
 
 
 @dataclass(frozen=True)
@@ -161,8 +151,8 @@ def keys_of_group(
     names = list(dict.fromkeys((key, *(column.lower() for column in columns_of(predicate)))))
     values, entries = lookup.entries_of_group(*shard, [unit.parts[name].key for name in names], group)
     _, rows = blocks.find(entries.buckets, entries.offsets)
-    true = _true(predicate, dict(zip(names, values, strict=True)), matching_keys)[rows]
-    return pc.unique(_values(values[0], rows[true]))
+    true = is_true(predicate, dict(zip(names, values, strict=True)), matching_keys)[rows]
+    return pc.unique(values_at(values[0], rows[true]))
 
 
 def is_countable(unit: LookupUnit, keys: Sequence[str]) -> bool:
@@ -219,12 +209,12 @@ def _sums(
     """Sum the cardinalities of each key, less its deleted rows; `nothing` is the result without keys."""
     counts, in_blocks = Counts(nothing, limit), np.zeros(len(unit.rows), np.int64)
     deleted = _DeletedRows(unit, unit.parts[keys[0]].encoding) if unit.deleted else None
-    for rows in _rows(unit, keys, predicate, matching_keys):
+    for rows in index_rows(unit, keys, predicate, matching_keys):
         in_blocks += np.bincount(rows.block, rows.cardinality, len(in_blocks)).astype(np.int64)
         live = rows.cardinality if deleted is None else rows.cardinality - deleted.of(rows)
-        counts.add(_summed(rows, np.where(rows.true, live, 0), group))
+        counts.add(summed(rows, np.where(rows.true, live, 0), group))
     if (in_blocks > unit.rows).any() or (predicate == TRUE and (in_blocks != unit.rows).any()):
-        raise CorruptIndex(_INCONSISTENT)
+        raise CorruptIndex(INCONSISTENT)
     if deleted is not None:
         deleted.require_found(all=predicate == TRUE)
     return counts.total()
@@ -239,7 +229,7 @@ class _DeletedRows:
         self._expected = selection.counts(self._bits, self._layout)
         self._counted = np.zeros_like(self._expected)
 
-    def of(self, rows: _Rows) -> Longs:
+    def of(self, rows: IndexRows) -> Longs:
         """Return how many deleted rows have the key of each index row.
 
         Only index rows for which the predicate is TRUE are counted.
@@ -261,7 +251,7 @@ class _DeletedRows:
         Unless `all` is set, rows may also be missing. Raises CorruptIndex.
         """
         if (self._counted > self._expected).any() or (all and (self._counted != self._expected).any()):
-            raise CorruptIndex(_INCONSISTENT)
+            raise CorruptIndex(INCONSISTENT)
 
 
 def _by_overlap(
@@ -277,7 +267,7 @@ def _by_overlap(
     )  # for each part and block, the number of selected rows
     alive: Flags = expected.sum(axis=0) > 0
     in_blocks = np.zeros_like(expected)
-    for rows in _rows(selected.unit, keys, TRUE, {}):
+    for rows in index_rows(selected.unit, keys, TRUE, {}):
         chosen = np.flatnonzero(alive[rows.block])
         if not len(chosen):
             continue
@@ -289,12 +279,12 @@ def _by_overlap(
             in_blocks[number] += np.bincount(blocks, shared[number], in_blocks.shape[1]).astype(np.int64)
             counts = np.zeros(len(rows.block), np.int64)
             counts[chosen] = shared[number]
-            summed = _summed(rows, counts, group)
+            table = summed(rows, counts, group)
             for name in part.key.column_names:
-                summed = summed.append_column(name, pa.repeat(part.key[name][0], summed.num_rows))
-            yield summed
+                table = table.append_column(name, pa.repeat(part.key[name][0], table.num_rows))
+            yield table
     if (in_blocks != expected).any():
-        raise CorruptIndex(_INCONSISTENT)
+        raise CorruptIndex(INCONSISTENT)
 
 
 def _has_few_keys(unit: LookupUnit, keys: Sequence[str]) -> bool:
@@ -303,7 +293,7 @@ def _has_few_keys(unit: LookupUnit, keys: Sequence[str]) -> bool:
     `keys` are its columns that count.
     """
     distinct: set[tuple[Any, ...]] = set()
-    for rows in _rows(unit, keys, TRUE, {}):
+    for rows in index_rows(unit, keys, TRUE, {}):
         distinct.update(_values_of(rows))
         if len(distinct) > MOST_PARTS:
             return False
@@ -315,7 +305,7 @@ def _parts(selected: Selection, bits: Bits, keys: Sequence[str]) -> list[_Part]:
     unit, layout = selected.unit, selected.layout
     encoding = unit.parts[keys[0]].encoding
     by_key: dict[tuple[Any, ...], _Part] = {}
-    for rows in _rows(unit, keys, TRUE, {}):
+    for rows in index_rows(unit, keys, TRUE, {}):
         for run, value in enumerate(_values_of(rows)):
             part = by_key.setdefault(value, _Part(rows.keys.slice(run, 1), selection.nothing(layout)))
             chosen = np.flatnonzero(rows.run == run)
@@ -327,85 +317,10 @@ def _parts(selected: Selection, bits: Bits, keys: Sequence[str]) -> list[_Part]:
         np.bitwise_and(part.bits, bits, out=part.bits)
     in_blocks = sum((selection.counts(part.bits, layout) for part in by_key.values()), np.zeros_like(unit.rows))
     if (in_blocks != selection.counts(bits, layout)).any():
-        raise CorruptIndex(_INCONSISTENT)
+        raise CorruptIndex(INCONSISTENT)
     return list(by_key.values())
 
 
-def _values_of(rows: _Rows) -> Iterator[tuple[Any, ...]]:
+def _values_of(rows: IndexRows) -> Iterator[tuple[Any, ...]]:
     """Yield the key of each run as a tuple of Python values."""
     return zip(*(column.to_pylist() for column in rows.keys.columns), strict=True)
-
-
-def _rows(unit: LookupUnit, keys: Sequence[str], predicate: Predicate, matching_keys: MatchingKeys) -> Iterator[_Rows]:
-    """Yield the rows of an index, a row group at a time.
-
-    The index has these keys and all columns of the predicate.
-    """
-    part = unit.parts[keys[0]]
-    blocks = BlockNumbers(unit, unit.covered(part))
-    tested = [column.lower() for column in columns_of(predicate)]
-    names = list(dict.fromkeys((*tested, *keys)))
-    fields = [unit.parts[name].key for name in names]
-    for shard in part.shards:
-        for values, entries in lookup.all_entries(
-            *shard, fields, lambda stats: len(tested) != 1 or may_hold(predicate, stats)
-        ):
-            columns = dict(zip(names, values, strict=True))
-            block, in_unit = blocks.find(entries.buckets, entries.offsets)
-            changed = np.zeros(len(in_unit), bool)
-            changed[:1] = True
-            for key in keys:
-                codes = columns[key].indices.to_numpy(zero_copy_only=False)[in_unit]
-                changed[1:] |= codes[1:] != codes[:-1]
-            first = in_unit[changed]
-            assert entries.cardinality is not None
-            yield _Rows(
-                shard=shard,
-                group=entries.group,
-                keys=pa.table({key: _values(columns[key], first) for key in keys}),
-                run=np.cumsum(changed) - 1,
-                block=block,
-                cardinality=entries.cardinality[in_unit],
-                number=entries.rows[in_unit],
-                true=_true(predicate, columns, matching_keys)[in_unit],
-            )
-
-
-def _values(column: pa.DictionaryArray, rows: Longs) -> pa.Array:
-    return column.dictionary.take(column.indices.take(pa.array(rows)))
-
-
-def _true(node: Predicate, columns: Mapping[str, pa.DictionaryArray], matching_keys: MatchingKeys) -> Flags:
-    """Return for each index row whether the predicate is TRUE.
-
-    `columns` are the key columns of the index, by name in lower case.
-    """
-    match node:
-        case Constant(value):
-            return np.full(len(next(iter(columns.values()))), value is True)
-        case And(children):
-            return reduce(np.logical_and, (_true(child, columns, matching_keys) for child in children))
-        case Or(children):
-            return reduce(np.logical_or, (_true(child, columns, matching_keys) for child in children))
-    [name] = columns_of(node)
-    column = columns[name.lower()]
-    return key_matches(node, column.dictionary, matching_keys)[column.indices.to_numpy(zero_copy_only=False)]
-
-
-def _summed(rows: _Rows, counts: Longs, group: Longs | None) -> pa.Table:
-    """Return each key with the sum of the counts of its rows.
-
-    Keys with the sum 0 are left out. `group` has the number of the group of each block; None if groups are not counted
-    separately.
-    """
-    if group is None:
-        sums = np.bincount(rows.run, counts, rows.keys.num_rows).astype(np.int64)
-        occurring = np.flatnonzero(sums)
-        return rows.keys.take(pa.array(occurring)).append_column(COUNT, pa.array(sums[occurring]))
-    width = int(group.max(initial=0)) + 1
-    pairs, of_row = np.unique(rows.run * width + group[rows.block], return_inverse=True)
-    sums = np.bincount(of_row, counts, len(pairs)).astype(np.int64)
-    occurring = np.flatnonzero(sums)
-    run, numbers = np.divmod(pairs[occurring], width)
-    counted = rows.keys.take(pa.array(run)).append_column(GROUP, pa.array(numbers))
-    return counted.append_column(COUNT, pa.array(sums[occurring]))

@@ -27,6 +27,7 @@ from hive_bitmap.core.index.shard import CARDINALITY, cardinalities_path
 from hive_bitmap.core.memory_budget import Cache
 from hive_bitmap.core.memory_budget import cached as cached_function
 
+BATCH_ROWS = 64 << 10  # cardinalities decoded at a time, if a shard is read once
 STATISTICS_BYTES = 250  # of the statistics of a row group, without their values
 METADATA_SHARE = 4  # memory that a parsed footer takes for each of its bytes
 Flags = npt.NDArray[np.bool_]
@@ -195,14 +196,34 @@ def distinct(path: str, size: int, key: pa.Field) -> Iterator[pa.Array]:
             yield pc.unique(file.read_row_group(group, [key.name])[key.name].cast(key.type))
 
 
-def open_checked(source: pa.NativeFile, metadata: pq.FileMetaData, sums: Sequence[int] | None) -> pq.ParquetFile:
+def counted_keys(path: str, size: int, key: pa.Field) -> Iterator[tuple[pa.Array, pa.DictionaryArray, Longs, Longs]]:
+    """Yield keys, base files, offsets and cardinalities of a BITMAP shard, one row group at a time.
+
+    The arrays have an item for each row; the keys are cast to the type of `key`. Nothing is cached, since all row
+    groups of a large shard would push everything else out of memory. Raises CorruptIndex.
+    """
+    with _reading(path):
+        metadata = _metadata(path, size)
+        with stores.open_immutable(path, size) as source:
+            file = open_checked(source, metadata, _sums(path), dictionaries=[BUCKET.name])
+            sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
+            for group, cardinality in enumerate(_streamed_cardinalities(path, sizes)):
+                rows = file.read_row_group(group, [key.name, BUCKET.name, OFFSET.name])
+                buckets = _array(pc.dictionary_encode(rows[BUCKET.name]))
+                yield _array(rows[key.name].cast(key.type)), buckets, rows[OFFSET.name].to_numpy(), cardinality
+
+
+def open_checked(
+    source: pa.NativeFile, metadata: pq.FileMetaData, sums: Sequence[int] | None, dictionaries: Sequence[str] = ()
+) -> pq.ParquetFile:
     """Open a shard with checksums.
 
-    Each column chunk is compared with its checksum when it is read.
+    Each column chunk is compared with its checksum when it is read. The columns `dictionaries` are read as dictionary-encoded arrays.
     """
     return pq.ParquetFile(
         checksums.chunks_of(source, metadata, sums),
         metadata=metadata,
+        read_dictionary=list(dictionaries),
         pre_buffer=False,  # so that each column chunk is read by itself
         page_checksum_verification=True,
         coerce_int96_timestamp_unit="us",
@@ -214,13 +235,34 @@ def cardinalities(path: str) -> Longs:
 
     Cardinalities are in a separate file (`cardinalities_path`). Raises CorruptIndex.
     """
-    sidecar = cardinalities_path(path)
-    with _reading(sidecar):
-        content = stores.read_immutable(sidecar)
-        sums = checksums.read(path.rpartition("/")[0])
-        checksums.require(content, sums.get(sidecar.rpartition("/")[2]))
-        column: Longs = pq.read_table(pa.BufferReader(content))[CARDINALITY.name].to_numpy()
+    with _reading(cardinalities_path(path)):
+        column: Longs = pq.read_table(_sidecar(path))[CARDINALITY.name].to_numpy()
         return column.astype(np.int64)
+
+
+def _sidecar(path: str) -> pa.BufferReader:
+    """Return the file of the cardinalities of a shard, as it is stored."""
+    sidecar = cardinalities_path(path)
+    content = stores.read_immutable(sidecar)
+    sums = checksums.read(path.rpartition("/")[0])
+    checksums.require(content, sums.get(sidecar.rpartition("/")[2]))
+    return pa.BufferReader(content)
+
+
+def _streamed_cardinalities(path: str, sizes: Sequence[int]) -> Iterator[Longs]:
+    """Yield the cardinalities of the row groups of a shard, which have `sizes` rows; few are held at a time."""
+    batches = pq.ParquetFile(_sidecar(path)).iter_batches(BATCH_ROWS)
+    held = np.empty(0, np.int64)
+    for size in sizes:
+        while len(held) < size:
+            batch = next(batches, None)
+            if batch is None:
+                raise OSError(f"it has {sum(sizes)} rows, but fewer cardinalities")
+            held = np.concatenate([held, batch.column(0).to_numpy().astype(np.int64)])
+        yield held[:size]
+        held = held[size:]
+    if len(held) or next(batches, None) is not None:
+        raise OSError(f"it has {sum(sizes)} rows, but more cardinalities")
 
 
 def cached(key: tuple[Any, ...], make: Callable[[], Sized]) -> Sized:

@@ -100,17 +100,15 @@ class BlockNumbers:
         Rows are skipped if their file is not `covered`. Raises CorruptIndex for an offset at which the file has no
         block.
         """
-        file = _positions(buckets, self.paths)
-        positions = np.flatnonzero((file >= 0) & self.covered[file])
-        sought = offsets[positions]
+        file = positions(buckets, self.paths)
+        rows = np.flatnonzero((file >= 0) & self.covered[file])
+        sought = offsets[rows]
         place = np.minimum(np.searchsorted(self.offsets, sought), max(len(self.offsets) - 1, 0))
-        keys = self._key(file[positions], place)
+        keys = self._key(file[rows], place)
         at = np.minimum(np.searchsorted(self.keys, keys), max(len(self.keys) - 1, 0))
-        if len(positions) and (
-            not len(self.keys) or (self.keys[at] != keys).any() or (self.offsets[place] != sought).any()
-        ):
+        if len(rows) and (not len(self.keys) or (self.keys[at] != keys).any() or (self.offsets[place] != sought).any()):
             raise CorruptIndex("it names a block that its manifest does not")
-        return (self.blocks[at] if len(positions) else positions), positions
+        return (self.blocks[at] if len(rows) else rows), rows
 
     def _key(self, file: Longs, place: Longs) -> Longs:
         """Return one integer for each pair of file and offset.
@@ -120,7 +118,7 @@ class BlockNumbers:
         return file * max(len(self.offsets), 1) + place
 
 
-def _positions(buckets: pa.DictionaryArray, paths: pa.Array) -> Longs:
+def positions(buckets: pa.DictionaryArray, paths: pa.Array) -> Longs:
     """Return the position of each bucket in `paths`; -1 if missing."""
     numbers = pc.fill_null(pc.index_in(buckets.dictionary, value_set=paths), -1).to_numpy(zero_copy_only=False)
     return numbers.astype(np.int64)[buckets.indices.to_numpy(zero_copy_only=False)]

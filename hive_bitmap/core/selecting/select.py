@@ -102,17 +102,24 @@ def matching_share(unit: LookupUnit, node: Predicate, matching_keys: MatchingKey
     """Return the share of the rows, at most 0.5, whose bitmaps `select` would decode.
 
     The predicate is over one column. `select` decodes the bitmaps of the matching keys, or those of the other keys if
-    these hold fewer rows. Only keys and cardinalities are read to compute the share. It is 0 if no index has the
-    column, or if the index is damaged.
+    these hold fewer rows. The share is 0 if no index has the column, or if the index is damaged.
+    """
+    share = selected_share(unit, node, matching_keys)
+    return min(share, 1 - share)
+
+
+def selected_share(unit: LookupUnit, node: Predicate, matching_keys: MatchingKeys) -> float:
+    """Return the share of the rows that a predicate over one column selects.
+
+    Only keys and cardinalities are read. The share is 1 if no index has the column, or if the index is damaged.
     """
     column = only_column(node)
     if column is None or column not in unit.parts:
-        return 0.0
+        return 1.0
     counts = _Evaluation(unit=unit, matching_keys=matching_keys, exact=np.zeros(len(unit.paths), bool)).matching_counts(
         column, node
     )
-    share = int(counts.sum()) / max(int(unit.rows.sum()), 1)
-    return min(share, 1 - share)
+    return int(counts.sum()) / max(int(unit.rows.sum()), 1)
 
 
 def is_understood(predicate: Predicate, columns: Mapping[str, object], matching_keys: MatchingKeys) -> bool:

@@ -213,9 +213,17 @@ class _AskedScan:
         keys = tuple(dict.fromkeys(key for keys in key_sets for key in keys))
         name, columns = self.table.base.full_name, self.scan.columns
         ordered = frozenset(column.name.lower() for column in self.table.base.columns if has_order(column))
-        extremes = self.scan.extremes & ordered
-        rows = Request(table=name, predicate=text, columns=columns, grouping_sets=key_sets, extremes=extremes)
-        return replace(rows, limit=self._limit).counted(keys)
+        rows = Request(
+            table=name,
+            predicate=text,
+            columns=columns,
+            grouping_sets=key_sets,
+            limit=self._limit,
+            extremes=self.scan.extremes & ordered,
+            summaries=self.scan.summaries & ordered,
+            top=self.scan.top if {key.lower() for key in keys} <= ordered else None,
+        )
+        return rows.counted(keys)
 
     def _counts(self, request: Request, prepared: Prepared) -> Counts:
         used = [use.name for use in prepared.plan.indexes if use.used] or ["its indexes"]

@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from hive_bitmap.core import stores
-from hive_bitmap.core.answering.tally import COUNT, is_countable
+from hive_bitmap.core.answering.index_rows import COUNT
+from hive_bitmap.core.answering.tally import is_countable
 from hive_bitmap.core.listings.scan_listing import ScanListing, as_now
 from hive_bitmap.core.planning.planner import needs_file
 from hive_bitmap.core.selecting.lookup_units import Place

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hive_bitmap.core import stores
+from hive_bitmap.core.answering.key_merge import Top
 from hive_bitmap.core.listings.file_listing import format_of
 from hive_bitmap.core.planning.prices import Prices, share_of_bytes
 from hive_bitmap.core.planning.settings import Settings
@@ -58,7 +59,9 @@ class Scan:
     filter. `listed` is None if Spark has not listed the files yet, or does not list them. `options` are options that
     the query gives to the reader, beyond those of the table. `strategy` is the strategy chosen for this scan, which
     overrides the session's; None if there is none. Unless it `must_pay`, the indexes are used even for a small table.
-    `limit` is the number of matching rows after which Spark stops reading; None if it reads all of them.
+    `limit` is the number of matching rows after which Spark stops reading; None if it reads all of them. `summaries`
+    are columns, in lower case: each is a key set of its own for which a summary (`key_merge.summary`) is enough. `top`
+    are the groups that the query needs of the only key set, a column; None if it needs all of them.
     """
 
     number: int
@@ -81,6 +84,8 @@ class Scan:
     must_pay: bool = True
     extremes: frozenset[str] = frozenset()
     limit: int | None = None
+    summaries: frozenset[str] = frozenset()
+    top: Top | None = None
 
     @classmethod
     def of(cls, number: int, fields: Mapping[str, Any], cores: int) -> Scan:
@@ -102,6 +107,8 @@ class Scan:
             ordered=fields["ordered"],
             key_sets=tuple(tuple(keys) for keys in aggregate.get("key_sets", ())),
             extremes=frozenset(name.lower() for name in aggregate.get("extremes", ())),
+            summaries=frozenset(name.lower() for name in aggregate.get("summaries", ())),
+            top=Top(**aggregate["top"]) if "top" in aggregate else None,
             unanswered=aggregate.get("why"),
             runtime_filters=tuple(fields["runtime_filters"]),
             listed=None if summary is None else ListingSummary.of(summary),

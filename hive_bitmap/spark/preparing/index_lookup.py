@@ -50,12 +50,13 @@ DRIVER_STATISTICS_BYTES = 4 << 30  # of more bytes of index than this, the drive
 class Counting:
     """The sets of keys by which rows are counted.
 
-    Keys are in lower case. For the key sets in `extremes`, MIN and MAX are enough. An answer that costs more than
-    Spark's own is not looked up, unless it is `forced`.
+    Keys are in lower case. For the key sets in `extremes`, MIN and MAX are enough, and for those in `mergeable` a
+    summary or the first groups. An answer that costs more than Spark's own is not looked up, unless it is `forced`.
     """
 
     key_sets: Sequence[Sequence[str]]
     extremes: frozenset[str] = frozenset()
+    mergeable: frozenset[str] = frozenset()
     forced: bool = False
 
 
@@ -87,6 +88,7 @@ def look_up_snapshot(
         waits=waiting_seconds(len(snapshot.files.files), resolved.cores, snapshot.store),
         prices=_prices(snapshot),
         extremes=counting.extremes,
+        mergeable=counting.mergeable,
     )
     evaluation = Evaluation(spark, matching_keys, counting, cost, resolved.engine)
     candidates = look_up_files(snapshot.files, snapshot.predicates, chosen, evaluation)

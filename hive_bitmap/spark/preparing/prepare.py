@@ -16,6 +16,7 @@ import pyarrow as pa
 from hive_bitmap.core.answering.answer_size import TooLarge, estimated_keys
 from hive_bitmap.core.answering.count_budget import COUNT_PRICES
 from hive_bitmap.core.answering.extremes import are_enough
+from hive_bitmap.core.answering.key_merge import is_merged
 from hive_bitmap.core.columns import Column, find
 from hive_bitmap.core.formats import LAYOUTS
 from hive_bitmap.core.formats.key_values import KeyColumn, is_simple
@@ -244,7 +245,12 @@ def _by_cost(spark: SparkSession, case: _PlannedRequest, snapshot: Snapshot) -> 
         return _full_scan(case, why_not, case.choice.uses, snapshot)
     looked_up = look_up_snapshot(spark, snapshot, case.choice.by_column, case.counting)
     results, extremes = looked_up.results, case.counting.extremes
-    counted = [keys for keys in case.counting.key_sets if not are_enough(results.lookups, keys, extremes)]
+    mergeable = frozenset() if results.whole_files else case.counting.mergeable
+    counted = [
+        keys
+        for keys in case.counting.key_sets
+        if not are_enough(results.lookups, keys, extremes) and not is_merged(results.lookups, keys, mergeable)
+    ]
     keys = estimated_keys(results, counted, case.settings.answer_bytes)
     reading = _reading(case, snapshot, results)
     inputs = replace(
@@ -393,6 +399,7 @@ def _counting(request: Request, base: Table, own_settings: Settings) -> Counting
     return Counting(
         key_sets=[_data_keys(keys, base) for keys in sets],
         extremes=request.extremes,
+        mergeable=request.mergeable,
         forced=own_settings.strategy is Strategy.INDEX_ONLY,
     )
 

@@ -11,6 +11,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from hive_bitmap.core.answering.key_merge import Top
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.predicates.nodes import Predicate, SparkLeaf
 from hive_bitmap.core.selecting.lookup_units import DeletedRows
@@ -32,10 +33,17 @@ class Request:
     grouping_sets: tuple[tuple[str, ...], ...] = ()  # GROUPING SETS of a count: rows are counted by each of them
     limit: int | None = None  # the number of rows after which Spark stops reading; None: it reads all
     extremes: frozenset[str] = frozenset()  # grouping sets of one column, in lower case, whose MIN and MAX are enough
+    summaries: frozenset[str] = frozenset()  # the same, for which `key_merge.summary` is enough
+    top: Top | None = None  # the groups that are needed of the only grouping set, a column; None: all
 
     def counted(self, keys: Sequence[str] = ()) -> Request:
         """Return the request for the number of these rows by key."""
         return replace(self, count=True, keys=tuple(keys))
+
+    @property
+    def mergeable(self) -> frozenset[str]:
+        """The grouping sets of one column, in lower case, for which not all groups are needed."""
+        return self.summaries if self.top is None else frozenset(key.lower() for key in self.keys)
 
 
 class Engine(Protocol):

@@ -21,7 +21,9 @@ from hive_bitmap.core import stores
 from hive_bitmap.core.answering.answer_size import TooLarge, nbytes, remember_too_large
 from hive_bitmap.core.answering.count_budget import index_bytes
 from hive_bitmap.core.answering.extremes import are_enough, extremes
-from hive_bitmap.core.answering.tally import COUNT, GROUP, Counts, merge_counts, require_small, tally
+from hive_bitmap.core.answering.index_rows import COUNT, GROUP
+from hive_bitmap.core.answering.key_merge import Top, is_merged, merged_answer
+from hive_bitmap.core.answering.tally import Counts, merge_counts, require_small, tally
 from hive_bitmap.core.columns import find
 from hive_bitmap.core.formats.key_values import KeyColumn, arrow_type
 from hive_bitmap.core.index import checksums
@@ -84,7 +86,8 @@ class KnownCounts:
     """The counts of each grouping set that the index has.
 
     They cover all files except the `unknown` ones, which have to be read. There is a table for each grouping set: its
-    columns and `count` (int64), with a row for each combination of values that occurs.
+    columns and `count` (int64), with a row for each combination of values that occurs. For a column of many values it
+    may be a summary (`key_merge.summary`) or the first groups, if the request has `summaries` or `top`.
     """
 
     tables: tuple[pa.Table, ...]
@@ -193,6 +196,15 @@ def _counts_of_set(
         counts.add(_complete(extreme_keys, reading, schema))
         return _Counted(counts.total(), uncounted)
     matching = reading.results.matching_keys
+    fresh = not (uncounted or reading.results.whole_files or changed)
+    if fresh and not by_partition and is_merged(lookups, data, request.mergeable):
+        try:
+            merged = _merged(spark, lookups, data[0], matching, request.top)
+            typed = merged.set_column(0, schema.field(0), merged[0].cast(schema.field(0).type))
+            return _Counted(require_small(typed, limit), uncounted)
+        except (CorruptIndex, CorruptBitmap) as e:
+            checksums.log_whole(log, "an index", e)
+            return None
     of_lookup = partial(_tally, matching_keys=matching, keys=data, limit=limit, by_partition=by_partition)
     tallied = _tally_all(spark, lookups, of_lookup, data)
     for lookup, counted in zip(lookups, tallied, strict=True):
@@ -206,6 +218,17 @@ def _counts_of_set(
             case _:
                 counts.add(_complete(counted, reading, schema))
     return _Counted(counts.total(), uncounted)
+
+
+def _merged(
+    spark: SparkSession, lookups: Sequence[Lookup], key: str, matching_keys: MatchingKeys, top: Top | None
+) -> pa.Table:
+    """Merge the keys of all lookups, in this process or in a task; return the first groups, or a summary."""
+    compute = partial(merged_answer, key=key, matching_keys=matching_keys, top=top)
+    if index_bytes(lookups, [key]) <= DRIVER_INDEX_BYTES:
+        return compute(lookups)
+    [answer] = in_tasks(spark, [lookups], compute)
+    return answer
 
 
 def _schema(reading: Reading, keys: Sequence[str]) -> pa.Schema | None:

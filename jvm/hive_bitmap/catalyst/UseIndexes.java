@@ -22,6 +22,7 @@ import hive_bitmap.catalyst.spark.Expressions;
 import hive_bitmap.catalyst.spark.RowOrder;
 import hive_bitmap.catalyst.spark.Scala;
 import hive_bitmap.catalyst.spark.SideQuery;
+import hive_bitmap.catalyst.spark.TopGroups;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.function.Predicate;
@@ -68,7 +69,7 @@ public final class UseIndexes extends Rule<LogicalPlan> {
         List<Scan> scans = new ArrayList<>();
         try {
             plan = RowOrder.restored(plan);
-            collect(plan, null, !isCorrelated(plan), RowOrder.of(plan), null, scans);
+            collect(plan, null, !isCorrelated(plan), RowOrder.of(plan), null, null, scans);
             if (chosenOnly) scans.removeIf(scan -> ChosenStrategy.of(scan) == null);
             if (!Reports.areOfRepeatedPlan()) observe(scans);
             leaveAlone(scans, "no_index", scan -> !Reports.areWanted() && Verdicts.hasNoIndex(scan.table.identifier()));
@@ -168,25 +169,29 @@ public final class UseIndexes extends Rule<LogicalPlan> {
      * @param answers whether an aggregation may be replaced by its answer from an index
      * @param seen what the query sees of the order of the plan's rows
      * @param limit the number of rows of {@code plan} after which Spark stops reading (null: it reads all)
+     * @param above the groups that a limit above takes of an aggregation (null: there is no such limit)
      */
     private static void collect(
-            LogicalPlan plan, AttributeSet required, boolean answers, RowOrder seen, Integer limit, List<Scan> scans) {
+            LogicalPlan plan, AttributeSet required, boolean answers, RowOrder seen, Integer limit, TopGroups.Of above,
+            List<Scan> scans) {
+        TopGroups.Of top = plan instanceof LocalLimit ? TopGroups.below(plan) : above;
         Existence existence = answers ? Existence.of(plan) : null;
         Scan scan = existence != null ? Scan.below(existence.count())
                 : answers && plan instanceof Aggregate aggregate && seen.allowsAnswer(aggregate) ? Scan.below(aggregate) : Scan.of(plan, required);
         if (scan != null) {
             scan.existence = existence;
             scan.limit = existence != null ? Integer.valueOf(1) : scan.aggregate != null ? null : limit;
+            scan.takeGroups(top);
             scan.order = seen.at(scan.relation, plan);
             scans.add(scan);
         } else if (plan instanceof Filter filter) {
-            collect(filter.child(), required == null ? null : required.$plus$plus(filter.references()), answers, seen.below(plan), null, scans);
+            collect(filter.child(), required == null ? null : required.$plus$plus(filter.references()), answers, seen.below(plan), null, top, scans);
         } else if (plan instanceof Project || plan instanceof Aggregate) {
             Integer childLimit = plan instanceof Project ? limit : null;
-            collect(Scala.list(plan.children()).get(0), plan.references(), answers, seen.below(plan), childLimit, scans);
+            collect(Scala.list(plan.children()).get(0), plan.references(), answers, seen.below(plan), childLimit, top, scans);
         } else {
             Integer childLimit = plan instanceof LocalLimit local ? Expressions.integer(local.limitExpr()) : null;
-            for (LogicalPlan child : Scala.list(plan.children())) collect(child, null, answers, seen.below(plan), childLimit, scans);
+            for (LogicalPlan child : Scala.list(plan.children())) collect(child, null, answers, seen.below(plan), childLimit, top, scans);
         }
     }
 }

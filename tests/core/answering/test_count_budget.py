@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,20 @@ def test_only_what_decodes_bitmaps_may_be_dear(
     cost = count_cost(lookups, {}, keys, 2)
     assert cost.why_slower is None
     assert cost.seconds < cost.by_spark
+
+
+def test_many_keys_are_merged_if_spark_groups_many_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hive_bitmap.core.answering.key_merge.FEW_KEYS", -1)
+    rows = [{"k": n % 30, "s": "ab"[n % 20 == 7], "f": 0.0} for n in range(600)]
+    unit = unit_of(tmp_path, [rows], {"k": "gap", "s": "gap"}, {"k": [0], "s": [0]})
+    unit = replace(unit, parts={**unit.parts, "k": replace(unit.parts["k"], entries=600)})
+    prices = CountPrices(spark_start=0.0, merged_row=2.0, merged_bitmap=2.0, spark_row=8.0, spark_key=1.0)
+    for predicate, merges in ((TRUE, True), (Compare("s", "=", "a"), True), (Compare("s", "=", "b"), False)):
+        cost = count_cost([lookup_of(unit, predicate)], {}, ["k"], 2, prices, mergeable={"k"})
+        assert (cost.why_slower is None) == merges and cost.seconds == 1200
+    assert count_cost([lookup_of(unit, TRUE)], {}, ["k"], 2, prices).seconds < 1
+    nowhere = count_cost([lookup_of(unit, Compare("k", ">", 50))], {}, ["k"], 2, prices, mergeable={"k"})
+    assert nowhere.seconds == 0, "no row group has such a key"
 
 
 def test_an_index_of_large_keys_is_dearer_than_a_column(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hive_bitmap.core.answering.extremes import extremes, has_order, index_covers
-from hive_bitmap.core.answering.tally import COUNT
+from hive_bitmap.core.answering.index_rows import COUNT
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index import lookup as shards
 from hive_bitmap.core.predicates.nodes import TRUE, Compare, Predicate

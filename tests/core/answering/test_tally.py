@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hive_bitmap.core.answering import tally as counting
-from hive_bitmap.core.answering.tally import COUNT, GROUP, tally
+from hive_bitmap.core.answering.index_rows import COUNT, GROUP
+from hive_bitmap.core.answering.tally import tally
 from hive_bitmap.core.bitmaps import ENCODINGS
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index import lookup

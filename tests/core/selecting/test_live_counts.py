@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from hive_bitmap.core.answering.count_budget import count_cost
 from hive_bitmap.core.answering.extremes import index_covers
-from hive_bitmap.core.answering.tally import COUNT, tally
+from hive_bitmap.core.answering.index_rows import COUNT
+from hive_bitmap.core.answering.tally import tally
 from hive_bitmap.core.bitmaps import ENCODINGS, selection
 from hive_bitmap.core.index.fingerprint import Fingerprint
 from hive_bitmap.core.index.manifest import Freshness

@@ -48,7 +48,7 @@ def test_a_condition_that_selects_too_much_is_asked_about_once(
 @pytest.mark.parametrize(
     ("reason", "query"),
     [
-        ("too_large", "SELECT count(DISTINCT note) FROM t"),
+        ("too_large", "SELECT sum(n) FROM (SELECT note, count(*) AS n FROM t GROUP BY note)"),
         ("not_tested", "SELECT max(note) FROM t WHERE p < 5"),
         ("not_counted", "SELECT round(stddev(length(note)), 3) FROM t"),
     ],

@@ -28,6 +28,7 @@ import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.ExprId;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
@@ -51,14 +52,16 @@ import scala.Option;
  */
 public final class Aggregates {
     private static final String WEIGHT = "hive_bitmap_weight";
+    private static final String DISTINCT = "hive_bitmap_distinct";
     private static final ObjectMapper JSON = new ObjectMapper();
 
     private Aggregates() {}
 
     /**
      * Writes the aggregation of a scan to the question. {@code key_sets} are the sets of columns to count keys of, {@code extremes}
-     * the columns that are a key set of their own for which the smallest and the largest key are enough. If keys and weights do not
-     * answer the aggregation, {@code why} says the reason.
+     * the columns that are a key set of their own for which the smallest and the largest key are enough, {@code summaries} those for
+     * which a summary is enough. {@code top} are the groups that are needed of the only key set, a column. If keys and weights do
+     * not answer the aggregation, {@code why} says the reason.
      */
     static void describe(Scan scan, ObjectNode to) {
         try {
@@ -73,6 +76,12 @@ public final class Aggregates {
                 if (weighted.grouping.isEmpty() && part.needsExtremes()) extremes.add(part.keys.get(0).name());
             }
             if (!extremes.isEmpty()) to.set("extremes", extremes);
+            ArrayNode summaries = JsonNodeFactory.instance.arrayNode();
+            for (Part part : weighted.parts) {
+                if (weighted.isSummarized(part)) summaries.add(part.keys.get(0).name());
+            }
+            if (!summaries.isEmpty()) to.set("summaries", summaries);
+            if (scan.top != null && weighted.groupsAreKeys()) scan.top.writeTo(to.putObject("top"));
         } catch (NotFromKeys e) {
             to.put("why", e.getMessage());
         }
@@ -180,6 +189,30 @@ public final class Aggregates {
             return parts;
         }
 
+        /** Returns whether a summary of its only key answers a part. */
+        boolean isSummarized(Part part) {
+            return grouping.isEmpty() && part.keys.size() == 1
+                    && part.aggregates.stream().allMatch(aggregate -> KeyAggregates.needsSummary(aggregate, part.keys.get(0)));
+        }
+
+        /**
+         * Returns whether each group is a key of a single column, and its results cannot fail. Then groups that the query does not
+         * need can be left out: Spark would raise an error of any group.
+         */
+        boolean groupsAreKeys() {
+            return parts.size() == 1 && parts.get(0).keys.size() == 1 && grouping.size() == 1
+                    && grouping.get(0) instanceof Attribute column && column.exprId().equals(parts.get(0).keys.get(0).exprId())
+                    && results.stream().allMatch(result -> cannotFail(result instanceof Alias alias ? alias.child() : (Expression) result));
+        }
+
+        private static boolean cannotFail(Expression result) {
+            if (!(result instanceof AggregateExpression aggregate)) return result instanceof Attribute;
+            Class<?> function = aggregate.aggregateFunction().getClass();
+            return aggregate.filter().isEmpty() && (function == Count.class || function == Min.class || function == Max.class)
+                    && Scala.list(aggregate.aggregateFunction().children()).stream()
+                            .allMatch(argument -> argument instanceof Attribute || argument instanceof Literal);
+        }
+
         /** Returns why a result cannot be computed from groups and aggregates; null if it can. */
         private String resultRefusal(Expression result) {
             if (result instanceof AggregateExpression) return null;
@@ -215,13 +248,17 @@ public final class Aggregates {
 
         /**
          * Returns the counts of a part as a plan leaf. It has the expression ids of the keys. Spark counts the {@code unknown}
-         * files.
+         * files. If Python has sent a summary, there is a column more, which adds up to the number of distinct keys.
          */
         private KeyCounts keyed(SparkSession session, Part part, ArrowRows counts, List<Integer> unknown) {
             List<Attribute> output = new ArrayList<>();
             List<DataType> types = counts.types();
             for (Attribute key : part.keys) output.add(key.withNullability(true));
             output.add(Expressions.attribute(WEIGHT, DataTypes.LongType, false));
+            if (types.size() > output.size()) {
+                if (!isSummarized(part) || !unknown.isEmpty()) throw new IllegalStateException("a summary does not answer the aggregation");
+                output.add(Expressions.attribute(DISTINCT, DataTypes.LongType, false));
+            }
             for (int at = 0; at < output.size(); at++) {
                 if (!types.get(at).equals(output.get(at).dataType())) {
                     throw new IllegalStateException("the counts of " + output.get(at).name() + " are not of the column's type");
@@ -249,7 +286,11 @@ public final class Aggregates {
             List<Attribute> input = new ArrayList<>(Scala.list(counts.output()));
             Attribute weight = input.get(part.keys.size());
             List<Expression> aggregates = new ArrayList<>();
-            for (AggregateExpression aggregate : part.aggregates) aggregates.add(KeyAggregates.overKeys(aggregate, weight));
+            boolean isSummary = input.size() > part.keys.size() + 1;
+            for (AggregateExpression aggregate : part.aggregates) {
+                aggregates.add(isSummary ? KeyAggregates.overSummary(aggregate, weight, input.get(part.keys.size() + 1))
+                        : KeyAggregates.overKeys(aggregate, weight));
+            }
             if (counts.rows().size() <= DriverAggregation.MAX_ROWS && DriverAggregation.computes(grouping, aggregates)) {
                 return new DriverAggregation(input, grouping, aggregates).of(counts.rows(), settings().resultBytes());
             }

@@ -2,6 +2,7 @@ package hive_bitmap.catalyst.queries;
 
 import hive_bitmap.catalyst.spark.Leaf;
 import hive_bitmap.catalyst.spark.SideQuery;
+import hive_bitmap.catalyst.spark.TopGroups;
 import java.util.List;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -19,6 +20,8 @@ final class IndexAnswer extends DecidedRows {
     private final String label;
     /** Distinguishes answers to equal aggregations. It is the decision's id if the keys of a small side restrict them, else "". */
     private final String restriction;
+    /** The groups that are computed; null if all are. */
+    private final TopGroups top;
     private final transient First first;
 
     /** What the first execution has computed. All copies of a leaf share it. */
@@ -29,11 +32,13 @@ final class IndexAnswer extends DecidedRows {
     }
 
     private IndexAnswer(
-            Aggregates.Weighted weighted, LogicalPlan original, String decision, String label, String restriction, First first) {
+            Aggregates.Weighted weighted, LogicalPlan original, String decision, String label, String restriction, TopGroups top,
+            First first) {
         super(original.output(), original, decision);
         this.weighted = weighted;
         this.label = label;
         this.restriction = restriction;
+        this.top = top;
         this.first = first;
     }
 
@@ -45,7 +50,7 @@ final class IndexAnswer extends DecidedRows {
         LogicalPlan original = scan.isListed() ? NarrowedRelations.overListed(scan, scan.aggregate) : scan.aggregate;
         String restriction = scan.readFirst.isEmpty() ? "" : decision.id();
         return new IndexAnswer(
-                Aggregates.Weighted.of(scan), original, decision.id(), decision.text("label"), restriction, new First());
+                Aggregates.Weighted.of(scan), original, decision.id(), decision.text("label"), restriction, scan.top, new First());
     }
 
     @Override
@@ -88,11 +93,11 @@ final class IndexAnswer extends DecidedRows {
 
     @Override
     protected Leaf copy() {
-        return new IndexAnswer(weighted, original, decision, label, restriction, first);
+        return new IndexAnswer(weighted, original, decision, label, restriction, top, first);
     }
 
     @Override
     protected Object[] identity() {
-        return new Object[] {original, label, restriction};
+        return new Object[] {original, label, restriction, top == null ? "" : top};
     }
 }

@@ -79,6 +79,27 @@ final class KeyAggregates {
                 && (function.getClass() == Min.class || function.getClass() == Max.class);
     }
 
+    /**
+     * Returns whether a summary of this key column is enough: its extremes, and how many rows, NULLs and distinct keys there are.
+     */
+    static boolean needsSummary(AggregateExpression aggregate, Attribute key) {
+        if (needsExtremes(aggregate, key)) return true;
+        AggregateFunction function = aggregate.aggregateFunction();
+        if (aggregate.filter().isDefined() || function.getClass() != Count.class) return false;
+        List<Expression> arguments = Scala.list(function.children());
+        return arguments.size() == 1 && arguments.get(0) instanceof Attribute column && column.exprId().equals(key.exprId());
+    }
+
+    /**
+     * Rewrites an aggregate over rows to one over a summary. {@code distinct} is the column that adds up to the number of distinct
+     * keys.
+     */
+    static Expression overSummary(AggregateExpression aggregate, Expression weight, Expression distinct) {
+        if (!aggregate.isDistinct() || aggregate.aggregateFunction().getClass() != Count.class) return overKeys(aggregate, weight);
+        Expression keys = Expressions.aggregate((AggregateFunction) new Sum(distinct), aggregate);
+        return new Coalesce(Scala.seq(List.of(keys, new Literal(0L, DataTypes.LongType))));
+    }
+
     private static String needsRows(AggregateFunction function) {
         List<String> types = Scala.list(function.children()).stream().map(child -> child.dataType().sql()).toList();
         return function.prettyName() + " of " + String.join(", ", types) + " needs the rows";

@@ -14,6 +14,7 @@ import hive_bitmap.catalyst.spark.Expressions;
 import hive_bitmap.catalyst.spark.Names;
 import hive_bitmap.catalyst.spark.RowOrder;
 import hive_bitmap.catalyst.spark.Scala;
+import hive_bitmap.catalyst.spark.TopGroups;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.IdentityHashMap;
@@ -70,6 +71,8 @@ public final class Scan {
     public Existence existence;
     /** The number of matching rows after which Spark stops reading; null if it reads all. */
     public Integer limit;
+    /** The groups of {@code aggregate} that the query needs; null if it needs all. */
+    TopGroups top;
     /** What the query sees of the order of the rows. */
     public RowOrder order = RowOrder.SEEN;
     Observation observation = Observation.NONE;
@@ -222,6 +225,7 @@ public final class Scan {
         key.add(PythonRequest.settingsVersion());
         key.add(columns.stream().map(Attribute::name).toList());
         key.add(aggregate == null ? 0 : aggregate.canonicalized().hashCode());
+        key.add(top == null ? "" : top);
         if (anyCondition) return key;
         key.add(conjuncts.stream().map(Expressions::sql).toList().hashCode());
         key.add(limit == null ? -1 : limit);
@@ -243,6 +247,11 @@ public final class Scan {
         if (keySets == null || Scala.list(table.partitionColumnNames()).isEmpty()) return keySets;
         List<String> partitionColumns = Scala.list(table.partitionColumnNames());
         return keySets.stream().map(keys -> keys.stream().filter(key -> !partitionColumns.contains(key)).toList()).toList();
+    }
+
+    /** Takes only the groups that a limit needs, if they are those of this scan's aggregation. */
+    public void takeGroups(TopGroups.Of limited) {
+        if (limited != null && limited.aggregate() == aggregate) top = limited.groups();
     }
 
     /** Leaves the scan alone, for the reason with this code. */

@@ -14,7 +14,7 @@ import org.apache.spark.sql.catalyst.expressions.Literal;
  * @param table the name of the table
  * @param version a hash of its definition
  * @param text a hash of its conditions, and of the aggregation above it
- * @param limited whether a limit takes the first rows
+ * @param limited whether a limit takes the first rows or groups
  * @param filters how many runtime filters there may be
  * @param settings the version of the session's settings
  */
@@ -26,7 +26,7 @@ record Shape(String table, int version, int text, boolean limited, int filters, 
             for (Expression expression : Scala.list(scan.aggregate.expressions())) write(expression, text.append(';'));
         }
         return new Shape(
-                scan.table.qualifiedName(), scan.table.hashCode(), text.toString().hashCode(), scan.limit != null, scan.runtimeFilters.size(),
+                scan.table.qualifiedName(), scan.table.hashCode(), text.toString().hashCode(), scan.limit != null || scan.top != null, scan.runtimeFilters.size(),
                 PythonRequest.settingsVersion());
     }
 

@@ -1,0 +1,333 @@
+"""Merge the sorted keys of all shards, to count keys that are too many to hold.
+
+A shard is sorted by its first key column. So the keys of all shards are merged by the key itself, and only a row group
+of each shard is in memory. Two results are computed from the merged keys: a summary of a column, and the groups with
+the most or the fewest rows. Both need all rows of a key, so nothing of a shard is left out before the merge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hive_bitmap.core.answering.answer_size import distinct_keys
+from hive_bitmap.core.answering.extremes import index_covers
+from hive_bitmap.core.answering.index_rows import COUNT, INCONSISTENT, index_rows, summed
+from hive_bitmap.core.answering.tally import merge_counts
+from hive_bitmap.core.bitmaps import selection
+from hive_bitmap.core.index import lookup as shards
+from hive_bitmap.core.predicates.nodes import TRUE, Predicate, columns_of
+from hive_bitmap.core.selecting.candidates import Lookup
+from hive_bitmap.core.selecting.key_matches import MatchingKeys
+from hive_bitmap.core.selecting.lookup_units import BlockNumbers, Longs, positions
+from hive_bitmap.core.selecting.select import select
+from hive_bitmap.errors import CorruptIndex
+
+Bits = npt.NDArray[np.uint8]
+FEW_KEYS = 10_000  # so few keys are counted by `tally`
+MOST_SHARDS = 128  # merged at a time; a row group of each takes some 2 MB
+MOST_ROWS = 1 << 30  # whose selections, a bit a row, are held at a time
+HELD_ROWS = 1 << 16  # groups held before those are left out that are not among the first
+_UNSORTED = "its keys are not sorted"
+DISTINCT = "distinct keys"  # the last column of a summary
+
+
+@dataclass(frozen=True, kw_only=True)
+class Top:
+    """The first `rows` groups by their number of rows.
+
+    `first` says which groups come first: those with the most rows or the fewest, or any. `ties` says which of the
+    groups with equally many rows come first: those with the smallest or the largest key, or any.
+    """
+
+    rows: int
+    first: str = "most"  # or "fewest", "any"
+    ties: str = "any"  # or "smallest", "largest"
+
+
+def is_merged(lookups: Sequence[Lookup], keys: Sequence[str], columns: Collection[str]) -> bool:
+    """Return whether the keys of a count are merged, because they are many.
+
+    `keys` (in lower case) must be a single one of `columns`, for which the caller needs a summary or the first groups.
+    No row may be deleted, and all shards must be sorted by the key.
+    """
+    if len(keys) != 1 or keys[0] not in columns or not lookups or any(any(lookup.deletes) for lookup in lookups):
+        return False
+    [key] = keys
+    parts = [lookup.unit.parts.get(key) for lookup in lookups]
+    if not all(part is not None and part.encoding for part in parts):
+        return False
+    held = [(part.key.name, shard) for part in parts if part is not None for shard in part.shards]
+    rows = sum(int(lookup.unit.rows.sum()) for lookup in lookups)
+    if len(held) > MOST_SHARDS or rows > MOST_ROWS:
+        return False
+    try:
+        are_sorted = all(shards.is_sorted_by(*shard, name) for name, shard in held)
+        return are_sorted and distinct_keys(lookups, keys) > FEW_KEYS
+    except CorruptIndex:
+        return False  # its files are read whole
+
+
+def merged_answer(lookups: Sequence[Lookup], key: str, matching_keys: MatchingKeys, top: Top | None) -> pa.Table:
+    """Return the first groups of the matching rows by a key, or a summary of the key if `top` is None.
+
+    The lookups must be as for `merged_counts`, which says what is raised. An answer is cached if it depends on shards
+    only.
+    """
+    field = lookups[0].unit.parts[key].key.with_name(key)
+
+    def compute() -> pa.Table:
+        merged = merged_counts(lookups, key, matching_keys)
+        return summary(merged, field) if top is None else first_groups(merged, top, field)
+
+    if matching_keys:
+        return compute()
+    read = tuple((lookup.unit.paths, lookup.predicate, _shards_of(lookup, key)) for lookup in lookups)
+    return shards.cached((DISTINCT, read, key, field.type, top), compute)
+
+
+def _shards_of(lookup: Lookup, key: str) -> tuple[tuple[tuple[str, int], ...], ...]:
+    """Return the shards of the key and of the columns that the predicate tests."""
+    names = dict.fromkeys((key, *(column.lower() for column in columns_of(lookup.predicate))))
+    return tuple(lookup.unit.parts[name].shards for name in names)
+
+
+def merged_counts(lookups: Sequence[Lookup], key: str, matching_keys: MatchingKeys) -> Iterator[pa.Table]:
+    """Yield the keys of the matching rows, each once, and how many rows have it.
+
+    The tables have the columns `key` (in lower case, in the Arrow type of the index) and COUNT (int64). All keys of a
+    table are larger than those of the tables before it; NULL comes last. The predicate of each lookup must be exact in
+    every file, and its index sorted by the key (`is_merged`). Raises CorruptIndex or CorruptBitmap if an index is
+    damaged, at the latest after the last table.
+    """
+    units = [_CountedUnit(lookup, key, matching_keys) for lookup in lookups]
+    field = lookups[0].unit.parts[key].key.with_name(key)
+    yield from merge([unit.counted(shard) for unit in units for shard in unit.shards], field)
+    for unit in units:
+        unit.require_complete()
+
+
+def merge(runs: Sequence[Iterator[pa.Table]], field: pa.Field) -> Iterator[pa.Table]:
+    """Merge runs of sorted keys with their COUNTs, NULL last.
+
+    A run yields tables of distinct keys in ascending order; a table may begin with the last key of the one before.
+    """
+    sorted_runs = [_Run(run) for run in runs]
+    while alive := [run for run in sorted_runs if run.table is not None]:
+        bound = pc.min(pa.array([run.table[0][-1] for run in alive if run.table is not None], field.type))
+        pieces = [piece for run in alive for piece in run.take_until(bound)]
+        yield pieces[0] if len(pieces) == 1 else merge_counts(pieces)
+    if nulls := sum(run.nulls for run in sorted_runs):
+        yield pa.table([pa.nulls(1, field.type), [nulls]], pa.schema([field, (COUNT, pa.int64())]))
+
+
+class _CountedUnit:
+    """A unit whose keys are counted, and the proof that each selected row was counted once.
+
+    `counted` yields the keys of a shard with their counts, a row group at a time, in ascending order; NULL last.
+    Without a predicate, the proof is by file, and neither offsets nor bitmaps are needed; else it is by block.
+    """
+
+    def __init__(self, lookup: Lookup, key: str, matching_keys: MatchingKeys) -> None:
+        self._unit, self._key, self._part = lookup.unit, key, lookup.unit.parts[key]
+        self._is_exact, self._expected = True, self._unit.rows
+        self._covered, self._layout = self._unit.covered(self._part), selection.layout(self._unit.rows)
+        self.counted: Callable[[tuple[str, int]], Iterator[pa.Table]]
+        if lookup.predicate == TRUE:
+            self.counted = self._all_rows
+            self._expected = np.bincount(self._unit.file, self._unit.rows, len(self._unit.paths)).astype(np.int64)
+        elif index_covers(lookup, key):
+            self.counted = partial(self._rows_of_keys, lookup.predicate, matching_keys)
+            self._is_exact = False  # keys that do not match are not read
+        else:
+            selected = select(self._unit, lookup.predicate, matching_keys)
+            if selected.damaged:
+                raise next(iter(selected.damaged.values()))
+            bits = selection.everything(self._layout) if selected.bits is None else selected.bits
+            self.counted = partial(self._selected_rows, bits)
+            self._expected = selection.counts(bits, self._layout)
+        self._counted = np.zeros(len(self._expected), np.int64)
+
+    @property
+    def shards(self) -> tuple[tuple[str, int], ...]:
+        return self._part.shards if self._expected.any() else ()
+
+    def _all_rows(self, shard: tuple[str, int]) -> Iterator[pa.Table]:
+        paths = pa.array(self._unit.paths, pa.string())
+        for keys, buckets, _, cardinality in shards.counted_keys(*shard, self._part.key):
+            file = positions(buckets, paths)
+            chosen = np.flatnonzero((file >= 0) & self._covered[file])
+            self._add(file[chosen], cardinality[chosen])
+            yield _of_runs(keys, chosen, cardinality[chosen], self._key)
+
+    def _rows_of_keys(
+        self, predicate: Predicate, matching_keys: MatchingKeys, shard: tuple[str, int]
+    ) -> Iterator[pa.Table]:
+        for rows in index_rows(self._unit, [self._key], predicate, matching_keys, [shard]):
+            self._add(rows.block, rows.cardinality)
+            yield summed(rows, np.where(rows.true, rows.cardinality, 0), None)
+
+    def _selected_rows(self, bits: Bits, shard: tuple[str, int]) -> Iterator[pa.Table]:
+        numbers = BlockNumbers(self._unit, self._covered)
+        for group, (keys, buckets, offsets, _) in enumerate(shards.counted_keys(*shard, self._part.key)):
+            blocks, rows = numbers.find(buckets, offsets)
+            alive = self._expected[blocks] > 0
+            blocks, rows = blocks[alive], rows[alive]
+            if not len(rows):
+                continue
+            bitmaps = shards.bitmaps(*shard, group, self._part.encoding)
+            [counts] = bitmaps.shared([bits], rows, self._layout.starts[blocks], self._layout.rows[blocks])
+            self._add(blocks, counts)
+            shared = np.flatnonzero(counts)
+            yield _of_runs(keys, rows[shared], counts[shared], self._key)
+
+    def _add(self, places: Longs, counts: Longs) -> None:
+        """Add to the rows counted so far, by file or by block."""
+        self._counted += np.bincount(places, counts, len(self._counted)).astype(np.int64)
+
+    def require_complete(self) -> None:
+        """Require that each selected row of each block or file was counted once. Raises CorruptIndex."""
+        if (self._counted > self._expected).any() or (self._is_exact and (self._counted != self._expected).any()):
+            raise CorruptIndex(INCONSISTENT)
+
+
+def _of_runs(keys: pa.Array, rows: Longs, counts: Longs, name: str) -> pa.Table:
+    """Add up the counts of some index rows by key. The keys are sorted, NULL last."""
+    keys = keys if len(rows) == len(keys) else keys.take(pa.array(rows))
+    present = len(keys) - keys.null_count
+    changed = np.ones(len(keys), bool)
+    changed[present + 1 :] = False  # NULL is a run
+    if present > 1:
+        valid = keys.slice(0, present)
+        if valid.null_count:
+            raise CorruptIndex(_UNSORTED)
+        changed[1:present] = pc.not_equal(valid.slice(1), valid.slice(0, present - 1)).to_numpy(zero_copy_only=False)
+    first = np.flatnonzero(changed)
+    sums = np.add.reduceat(counts, first) if len(first) else counts
+    return pa.table({name: keys.take(pa.array(first)), COUNT: sums})
+
+
+class _Run:
+    """The keys of a shard in ascending order, of which a row group is held.
+
+    `table` are the held keys with their COUNTs, None after the last ones. `nulls` is the number of rows without a key
+    so far.
+    """
+
+    def __init__(self, tables: Iterator[pa.Table]) -> None:
+        self._tables, self.nulls = tables, 0
+        self._last: pa.Scalar | None = None
+        self.table = self._next()
+
+    def take_until(self, bound: pa.Scalar) -> Iterator[pa.Table]:
+        """Yield the keys up to a bound, and hold the keys after it."""
+        while self.table is not None:
+            taken = int(pc.sum(pc.less_equal(self.table[0], bound)).as_py())
+            if taken:
+                yield self.table.slice(0, taken)
+            if taken < self.table.num_rows:
+                self.table = self.table.slice(taken)
+                return
+            self.table = self._next()  # it may begin with the last key of this one
+
+    def _next(self) -> pa.Table | None:
+        for table in self._tables:
+            if table[0].null_count:
+                present = table[0].is_valid()
+                self.nulls += int(pc.sum(table[COUNT].filter(pc.invert(present))).as_py())
+                table = table.filter(present)
+            if table.num_rows:
+                self._require_sorted(table[0])
+                return table
+        return None
+
+    def _require_sorted(self, keys: pa.ChunkedArray) -> None:
+        """Require what the merge relies on."""
+        ascending = pc.all(pc.less(keys.slice(0, len(keys) - 1), keys.slice(1)), min_count=0).as_py()
+        if not ascending or (self._last is not None and not pc.less_equal(self._last, keys[0]).as_py()):
+            raise CorruptIndex(_UNSORTED)
+        self._last = keys[-1]
+
+
+def summary(merged: Iterable[pa.Table], field: pa.Field) -> pa.Table:
+    """Summarize the keys of a column: how many rows there are, how many without a key, the extremes, and how many keys.
+
+    The result has up to three rows: the smallest key, the largest key, and NULL if rows have no key. Their COUNTs add
+    up to the number of rows; those of the keys to the number of rows with a key. DISTINCT adds up to the number of
+    distinct keys. `field` is the column of the keys.
+    """
+    low = high = pa.scalar(None, field.type)
+    rows = distinct = nulls = 0
+    for table in merged:
+        keys, count = table[0], int(pc.sum(table[COUNT]).as_py())
+        if keys[0].is_valid:
+            ends = pc.min_max(keys)
+            low, high = low if low.is_valid else ends["min"], ends["max"]
+            rows, distinct = rows + count, distinct + len(keys)
+        else:
+            nulls += count
+    ends = (
+        [(low, rows - 1, distinct - 1), (high, 1, 1)] if distinct > 1 else [(low, rows, distinct)] if distinct else []
+    )
+    kept = [*ends, *([(pa.scalar(None, field.type), nulls, 0)] if nulls else [])]
+    columns = [pa.array([row[column] for row in kept], type) for column, type in enumerate(_types(field))]
+    return pa.Table.from_arrays(columns, names=[field.name, COUNT, DISTINCT])
+
+
+def _types(field: pa.Field) -> list[pa.DataType]:
+    return [field.type, pa.int64(), pa.int64()]
+
+
+def first_groups(merged: Iterable[pa.Table], top: Top, field: pa.Field) -> pa.Table:
+    """Return groups that surely contain the first ones, at most twice as many and NULL.
+
+    The result has the columns `field` and COUNT. The group of NULL is always among them.
+    """
+    schema = pa.schema([field, (COUNT, pa.int64())])
+    if top.first == "any":
+        return _some_groups(merged, top.rows, schema)
+    held, nulls, worst = schema.empty_table(), schema.empty_table(), None
+    for table in merged:
+        table = table.cast(schema)
+        if not table[0][0].is_valid:
+            nulls = table
+            continue
+        if worst is not None:
+            table = table.filter((pc.greater_equal if top.first == "most" else pc.less_equal)(table[COUNT], worst))
+        held = pa.concat_tables([held, table])
+        if held.num_rows > HELD_ROWS + 2 * top.rows:
+            held, worst = _cut(held, top)
+    return pa.concat_tables([_cut(held, top)[0], nulls])
+
+
+def _some_groups(merged: Iterable[pa.Table], rows: int, schema: pa.Schema) -> pa.Table:
+    """Return the first groups that are merged. The others are not read."""
+    taken = schema.empty_table()
+    tables = iter(merged)
+    while taken.num_rows < rows and (table := next(tables, None)) is not None:
+        taken = pa.concat_tables([taken, table.cast(schema).slice(0, rows - taken.num_rows)])
+    return taken
+
+
+def _cut(groups: pa.Table, top: Top) -> tuple[pa.Table, int | None]:
+    """Leave out groups that are surely not among the first; return the others, and the count of the last of the first.
+
+    The count is None if there are fewer groups.
+    """
+    if groups.num_rows < top.rows or not top.rows:
+        return (groups if top.rows else groups.slice(0, 0)), None
+    counts = groups[COUNT].to_numpy() if top.first == "most" else -groups[COUNT].to_numpy()
+    worst = int(np.partition(counts, len(counts) - top.rows)[len(counts) - top.rows])
+    ties = np.flatnonzero(counts == worst)
+    if top.ties != "any" and len(ties) > top.rows:
+        keys = groups[0].take(pa.array(ties)).combine_chunks()
+        order = "ascending" if top.ties == "smallest" else "descending"
+        ties = ties[pc.array_sort_indices(keys, order=order).to_numpy()]
+    kept = np.concatenate([np.flatnonzero(counts > worst), ties[: top.rows]])
+    return groups.take(pa.array(kept)), worst if top.first == "most" else -worst

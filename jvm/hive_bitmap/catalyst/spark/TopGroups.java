@@ -1,0 +1,100 @@
+package hive_bitmap.catalyst.spark;
+
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.Ascending$;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.expressions.SortOrder;
+import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
+import org.apache.spark.sql.catalyst.expressions.aggregate.Count;
+import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
+import org.apache.spark.sql.catalyst.plans.logical.LocalLimit;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.plans.logical.Sort;
+
+/**
+ * The groups of an aggregation that a query needs, because it sorts them by their numbers of rows and takes the first ones, or takes
+ * any of them. Spark's own sort and limit stay above the groups, so these may be more than needed.
+ *
+ * @param rows how many groups the query takes, with those that an OFFSET leaves out
+ * @param first which groups come first: those with the "most" rows or the "fewest", or "any"
+ * @param ties which groups with equally many rows come first: those with the "smallest" or the "largest" key, or "any"
+ */
+public record TopGroups(int rows, String first, String ties) {
+    private static final int MAX_ROWS = 1000;
+
+    /** The groups that are needed of an aggregation of a plan. */
+    public record Of(Aggregate aggregate, TopGroups groups) {}
+
+    /** Returns the needed groups if a plan is a limit of groups, sorted or not. Only projections may be between them. Else null. */
+    public static Of below(LogicalPlan plan) {
+        if (!(plan instanceof LocalLimit limit)) return null;
+        Integer rows = Expressions.integer(limit.limitExpr());
+        if (rows == null || rows < 0 || rows > MAX_ROWS) return null;
+        LogicalPlan limited = withoutProjections(limit.child(), new ArrayList<>());
+        if (limited instanceof Aggregate aggregate) return isDistinct(aggregate) ? new Of(aggregate, new TopGroups(rows, "any", "any")) : null;
+        if (!(limited instanceof Sort sort) || !sort.global()) return null;
+        List<Project> projections = new ArrayList<>();
+        if (!(withoutProjections(sort.child(), projections) instanceof Aggregate aggregate)) return null;
+        List<Expression> grouping = Scala.list(aggregate.groupingExpressions());
+        List<SortOrder> orders = Scala.list(sort.order());
+        if (grouping.size() != 1 || orders.isEmpty() || !isNumberOfRows(meant(orders.get(0).child(), projections, aggregate))) return null;
+        String first = isAscending(orders.get(0)) ? "fewest" : "most";
+        if (orders.size() == 1) return new Of(aggregate, new TopGroups(rows, first, "any"));
+        Expression second = meant(orders.get(1).child(), projections, aggregate);
+        if (second == null || !second.canonicalized().equals(grouping.get(0).canonicalized())) return null;
+        return new Of(aggregate, new TopGroups(rows, first, isAscending(orders.get(1)) ? "smallest" : "largest"));
+    }
+
+    private static LogicalPlan withoutProjections(LogicalPlan plan, List<Project> projections) {
+        LogicalPlan below = plan;
+        while (below instanceof Project project) {
+            projections.add(project);
+            below = project.child();
+        }
+        return below;
+    }
+
+    /** Returns whether an aggregation computes nothing but its groups: their numbers of rows are not proven before all are read. */
+    private static boolean isDistinct(Aggregate aggregate) {
+        return Scala.list(aggregate.aggregateExpressions()).stream().noneMatch(result ->
+                ((Expression) result).exists(Scala.predicate(node -> node instanceof AggregateExpression)));
+    }
+
+    private static boolean isAscending(SortOrder order) {
+        return order.direction() == Ascending$.MODULE$;
+    }
+
+    /** Returns what a sort key stands for in an aggregation below projections; null if it is no bare column. */
+    private static Expression meant(Expression key, List<Project> projections, Aggregate aggregate) {
+        Expression expression = key;
+        for (Project project : projections) expression = named(expression, Scala.list(project.projectList()));
+        return named(expression, Scala.list(aggregate.aggregateExpressions()));
+    }
+
+    private static Expression named(Expression expression, List<NamedExpression> outputs) {
+        if (!(expression instanceof Attribute used)) return null;
+        for (NamedExpression output : outputs) {
+            if (output.exprId().equals(used.exprId())) return output instanceof Alias alias ? alias.child() : (Expression) output;
+        }
+        return null;
+    }
+
+    private static boolean isNumberOfRows(Expression expression) {
+        return expression instanceof AggregateExpression aggregate
+                && aggregate.aggregateFunction().getClass() == Count.class && !aggregate.isDistinct() && aggregate.filter().isEmpty()
+                && Scala.list(aggregate.aggregateFunction().children()).stream()
+                        .allMatch(argument -> argument instanceof Literal literal && literal.value() != null);
+    }
+
+    /** Writes the fields to an object of a question. */
+    public void writeTo(ObjectNode top) {
+        top.put("rows", rows).put("first", first).put("ties", ties);
+    }
+}
