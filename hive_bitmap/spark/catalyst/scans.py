@@ -6,7 +6,7 @@ The optimizer rule sends the description (`Question.java`). The checks read no i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from hive_bitmap.core import stores
@@ -58,7 +58,8 @@ class Scan:
     filter. `listed` is None if Spark has not listed the files yet, or does not list them. `options` are options that
     the query gives to the reader, beyond those of the table. `strategy` is the strategy chosen for this scan, which
     overrides the session's; None if there is none. Unless it `must_pay`, the indexes are used even for a small table.
-    `limit` is the number of matching rows after which Spark stops reading; None if it reads all of them.
+    `limit` is the number of matching rows after which Spark stops reading; None if it reads all of them. `nested` has
+    the types of nested columns as JSON, by name: the optimizer may have left out fields.
     """
 
     number: int
@@ -81,6 +82,7 @@ class Scan:
     must_pay: bool = True
     extremes: frozenset[str] = frozenset()
     limit: int | None = None
+    nested: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, number: int, fields: Mapping[str, Any], cores: int) -> Scan:
@@ -110,6 +112,7 @@ class Scan:
             strategy=fields.get("strategy"),
             must_pay=fields.get("must_pay", True),
             limit=fields.get("limit"),
+            nested=fields.get("nested", {}),
         )
 
 

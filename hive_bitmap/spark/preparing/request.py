@@ -31,6 +31,7 @@ class Request:
     keys: tuple[str, ...] = ()  # grouping columns of a count
     grouping_sets: tuple[tuple[str, ...], ...] = ()  # GROUPING SETS of a count: rows are counted by each of them
     limit: int | None = None  # the number of rows after which Spark stops reading; None: it reads all
+    nested: Mapping[str, str] = field(default_factory=dict)  # JSON of the types that the query reads, by column
     extremes: frozenset[str] = frozenset()  # grouping sets of one column, in lower case, whose MIN and MAX are enough
 
     def counted(self, keys: Sequence[str] = ()) -> Request:
