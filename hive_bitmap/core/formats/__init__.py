@@ -33,7 +33,6 @@ __all__ = [
     "calendar_checks",
     "engine",
     "key_values",
-    "nested_types",
     "orc_rows",
 ]
 
@@ -90,7 +89,7 @@ class Format(Protocol):
         """
 
     def nested_marks(self, handle: Any, schema: Sequence[KeyColumn]) -> list[str]:
-        """Return what `read_rows` reads of the table's nested columns in this file, as marks (see `nested_types`).
+        """Return what `read_rows` reads of the table's nested columns in this file, as marks (see `core/nested_types`).
 
         `schema` has the columns of the table. The nested columns are `spark_only_columns`, too: readers that do not
         know marks leave them to Spark.

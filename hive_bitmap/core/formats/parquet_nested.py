@@ -19,8 +19,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from hive_bitmap.core.formats.key_values import KeyColumn, Values, arrow_type, decoding
-from hive_bitmap.core.formats.nested_types import (
+from hive_bitmap.core.formats.key_values import KeyColumn, Values, arrow_of, decoding, nulls
+from hive_bitmap.core.formats.parquet_file import ParquetHandle, candidate_names
+from hive_bitmap.core.formats.parquet_types import conversion_for, stored_kind
+from hive_bitmap.core.nested_types import (
     ABSENT,
     ELEMENT,
     KEY,
@@ -30,14 +32,9 @@ from hive_bitmap.core.formats.nested_types import (
     MapOf,
     NestedType,
     StructOf,
-    arrow_of,
-    column_nulls,
-    leaf,
     parse,
     why_spark_only,
 )
-from hive_bitmap.core.formats.parquet_file import ParquetHandle, candidate_names
-from hive_bitmap.core.formats.parquet_types import conversion_for, stored_kind
 from hive_bitmap.errors import Undecodable
 
 # Stored kinds (`parquet_types.stored_kind`) and the table type that they are read as; decimals have their own check.
@@ -206,9 +203,9 @@ class _Walk:
         levels = stored.max_definition_level, stored.max_repetition_level
         if stored.path != node.path or levels != (node.inside, node.repetition):
             return False
-        if not _has_type(stored, type) or not _is_arrow_type(node.field.type, arrow_type(leaf(node.path, type))):
+        if not _has_type(stored, type) or not _is_arrow_type(node.field.type, arrow_of(type)):
             return False
-        how = conversion_for(stored, leaf(node.path, type), self.handle.metadata.metadata)
+        how = conversion_for(stored, KeyColumn(node.path, type), self.handle.metadata.metadata)
         return how.always_alike or (
             not how.narrowed and (self.is_at_least is None or self.is_at_least(self.handle, node.first, how.floor))
         )
@@ -247,7 +244,7 @@ def converted(values: Values, column: KeyColumn) -> pa.Array:
     with decoding(f"column {column.name!r}"):
         chunks = values.chunks if isinstance(values, pa.ChunkedArray) else [values]
         parts = [_converted(chunk, type) for chunk in chunks]
-        return pa.concat_arrays(parts) if parts else column_nulls(column, 0)
+        return pa.concat_arrays(parts) if parts else nulls(column, 0)
 
 
 def _converted(values: Any, type: NestedType) -> pa.Array:

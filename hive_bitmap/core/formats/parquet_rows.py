@@ -28,8 +28,7 @@ import pyarrow.parquet as pq
 from hive_bitmap.core import stores
 from hive_bitmap.core.formats import parquet_nested
 from hive_bitmap.core.formats.duckdb_cursors import table
-from hive_bitmap.core.formats.key_values import KeyColumn, converted, decoding, is_simple
-from hive_bitmap.core.formats.nested_types import column_nulls, column_type
+from hive_bitmap.core.formats.key_values import KeyColumn, column_type, converted, decoding, is_simple, nulls
 from hive_bitmap.core.formats.parquet_file import ParquetHandle, find, open_file
 from hive_bitmap.core.memory_budget import Cache
 from hive_bitmap.core.stores import is_local
@@ -70,7 +69,7 @@ class _OutputColumns:
     def batch(self, read: pa.Table | pa.RecordBatch, rows: int) -> pa.RecordBatch:
         """Convert stored columns to the output columns; `rows` is the number of rows."""
         arrays = [
-            self._converted(read.column(name), column) if name else column_nulls(column, rows)
+            self._converted(read.column(name), column) if name else nulls(column, rows)
             for column, name in zip(self.columns, self.stored, strict=True)
         ]
         flat = [array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array for array in arrays]

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from hive_bitmap.core.formats.nested_types import NestedType, why_spark_only
 from hive_bitmap.core.index.manifest import Freshness
+from hive_bitmap.core.nested_types import NestedType, why_spark_only
 from hive_bitmap.core.planning.plan import BLOCKS_SCHEMA, FILES_SCHEMA, IndexUse, Plan
 from hive_bitmap.core.planning.prices import CLEARLY_CHEAPER, Prices, Reads, reads
 from hive_bitmap.core.planning.strategy import Reason, Strategy

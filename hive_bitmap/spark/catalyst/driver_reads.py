@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from hive_bitmap.core.answering.answer_size import TooLarge
-from hive_bitmap.core.formats.nested_types import column_type
+from hive_bitmap.core.formats.key_values import column_type
 from hive_bitmap.core.memory_budget import Cache
 from hive_bitmap.core.parallel import map_parallel
 from hive_bitmap.core.planning.plan import Plan

@@ -19,10 +19,10 @@ from hive_bitmap.core.answering.extremes import are_enough
 from hive_bitmap.core.columns import Column, find
 from hive_bitmap.core.formats import LAYOUTS
 from hive_bitmap.core.formats.key_values import KeyColumn, is_simple
-from hive_bitmap.core.formats.nested_types import LEAVES, NestedType, read_types, text
 from hive_bitmap.core.index.table_schema import key_columns
 from hive_bitmap.core.listings import file_listing, serde
 from hive_bitmap.core.memory_budget import BUDGET
+from hive_bitmap.core.nested_types import LEAVES, NestedType, read_types, text
 from hive_bitmap.core.planning import settings
 from hive_bitmap.core.planning.index_choice import IndexChoice, Unserved, choose
 from hive_bitmap.core.planning.plan import IndexUse, Plan

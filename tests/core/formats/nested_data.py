@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from hive_bitmap.core.formats.nested_types import ArrayOf, MapOf, NestedType, StructOf
+from hive_bitmap.core.nested_types import ArrayOf, MapOf, NestedType, StructOf
 
 LEAVES: dict[str, Callable[[random.Random], Any]] = {
     "boolean": lambda rng: rng.random() < 0.5,

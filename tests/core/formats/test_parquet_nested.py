@@ -14,13 +14,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from hive_bitmap.core.formats import parquet, parquet_nested
-from hive_bitmap.core.formats.key_values import KeyColumn
-from hive_bitmap.core.formats.nested_types import (
+from hive_bitmap.core.formats.key_values import KeyColumn, arrow_of
+from hive_bitmap.core.nested_types import (
     ArrayOf,
     MapOf,
     NestedType,
     StructOf,
-    arrow_of,
     of_json,
     parse,
     text,

@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import hive_bitmap
-from hive_bitmap.core.formats.nested_types import ArrayOf, MapOf, NestedType, StructOf, arrow_of, text
+from hive_bitmap.core.formats.key_values import arrow_of
+from hive_bitmap.core.nested_types import ArrayOf, MapOf, NestedType, StructOf, text
 from tests.asking import BY_TASKS, answer, by_spark, difference, frame, indexed, require_alike
 from tests.core.formats.nested_data import evolved, random_type, random_value
 

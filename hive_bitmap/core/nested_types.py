@@ -17,10 +17,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias
 
-import pyarrow as pa
-
-from hive_bitmap.core.formats.key_values import KeyColumn, arrow_type, is_simple, nulls
-
 LEAVES = re.compile(
     r"boolean|tinyint|smallint|int|bigint|float|double|string|binary|date|timestamp|timestamp_ntz|decimal\(\d+,\d+\)"
 )
@@ -172,37 +168,6 @@ def text(type: NestedType) -> str:
         case StructOf(fields):
             return f"struct<{','.join(f'{name}:{text(inner)}' for name, inner in fields)}>"
     return type
-
-
-def leaf(name: str, type: str) -> KeyColumn:
-    """Return a leaf as a column."""
-    return KeyColumn(name, type)
-
-
-def arrow_of(type: NestedType) -> pa.DataType:
-    """Return the Arrow type of the values, as PySpark has it."""
-    match type:
-        case ArrayOf(element):
-            return pa.list_(arrow_of(element))
-        case MapOf(key, value):
-            return pa.map_(arrow_of(key), arrow_of(value))
-        case StructOf(fields):
-            return pa.struct([(name, arrow_of(inner)) for name, inner in fields])
-    return arrow_type(leaf("", type))
-
-
-def column_type(column: KeyColumn) -> pa.DataType:
-    """Return the Arrow type of the rows of a column, nested or not.
-
-    Raises Unsupported for a type that tasks do not read.
-    """
-    nested = None if is_simple(column) else parse(column.type)
-    return arrow_type(column) if nested is None else arrow_of(nested)
-
-
-def column_nulls(column: KeyColumn, rows: int) -> pa.Array:
-    """Return NULL for each row of a column, nested or not."""
-    return nulls(column, rows) if is_simple(column) else pa.nulls(rows, column_type(column))
 
 
 def why_spark_only(column: str, type: NestedType, marks: Collection[str]) -> str:
