@@ -1,5 +1,6 @@
 package hive_bitmap.catalyst.queries;
 
+import hive_bitmap.catalyst.spark.Scala;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -20,11 +21,17 @@ public final class NestedColumns {
 
     /**
      * Returns a plan whose relations have only the fields of structs that the query needs. Spark's own rule does it right after
-     * this package's; until then, scans have the types of their tables.
+     * this package's; until then, scans have the types of their tables. It must not prune a Delta table that Delta has yet to
+     * prepare; then nested columns are left to Spark.
      */
     public static LogicalPlan pruned(LogicalPlan plan, List<Scan> scans) {
-        boolean isNeeded = scans.stream().anyMatch(scan -> scan.files() != null && !scan.isOfDelta() && !types(scan.columns).isEmpty());
-        return isNeeded && !isExcluded() ? SchemaPruning$.MODULE$.apply(plan) : plan;
+        boolean isNeeded = scans.stream().anyMatch(scan -> scan.files() != null && !scan.isOfDelta() && !types(scan).isEmpty());
+        if (!isNeeded || isExcluded()) return plan;
+        if (plan.exists(Scala.predicate(node -> Scan.mayBeIndexable(node) && !Scan.isIndexable(node)))) {
+            scans.forEach(scan -> scan.hasTypesOfPlan = false);
+            return plan;
+        }
+        return SchemaPruning$.MODULE$.apply(plan);
     }
 
     private static boolean isExcluded() {
@@ -34,9 +41,9 @@ public final class NestedColumns {
     }
 
     /** Returns the types of nested columns as JSON, by name. Columns with a type that JSON does not tell are left out. */
-    static Map<String, String> types(List<Attribute> columns) {
+    static Map<String, String> types(Scan scan) {
         Map<String, String> types = new LinkedHashMap<>();
-        for (Attribute column : columns) {
+        for (Attribute column : scan.hasTypesOfPlan ? scan.columns : List.<Attribute>of()) {
             DataType type = column.dataType();
             boolean isNested = type instanceof ArrayType || type instanceof MapType || type instanceof StructType;
             if (isNested && DataType.fromJson(type.json()).equals(type)) types.put(column.name(), type.json());

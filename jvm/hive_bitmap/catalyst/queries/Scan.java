@@ -72,6 +72,8 @@ public final class Scan {
     public Integer limit;
     /** What the query sees of the order of the rows. */
     public RowOrder order = RowOrder.SEEN;
+    /** Whether the columns have the types that Spark will read of them. */
+    boolean hasTypesOfPlan = true;
     Observation observation = Observation.NONE;
     private Listing listing;
     private CatalogTable described;
