@@ -144,14 +144,16 @@ def test_what_is_left_to_spark(spark: SparkSession, database: str) -> None:
 def test_maps_with_duplicate_keys_and_evolved_structs(spark: SparkSession, database: str, tmp_path: Path) -> None:
     maps = pa.array([[("x", 1), ("x", 2)], None, [], [("y", None)]] * 5, pa.map_(pa.string(), pa.int64()))
     structs = pa.array([{"b": 1, "a": "x"}, None, {"b": None, "a": None}, {"b": 2, "a": "y"}] * 5)
-    pq.write_table(pa.table({"k": pa.array([1, 2] * 10, pa.int32()), "M": maps, "s": structs}), tmp_path / "f.parquet")
+    bytes = pa.array([[(b"x", 1), (b"x", None)], None] * 10, pa.map_(pa.binary(), pa.int32()))
+    columns = {"k": pa.array([1, 2] * 10, pa.int32()), "M": maps, "s": structs, "bytes": bytes}
+    pq.write_table(pa.table(columns), tmp_path / "f.parquet")
     spark.sql(
-        f"CREATE TABLE t (k int, m map<string, bigint>, s struct<A: string, b: bigint, c: array<struct<d: date>>>)"
+        f"CREATE TABLE t (k int, m map<string, bigint>, bytes map<binary, int>, s struct<A: string, b: bigint, c: array<struct<d: date>>>)"
         f" USING parquet LOCATION '{tmp_path}'"
     )
     hive_bitmap.build(spark, "t", ["k"])
     for query in (
-        "SELECT * FROM t WHERE k = 1",
+        "SELECT k, m, s, map_entries(bytes) FROM t WHERE k = 1",
         "SELECT m['x'], map_entries(m), s.a FROM t WHERE k = 1",
         "SELECT s.b, s.c FROM t WHERE k = 2 AND s.b IS NOT NULL",
         "SELECT k, explode(map_keys(m)) FROM t WHERE k = 1",
