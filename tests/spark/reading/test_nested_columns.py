@@ -147,10 +147,8 @@ def test_maps_with_duplicate_keys_and_evolved_structs(spark: SparkSession, datab
     bytes = pa.array([[(b"x", 1), (b"x", None)], None] * 10, pa.map_(pa.binary(), pa.int32()))
     columns = {"k": pa.array([1, 2] * 10, pa.int32()), "M": maps, "s": structs, "bytes": bytes}
     pq.write_table(pa.table(columns), tmp_path / "f.parquet")
-    spark.sql(
-        f"CREATE TABLE t (k int, m map<string, bigint>, bytes map<binary, int>, s struct<A: string, b: bigint, c: array<struct<d: date>>>)"
-        f" USING parquet LOCATION '{tmp_path}'"
-    )
+    types = "m map<string, bigint>, bytes map<binary, int>, s struct<A: string, b: bigint, c: array<struct<d: date>>>"
+    spark.sql(f"CREATE TABLE t (k int, {types}) USING parquet LOCATION '{tmp_path}'")
     hive_bitmap.build(spark, "t", ["k"])
     for query in (
         "SELECT k, m, s, map_entries(bytes) FROM t WHERE k = 1",
