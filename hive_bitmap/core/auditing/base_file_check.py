@@ -27,13 +27,15 @@ class RecordedFile:
     """A base file according to the manifest.
 
     It is `fresh` if a listing shows it unchanged. `spark_only` are the columns, by their names in the table, whose
-    values only Spark reads correctly; None if the table's columns have changed, so that they cannot be compared.
+    values only Spark reads correctly, and `nested` the marks of its nested columns (`core/nested_types`); None if the
+    table's columns have changed, so that they cannot be compared, or if the manifest has none.
     """
 
     fingerprint: Fingerprint
     blocks: Blocks
     spark_only: frozenset[str] | None
     fresh: bool
+    nested: frozenset[str] | None = None
 
 
 @dataclass
@@ -81,7 +83,9 @@ def open_base(indexed_file: RecordedFile, options: ReadOptions) -> BaseFile:
     try:
         handle = format.open_file(indexed_file.fingerprint.path)
         blocks = format.blocks(handle)
-        spark_only = format.spark_only_columns(handle, options.key_columns(options.schema))
+        columns = options.key_columns(options.schema)
+        spark_only = format.spark_only_columns(handle, columns)
+        nested = frozenset(format.nested_marks(handle, columns))
     except (FileNotFoundError, FileChanged):
         return BaseFile(indexed_file, indexed_file.blocks, STALE, problems)
     except Undecodable as e:
@@ -95,6 +99,8 @@ def open_base(indexed_file: RecordedFile, options: ReadOptions) -> BaseFile:
         problems.add(
             f"only Spark can read {sorted(spark_only)}, but the manifest says {sorted(indexed_file.spark_only)}"
         )
+    if indexed_file.nested is not None and indexed_file.nested != nested:
+        problems.add(f"its nested columns are {sorted(nested)}, but the manifest says {sorted(indexed_file.nested)}")
     return BaseFile(indexed_file, blocks, COMPARED, problems)
 
 

@@ -85,7 +85,14 @@ class Format(Protocol):
     def spark_only_columns(self, handle: Any, schema: Sequence[KeyColumn]) -> dict[str, str]:
         """Return the table columns that only Spark may read from this file, with reasons.
 
-        `read_rows` must not be called with these columns.
+        `read_rows` must not be called with these columns, unless they are nested, and their marks allow it.
+        """
+
+    def nested_marks(self, handle: Any, schema: Sequence[KeyColumn]) -> list[str]:
+        """Return what `read_rows` reads of the table's nested columns in this file, as marks (see `core/nested_types`).
+
+        `schema` has the columns of the table. The nested columns are `spark_only_columns`, too: readers that do not
+        know marks leave them to Spark.
         """
 
     def rehearse(self, handle: Any, schema: Sequence[KeyColumn]) -> None:

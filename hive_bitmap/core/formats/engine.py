@@ -74,6 +74,10 @@ class EngineFormat:
         """Return all columns: only Spark reads these files."""
         return {column.name: self._reason for column in schema}
 
+    def nested_marks(self, handle: EngineHandle, schema: Sequence[KeyColumn]) -> list[str]:
+        """Return no mark: only Spark reads these files."""
+        return []
+
     def rehearse(self, handle: EngineHandle, schema: Sequence[KeyColumn]) -> None:
         """Do nothing: Arrow does not read these files."""
 

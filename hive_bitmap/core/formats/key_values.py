@@ -16,6 +16,7 @@ from typing import TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hive_bitmap.core.nested_types import ArrayOf, MapOf, NestedType, StructOf, parse
 from hive_bitmap.errors import Undecodable, Unsupported
 
 Values: TypeAlias = "pa.Array | pa.ChunkedArray"
@@ -109,9 +110,30 @@ def arrow_type(column: KeyColumn) -> pa.DataType:
     return _ARROW[column.base]
 
 
+def arrow_of(type: NestedType) -> pa.DataType:
+    """Return the Arrow type of a leaf or nested type, as PySpark has it."""
+    match type:
+        case ArrayOf(element):
+            return pa.list_(arrow_of(element))
+        case MapOf(key, value):
+            return pa.map_(arrow_of(key), arrow_of(value))
+        case StructOf(fields):
+            return pa.struct([(name, arrow_of(inner)) for name, inner in fields])
+    return arrow_type(KeyColumn("", type))
+
+
+def column_type(column: KeyColumn) -> pa.DataType:
+    """Return the Arrow type of the rows of a column, nested or not.
+
+    Raises Unsupported for a type that tasks do not read.
+    """
+    nested = None if is_simple(column) else parse(column.type)
+    return arrow_type(column) if nested is None else arrow_of(nested)
+
+
 def nulls(column: KeyColumn, rows: int) -> pa.Array:
     """Return NULL for each row, as Spark does for a column that the file lacks."""
-    return pa.nulls(rows, arrow_type(column))
+    return pa.nulls(rows, column_type(column))
 
 
 def converted(values: Values, column: KeyColumn) -> Values:

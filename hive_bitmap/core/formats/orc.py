@@ -35,6 +35,7 @@ __all__ = [
     "column_bytes",
     "key_columns",
     "names",
+    "nested_marks",
     "open_file",
     "read_rows",
     "read_together",
@@ -128,6 +129,11 @@ def _bytes_at_once(handle: OrcHandle, columns: Sequence[KeyColumn]) -> int:
         texts = sum(statistics(opened, at[0]).get("total_length", 0) for at in located if at is not None)
         stripes, rows = max(opened.num_of_stripes, 1), len(opened)
     return (texts + _FIXED_BYTES * rows * len(columns)) // stripes
+
+
+def nested_marks(handle: OrcHandle, schema: Sequence[KeyColumn]) -> list[str]:
+    """Return no mark: only Spark reads nested columns of ORC files."""
+    return []
 
 
 def rehearse(handle: OrcHandle, schema: Sequence[KeyColumn]) -> None:

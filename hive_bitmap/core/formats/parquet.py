@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hive_bitmap.core.formats import parquet_file, parquet_rows
+from hive_bitmap.core.formats import parquet_file, parquet_nested, parquet_rows
 from hive_bitmap.core.formats.blocks import Blocks
 from hive_bitmap.core.formats.calendar_checks import as_keys, require_at_least
 from hive_bitmap.core.formats.key_values import KeyColumn, Values, converted, decoding, is_simple, nulls
@@ -31,6 +31,7 @@ __all__ = [
     "column_bytes",
     "key_columns",
     "names",
+    "nested_marks",
     "open_file",
     "read_rows",
     "read_together",
@@ -122,6 +123,14 @@ def rehearse(handle: ParquetHandle, schema: Sequence[KeyColumn]) -> None:
     parquet_file.require_plain_parquet(handle.source)
     only_spark = spark_only_columns(handle, schema)
     parquet_rows.rehearse(handle, [column for column in schema if column.name not in only_spark])
+    nested_marks(handle, schema)
+
+
+def nested_marks(handle: ParquetHandle, schema: Sequence[KeyColumn]) -> list[str]:
+    """Return the marks of the table's nested columns (see `nested_types`)."""
+    with decoding("its footer"):
+        nested = [column for column in schema if not is_simple(column)]
+        return [mark for column in nested for mark in parquet_nested.marks(handle, column, _statistics_at_least)]
 
 
 def _reason(handle: ParquetHandle, column: KeyColumn) -> str:

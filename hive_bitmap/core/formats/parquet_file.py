@@ -346,7 +346,7 @@ def find(handle: ParquetHandle, column: KeyColumn) -> tuple[str, Conversion] | N
 
     Returns None if the file lacks the column. Raises Undecodable.
     """
-    names = _names(handle, column)
+    names = candidate_names(handle, column)
     if not names:
         return None
     if len(names) > 1:
@@ -357,7 +357,7 @@ def find(handle: ParquetHandle, column: KeyColumn) -> tuple[str, Conversion] | N
     return names[0], conversion_for(leaf, column, handle.metadata.metadata)
 
 
-def _names(handle: ParquetHandle, column: KeyColumn) -> list[str]:
+def candidate_names(handle: ParquetHandle, column: KeyColumn) -> list[str]:
     """Return the top-level columns that may be this column.
 
     Raises Undecodable if ids cannot decide it.

@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,8 +26,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hive_bitmap.core import stores
+from hive_bitmap.core.formats import parquet_nested
 from hive_bitmap.core.formats.duckdb_cursors import table
-from hive_bitmap.core.formats.key_values import KeyColumn, arrow_type, converted, decoding, nulls
+from hive_bitmap.core.formats.key_values import KeyColumn, column_type, converted, decoding, is_simple, nulls
 from hive_bitmap.core.formats.parquet_file import ParquetHandle, find, open_file
 from hive_bitmap.core.memory_budget import Cache
 from hive_bitmap.core.stores import is_local
@@ -54,11 +55,12 @@ _BY_NUMBERS = f"({_FROM_FILE} WHERE file.{_ROW_NUMBER} IN ({{numbers}}) ORDER BY
 class _OutputColumns:
     """The columns to return, and their names in the file.
 
-    The name is "" if the file lacks the column.
+    The name is "" if the file lacks the column. `leaves` are the ordinals of the leaves of nested columns, by name.
     """
 
     columns: tuple[KeyColumn, ...]
     stored: tuple[str, ...]
+    leaves: Mapping[str, Sequence[int]]
 
     @property
     def names(self) -> list[str]:
@@ -67,13 +69,27 @@ class _OutputColumns:
     def batch(self, read: pa.Table | pa.RecordBatch, rows: int) -> pa.RecordBatch:
         """Convert stored columns to the output columns; `rows` is the number of rows."""
         arrays = [
-            converted(read.column(name), column) if name else nulls(column, rows)
+            self._converted(read.column(name), column) if name else nulls(column, rows)
             for column, name in zip(self.columns, self.stored, strict=True)
         ]
         flat = [array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array for array in arrays]
         return pa.RecordBatch.from_arrays(
-            flat, schema=pa.schema([(column.name, arrow_type(column)) for column in self.columns])
+            flat, schema=pa.schema([(column.name, column_type(column)) for column in self.columns])
         )
+
+    def paths(self, handle: ParquetHandle) -> list[str]:
+        """Return the paths of the leaves to read, as pyarrow takes them."""
+        return [path for name in self.names for path in self._paths(handle, name)]
+
+    def ordinals(self, handle: ParquetHandle) -> list[int]:
+        """Return the ordinals of the leaves to read."""
+        return [at for name in self.names for at in self.leaves.get(name) or [handle.leaves[name]]]
+
+    def _paths(self, handle: ParquetHandle, name: str) -> list[str]:
+        return [handle.metadata.schema.column(at).path for at in self.leaves[name]] if name in self.leaves else [name]
+
+    def _converted(self, values: Any, column: KeyColumn) -> Any:
+        return converted(values, column) if is_simple(column) else parquet_nested.converted(values, column)
 
 
 def read_rows(path: str, columns: Sequence[KeyColumn], selection: Sequence[BlockRows]) -> Iterator[pa.RecordBatch]:
@@ -86,7 +102,8 @@ def read_rows(path: str, columns: Sequence[KeyColumn], selection: Sequence[Block
     """
     handle = open_file(path)
     with handle.source:
-        output, direct = _output(handle, columns), _is_safe_for_duckdb(handle)
+        output = _output(handle, columns)
+        direct = not output.leaves and _is_safe_for_duckdb(handle)
         sparse = [direct and _is_sparse(handle, *block_rows) for block_rows in selection]
         for is_sparse, part in itertools.groupby(zip(selection, sparse, strict=True), key=lambda pair: pair[1]):
             pairs = [pair[0] for pair in part]
@@ -108,7 +125,11 @@ def read_together(
         for handle in handles:
             opened.enter_context(handle.source)
         outputs = [_output(handle, columns) for handle in handles]
-        if not all(map(_is_safe_for_duckdb, handles)) or len({*map(_stored_types, handles, outputs)}) > 1:
+        if (
+            any(output.leaves for output in outputs)
+            or not all(map(_is_safe_for_duckdb, handles))
+            or len({*map(_stored_types, handles, outputs)}) > 1
+        ):
             return None
         selections = [selection for _, selection in files]
         if not all(
@@ -117,7 +138,7 @@ def read_together(
             return None
         numbers = [_numbers(handle, selection) for handle, selection in zip(handles, selections, strict=True)]
         rows = sum(map(len, numbers))
-        if rows > min(_batch_size_of(handle, outputs[0].names).rows for handle in handles):
+        if rows > min(_batch_size_of(handle, output).rows for handle, output in zip(handles, outputs, strict=True)):
             return None
         try:
             read = _by_numbers([stores.local_path(handle.path) for handle in handles], outputs[0].names, numbers)
@@ -134,13 +155,23 @@ def _selected(selection: Sequence[BlockRows]) -> float:
 
 
 def _output(handle: ParquetHandle, columns: Sequence[KeyColumn]) -> _OutputColumns:
-    places = [find(handle, column) for column in columns]
-    return _OutputColumns(tuple(columns), tuple(at[0] if at else "" for at in places))
+    stored: list[str] = []
+    leaves: dict[str, Sequence[int]] = {}
+    for column in columns:
+        if is_simple(column):
+            place = find(handle, column)
+            stored.append(place[0] if place else "")
+            continue
+        location = parquet_nested.locate(handle, column)
+        stored.append(location.name)
+        if location.name:
+            leaves[location.name] = location.leaves
+    return _OutputColumns(tuple(columns), tuple(stored), leaves)
 
 
 def _stored_types(handle: ParquetHandle, output: _OutputColumns) -> tuple[Any, ...]:
     """Return the stored columns and the properties that decide their types in DuckDB."""
-    leaves = [handle.metadata.schema.column(handle.leaves[name]) for name in output.names]
+    leaves = [handle.metadata.schema.column(ordinal) for ordinal in output.ordinals(handle)]
     types = [
         (leaf.physical_type, str(leaf.logical_type), leaf.converted_type, leaf.length, leaf.precision, leaf.scale)
         for leaf in leaves
@@ -180,13 +211,15 @@ def rehearse(handle: ParquetHandle, columns: Sequence[KeyColumn]) -> None:
     with decoding("its footer"):
         output, blocks = _output(handle, columns), range(handle.metadata.num_row_groups)
         _stored_types(handle, output)
-        _largest_row(handle, output.names, blocks)
+        _largest_row(handle, output, blocks)
         for name in output.names:
-            handle.is_delta(name, blocks)
+            if name not in output.leaves:
+                handle.is_delta(name, blocks)
         handle.reader()
+    plain = [name for name in output.names if name not in output.leaves]
     if _is_safe_for_duckdb(handle):
         with contextlib.suppress(duckdb.Error):  # then pyarrow reads the file
-            _by_numbers([stores.local_path(handle.path)], output.names, [np.array([-1])])
+            _by_numbers([stores.local_path(handle.path)], plain, [np.array([-1])])
 
 
 def _is_safe_for_duckdb(handle: ParquetHandle) -> bool:
@@ -213,7 +246,7 @@ def _by_duckdb(
     error that says what is wrong.
     """
     first, numbers = _first_rows(handle), _numbers(handle, selection)
-    size = _batch_size_of(handle, output.names)
+    size = _batch_size_of(handle, output)
     while len(numbers):
         batch_numbers, numbers = np.split(numbers, [size.rows])
         try:
@@ -257,23 +290,25 @@ class _BatchSize:
 _batch_sizes: Cache[tuple[str, int, tuple[str, ...]], _BatchSize] = Cache("rows read together", lambda size: 0)
 
 
-def _batch_size_of(handle: ParquetHandle, names: Sequence[str]) -> _BatchSize:
+def _batch_size_of(handle: ParquetHandle, output: _OutputColumns) -> _BatchSize:
     blocks = range(handle.metadata.num_row_groups)
-    key = handle.path, handle.source.size(), tuple(names)
-    return _batch_sizes.of(key, lambda: _BatchSize(_largest_row(handle, names, blocks)))
+    key = handle.path, handle.source.size(), tuple(output.names)
+    return _batch_sizes.of(key, lambda: _BatchSize(_largest_row(handle, output, blocks)))
 
 
-def _largest_row(handle: ParquetHandle, names: Sequence[str], blocks: Sequence[int]) -> int:
+def _largest_row(handle: ParquetHandle, output: _OutputColumns, blocks: Sequence[int]) -> int:
     """Return an upper bound for the bytes of a row of these columns.
 
     It follows from the footer: a text cannot be larger than its column chunk. Rows may be larger than the average,
-    because a dictionary stores a text once that many rows repeat.
+    because a dictionary stores a text once that many rows repeat. A row may have all values of a repeated leaf.
     """
-    ordinals = [handle.leaves[name] for name in names]
+    ordinals = output.ordinals(handle)
+    repeated = [at for at in ordinals if handle.metadata.schema.column(at).max_repetition_level]
     texts = [at for at in ordinals if handle.metadata.schema.column(at).physical_type == "BYTE_ARRAY"]
-    groups = (handle.metadata.row_group(block) for block in blocks)
+    groups = [handle.metadata.row_group(block) for block in blocks]
     of_texts = (sum(group.column(at).total_uncompressed_size for at in texts) for group in groups)
-    return max(of_texts, default=0) + _FIXED_BYTES * len(names)
+    values = (sum(group.column(at).num_values for at in repeated) for group in groups)
+    return max(of_texts, default=0) + _FIXED_BYTES * (max(values, default=0) + len(ordinals))
 
 
 def _read_numbers(path: str, names: Sequence[str], numbers: Rows) -> pa.Table:
@@ -303,8 +338,9 @@ def _by_arrow(
     for block, rows in selection:
         start = 0
         with decoding(f"block {block}"):
-            size = _rows_at_once(handle, file, output.names, block)
-            for batch in file.iter_batches(size, row_groups=[block], columns=output.names, use_threads=False):
+            size = _rows_at_once(handle, file, output, block)
+            paths = output.paths(handle)
+            for batch in file.iter_batches(size, row_groups=[block], columns=paths, use_threads=False):
                 end = start + batch.num_rows
                 taken = batch if rows is None else _taken(batch, _between(rows, start, end))
                 if taken.num_rows:
@@ -312,16 +348,17 @@ def _by_arrow(
                 start = end
 
 
-def _rows_at_once(handle: ParquetHandle, file: pq.ParquetFile, names: list[str], block: int) -> int:
+def _rows_at_once(handle: ParquetHandle, file: pq.ParquetFile, output: _OutputColumns, block: int) -> int:
     """Return how many rows of a block to decode at once.
 
     If values may be large, this follows from the size of the first rows of the block.
     """
-    largest, rows = _largest_row(handle, names, [block]), handle.metadata.row_group(block).num_rows
+    largest, rows = _largest_row(handle, output, [block]), handle.metadata.row_group(block).num_rows
     size = _BatchSize(largest)
     if size.rows >= min(rows, _BATCH_ROWS):
         return _BATCH_ROWS
-    [first] = itertools.islice(file.iter_batches(_FIRST_ROWS, row_groups=[block], columns=names, use_threads=False), 1)
+    paths = output.paths(handle)
+    [first] = itertools.islice(file.iter_batches(_FIRST_ROWS, row_groups=[block], columns=paths, use_threads=False), 1)
     width = max(first.nbytes // first.num_rows, largest // rows)
     return min(max(_BATCH_BYTES // max(width, 1), 1), _BATCH_ROWS)
 

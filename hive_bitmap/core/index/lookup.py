@@ -218,7 +218,8 @@ def open_checked(
 ) -> pq.ParquetFile:
     """Open a shard with checksums.
 
-    Each column chunk is compared with its checksum when it is read. The columns `dictionaries` are read as dictionary-encoded arrays.
+    Each column chunk is compared with its checksum when it is read. The columns `dictionaries` are read as
+    dictionary-encoded arrays.
     """
     return pq.ParquetFile(
         checksums.chunks_of(source, metadata, sums),

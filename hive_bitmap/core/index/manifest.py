@@ -51,9 +51,10 @@ FILES = pa.schema(
         # Lower-case names of columns in the file that the table did not have; null in manifests of older builds.
         ("foreign", pa.list_(pa.field("element", pa.string()))),
         ("by_name", pa.bool_()),  # `Format.by_name`; null in manifests of older builds
+        ("nested", pa.list_(pa.field("element", pa.string()))),  # `Format.nested_marks`; null in those of older builds
     ]
 )
-LATER = ("values", "starts", "foreign", "by_name")  # columns that manifests of older builds do not have
+LATER = ("values", "starts", "foreign", "by_name", "nested")  # columns that manifests of older builds do not have
 # One row for each shard of the generation.
 SHARDS = pa.schema(
     [

@@ -109,6 +109,7 @@ class IndexedFile:
     rows: tuple[pa.Table | str, ...]
     foreign: tuple[str, ...] = ()  # lower-case names of columns in the file that are not the table's
     by_name: bool = False  # see `Format.by_name`
+    nested: tuple[str, ...] = ()  # see `Format.nested_marks`
 
 
 def index_group(group: Group) -> list[ShardReport]:
@@ -200,6 +201,7 @@ def _index_blocks(group: Group, file: Fingerprint) -> IndexedFile:
         format.rehearse(handle, columns)
         blocks = format.blocks(handle)
         spark_only = set(format.spark_only_columns(handle, columns))
+        nested = tuple(format.nested_marks(handle, columns))
     except Undecodable as e:
         return _unindexed(group, file, str(e), columns)
     rows = tuple(_rows_or_reason(group, definition, file.path, handle, blocks) for definition in group.definitions)
@@ -208,7 +210,7 @@ def _index_blocks(group: Group, file: Fingerprint) -> IndexedFile:
             spark_only.update(definition.column_names)
     table_names = {name.lower() for column in schema for name in (column.name, column.file_name)}
     foreign = tuple(sorted({name.lower() for name in format.names(handle)} - table_names))
-    return IndexedFile(file, blocks, tuple(sorted(spark_only)), rows, foreign, format.by_name(handle))
+    return IndexedFile(file, blocks, tuple(sorted(spark_only)), rows, foreign, format.by_name(handle), nested)
 
 
 def _rows_or_reason(group: Group, definition: Definition, path: str, handle: Any, blocks: Blocks) -> pa.Table | str:
@@ -297,6 +299,7 @@ def _manifest_row(group: Group, file: IndexedFile, index: int, name: str | None)
         "starts": file.blocks.start,
         "foreign": list(file.foreign),
         "by_name": file.by_name,
+        "nested": list(file.nested),
     }
 
 

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from hive_bitmap.core.index.manifest import Freshness
+from hive_bitmap.core.nested_types import NestedType, why_spark_only
 from hive_bitmap.core.planning.plan import BLOCKS_SCHEMA, FILES_SCHEMA, IndexUse, Plan
 from hive_bitmap.core.planning.prices import CLEARLY_CHEAPER, Prices, Reads, reads
 from hive_bitmap.core.planning.strategy import Reason, Strategy
@@ -41,7 +42,8 @@ class PlanInputs:
     """The facts that prices depend on, besides the results of lookups.
 
     `cores` is the number of tasks that run at the same time. `columns` are the data columns to read, in lower case, and
-    `unkeyed` those of them with a type that no key can have. `schemas` are the `definition.known_schemas` of the table.
+    `unkeyed` those of them with a type that no key can have, `nested` the types of those
+    that tasks may read. `schemas` are the `definition.known_schemas` of the table.
     `unreadable` maps paths of files that have to be read whole to the reason why only Spark can read them; the path ""
     stands for all of these files. `share` is the share of the files' bytes that the columns take, `width` the number of
     all data columns, `store` the speed of the files' store. The looked-up files may be a sample: `scale` is the bytes
@@ -54,6 +56,7 @@ class PlanInputs:
     cores: int
     columns: frozenset[str] = frozenset()
     unkeyed: frozenset[str] = frozenset()
+    nested: Mapping[str, NestedType] = field(default_factory=dict)
     schemas: Mapping[int, frozenset[str]] = field(default_factory=dict)
     count: bool = False
     unreadable: Mapping[str, str] = field(default_factory=dict)
@@ -265,8 +268,11 @@ def _why_spark_only(inputs: PlanInputs, lookup: Lookup, file: int) -> str:
     schema = inputs.schemas.get(lookup.schema_crc(file))
     if schema is None:
         return "columns of the table were changed, moved or dropped since the index was built"
-    if columns := sorted(lookup.spark_only[file] & inputs.columns):
+    if columns := sorted(lookup.spark_only[file] & inputs.columns - inputs.nested.keys()):
         return f"only Spark reads column {columns[0]!r} of these files correctly"
+    marks = lookup.nested_marks(file) if inputs.nested else frozenset()
+    if reasons := [why for column, type in inputs.nested.items() if (why := why_spark_only(column, type, marks))]:
+        return reasons[0]
     added, foreign = inputs.columns - schema, lookup.foreign(file)
     doubtful = added if foreign is None else added & (foreign | inputs.unkeyed)
     return f"column {min(doubtful)!r} was added since the index was built" if doubtful else ""

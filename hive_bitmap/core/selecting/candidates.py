@@ -42,7 +42,16 @@ from hive_bitmap.core.selecting.table_files import FileRecords, PartitionState, 
 from hive_bitmap.core.stores import FileStatus, is_local
 
 FINGERPRINT = [field.name for field in fields(Fingerprint)]
-DESCRIBED = ("size", "mtime_ms", "etag", "tail_crc32", "schema_crc", "foreign", "starts")  # columns of a manifest
+DESCRIBED = (
+    "size",
+    "mtime_ms",
+    "etag",
+    "tail_crc32",
+    "schema_crc",
+    "foreign",
+    "starts",
+    "nested",
+)  # columns of a manifest
 REMOTE_READS = 16  # concurrent lookups in shards that are read over a network
 
 
@@ -96,6 +105,10 @@ class Lookup:
         """
         names = self.described["foreign"][file].as_py()
         return None if names is None else frozenset(names)
+
+    def nested_marks(self, file: int) -> frozenset[str]:
+        """Return the marks of a file's nested columns; none if an older build did not record them."""
+        return frozenset(self.described["nested"][file].as_py() or ())
 
     def starts(self, file: int) -> Longs | None:
         """Return the first byte of each block of a file.

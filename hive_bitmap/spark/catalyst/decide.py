@@ -239,7 +239,10 @@ class _AskedScan:
     def narrowed(self, snapshot: Snapshot | None, unanswered: Unanswered) -> Decision:
         """Decide on the scan itself."""
         name, text, must_pay = self.table.base.spark_name, self.scan.condition or None, self._is_by_cost
-        request = Request(table=name, predicate=text, columns=self.scan.columns, must_pay=must_pay, limit=self._limit)
+        columns, nested = self.scan.columns, self.scan.nested
+        request = Request(
+            table=name, predicate=text, columns=columns, must_pay=must_pay, limit=self._limit, nested=nested
+        )
         prepared = self.question.prepare(request, self.resolved, snapshot)
         plan = prepared.plan
         if prepared.reading is None or not plan.strategy.reads_selected:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from hive_bitmap.core.answering.answer_size import TooLarge
-from hive_bitmap.core.formats.key_values import arrow_type
+from hive_bitmap.core.formats.key_values import column_type
 from hive_bitmap.core.memory_budget import Cache
 from hive_bitmap.core.parallel import map_parallel
 from hive_bitmap.core.planning.plan import Plan
@@ -114,5 +114,5 @@ def _batches(task: ReadTask, selected: Sequence[SelectedRows], most: int, until:
 
 
 def _no_rows(task: ReadTask) -> pa.Table:
-    schema = pa.schema([(column.name, arrow_type(column)) for column in task.columns])
+    schema = pa.schema([(column.name, column_type(column)) for column in task.columns])
     return pa.schema([*schema, *task.constants.schema]).empty_table()

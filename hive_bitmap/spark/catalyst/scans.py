@@ -6,7 +6,7 @@ The optimizer rule sends the description (`Question.java`). The checks read no i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from hive_bitmap.core import stores
@@ -61,7 +61,8 @@ class Scan:
     overrides the session's; None if there is none. Unless it `must_pay`, the indexes are used even for a small table.
     `limit` is the number of matching rows after which Spark stops reading; None if it reads all of them. `summaries`
     are columns, in lower case: each is a key set of its own for which a summary (`key_merge.summary`) is enough. `top`
-    are the groups that the query needs of the only key set, a column; None if it needs all of them.
+    are the groups that the query needs of the only key set, a column; None if it needs all of them. `nested` has the
+    types of nested columns as JSON, by name: the optimizer may have left out fields.
     """
 
     number: int
@@ -86,6 +87,7 @@ class Scan:
     limit: int | None = None
     summaries: frozenset[str] = frozenset()
     top: Top | None = None
+    nested: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, number: int, fields: Mapping[str, Any], cores: int) -> Scan:
@@ -117,6 +119,7 @@ class Scan:
             strategy=fields.get("strategy"),
             must_pay=fields.get("must_pay", True),
             limit=fields.get("limit"),
+            nested=fields.get("nested", {}),
         )
 
 

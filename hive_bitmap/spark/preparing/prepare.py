@@ -5,7 +5,7 @@ The steps are: choose its indexes, take a snapshot of the table, look up, and ma
 
 from __future__ import annotations
 
-import re
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -23,6 +23,7 @@ from hive_bitmap.core.formats.key_values import KeyColumn, is_simple
 from hive_bitmap.core.index.table_schema import key_columns
 from hive_bitmap.core.listings import file_listing, serde
 from hive_bitmap.core.memory_budget import BUDGET
+from hive_bitmap.core.nested_types import LEAVES, NestedType, read_types, text
 from hive_bitmap.core.planning import settings
 from hive_bitmap.core.planning.index_choice import IndexChoice, Unserved, choose
 from hive_bitmap.core.planning.plan import IndexUse, Plan
@@ -47,9 +48,6 @@ if TYPE_CHECKING:
 
 UNKNOWN_TEST = 3  # one row of so many is assumed to satisfy a test that no index covers
 MOST_PARTS = 16  # of a scan, read alternately by our tasks and by Spark
-_PLAIN_TYPE = re.compile(
-    r"boolean|tinyint|smallint|int|bigint|float|double|string|binary|date|timestamp|timestamp_ntz|decimal\(\d+,\d+\)"
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,6 +140,11 @@ class _PlannedRequest:
         There is at least one data column.
         """
         return _needed(self.request, self.resolved.base)
+
+    @cached_property
+    def nested(self) -> dict[str, NestedType]:
+        """The types of the nested columns that tasks may read, by lower-case name."""
+        return read_types({name: json.loads(text) for name, text in self.request.nested.items()})
 
     @cached_property
     def share(self) -> float:
@@ -303,20 +306,28 @@ def _reading(case: _PlannedRequest, snapshot: Snapshot, results: LookupResults) 
     return Reading(
         resolved=case.resolved,
         format=case.format,
-        columns=tuple(key_columns([c for c in case.needed if c in columns], columns, snapshot.zone)),
+        columns=tuple(_as_read(case, key_columns([c for c in case.needed if c in columns], columns, snapshot.zone))),
         constants=snapshot.values.select(typed),
         results=results,
     )
 
 
+def _as_read(case: _PlannedRequest, columns: Sequence[KeyColumn]) -> list[KeyColumn]:
+    """Return columns with the types that the query reads: of a nested one, the optimizer may leave out fields."""
+    types = {name: text(type) for name, type in case.nested.items()}
+    return [replace(column, type=types.get(column.name.lower(), column.type)) for column in columns]
+
+
 def _inputs(case: _PlannedRequest, snapshot: Snapshot, reading: Reading) -> PlanInputs:
+    names = frozenset(column.name.lower() for column in reading.columns)
     return PlanInputs(
         table=case.resolved.base.full_name,
         predicate=case.request.predicate,
         format=case.format,
         cores=case.resolved.cores,
-        columns=frozenset(column.name.lower() for column in reading.columns),
+        columns=names,
         unkeyed=frozenset(column.name.lower() for column in reading.columns if not is_simple(column)),
+        nested={name: type for name, type in case.nested.items() if name in names},
         schemas=snapshot.schemas,
         count=case.request.count,
         unreadable=_unreadable(case, reading),
@@ -363,7 +374,9 @@ def _can_driver_read(case: _PlannedRequest) -> bool:
     """
     if case.resolved.base.lake is not None:
         return False
-    return case.format not in LAYOUTS and all(_PLAIN_TYPE.fullmatch(column.type) for column in case.needed)
+    return case.format not in LAYOUTS and all(
+        LEAVES.fullmatch(column.type) or column.name.lower() in case.nested for column in case.needed
+    )
 
 
 def _full_scan(

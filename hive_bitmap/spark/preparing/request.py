@@ -32,6 +32,7 @@ class Request:
     keys: tuple[str, ...] = ()  # grouping columns of a count
     grouping_sets: tuple[tuple[str, ...], ...] = ()  # GROUPING SETS of a count: rows are counted by each of them
     limit: int | None = None  # the number of rows after which Spark stops reading; None: it reads all
+    nested: Mapping[str, str] = field(default_factory=dict)  # JSON of the types that the query reads, by column
     extremes: frozenset[str] = frozenset()  # grouping sets of one column, in lower case, whose MIN and MAX are enough
     summaries: frozenset[str] = frozenset()  # the same, for which `key_merge.summary` is enough
     top: Top | None = None  # the groups that are needed of the only grouping set, a column; None: all

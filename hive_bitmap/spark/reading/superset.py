@@ -92,11 +92,15 @@ def task_rows(spark: SparkSession, request: Request, reading: Reading, tasks: Se
     Rows are in the order of the tasks, with the table's types. Raise Unsupported for a column that the session does not
     see, and for a type that PySpark does not accept from tasks.
     """
-    from pyspark.sql.types import CharType, StructType, VarcharType
+    from pyspark.sql.types import CharType, StructField, StructType, VarcharType, _parse_datatype_json_string
 
     fields = {field.name.lower(): field for field in _schema(spark, request, reading).fields}
     if unseen := [name for name in tasks[0].names if name.lower() not in fields]:
         raise Unsupported(f"the session does not see column {unseen[0]} of table {reading.resolved.base.full_name}")
+    for name, type in request.nested.items():  # of the query: the optimizer may have left out fields
+        if name.lower() in fields:
+            named = fields[name.lower()].name
+            fields[name.lower()] = StructField(named, _parse_datatype_json_string(type))
     schema = StructType([fields[name.lower()] for name in tasks[0].names])
     for field in schema.fields:  # under spark.sql.preserveCharVarcharTypeInfo
         if isinstance(field.dataType, (CharType, VarcharType)):

@@ -260,8 +260,10 @@ def _item(
         file_row = published.files.slice(number_of_file, 1).to_pylist()[0]
         same_schema = file_row["schema_crc"] == crc
         spark_only = frozenset(file_row["indirect"]) if same_schema else None
+        marks = file_row["nested"] if same_schema else None
+        nested = None if marks is None else frozenset(marks)
         is_fresh = bool(fresh[number_of_file])
-        files.append(RecordedFile(Fingerprint.of(file_row), recorded_blocks(file_row), spark_only, is_fresh))
+        files.append(RecordedFile(Fingerprint.of(file_row), recorded_blocks(file_row), spark_only, is_fresh, nested))
     path, sums = published.shard_path(shard["shard"]), checksums.read(published.folder)
     stored = StoredShard(
         definition=definition,

@@ -12,6 +12,7 @@ import hive_bitmap.catalyst.queries.ChosenStrategy;
 import hive_bitmap.catalyst.queries.Existence;
 import hive_bitmap.catalyst.queries.Inference;
 import hive_bitmap.catalyst.queries.Joins;
+import hive_bitmap.catalyst.queries.NestedColumns;
 import hive_bitmap.catalyst.queries.NarrowedRelations;
 import hive_bitmap.catalyst.queries.Question;
 import hive_bitmap.catalyst.queries.Repeated;
@@ -70,6 +71,12 @@ public final class UseIndexes extends Rule<LogicalPlan> {
         try {
             plan = RowOrder.restored(plan);
             collect(plan, null, !isCorrelated(plan), RowOrder.of(plan), null, null, scans);
+            LogicalPlan pruned = NestedColumns.pruned(plan, scans);
+            if (pruned != plan) {
+                plan = pruned;
+                scans.clear();
+                collect(plan, null, !isCorrelated(plan), RowOrder.of(plan), null, null, scans);
+            }
             if (chosenOnly) scans.removeIf(scan -> ChosenStrategy.of(scan) == null);
             if (!Reports.areOfRepeatedPlan()) observe(scans);
             leaveAlone(scans, "no_index", scan -> !Reports.areWanted() && Verdicts.hasNoIndex(scan.table.identifier()));

@@ -112,6 +112,20 @@ def test_columns_that_only_spark_reads(row: dict[str, Any], recorded: frozenset[
     assert (found.state, found.problems.messages) == (COMPARED, said)
 
 
+@pytest.mark.parametrize(
+    ("recorded", "said"),
+    [
+        (frozenset({"n", "n?"}), []),
+        (None, []),  # an older build recorded none
+        (frozenset({"n"}), ["its nested columns are ['n', 'n?'], but the manifest says ['n']"]),
+    ],
+)
+def test_nested_columns(row: dict[str, Any], recorded: frozenset[str] | None, said: list[str]) -> None:
+    with_nested = replace(OPTIONS, schema=(K, S, Column("n", "array<int>")))
+    found = open_base(known(row, spark_only=None, nested=recorded), with_nested)
+    assert (found.state, found.problems.messages) == (COMPARED, said)
+
+
 def test_manifests_of_older_builds_have_no_first_bytes(row: dict[str, Any]) -> None:
     assert recorded_blocks({**row, "starts": None}).start.tolist() == row["offsets"]
     assert recorded_blocks(row).start.tolist() == row["starts"]

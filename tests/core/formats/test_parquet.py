@@ -122,7 +122,7 @@ def test_read_rows_equals_pyarrow(
     columns = [COLUMNS[4], COLUMNS[0], KeyColumn("none", "char(3)"), *COLUMNS[1:4], COLUMNS[5]]
     batches = list(parquet.read_rows(path, columns, selection))
     assert all(batch.num_rows for batch in batches)
-    read = pa.Table.from_batches(batches, pa.schema([(c.name, parquet_rows.arrow_type(c)) for c in columns]))
+    read = pa.Table.from_batches(batches, pa.schema([(c.name, parquet_rows.column_type(c)) for c in columns]))
     expected = table.append_column("none", pa.nulls(ROWS, pa.string())).take(pa.array(rows, pa.int64()))
     assert read.equals(expected.select([c.name for c in columns]))
 

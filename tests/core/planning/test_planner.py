@@ -10,6 +10,7 @@ import pytest
 
 from hive_bitmap.core.index.fingerprint import Fingerprint
 from hive_bitmap.core.index.manifest import Freshness
+from hive_bitmap.core.nested_types import parse
 from hive_bitmap.core.planning.planner import EngineSkips, PlanInputs, make_plan
 from hive_bitmap.core.planning.prices import reads
 from hive_bitmap.core.planning.strategy import Reason, Strategy
@@ -21,7 +22,7 @@ from hive_bitmap.core.selecting.table_files import PartitionState
 from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.core.stores.speed import Speed
 from hive_bitmap.errors import CorruptIndex
-from tests.core.selecting.lookups import lookup_of
+from tests.core.selecting.lookups import lookup_of, with_column
 
 BLOCKS, ROWS, BYTES = 8, 1_000_000, 128 << 20  # of a file, of a block
 INPUTS = PlanInputs(
@@ -155,6 +156,27 @@ def test_files_that_tasks_of_ours_cannot_read(lookup: dict[str, Any], why: str |
     rows = make_plan(INPUTS, (), looked_up(*FEW, **lookup))
     assert (Strategy.ROWS not in rows.costs) == (why is not None)
     assert rows.strategy is (Strategy.ROWS if why is None else Strategy.BLOCKS)
+
+
+@pytest.mark.parametrize(
+    ("marks", "spark_only", "why"),
+    [
+        (["v"], ["v"], None),
+        (["v", "v.b!", "v.c?"], ["v"], None),
+        (["v", "v.a!"], ["v"], "only Spark reads 'v.a'"),
+        (["v", "v.a?"], ["v"], "none of the fields of 'v'"),
+        ([], ["v"], "only Spark reads column 'v'"),
+        (None, ["v"], "only Spark reads column 'v'"),  # of an older build
+        (["v"], ["v", "k"], "only Spark reads column 'k'"),
+    ],
+)
+def test_nested_columns_that_tasks_read(marks: list[str] | None, spark_only: list[str], why: str | None) -> None:
+    found = looked_up(*FEW, spark_only=(frozenset(spark_only),) * 4)
+    found = replace(found, lookups=tuple(with_column(lookup, "nested", [marks] * 4) for lookup in found.lookups))
+    nested = parse("struct<a:int>")
+    assert nested is not None
+    plan = make_plan(replace(INPUTS, columns=frozenset({"k", "v"}), nested={"v": nested}), (), found)
+    assert (Strategy.ROWS not in plan.costs) == (why is not None)
 
 
 def test_what_need_not_be_opened_may_be_unreadable() -> None:

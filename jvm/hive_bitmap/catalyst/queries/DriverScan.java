@@ -35,8 +35,17 @@ final class DriverScan extends DecidedRows {
         if (reading.carriedOut(false) == null) return null;
         ArrowRows rows = reading.sent.get(0); // Python sends at least one batch
         List<DataType> types = Scala.list(output()).stream().map(Attribute::dataType).toList();
-        if (!rows.types().equals(types)) throw new IllegalStateException("Python's rows are " + rows.types() + ", not " + types);
+        if (!areAlike(rows.types(), types)) throw new IllegalStateException("Python's rows are " + rows.types() + ", not " + types);
         return new ArrayList<>(rows.rows);
+    }
+
+    /** Returns whether types are the same but for the metadata of fields, such as comments. */
+    private static boolean areAlike(List<DataType> some, List<DataType> others) {
+        if (some.size() != others.size()) return false;
+        for (int i = 0; i < some.size(); i++) {
+            if (!DataType.equalsIgnoreNullability(some.get(i), others.get(i))) return false;
+        }
+        return true;
     }
 
     /** As in Spark's own scans: files may have changed since the last execution. */

@@ -206,6 +206,8 @@ public final class Question extends PythonRequest {
             if (!scan.leaves.isEmpty()) fields.set("expressions", versions(scan.leaves));
             ArrayNode columns = fields.putArray("columns");
             for (Attribute column : scan.columns) columns.add(column.name());
+            Map<String, String> nested = NestedColumns.types(scan);
+            if (!nested.isEmpty()) nested.forEach(fields.putObject("nested")::put);
             fields.put("indexed_known", Verdicts.areColumnsKnown(scan.table));
             fields.put("native", NarrowedRelations.reads(scan)).put("ordered", scan.order != RowOrder.UNSEEN);
             ArrayNode options = fields.putArray("options");

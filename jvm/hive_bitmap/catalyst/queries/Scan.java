@@ -75,6 +75,8 @@ public final class Scan {
     TopGroups top;
     /** What the query sees of the order of the rows. */
     public RowOrder order = RowOrder.SEEN;
+    /** Whether the columns have the types that Spark will read of them. */
+    boolean hasTypesOfPlan = true;
     Observation observation = Observation.NONE;
     private Listing listing;
     private CatalogTable described;
@@ -224,6 +226,7 @@ public final class Scan {
         List<Object> key = new ArrayList<>();
         key.add(PythonRequest.settingsVersion());
         key.add(columns.stream().map(Attribute::name).toList());
+        key.add(columns.stream().map(Attribute::dataType).toList());
         key.add(aggregate == null ? 0 : aggregate.canonicalized().hashCode());
         key.add(top == null ? "" : top);
         if (anyCondition) return key;
@@ -237,7 +240,7 @@ public final class Scan {
     /** Has the application observe this scan. This thread must be planning its query. */
     public void observeFor(Application application, List<List<String>> keySets) {
         if (!isOfSessionCatalog(table)) return; // advice names tables without their catalogs
-        boolean all = columns.size() == all().size();
+        boolean all = columns.size() == Math.max(all().size(), table.schema().size()); // nested columns may have been pruned
         List<String> read = all ? List.of("*") : columns.stream().map(column -> column.name().toLowerCase(Locale.ROOT)).toList();
         observation = application.observe(table, all().get(0), dataConjuncts(), dataColumns(keySets), bytes(), read);
     }
