@@ -37,11 +37,11 @@ public final class ScanTimes extends SparkListener {
     private static final int MAX_JOBS = 1000;
     private static final String MANY = ""; // in place of a decision: several were made for the query
     private static final String ROWS = "numOutputRows";
-    private static final Set<String> SCANS = Set.of("FileSourceScanExec", "DriverRowsExec", "RDDScanExec");
+    private static final Set<String> SCANS = Set.of("FileSourceScanExec", "NarrowedScanExec", "DecidedRowsExec");
     private static final Set<String> NODES = Set.of(
             "WholeStageCodegenExec", "InputAdapter", "ColumnarToRowExec", "FilterExec", "ProjectExec", "HashAggregateExec",
             "ObjectHashAggregateExec", "SortAggregateExec", "SortExec", "TakeOrderedAndProjectExec", "ShuffleExchangeExec",
-            "AQEShuffleReadExec", "DecidedRowsExec", "MapInArrowExec", "SerializeFromObjectExec", "ExternalRDDScanExec");
+            "AQEShuffleReadExec");
 
     private final Map<QueryPlanningTracker, String> decisions = new WeakHashMap<>();
     private final Deque<ScanTime> measured = new ArrayDeque<>();
