@@ -77,6 +77,7 @@ def _session(cores: int) -> SparkSession:
         "spark.driver.memory": HEAP,
         "spark.driver.maxResultSize": "0",
         "spark.sql.session.timeZone": "UTC",
+        "spark.hive_bitmap.learn_prices": "false",  # the estimates are those of prices that everyone has
     }
     return hive_bitmap.session(FOLDER / "warehouse", app_name="hive_bitmap bench", master=f"local[{cores}]", conf=conf)
 

@@ -82,6 +82,7 @@ def _started(folder: Path, external: bool, delay: int | None) -> Iterator[tuple[
             yield spark, Place(f"s3a://{stores.BUCKET}/tables", proxy)
         return
     conf = {"spark.driver.memory": "2g", "spark.sql.shuffle.partitions": "2", "spark.log.level": "ERROR"}
+    conf |= {"spark.hive_bitmap.learn_prices": "false"}
     spark = session(folder / "warehouse", app_name="bench", master=f"local[{os.cpu_count()}]", conf=conf)
     yield spark, Place(f"file:{folder}/tables" if external else "")
     spark.stop()

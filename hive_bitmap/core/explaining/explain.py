@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -74,6 +75,7 @@ def to_json(plan: Plan) -> dict[str, Any]:
         "bytes_selected": plan.bytes_selected,
         "index_bytes": plan.index_bytes,
         "costs": dict(plan.costs),
+        "factors": {"spark": asdict(plan.factors.spark), "own": asdict(plan.factors.own)},
         "deleted": plan.deleted,
         "in_driver": plan.in_driver,
         "row_tasks": plan.row_tasks,
@@ -102,6 +104,8 @@ def _header(plan: Plan) -> Table:
         grid.add_row(Text("lookup", "dim"), Text(f"{size(plan.index_bytes)} of the indexes decoded"))
     if plan.costs:
         grid.add_row(Text("estimates", "dim"), _costs(plan))
+    if learnt := str(plan.factors):
+        grid.add_row(Text("learnt", "dim"), Text(learnt))
     return grid
 
 

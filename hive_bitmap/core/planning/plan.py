@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from hive_bitmap.core.planning.learnt_prices import FROZEN, Factors
 from hive_bitmap.core.planning.strategy import Reason, Strategy
 from hive_bitmap.core.selecting.candidates import LookupResults
 
@@ -61,7 +62,7 @@ class Plan:
     bytes of base files, `index_bytes` bytes of decoded bitmaps. `costs` has the estimated seconds of each possible
     strategy. `deleted` is the number of indexed files that are no longer in the table. With `in_driver`, which is for
     the strategy `rows`, the process that planned the query reads the rows, and no task does. `row_tasks` is the number
-    of tasks among which reading the rows is worth dividing.
+    of tasks among which reading the rows is worth dividing. `factors` are the learnt ones that the costs contain.
     """
 
     table: str
@@ -82,6 +83,7 @@ class Plan:
     deleted: int | None = None
     in_driver: bool = False
     row_tasks: int | None = None
+    factors: Factors = FROZEN
     code: Reason | None = None
     candidates: LookupResults | None = field(default=None, repr=False, compare=False)
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from hive_bitmap.core.index.manifest import Freshness
 from hive_bitmap.core.nested_types import NestedType, why_spark_only
+from hive_bitmap.core.planning.learnt_prices import FROZEN, Factors
 from hive_bitmap.core.planning.plan import BLOCKS_SCHEMA, FILES_SCHEMA, IndexUse, Plan
 from hive_bitmap.core.planning.prices import CLEARLY_CHEAPER, Prices, Reads, reads
 from hive_bitmap.core.planning.strategy import Reason, Strategy
@@ -65,6 +66,7 @@ class PlanInputs:
     share: float = 1.0
     width: int = 0  # how many columns the table has; 0: unknown
     store: Speed = LOCAL
+    factors: Factors = FROZEN  # learnt factors of the prices
     limit: int | None = None  # the number of selected rows after which Spark stops reading; None: it reads all
     scale: float = 1.0
     driver_read_bytes: int = 0  # most bytes of rows that this process itself may read
@@ -73,7 +75,7 @@ class PlanInputs:
 
     @property
     def prices(self) -> Prices:
-        return Prices(self.format, self.cores, self.store)
+        return Prices(self.format, self.cores, self.store, self.factors)
 
 
 def full_scan(
@@ -125,6 +127,7 @@ def make_plan(inputs: PlanInputs, uses: tuple[IndexUse, ...], work: LookupResult
         in_driver=in_driver,
         row_tasks=inputs.prices.direct_tasks(all_reads, inputs.share),
         code=Reason.LIMIT if stops else None,
+        factors=inputs.factors,
         candidates=work,
         **figures,
     )

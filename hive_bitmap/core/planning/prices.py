@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.formats.orc_rows import decoded_share
+from hive_bitmap.core.planning.learnt_prices import FROZEN, Factors
 from hive_bitmap.core.stores.speed import LOCAL, Speed
 
 WIDTHS = {"boolean": 1, "tinyint": 1, "smallint": 2, "int": 4, "float": 4, "date": 4}  # bytes of a value
@@ -25,16 +26,18 @@ SPLIT_BYTES = 32 << 20  # fs.local.block.size; other file systems have splits fo
 # In seconds, or seconds per byte, value, row or file, measured on one core of a small machine; `bench` prints the
 # expected seconds beside its times. Choices depend on ratios alone.
 SPARK_START = 0.06
-SPARK_BYTE = {"parquet": 2.75e-9, "orc": 6.0e-9}
-SPARK_VALUE = {"parquet": 6.5e-9, "orc": 2.5e-8}  # to decode a value: small values cost more than their bytes
-NATIVE_LOOKUP = 0.01  # to find the blocks in planning
+SPARK_FILE = 4.5e-3  # to open a file and read its footer
+SPARK_BYTE = {"parquet": 3.5e-9, "orc": 6.0e-9}
+SPARK_VALUE = {"parquet": 3.0e-8, "orc": 3.0e-8}  # to decode and filter a value: small ones cost more than their bytes
+NATIVE_LOOKUP = 0.02  # to find the blocks in planning
 NATIVE_RANGE = 1.0e-3  # to open a file for one range of it
 DIRECT_START, DIRECT_ROW = 0.09, 1.0e-6
 DRIVER_THREADS = 2  # with which the process that planned a query reads
 DRIVER_START = 0.04  # to read in the process that planned, which runs a job only to hand on the rows
-DIRECT_BYTE = {"parquet": 1.0e-9, "orc": 2.5e-9}
+DIRECT_BYTE = {"parquet": 1.5e-9, "orc": 2.5e-9}
 DIRECT_VALUE = {"parquet": 2.0e-9, "orc": 1.1e-8}  # as SPARK_VALUE
 DIRECT_FILE = 5.0e-3  # to open a file for its selected rows
+DIRECT_COLUMN = 6.0e-4  # to open a column of such a file
 TASK_SECONDS = 0.1  # the least work of one of our tasks: a smaller one costs more than it saves
 CLEARLY_CHEAPER = 0.9  # a strategy must cost less than this share of a full scan
 # Consecutive requests to a store, derived from the seconds that `bench.stores` takes with 0, 30 and 100 ms of latency.
@@ -64,6 +67,7 @@ class Reads:
     opened: int = 0  # the number of files of which anything is read
     values: int = 0  # the number of values in all blocks, in all columns; 0: not known
     stored: int = 0  # all blocks
+    width: int = 0  # the number of columns of the table; 0: not known
 
     @property
     def values_per_byte(self) -> float:
@@ -90,7 +94,8 @@ class Reads:
 
     def times(self, factor: float) -> Reads:
         """Scale the figures of a sample to the whole table."""
-        return Reads(**{name: round(factor * figure) for name, figure in asdict(self).items()})
+        scaled = Reads(**{name: round(factor * figure) for name, figure in asdict(self).items()})
+        return replace(scaled, width=self.width)
 
 
 def reads(format: str, files: pa.Table, blocks: pa.Table, *, splits: bool, columns: int = 0) -> Reads:
@@ -115,6 +120,7 @@ def reads(format: str, files: pa.Table, blocks: pa.Table, *, splits: bool, colum
         opened=int(scanned.sum()) + len(np.unique(blocks["file"].to_numpy()[selected > 0])),
         values=int(blocks["rows"].to_numpy().sum()) * columns,
         stored=int(blocks["length"].to_numpy().sum()),
+        width=columns,
     )
 
 
@@ -165,24 +171,35 @@ class Prices:
     """Prices in seconds of reading files of a format from a store.
 
     There are as many concurrent tasks as cores. In all methods, `share` is the share of the files' bytes that the
-    columns to read take.
+    columns to read take. Prices are multiplied by learnt factors: those of Spark's readers, or those of ours.
     """
 
     format: str
     cores: int
     store: Speed = LOCAL
+    factors: Factors = FROZEN
 
     def is_too_small(self, size: float, files: int = 0, values_per_byte: float = 0.0, *, native: bool) -> bool:
         """Return whether Spark reads everything before a read by an index could begin.
 
         A `native` read, by Spark's own reader, begins after the lookup of the blocks.
         """
-        start = SPARK_START + NATIVE_LOOKUP if native else DIRECT_START
+        own = self.factors.own.factor
+        start = self.factors.spark.factor * SPARK_START + own * NATIVE_LOOKUP if native else own * DIRECT_START
         return self.scan(size, files, values_per_byte) < start + self.store.request
 
     def scan(self, size: float, files: int = 0, values_per_byte: float = 0.0) -> float:
         """Price Spark reading `size` bytes of `files` files."""
-        return SPARK_START + self._by_spark(size, values_per_byte) + waiting_seconds(files, self.cores, self.store)
+        seconds = SPARK_START + self._by_spark(size, values_per_byte) + self._opening(files)
+        return self.factors.spark.factor * (seconds + waiting_seconds(files, self.cores, self.store))
+
+    def pays_first(self, small: float, size: float, files: int) -> bool:
+        """Return whether a job that reads `small` bytes, for the keys of a join, may save more than it takes.
+
+        The keys may replace Spark's scan of `size` bytes of `files` files by a read of few rows.
+        """
+        first = replace(self, format="parquet").scan(small, 1) + self.factors.own.factor * DRIVER_START
+        return first < CLEARLY_CHEAPER * self.scan(size, files)
 
     def full_scan(self, read: Reads, share: float) -> float:
         """Price Spark reading all files."""
@@ -193,36 +210,47 @@ class Prices:
 
         Our tasks check the files that are left out.
         """
-        seconds = self._by_spark(share * read.needed, read.values_per_byte)
-        return DIRECT_START + self.store.request + seconds + waiting_seconds(read.opened, self.cores, self.store)
+        seconds = self._by_spark(share * read.needed, read.values_per_byte) + self._opening(read.opened)
+        seconds += DIRECT_START + self.store.request + waiting_seconds(read.opened, self.cores, self.store)
+        return self.factors.spark.factor * seconds
 
     def native(self, read: Reads, share: float) -> float:
         """Price Spark reading the selected blocks, and the files that must be read whole."""
         requests = read.opened * (SPARK_REQUESTS + CHECK_REQUESTS) + max(read.ranges - read.opened, 0) * RANGE_REQUESTS
         seconds = self._by_spark(share * (read.blocks + read.whole), read.values_per_byte)
-        seconds += _waits(read.opened, requests, self.cores, self.store)
-        return SPARK_START + NATIVE_LOOKUP + self.store.request + seconds + read.ranges * NATIVE_RANGE / self.cores
+        seconds += _waits(read.opened, requests, self.cores, self.store) + self._opening(read.opened)
+        return self._native(seconds + read.ranges * NATIVE_RANGE / self.cores)
 
     def native_files(self, read: Reads, share: float) -> float:
         """Price Spark reading all files with a selected block, whole."""
         seconds = self._by_spark(share * read.needed, read.values_per_byte)
         seconds += _waits(read.opened, read.opened * (SPARK_REQUESTS + CHECK_REQUESTS), self.cores, self.store)
-        return SPARK_START + NATIVE_LOOKUP + self.store.request + seconds
+        return self._native(seconds + self._opening(read.opened))
 
     def direct(self, read: Reads, share: float) -> float:
         """Price our tasks reading the selected rows, and the files that must be read whole."""
         waits = self._direct_waits(read, self.cores) + self.store.request
-        return DIRECT_START + waits + self._direct_work(read, share) / self.cores
+        return self.factors.own.factor * (DIRECT_START + waits + self._direct_work(read, share) / self.cores)
 
     def driver(self, read: Reads, share: float) -> float:
         """Price the process that planned the query reading the selected rows, without a Spark job."""
         threads = min(self.cores, DRIVER_THREADS)
-        return DRIVER_START + self._direct_waits(read, threads) + self._direct_work(read, share) / threads
+        seconds = DRIVER_START + self._direct_waits(read, threads) + self._direct_work(read, share) / threads
+        return self.factors.own.factor * seconds
 
     def direct_tasks(self, read: Reads, share: float) -> int:
         """Return how many of our tasks the selected rows occupy, waits for the store included."""
         work = self._direct_work(read, share) + self._direct_waits(read, 1)
         return max(ceil(work / TASK_SECONDS), 1)
+
+    def _native(self, seconds: float) -> float:
+        """Price a read by Spark's own reader, which takes so many seconds, after the lookup of the blocks."""
+        lookup = self.factors.own.factor * NATIVE_LOOKUP + self.store.request
+        return self.factors.spark.factor * (SPARK_START + seconds) + lookup
+
+    def _opening(self, files: int) -> float:
+        """Price Spark opening files; each of them is opened by one task."""
+        return files * SPARK_FILE / max(min(self.cores, files), 1)
 
     def _direct_work(self, read: Reads, share: float) -> float:
         """Price one core decoding the selected rows, and the files that must be read whole."""
@@ -231,7 +259,8 @@ class Prices:
         direct_byte = max(DIRECT_BYTE.get(self.format, spark_byte), by_value)
         by_byte = read.decoded * direct_byte + read.whole * spark_byte
         by_byte += (read.blocks + read.whole) * self.store.byte
-        return share * by_byte + read.opened * DIRECT_FILE + read.rows * DIRECT_ROW
+        opening = read.opened * (DIRECT_FILE + share * read.width * DIRECT_COLUMN)
+        return share * by_byte + opening + read.rows * DIRECT_ROW
 
     def _direct_waits(self, read: Reads, cores: int) -> float:
         return -(-read.opened // (cores * DIRECT_AT_ONCE)) * DIRECT_REQUESTS * self.store.request

@@ -36,7 +36,8 @@ class Settings:
     error of this package fails the query; otherwise Spark answers it. An answer from the index alone takes at most
     `answer_bytes` of the driver's memory for its keys. Up to about `driver_read_bytes` of selected rows, the process
     that planned the query reads them, without a Spark job; 0 switches that off. A query waits `planning_seconds` for
-    its plan. Without `auto_refresh`, neither writes nor queries of the session refresh indexes.
+    its plan. With `learn_prices`, the planner's prices follow the times that queries took. Without `auto_refresh`,
+    neither writes nor queries of the session refresh indexes.
     """
 
     enabled: bool
@@ -44,6 +45,7 @@ class Settings:
     engine_reads_only: bool
     strategy: Strategy | None
     strict: bool
+    learn_prices: bool
     answer_bytes: int
     driver_read_bytes: int
     planning_seconds: float
@@ -63,6 +65,7 @@ def read(conf: Mapping[str, str]) -> Settings:
         engine_reads_only=_flag(conf, "engine_reads_only"),
         strategy=_strategy(conf.get(STRATEGY)),
         strict=_flag(conf, "strict"),
+        learn_prices=_flag(conf, "learn_prices"),
         answer_bytes=_bytes_sent(conf, "answer_bytes"),
         driver_read_bytes=_bytes_sent(conf, "driver_read_bytes"),
         planning_seconds=_seconds(conf, "planning_seconds"),

@@ -129,6 +129,7 @@ def _gains_little(index: Candidate, rare_rows: float, rare_blocks: float) -> boo
         opened=blocks,
         values=index.rows * index.queries.width,
         stored=index.base_bytes,
+        width=index.queries.width,
     )
     inputs = PlanInputs(
         table="",

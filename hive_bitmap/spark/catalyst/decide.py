@@ -114,7 +114,7 @@ def decide(question: Question, table: IndexedTable) -> Decision:
     filtered = _condition(question, table, filters)
     if isinstance(filtered.predicate, Constant) and filtered.predicate.value is not True:
         return Empty(report=_report_of_nothing(scan))
-    case = _AskedScan(table=table, question=question.about(filtered, listed), listed=listed, is_filtered=bool(filters))
+    case = _AskedScan(table=table, question=question.about(filtered, listed), listed=listed)
     unanswered, snapshot = Unanswered(), None
     if scan.unanswered is not None:
         unanswered = case.unanswered(scan.unanswered, Reason.NOT_COUNTED)
@@ -132,14 +132,12 @@ def decide(question: Question, table: IndexedTable) -> Decision:
 class _AskedScan:
     """A scan of an indexed table whose condition and files are known.
 
-    `listed` is None if Spark does not list the files. `is_filtered` says that the small sides of joins were run; they
-    may have other keys next time.
+    `listed` is None if Spark does not list the files.
     """
 
     table: IndexedTable
     question: Question
     listed: ListingSummary | None
-    is_filtered: bool
 
     @property
     def scan(self) -> Scan:
@@ -276,7 +274,7 @@ class _AskedScan:
         It does not last if there are unindexed files, since they may be indexed soon.
         """
         is_indexed = not plan.looked_up or not any(plan.files["scanned"].to_pylist())
-        lasts = code in LASTING and is_indexed and self._is_by_cost and not self.is_filtered
+        lasts = code in LASTING and is_indexed and self._is_by_cost
         if code != Reason.LIMIT:
             lasts = lasts and self.resolved.split_bytes is not None  # another query may see no order
         return Lasting.FOR_CONDITION if lasts else Lasting.NO
@@ -349,7 +347,8 @@ class _AskedScan:
         shown = plan.without_figures if self.table.settings.engine_reads_only else plan
         figures = read_figures(plan) if plan.looked_up else None
         report = Report.of(self.scan, action, reason, shown.reason)
-        return replace(report, strategy=shown.strategy, costs=shown.costs, figures=figures, plan=shown)
+        report = replace(report, strategy=shown.strategy, costs=shown.costs, learnt=str(shown.factors))
+        return replace(report, figures=figures, plan=shown)
 
 
 def _too_small(scan: Scan, why: str, lasting: Lasting) -> LeaveAlone:

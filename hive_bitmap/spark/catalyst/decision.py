@@ -58,7 +58,8 @@ class Report:
 
     `action` is NARROWED, ANSWERED or LEFT_ALONE; `reason` explains LEFT_ALONE. `figures` are None if no index was
     looked up, `plan` is None if there is no plan. `asked` says that a function of hive_bitmap asks about the scan.
-    `unindexed` describes the files that are not yet in an index that follows its table.
+    `unindexed` describes the files that are not yet in an index that follows its table, `learnt` what prices have
+    learnt.
     """
 
     table: str
@@ -72,6 +73,7 @@ class Report:
     plan: Plan | None = field(default=None, repr=False)
     asked: bool = False
     unindexed: str = ""
+    learnt: str = ""
 
     @classmethod
     def of(cls, scan: Scan, action: str, reason: Reason | None, detail: str) -> Report:
@@ -90,6 +92,7 @@ class Report:
         figures = {} if self.figures is None else self.figures._asdict()
         optional = {"costs": dict(self.costs), **({"asked": True} if self.asked else {})}
         optional |= {"unindexed": self.unindexed} if self.unindexed else {}
+        optional |= {"learnt": self.learnt} if self.learnt else {}
         return {name: getattr(self, name) for name in texts} | chosen | figures | optional
 
 

@@ -45,8 +45,9 @@ class Relation:
     """A scan of a table, and what the indexes do for it.
 
     `action` is NARROWED, ANSWERED or LEFT_ALONE; for LEFT_ALONE, `reason` is the code of a Reason. `costs` are
-    estimated seconds by strategy; the counts of files and blocks are None if no index was looked up. `plan` is None if
-    it was made in another process (that of a server) or has been evicted.
+    estimated seconds by strategy, and `learnt` says how true such estimates were; the counts of files and blocks are
+    None if no index was looked up. `plan` is None if it was made in another process (that of a server) or has been
+    evicted.
     """
 
     table: str
@@ -56,6 +57,7 @@ class Relation:
     condition: str = ""
     strategy: str = ""
     unindexed: str = ""
+    learnt: str = ""
     files_selected: int | None = None
     files_total: int | None = None
     blocks_selected: int | None = None
@@ -88,6 +90,8 @@ class Relation:
         if self.costs:
             prices = (f"{name} {price * 1000:,.0f} ms" for name, price in self.costs.items())
             lines.append(f"  estimates  {', '.join(prices)}")
+        if self.learnt:
+            lines.append(f"  learnt     {self.learnt}")
         return "\n".join(lines)
 
 

@@ -12,13 +12,12 @@ from typing import Any
 from hive_bitmap.core import stores
 from hive_bitmap.core.answering.key_merge import Top
 from hive_bitmap.core.listings.file_listing import format_of
+from hive_bitmap.core.planning.learnt_prices import FROZEN, PRICES
 from hive_bitmap.core.planning.prices import Prices, share_of_bytes
 from hive_bitmap.core.planning.settings import Settings
 from hive_bitmap.core.planning.strategy import Strategy
 from hive_bitmap.core.table_info import Table
 from hive_bitmap.spark.registry.catalog import Index
-
-RUNTIME_FILTER_SECONDS = 0.4  # a scan must take at least this long for a job that computes a runtime filter to pay
 
 
 @dataclass(frozen=True)
@@ -45,6 +44,17 @@ class ListingSummary:
         return cls(int(size), int(files), digest, int(split_bytes))
 
 
+@dataclass(frozen=True)
+class RuntimeFilter:
+    """A possible filter on a column of a scan, by the keys of a small side of a join.
+
+    Computing it is a job that reads `bytes` bytes.
+    """
+
+    column: str
+    bytes: int
+
+
 @dataclass(frozen=True, kw_only=True)
 class Scan:
     """A scan of a table in a query.
@@ -55,8 +65,7 @@ class Scan:
     `unanswered` is then the reason. `extremes` are columns, in lower case: each is a key set of its own for which MIN
     and MAX are enough. `indexed_known` says whether the JVM already knows which columns of the table are indexed,
     `native` whether Spark's reader can read selected blocks only, `ordered` whether the query sees the order of the
-    rows. `runtime_filters` are the columns that the keys of a small join side could filter, an item for each such
-    filter. `listed` is None if Spark has not listed the files yet, or does not list them. `options` are options that
+    rows. `runtime_filters` are the filters by the keys of small sides of joins. `listed` is None if Spark has not listed the files yet, or does not list them. `options` are options that
     the query gives to the reader, beyond those of the table. `strategy` is the strategy chosen for this scan, which
     overrides the session's; None if there is none. Unless it `must_pay`, the indexes are used even for a small table.
     `limit` is the number of matching rows after which Spark stops reading; None if it reads all of them. `summaries`
@@ -77,7 +86,7 @@ class Scan:
     ordered: bool
     key_sets: tuple[tuple[str, ...], ...]
     unanswered: str | None
-    runtime_filters: tuple[str, ...]
+    runtime_filters: tuple[RuntimeFilter, ...]
     listed: ListingSummary | None
     cores: int
     options: tuple[str, ...]
@@ -112,7 +121,7 @@ class Scan:
             summaries=frozenset(name.lower() for name in aggregate.get("summaries", ())),
             top=Top(**aggregate["top"]) if "top" in aggregate else None,
             unanswered=aggregate.get("why"),
-            runtime_filters=tuple(fields["runtime_filters"]),
+            runtime_filters=tuple(RuntimeFilter(**filter) for filter in fields["runtime_filters"]),
             listed=None if summary is None else ListingSummary.of(summary),
             cores=cores,
             options=tuple(fields["options"]),
@@ -131,13 +140,15 @@ def why_too_small(scan: Scan, base: Table, settings: Settings, listed: ListingSu
     if settings.strategy is not None or not scan.must_pay or not scan.native or listed is None:
         return None
     column_bytes = int(_bytes_of_columns(scan, base, listed))
-    if not _prices(scan, base).is_too_small(column_bytes, listed.files, native=True):
+    if not _prices(scan, base, settings).is_too_small(column_bytes, listed.files, native=True):
         return None
     return f"the {column_bytes:,} bytes of its columns are read in less time than planning takes"
 
 
-def _prices(scan: Scan, base: Table) -> Prices:
-    return Prices(format_of(base), scan.cores, stores.estimated_speed_of(base.location))
+def _prices(scan: Scan, base: Table, settings: Settings) -> Prices:
+    format = format_of(base)
+    factors = PRICES.factors(base.location, format) if settings.learn_prices else FROZEN
+    return Prices(format, scan.cores, stores.estimated_speed_of(base.location), factors)
 
 
 def _bytes_of_columns(scan: Scan, base: Table, listed: ListingSummary) -> float:
@@ -153,13 +164,15 @@ def worthwhile_runtime_filters(
 ) -> list[int]:
     """Return the numbers of the runtime filters worth a job.
 
-    These are on an indexed column of a scan that takes long. If the session has set a strategy, how long the scan takes
-    does not matter.
+    These are on an indexed column of a scan that takes longer than the job and the start of a read by an index. If the
+    session has set a strategy, how long the scan takes does not matter.
     """
     if not scan.runtime_filters or settings.strategy == Strategy.FULL_SCAN or not scan.native:
         return []
     indexed = {name.lower() for index in indexes if not index.why_not for name in index.definition.column_names}
-    usable = [number for number, column in enumerate(scan.runtime_filters) if column.lower() in indexed]
+    usable = [number for number, filter in enumerate(scan.runtime_filters) if filter.column.lower() in indexed]
+    if settings.strategy is not None:
+        return usable
     size, files = (0.0, 0) if listed is None else (_bytes_of_columns(scan, base, listed), listed.files)
-    pays = _prices(scan, base).scan(size, files) >= RUNTIME_FILTER_SECONDS
-    return usable if pays or settings.strategy is not None else []
+    prices = _prices(scan, base, settings)
+    return [number for number in usable if prices.pays_first(scan.runtime_filters[number].bytes, size, files)]

@@ -20,7 +20,8 @@ from uuid import uuid4
 
 from hive_bitmap.core.memory_budget import Cache, bytes_of_texts
 from hive_bitmap.core.planning import settings
-from hive_bitmap.core.planning.strategy import Reason
+from hive_bitmap.core.planning.learnt_prices import PRICES, Reader
+from hive_bitmap.core.planning.strategy import Reason, Strategy
 from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import HiveBitmapError, StoreError
 from hive_bitmap.spark import session_cache
@@ -119,14 +120,16 @@ class Serving:
         mismatch = protocol_mismatch(fields)
         if mismatch is not None:
             replies = self._leave_all(fields["scans"], mismatch)
-            return json.dumps({"protocol": PROTOCOL, "scans": replies})
+            return json.dumps({"protocol": PROTOCOL, "prices": PRICES.version, "scans": replies})
         session_cache.belongs_to(spark, fields["user"])
+        self._learn(fields.get("measured", ()))
+        prices = PRICES.version
         session_settings = (fields["session"], fields["settings"])
         conf = self._settings.of(
             session_settings, lambda: self._checked(jvm_settings.of_map(spark, question.settings()))
         )
         own_settings, cores = settings.read(conf), int(fields["cores"])
-        asker = (fields["settings"], fields["user"], fields["cores"])
+        asker = (fields["settings"], fields["user"], fields["cores"], str(prices))
         replies = []
         for number, scan_fields in enumerate(fields["scans"]):
             asked = Question(spark=spark, jvm=question, scan=Scan.of(number, scan_fields, cores))
@@ -135,7 +138,23 @@ class Serving:
             if reply is None:
                 return None
             replies.append(reply)
-        return json.dumps({"protocol": PROTOCOL, "scans": replies})
+        return json.dumps({"protocol": PROTOCOL, "prices": prices, "scans": replies})
+
+    def _learn(self, measured: Sequence[Mapping[str, Any]]) -> None:
+        """Learn prices from queries that have ended since the last question.
+
+        Spark's scan counts only if it has read all rows: its statistics may have excluded some, or a limit.
+        """
+        for query in measured:
+            decision = self.decisions.get(query["decision"])
+            plan = None if decision is None else decision.report.plan
+            if plan is None or plan.strategy not in plan.costs:
+                continue
+            estimate, seconds = plan.costs[plan.strategy], query["seconds"]
+            if plan.strategy is Strategy.FULL_SCAN and plan.rows_total == query["rows"]:
+                PRICES.note(plan.factors, Reader.SPARK, estimate, seconds)
+            elif plan.strategy is Strategy.ROWS:
+                PRICES.note(plan.factors, Reader.OWN, estimate, seconds)
 
     def _leave_all(self, scans: Sequence[Mapping[str, Any]], why: str) -> list[dict[str, Any]]:
         """Leave all scans alone and log the reason once.

@@ -26,6 +26,7 @@ from hive_bitmap.core.memory_budget import BUDGET
 from hive_bitmap.core.nested_types import LEAVES, NestedType, read_types, text
 from hive_bitmap.core.planning import settings
 from hive_bitmap.core.planning.index_choice import IndexChoice, Unserved, choose
+from hive_bitmap.core.planning.learnt_prices import FROZEN, PRICES, Factors
 from hive_bitmap.core.planning.plan import IndexUse, Plan
 from hive_bitmap.core.planning.planner import PlanInputs, full_scan, make_plan
 from hive_bitmap.core.planning.prices import Prices, share_of_bytes
@@ -154,6 +155,11 @@ class _PlannedRequest:
         return 1.0 if serde.read_properties(base) else share_of_bytes(self.needed, columns)
 
     @cached_property
+    def factors(self) -> Factors:
+        """The learnt factors of prices, unless the session has frozen them."""
+        return PRICES.factors(self.resolved.base.location, self.format) if self.settings.learn_prices else FROZEN
+
+    @cached_property
     def limit(self) -> int | None:
         """The estimated number of index-selected rows that Spark reads.
 
@@ -269,7 +275,8 @@ def _why_all_is_read(spark: SparkSession, case: _PlannedRequest, snapshot: Snaps
 
     The table is small, or a sample of its partitions shows it. None if the lookup may pay.
     """
-    size, prices = snapshot.files.bytes, Prices(case.format, case.resolved.cores, snapshot.store)
+    prices = Prices(case.format, case.resolved.cores, snapshot.store, case.factors)
+    size = snapshot.files.bytes
     scanned, must_pay = int(size * case.share), case.request.must_pay
     if must_pay and prices.is_too_small(scanned, len(snapshot.files.files), native=case.resolved.native):
         why = f"all of its {size:,} bytes are read in less time than reading through an index takes to start"
@@ -336,6 +343,7 @@ def _inputs(case: _PlannedRequest, snapshot: Snapshot, reading: Reading) -> Plan
         share=case.share,
         width=len(case.resolved.base.columns),
         store=snapshot.store,
+        factors=case.factors,
         limit=case.limit,
         driver_read_bytes=case.settings.driver_read_bytes if _can_driver_read(case) else 0,
     )

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from hive_bitmap.core.explaining import explain, explain_html
+from hive_bitmap.core.planning.learnt_prices import Factors, Learnt
 from hive_bitmap.core.planning.plan import IndexUse, Plan
 
 FRESH = ("fresh", "", False)
@@ -80,6 +81,13 @@ NOT_LOOKED_UP = Plan(
     indexes=(IndexUse(name="c", columns=("a",), encoding=None, used=False, reason="z is not a"),),
 )
 EMPTY = make_plan([], predicate=None, indexes=(), costs={}, rows_total=None, rows_selected=None)
+
+
+def test_what_prices_have_learnt_is_told() -> None:
+    learnt = dataclasses.replace(THREE, factors=Factors("file", "orc", spark=Learnt(2.0, 5, 0.4, 0.9)))
+    text = "Spark's scans take 2.0 times their price (the latest of 5: 900 ms of 400 ms)"
+    assert f"learnt     {text}" in explain.to_text(learnt, width=100).splitlines()
+    assert explain.to_json(learnt)["factors"]["spark"]["factor"] == 2.0
 
 
 def test_text_in_full() -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 TABLE = Candidate(
     rows=1_000_000, keys=5, index_bytes=10**6, base_bytes=10**8, rare_rows=0.2, rare_blocks=1.0, blocks=64, files=8
 )
-LONE: dict[str, Any] = {"rare_rows": 0.001, "blocks": 64, "files": 64}
+LONE: dict[str, Any] = {"rare_rows": 0.001, "blocks": 64, "files": 64, "queries": Queries(width=14)}
 
 
 @pytest.mark.parametrize(

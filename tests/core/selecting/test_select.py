@@ -196,6 +196,35 @@ def test_row_groups_are_skipped_by_their_bounds_but_never_wrongly(
         assert got == [n for n, row in enumerate(rows) if truth(leaf, row)], leaf
 
 
+def test_a_thousand_keys_read_each_row_group_that_may_hold_one_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the keys of a join: every third number up to 3,000, of which the shard has those up to 2,000."""
+    monkeypatch.setattr(shard, "ROW_GROUP_ROWS", 100)
+    rows = [{"k": key, "s": None, "f": 0.0} for key in range(2000)]
+    unit = unit_of(tmp_path, [rows], {"k": "gap"}, {"k": [0]})
+    reads: list[tuple[int, str]] = []
+    read_row_group = pq.ParquetFile.read_row_group
+
+    def noted(file: pq.ParquetFile, group: int, columns: list[str]) -> pa.Table:
+        reads.append((group, columns[0]))
+        return read_row_group(file, group, columns)
+
+    monkeypatch.setattr(pq.ParquetFile, "read_row_group", noted)
+    keys = In("k", tuple(range(0, 3000, 3)))
+    found = select(unit, keys, {})
+    assert found.counts().sum() == 667 and found.exact.all()
+    held = sum(np.concatenate([found.block_rows(block) + 5 * block for block in range(400)]) % 3)
+    assert held == 0
+    groups = len({group for group, _ in reads})
+    assert groups == 20 and sorted(reads) == sorted(set(reads)) and len(reads) == 2 * groups  # keys, and bitmaps
+    reads.clear()
+    few = In("k", tuple(key for key in range(500)))
+    lookup.clear_caches()
+    assert select(unit, few, {}).counts().sum() == 500
+    assert reads == [(group, "k") for group in range(5)]  # blocks that are selected whole need no bitmaps
+
+
 def test_answers_of_spark_are_found_among_keys_nan_and_null_included(tmp_path: Path) -> None:
     rows = [{"k": None, "s": None, "f": value} for value in (math.nan, -0.0, 0.0, 1.5, None, -math.nan)]
     unit = unit_of(tmp_path, [rows], {"f": "gap"}, {"f": [0]})

@@ -32,7 +32,7 @@ from hive_bitmap.spark.catalyst.decision import (
     ReadRows,
 )
 from hive_bitmap.spark.catalyst.question import Question
-from hive_bitmap.spark.catalyst.scans import ListingSummary, Scan
+from hive_bitmap.spark.catalyst.scans import ListingSummary, RuntimeFilter, Scan
 from hive_bitmap.spark.preparing.prepare import Prepared, Reading
 from hive_bitmap.spark.preparing.request import Request
 from hive_bitmap.spark.registry.catalog import Index
@@ -291,13 +291,19 @@ def test_a_chosen_strategy_need_not_pay(chosen: str | None, must_pay: bool) -> N
 
 
 def test_a_runtime_filter_is_a_condition_like_others() -> None:
-    scan = replace(SCAN, runtime_filters=("k",))
+    scan = replace(SCAN, runtime_filters=(RuntimeFilter("k", 1000),))
     world = World({False: plan(Strategy.BLOCKS)}, small_side=["in", "k", "1", "2"])
     world.decide(scan)
     assert world.predicates == [And((Compare("k", "=", 3), In("k", (1, 2))))]
     without = World({False: plan(Strategy.BLOCKS)}, small_side=None)
     without.decide(scan)
     assert without.predicates == [Compare("k", "=", 3)]
+
+
+def test_a_join_whose_keys_are_not_selective_is_not_tried_again_at_once() -> None:
+    scan = replace(SCAN, runtime_filters=(RuntimeFilter("k", 1000),))
+    outcome = World({False: plan(Strategy.FULL_SCAN)}, small_side=["in", "k", "1", "2"]).decide(scan)
+    assert isinstance(outcome, LeaveAlone) and outcome.lasting == Lasting.FOR_CONDITION
 
 
 def test_no_figures_are_told_where_only_spark_may_read() -> None:

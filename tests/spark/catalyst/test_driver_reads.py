@@ -244,3 +244,13 @@ def test_the_files_of_a_plan_and_its_json_are_told(spark: SparkSession, table: P
     with indexed(spark, "full scan"):
         assert sorted(files) == sorted(frame(spark, query).inputFiles())
     assert len(files) == 2
+
+
+def test_the_keys_of_a_join_lead_to_rows_of_many_small_files(spark: SparkSession, database: str) -> None:
+    spark.sql("CREATE TABLE t USING parquet AS SELECT id, int(id % 20000) AS k FROM range(0, 200000, 1, 40)")
+    spark.sql("CREATE TABLE s USING parquet AS SELECT int(id) AS k, concat('c', id) AS name FROM range(0, 2000, 1, 1)")
+    hive_bitmap.build(spark, "t", ["k"])
+    join = "SELECT t.id, s.name FROM t JOIN s ON t.k = s.k WHERE s.name = 'c7'"
+    with indexed(spark):
+        assert "DriverScan" in plan_of(frame(spark, join))
+    require_alike(spark, join, "")

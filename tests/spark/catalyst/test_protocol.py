@@ -86,6 +86,8 @@ def asked(spark: SparkSession, database: str, questions: list[Any]) -> dict[str,
             scan["expressions"] = ["<version>" for _ in scan["expressions"]]
         if "listing_summary" in scan:
             scan["listing_summary"] = "<bytes> <files> <digest> <split bytes>"
+        for runtime_filter in scan["runtime_filters"]:
+            runtime_filter["bytes"] = "<bytes>"
     return asked
 
 

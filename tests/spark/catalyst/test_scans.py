@@ -10,7 +10,7 @@ from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.planning.settings import read
 from hive_bitmap.core.planning.strategy import STRATEGIES, Strategy
-from hive_bitmap.spark.catalyst.scans import ListingSummary, why_too_small, worthwhile_runtime_filters
+from hive_bitmap.spark.catalyst.scans import ListingSummary, RuntimeFilter, why_too_small, worthwhile_runtime_filters
 from hive_bitmap.spark.registry.catalog import Index
 from tests.spark.catalyst.test_decide import INDEX, SCAN, TABLE
 
@@ -38,7 +38,8 @@ def test_what_cannot_be_told_is_not_too_small() -> None:
 
 
 OF_ID = Index(definition=Definition(name="id", database="db", table="t", columns=TABLE.columns[1:]), table=TABLE)
-BOTH = replace(SCAN, runtime_filters=("id", "K", "id"))
+KEYS = [RuntimeFilter(column, 1000) for column in ("id", "K", "id")]
+BOTH = replace(SCAN, runtime_filters=tuple(KEYS))
 
 
 @pytest.mark.parametrize(
@@ -59,3 +60,11 @@ def test_a_small_side_is_read_first_where_it_pays(
 ) -> None:
     assert worthwhile_runtime_filters(BOTH, TABLE, indexes, replace(DEFAULTS, strategy=strategy), listed) == numbers
     assert worthwhile_runtime_filters(replace(BOTH, native=False), TABLE, indexes, DEFAULTS, listed) == []
+
+
+def test_the_bytes_of_the_small_side_count() -> None:
+    """A scan of 60 files pays for a small side that is read at once, not for one that takes as long."""
+    listed = ListingSummary(20_000_000, 60, "c")
+    for size, numbers in ((1000, [0]), (100_000_000, [])):
+        scan = replace(SCAN, runtime_filters=(RuntimeFilter("k", size),))
+        assert worthwhile_runtime_filters(scan, TABLE, [INDEX], DEFAULTS, listed) == numbers

@@ -22,6 +22,7 @@ from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.index.manifest import Freshness
 from hive_bitmap.core.listings.scan_listing import ScanListing
+from hive_bitmap.core.planning.learnt_prices import ENOUGH, Factors, LearntPrices
 from hive_bitmap.core.planning.plan import Plan
 from hive_bitmap.core.planning.strategy import Reason, Strategy
 from hive_bitmap.core.predicates.nodes import TRUE
@@ -170,7 +171,7 @@ class World:
         text = self.serving.answer(NOBODY, asked)
         assert text is not None
         told = json.loads(text)
-        assert told.keys() == {"protocol", "scans"} and told["protocol"] == PROTOCOL
+        assert told.keys() == {"protocol", "prices", "scans"} and told["protocol"] == PROTOCOL
         return list(told["scans"])
 
 
@@ -385,7 +386,7 @@ def test_a_decision_ends_with_what_it_depends_on(world: World, changed: str) -> 
 @pytest.mark.parametrize(
     "depends",
     [
-        {"runtime_filters": ["k"]},
+        {"runtime_filters": [{"column": "k", "bytes": 9}]},
         {"must_pay": False},
     ],
 )
@@ -393,6 +394,45 @@ def test_what_depends_on_more_than_the_question_is_decided_anew(world: World, de
     world.decided = counted(1)
     asked = fields(**{**SHARED, **depends})
     assert world.reply(JvmQuestion(asked))[0]["id"] != world.reply(JvmQuestion(asked))[0]["id"]
+
+
+FULL = replace(PLAN, strategy=Strategy.FULL_SCAN, costs={Strategy.FULL_SCAN: 0.5, Strategy.ROWS: 0.4}, rows_total=1000)
+ROWS = replace(FULL, strategy=Strategy.ROWS)
+
+
+@pytest.mark.parametrize(
+    ("plan", "rows", "frozen", "factors"),
+    [
+        (FULL, 1000, False, (2.0, 1.0)),
+        (FULL, 999, False, (1.0, 1.0)),  # Spark has left out rows by its statistics
+        (ROWS, -1, False, (1.0, 2.5)),
+        (FULL, 1000, True, (1.0, 1.0)),
+        (PLAN, -1, False, (1.0, 1.0)),  # without a price
+    ],
+)
+def test_what_queries_took_is_learnt(
+    world: World,
+    monkeypatch: pytest.MonkeyPatch,
+    plan: Plan,
+    rows: int,
+    frozen: bool,
+    factors: tuple[float, float],
+) -> None:
+    prices = LearntPrices()
+    monkeypatch.setattr(serving, "PRICES", prices)
+    plan = plan if frozen else replace(plan, factors=Factors("file", "parquet"))
+    world.decided = ReadChoices(report=report(plan=plan), choices="")
+    [first] = world.reply(JvmQuestion(fields(**SHARED)))
+    measured = [
+        {"decision": id, "seconds": 1.0, "rows": rows} for id in ["of another process", *ENOUGH * [first["id"]]]
+    ]
+    text = world.serving.answer(NOBODY, JvmQuestion({**fields(**SHARED), "measured": measured}))
+    assert text is not None
+    reply, learnt = json.loads(text), prices.factors("file:/w", "parquet")
+    assert (learnt.spark.factor, learnt.own.factor) == factors
+    has_learnt = factors != (1.0, 1.0)
+    assert reply["prices"] == has_learnt
+    assert (reply["scans"][0]["id"] != first["id"]) is has_learnt  # a decision by other prices is not used again
 
 
 def test_only_kept_decisions_can_be_asked_for(world: World) -> None:

@@ -21,7 +21,7 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import scala.Option;
 
-/** The observations of a SparkContext's sessions: the record of their queries, and the metrics. */
+/** The observations of a SparkContext's sessions: the record of their queries, the metrics, and how long scans took. */
 public final class Application {
     private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
     private static final String FILE = "spark.hive_bitmap.advice_file";
@@ -35,6 +35,7 @@ public final class Application {
 
     private final QueryRecord queries = new QueryRecord(RECORD_BYTES);
     private final IndexMetrics metrics = new IndexMetrics();
+    private final ScanTimes scanTimes = new ScanTimes();
     private final SparkContext context;
 
     /** The query that a thread plans, and its scans so far, by the id of their first column. */
@@ -57,6 +58,7 @@ public final class Application {
         current = application;
         try {
             context.env().metricsSystem().registerSource(application.metrics);
+            context.addSparkListener(application.scanTimes);
             if (application.file() != null) application.flushRegularly();
         } catch (RuntimeException | LinkageError e) {
             LOG.debug("queries are not observed: {}", e.toString());
@@ -108,6 +110,11 @@ public final class Application {
         Planning planning = PLANNING.get();
         Observation scan = planning == null ? null : planning.seen.get(first.exprId());
         if (scan != null && scan.isUnsized()) scan.sized(bytes.getAsLong());
+    }
+
+    /** Returns how long scans took. */
+    public ScanTimes scanTimes() {
+        return scanTimes;
     }
 
     private boolean keepsLiterals() {

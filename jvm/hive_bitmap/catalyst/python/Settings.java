@@ -8,8 +8,9 @@ import org.apache.spark.sql.internal.SQLConf;
  * The settings of a session when a plan is made. A setting that the session lacks is read with the prefix {@code spark.}, because
  * Spark ignores other names in the configuration that it is started with.
  */
-public record Settings(boolean enabled, boolean strict, double planningSeconds, long answerBytes) {
+public record Settings(boolean enabled, boolean strict, boolean learnPrices, double planningSeconds, long answerBytes) {
     public static final String ENABLED = "hive_bitmap.enabled";
+    private static final String LEARN_PRICES = "hive_bitmap.learn_prices";
     static final String STRICT = "hive_bitmap.strict";
     static final String PLANNING_SECONDS = "hive_bitmap.planning_seconds";
 
@@ -21,7 +22,7 @@ public record Settings(boolean enabled, boolean strict, double planningSeconds, 
 
     public static Settings of(SQLConf conf) {
         return new Settings(
-                flag(conf, ENABLED), flag(conf, STRICT), seconds(value(conf, PLANNING_SECONDS)),
+                flag(conf, ENABLED), flag(conf, STRICT), flag(conf, LEARN_PRICES), seconds(value(conf, PLANNING_SECONDS)),
                 answerBytes(conf));
     }
 

@@ -16,7 +16,8 @@ import org.apache.spark.sql.catalyst.expressions.Attribute;
 /**
  * A cache of verdicts that a scan is left alone, so that Python is not asked. It holds which columns of a table are indexed, and
  * scans that Python has left alone. Nothing in it changes an answer: it only says which scans are Spark's. All of it ends after
- * half a minute, or when an index is created, altered or dropped, unless a verdict holds until files or settings change.
+ * half a minute, or when an index is created, altered or dropped, unless a verdict holds until files or settings change; all
+ * of it about scans also ends when Python's prices change.
  */
 public final class Verdicts {
     private static final long TTL_NANOSECONDS = 30_000_000_000L;
@@ -26,6 +27,7 @@ public final class Verdicts {
     private static final Map<String, OfTable> TABLES = new ConcurrentHashMap<>();
     private static final AtomicInteger ADDED = new AtomicInteger(); // scans since all were removed
     private static final AtomicLong VERSION = new AtomicLong(); // the number of changes of indexes
+    private static volatile long prices; // the version of Python's prices
 
     static {
         CurrentContext.atEnd(Verdicts::clear);
@@ -57,9 +59,11 @@ public final class Verdicts {
      * @param files the version of the files that it holds for
      * @param until the {@code System.nanoTime()} at which it expires; null if it only ends with the files
      * @param version the version of the indexes that it was found with
+     * @param prices the version of the prices that it was found with
      */
-    private record Verdict(String reason, String files, Long until, long version) {
+    private record Verdict(String reason, String files, Long until, long version, long prices) {
         boolean holds() {
+            if (prices != Verdicts.prices) return false;
             return until == null || until - System.nanoTime() > 0 && version == VERSION.get();
         }
     }
@@ -125,12 +129,18 @@ public final class Verdicts {
      *
      * @param lasting whether the verdict holds until the files change; otherwise it also ends with the indexes, and after a while
      * @param version the {@link #version} when Python was asked
+     * @param prices the version of the prices that Python has decided by
      */
-    public static void add(TableIdentifier table, List<?> scan, String files, String reason, boolean lasting, long version) {
+    public static void add(TableIdentifier table, List<?> scan, String files, String reason, boolean lasting, long version, long prices) {
         Map<List<?>, Verdict> scans = of(table).scans;
         if (scans.size() >= MAX_SCANS_OF_TABLE) scans.clear();
         ADDED.incrementAndGet();
-        scans.put(scan, new Verdict(reason, files, lasting ? null : System.nanoTime() + TTL_NANOSECONDS, version));
+        scans.put(scan, new Verdict(reason, files, lasting ? null : System.nanoTime() + TTL_NANOSECONDS, version, prices));
+    }
+
+    /** Sets the version of Python's prices. Verdicts that were found with others end. */
+    public static void pricesAre(long version) {
+        prices = version;
     }
 
     /**

@@ -7,15 +7,21 @@ import hive_bitmap.catalyst.reading.Narrowing;
 import java.util.ArrayList;
 import java.util.List;
 
-/** Python's decision on a scan: a JSON object that hive_bitmap/spark/catalyst/decision.py writes. */
-record Decision(JsonNode fields) {
+/**
+ * Python's decision on a scan: a JSON object that hive_bitmap/spark/catalyst/decision.py writes.
+ *
+ * @param prices the version of the prices that Python has decided by
+ */
+record Decision(JsonNode fields, long prices) {
     private static final ObjectMapper JSON = new ObjectMapper();
 
     /** Parses a reply. Returns the decision on each scan of the question, in the order of the scans. */
     static List<Decision> all(String reply) {
         List<Decision> decisions = new ArrayList<>();
         try {
-            for (JsonNode scan : JSON.readTree(reply).path("scans")) decisions.add(new Decision(scan));
+            JsonNode fields = JSON.readTree(reply);
+            long prices = fields.path("prices").asLong();
+            for (JsonNode scan : fields.path("scans")) decisions.add(new Decision(scan, prices));
         } catch (JsonProcessingException e) {
             throw new IllegalStateException("Python did not reply with JSON", e);
         }
@@ -29,6 +35,11 @@ record Decision(JsonNode fields) {
     /** Returns the id under which Python keeps the decision, so that {@link Execution} can name it. */
     String id() {
         return text("id");
+    }
+
+    /** Returns whether Python keeps the decision, so that it has an {@link #id}. */
+    boolean isKept() {
+        return fields.has("id");
     }
 
     String text(String name) {

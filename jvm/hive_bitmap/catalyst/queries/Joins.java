@@ -109,9 +109,10 @@ public final class Joins {
         if (!isFiltered(small) || !canBeExecutedAlone(small)) return;
         Source source = source(large, column);
         if (source == null || overlaps(small, source.relation(), scans)) return;
+        long size = size(small);
         for (Scan scan : scans) {
-            if (scan.relation == source.relation() && size(small) <= MAX_BYTES && MIN_SIZE_RATIO * size(small) <= bytes(scan)) {
-                scan.runtimeFilters.add(new RuntimeFilter(source.column(), small, key));
+            if (scan.relation == source.relation() && size <= MAX_BYTES && MIN_SIZE_RATIO * size <= bytes(scan)) {
+                scan.runtimeFilters.add(new RuntimeFilter(source.column(), small, key, size));
             }
         }
     }

@@ -3,7 +3,9 @@ package hive_bitmap.catalyst.queries;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import hive_bitmap.catalyst.observing.Application;
 import hive_bitmap.catalyst.observing.Observation;
+import hive_bitmap.catalyst.observing.ScanTimes;
 import hive_bitmap.catalyst.python.Caller;
 import hive_bitmap.catalyst.python.Failures;
 import hive_bitmap.catalyst.python.PlanningGate;
@@ -55,6 +57,7 @@ public final class Question extends PythonRequest {
     private final long indexes = Verdicts.version(); // the version of the indexes when Python is asked
     private volatile List<Decision> decisions = List.of();
     private volatile boolean onlyKept; // Python is asked only for decisions that it has kept
+    private boolean learns; // how long the query takes is measured, for Python's prices
     private volatile boolean closed; // the answer is no longer waited for
     private volatile Exception unlisted; // why Spark could not list the files of a scan
     private volatile long listedNanos; // spent on listing files
@@ -72,6 +75,7 @@ public final class Question extends PythonRequest {
      * Spark's own plan runs. Throws IllegalStateException if Python fails.
      */
     public void ask(Settings settings) {
+        learns = settings.learnPrices();
         if (settings.strict() || !scans.stream().allMatch(ChosenStrategy::mustPay)) {
             ask(Double.POSITIVE_INFINITY, 0);
             return;
@@ -168,9 +172,10 @@ public final class Question extends PythonRequest {
             Scan scan = scans.get(number);
             Decision decision = decisions.get(number);
             List<String> columns = decision.indexedColumns();
+            Verdicts.pricesAre(decision.prices());
             if (columns != null) Verdicts.addColumns(scan.table.identifier(), columns, indexes);
             String lasting = decision.lasting();
-            if (!lasting.isEmpty()) scan.addVerdict(decision.reason(), lasting.equals("table"), indexes);
+            if (!lasting.isEmpty()) scan.addVerdict(decision.reason(), lasting.equals("table"), indexes, decision.prices());
         }
         if (closed) PlanningGate.ended(shape());
     }
@@ -186,8 +191,8 @@ public final class Question extends PythonRequest {
 
     /**
      * Returns the question as JSON. It has the protocol, the session, its user, the version of its settings, the number of tasks
-     * that run at once, whether only kept decisions are wanted, and an object for each scan; for its fields see {@code Scan} in
-     * hive_bitmap/spark/catalyst/scans.py.
+     * that run at once, whether only kept decisions are wanted, how long earlier scans took, and an object for each scan; for its
+     * fields see {@code Scan} in hive_bitmap/spark/catalyst/scans.py.
      */
     @Override
     public String text() {
@@ -195,6 +200,11 @@ public final class Question extends PythonRequest {
         question.put("protocol", PROTOCOL).put("session", sessionName()).put("user", Caller.current().who());
         question.put("settings", settingsVersion()).put("cores", cores());
         if (onlyKept) question.put("only_kept", true);
+        List<ScanTimes.ScanTime> times = scanTimes().take();
+        ArrayNode measured = times.isEmpty() ? null : question.putArray("measured");
+        for (ScanTimes.ScanTime time : times) {
+            measured.addObject().put("decision", time.decision()).put("seconds", time.seconds()).put("rows", time.rows());
+        }
         ArrayNode scanObjects = question.putArray("scans");
         for (Scan scan : scans) {
             ObjectNode fields = scanObjects.addObject();
@@ -214,7 +224,9 @@ public final class Question extends PythonRequest {
             for (String option : scan.optionsOfQuery()) options.add(option);
             if (scan.isListedBySpark()) fields.put("listing_summary", listingSummary(scans.indexOf(scan)));
             ArrayNode filters = fields.putArray("runtime_filters");
-            for (RuntimeFilter filter : scan.runtimeFilters) filters.add(filter.column().name());
+            for (RuntimeFilter filter : scan.runtimeFilters) {
+                filters.addObject().put("column", filter.column().name()).put("bytes", filter.bytes());
+            }
             if (scan.aggregate != null) Aggregates.describe(scan, fields.putObject("aggregate"));
             ChosenStrategy chosen = ChosenStrategy.of(scan);
             if (chosen != null && !chosen.strategy().isEmpty()) fields.put("strategy", chosen.strategy());
@@ -325,6 +337,12 @@ public final class Question extends PythonRequest {
             reports.add(decisions.get(number).report());
         }
         Reports.add(reports);
+        if (!learns) return;
+        for (Decision decision : decisions) scanTimes().decided(decision.isKept() ? decision.id() : "");
+    }
+
+    private ScanTimes scanTimes() {
+        return Application.of(session.sparkContext()).scanTimes();
     }
 
     private void apply(int number, Decision decision) {

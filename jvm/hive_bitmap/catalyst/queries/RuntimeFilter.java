@@ -10,5 +10,6 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
  * @param column a column of the scan
  * @param small the small side of a join, a plan that can be executed before the query
  * @param key a column of {@code small}
+ * @param bytes the bytes that {@code small} reads
  */
-public record RuntimeFilter(Attribute column, LogicalPlan small, Attribute key) {}
+public record RuntimeFilter(Attribute column, LogicalPlan small, Attribute key, long bytes) {}

@@ -211,11 +211,12 @@ public final class Scan {
      * under the scan's own condition, since only the files of the scan's partitions are known.
      *
      * @param version {@link Verdicts#version} when Python was asked
+     * @param prices the version of the prices that Python has decided by
      */
-    void addVerdict(String reason, boolean anyCondition, long version) {
+    void addVerdict(String reason, boolean anyCondition, long version, long prices) {
         if (!isListedBySpark() && !isListed() && iceberg == null) return;
         boolean any = anyCondition && isListedBySpark();
-        Verdicts.add(table.identifier(), verdictKey(any), versionOfFiles(), reason, any, version);
+        Verdicts.add(table.identifier(), verdictKey(any), versionOfFiles(), reason, any, version, prices);
     }
 
     /**
@@ -233,7 +234,10 @@ public final class Scan {
         key.add(conjuncts.stream().map(Expressions::sql).toList().hashCode());
         key.add(limit == null ? -1 : limit);
         key.add(order);
-        for (RuntimeFilter filter : runtimeFilters) key.add(filter.column().name());
+        for (RuntimeFilter filter : runtimeFilters) {
+            key.add(filter.column().name());
+            key.add(filter.small().canonicalized().hashCode());
+        }
         return key;
     }
 

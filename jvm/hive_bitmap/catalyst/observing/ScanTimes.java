@@ -1,0 +1,124 @@
+package hive_bitmap.catalyst.observing;
+
+import hive_bitmap.catalyst.spark.Scala;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Deque;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.WeakHashMap;
+import org.apache.spark.scheduler.SparkListener;
+import org.apache.spark.scheduler.SparkListenerEvent;
+import org.apache.spark.scheduler.SparkListenerJobEnd;
+import org.apache.spark.scheduler.SparkListenerJobStart;
+import org.apache.spark.sql.catalyst.QueryPlanningTracker;
+import org.apache.spark.sql.execution.FileSourceScanExec;
+import org.apache.spark.sql.execution.QueryExecution;
+import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanExec;
+import org.apache.spark.sql.execution.adaptive.QueryStageExec;
+import org.apache.spark.sql.execution.metric.SQLMetric;
+import org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionEnd;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import scala.Option;
+
+/**
+ * Measures how long queries take whose plan has a single scan, on which Python has decided, so that Python learns how true its prices
+ * are. Such a query does hardly more than to scan: all nodes of its plan are in {@link #NODES}, they pass on few rows, and no other
+ * job runs at the same time. A plan with a limit is not measured, because it need not read everything.
+ */
+public final class ScanTimes extends SparkListener {
+    private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
+    private static final long MAX_ROWS = 50_000; // of any node but the scan
+    private static final int MAX_MEASURED = 64;
+    private static final int MAX_JOBS = 1000;
+    private static final String MANY = ""; // in place of a decision: several were made for the query
+    private static final String ROWS = "numOutputRows";
+    private static final Set<String> SCANS = Set.of("FileSourceScanExec", "NarrowedScanExec", "DecidedRowsExec");
+    private static final Set<String> NODES = Set.of(
+            "WholeStageCodegenExec", "InputAdapter", "ColumnarToRowExec", "FilterExec", "ProjectExec", "HashAggregateExec",
+            "ObjectHashAggregateExec", "SortAggregateExec", "SortExec", "TakeOrderedAndProjectExec", "ShuffleExchangeExec",
+            "AQEShuffleReadExec");
+
+    private final Map<QueryPlanningTracker, String> decisions = new WeakHashMap<>();
+    private final Deque<ScanTime> measured = new ArrayDeque<>();
+    private final Set<Integer> running = new HashSet<>();
+    private long shared; // when several jobs were running at the same time for the last time, in milliseconds
+
+    /**
+     * How long a query took.
+     *
+     * @param decision the id of the decision on its scan
+     * @param rows the rows that Spark's own scan has read, -1 if other rows were read
+     */
+    public record ScanTime(String decision, double seconds, long rows) {}
+
+    /** Notes the decision on a scan of the query that this thread plans. */
+    public synchronized void decided(String decision) {
+        Option<QueryPlanningTracker> query = QueryPlanningTracker.get();
+        if (query.isDefined()) decisions.merge(query.get(), decision, (before, now) -> MANY);
+    }
+
+    /** Takes the measurements that were not taken before. */
+    public synchronized List<ScanTime> take() {
+        List<ScanTime> taken = new ArrayList<>(measured);
+        measured.clear();
+        return taken;
+    }
+
+    @Override
+    public synchronized void onJobStart(SparkListenerJobStart start) {
+        if (running.size() >= MAX_JOBS) running.clear(); // Spark has dropped events
+        running.add(start.jobId());
+        if (running.size() > 1) shared = start.time();
+    }
+
+    @Override
+    public synchronized void onJobEnd(SparkListenerJobEnd end) {
+        if (running.size() > 1) shared = end.time();
+        running.remove(end.jobId());
+    }
+
+    @Override
+    public void onOtherEvent(SparkListenerEvent event) {
+        if (!(event instanceof SparkListenerSQLExecutionEnd end) || end.qe() == null || end.executionFailure().isDefined()) return;
+        try {
+            measure(end, end.qe());
+        } catch (Exception | LinkageError e) {
+            LOG.debug("a query is not measured: {}", e.toString());
+        }
+    }
+
+    private synchronized void measure(SparkListenerSQLExecutionEnd end, QueryExecution query) {
+        String decision = decisions.get(query.tracker());
+        if (decision == null || decision.equals(MANY)) return;
+        long planned = Scala.javaMap(query.tracker().phases()).get("planning").endTimeMs();
+        long began = Math.max(planned, end.time() - end.duration() / 1_000_000);
+        double seconds = (end.time() - began) / 1e3;
+        if (!running.isEmpty() || shared >= began) return;
+        List<SparkPlan> scans = new ArrayList<>();
+        if (!isScanOnly(query.executedPlan(), scans) || scans.size() != 1) return;
+        if (measured.size() >= MAX_MEASURED) measured.removeFirst();
+        measured.add(new ScanTime(decision, seconds, scans.get(0) instanceof FileSourceScanExec scan ? rows(scan) : -1));
+    }
+
+    /** Returns whether a plan does hardly more than to scan. Its scans are added to {@code scans}. */
+    private static boolean isScanOnly(SparkPlan plan, List<SparkPlan> scans) {
+        if (plan instanceof AdaptiveSparkPlanExec adaptive) return isScanOnly(adaptive.executedPlan(), scans);
+        if (plan instanceof QueryStageExec stage) return isScanOnly(stage.plan(), scans);
+        String name = plan.getClass().getSimpleName();
+        if (!Scala.list(plan.subqueries()).isEmpty()) return false;
+        if (SCANS.contains(name)) return scans.add(plan);
+        if (!NODES.contains(name) || !name.equals("ColumnarToRowExec") && rows(plan) > MAX_ROWS) return false;
+        return Scala.list(plan.children()).stream().allMatch(child -> isScanOnly(child, scans));
+    }
+
+    /** Returns the rows that a node has passed on; 0 if it does not count them. */
+    private static long rows(SparkPlan plan) {
+        SQLMetric metric = Scala.javaMap(plan.metrics()).get(ROWS);
+        return metric == null ? 0 : (Long) metric.value();
+    }
+}
