@@ -112,7 +112,7 @@ public final class Joins {
         long size = size(small);
         for (Scan scan : scans) {
             if (scan.relation == source.relation() && size <= MAX_BYTES && MIN_SIZE_RATIO * size <= bytes(scan)) {
-                scan.runtimeFilters.add(new RuntimeFilter(source.column(), small, key, size));
+                scan.runtimeFilters.add(new Scan.RuntimeFilter(source.column(), small, key, size));
             }
         }
     }
@@ -129,7 +129,7 @@ public final class Joins {
      */
     private static boolean overlaps(LogicalPlan small, LogicalPlan large, List<Scan> scans) {
         for (Scan scan : scans) {
-            for (RuntimeFilter other : scan.runtimeFilters) {
+            for (Scan.RuntimeFilter other : scan.runtimeFilters) {
                 if (contains(small, scan.relation) || contains(other.small(), large)) return true;
                 if (other.small() != small && (contains(small, other.small()) || contains(other.small(), small))) return true;
             }
@@ -243,7 +243,7 @@ public final class Joins {
     }
 
     /** Returns the condition of a filter. It is that the column has one of the keys in these rows; NULL is not a key. */
-    static Expression condition(RuntimeFilter filter, List<InternalRow> rows) {
+    static Expression condition(Scan.RuntimeFilter filter, List<InternalRow> rows) {
         int position = 0;
         for (Attribute column : Scala.list(filter.small().output())) {
             if (column.exprId().equals(filter.key().exprId())) break;

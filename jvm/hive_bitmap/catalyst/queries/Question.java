@@ -224,7 +224,7 @@ public final class Question extends PythonRequest {
             for (String option : scan.optionsOfQuery()) options.add(option);
             if (scan.isListedBySpark()) fields.put("listing_summary", listingSummary(scans.indexOf(scan)));
             ArrayNode filters = fields.putArray("runtime_filters");
-            for (RuntimeFilter filter : scan.runtimeFilters) {
+            for (Scan.RuntimeFilter filter : scan.runtimeFilters) {
                 filters.addObject().put("column", filter.column().name()).put("bytes", filter.bytes());
             }
             if (scan.aggregate != null) Aggregates.describe(scan, fields.putObject("aggregate"));
@@ -256,7 +256,7 @@ public final class Question extends PythonRequest {
     public String readFirst(int scanNumber, int filterNumber) {
         Scan scan = scans.get(scanNumber);
         requireInTime();
-        RuntimeFilter filter = scan.runtimeFilters.get(filterNumber);
+        Scan.RuntimeFilter filter = scan.runtimeFilters.get(filterNumber);
         List<InternalRow> rows = smallSides.computeIfAbsent(filter.small(), small -> Joins.read(session, small));
         if (rows == null) return null;
         scan.readFirst.put(filter.small(), rows);

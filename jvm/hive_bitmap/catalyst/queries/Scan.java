@@ -82,6 +82,17 @@ public final class Scan {
     private CatalogTable described;
     private IcebergFiles iceberg;
 
+    /**
+     * A possible filter on a scan. Rows with a {@code column} that is not among the values of {@code key} do not change the result of
+     * the query.
+     *
+     * @param column a column of the scan
+     * @param small the small side of a join, a plan that can be executed before the query
+     * @param key a column of {@code small}
+     * @param bytes the bytes that {@code small} reads
+     */
+    public record RuntimeFilter(Attribute column, LogicalPlan small, Attribute key, long bytes) {}
+
     private Scan(
             LogicalPlan relation, List<Expression> conjuncts, AttributeSet required, Aggregate aggregate, AttributeSet aggregated,
             List<Project> projections) {
