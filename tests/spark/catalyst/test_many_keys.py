@@ -22,7 +22,7 @@ ROWS = """
 SELECT CAST(IF(id % 11 = 0, NULL, id * id % 213) AS INT) AS k, CAST(id * id % 77 - 30 AS DECIMAL(12,2)) AS m,
   date_add(DATE'1969-11-01', CAST(id * id % 90 AS INT)) AS d, timestamp_micros(id % 70 * 1000003 - 50) AS ts,
   concat(IF(id % 3 = 0, 'é', 'z'), id * id % 97) AS s, CAST(NULL AS INT) AS none, id AS u,
-  CAST(concat('c', id % 5) AS CHAR(4)) AS ch, IF(id = 17, double('NaN'), id % 13) AS f, CAST(id % 5 AS INT) AS c,
+  IF(id = 17, double('NaN'), id % 13) AS f, CAST(id % 5 AS INT) AS c,
   CAST(id % 4 AS INT) AS p
 FROM range({start}, {end})
 """
@@ -64,7 +64,6 @@ BY_ALL_KEYS = [
     "SELECT k, 7 / k AS x, count(*) AS n FROM t WHERE k > 0 GROUP BY k ORDER BY n DESC, k LIMIT 3",
     "SELECT count(DISTINCT k) AS n, max(k) FROM t WHERE c = 9",
     "SELECT count(DISTINCT f) FROM t",
-    "SELECT count(DISTINCT ch) FROM t",
     "SELECT count(DISTINCT k + 1) FROM t",
     "SELECT count(DISTINCT k) FILTER (WHERE k > 5) FROM t",
     "SELECT count(DISTINCT k), sum(k) FROM t",
@@ -87,7 +86,7 @@ TIED = [
 def made(spark: SparkSession, shared_database: str) -> Iterator[SparkSession]:
     with under(spark, {"spark.sql.shuffle.partitions": "1"}):
         spark.sql(f"CREATE TABLE t USING parquet PARTITIONED BY (p) AS {ROWS.format(start=0, end=700)}")
-        columns = ("k", "m", "d", "ts", "s", "none", "u", "ch", "f", "c")
+        columns = ("k", "m", "d", "ts", "s", "none", "u", "f", "c")
         hive_bitmap.build(spark, "t", list(columns))
         spark.sql(f"INSERT INTO t {ROWS.format(start=700, end=1000)}")
         for column in columns:
@@ -135,7 +134,7 @@ def test_of_groups_that_tie_any_are_first(made: SparkSession, query: str, merges
     assert found == wanted and merges
 
 
-@pytest.mark.parametrize("rows", [1, 5, 500])
+@pytest.mark.parametrize("rows", [2, 5, 500])
 @pytest.mark.parametrize(
     "query", ["SELECT DISTINCT k FROM t", "SELECT s FROM t WHERE c = 1 GROUP BY s", "SELECT DISTINCT u FROM t"]
 )
