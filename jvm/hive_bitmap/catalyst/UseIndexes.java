@@ -12,7 +12,6 @@ import hive_bitmap.catalyst.queries.ChosenStrategy;
 import hive_bitmap.catalyst.queries.Existence;
 import hive_bitmap.catalyst.queries.Inference;
 import hive_bitmap.catalyst.queries.Joins;
-import hive_bitmap.catalyst.queries.NestedColumns;
 import hive_bitmap.catalyst.queries.NarrowedRelations;
 import hive_bitmap.catalyst.queries.Question;
 import hive_bitmap.catalyst.queries.Repeated;
@@ -71,7 +70,7 @@ public final class UseIndexes extends Rule<LogicalPlan> {
         try {
             plan = RowOrder.restored(plan);
             collect(plan, null, !isCorrelated(plan), RowOrder.of(plan), null, null, scans);
-            LogicalPlan pruned = NestedColumns.pruned(plan, scans);
+            LogicalPlan pruned = NarrowedRelations.pruned(plan, scans);
             if (pruned != plan) {
                 plan = pruned;
                 scans.clear();

@@ -8,9 +8,11 @@ import hive_bitmap.catalyst.reading.Narrowing;
 import hive_bitmap.catalyst.reading.SelectedFiles;
 import hive_bitmap.catalyst.reading.SelectedOrc;
 import hive_bitmap.catalyst.reading.SelectedParquet;
+import hive_bitmap.catalyst.spark.NestedColumns;
 import hive_bitmap.catalyst.spark.RowOrder;
 import hive_bitmap.catalyst.spark.Scala;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import org.apache.spark.sql.catalyst.catalog.BucketSpec;
@@ -120,5 +122,19 @@ public final class NarrowedRelations {
                             Long.parseLong(fields[1]), Long.parseLong(fields[2]), fields[4], Long.parseLong(fields[3]), ranges));
         }
         return choices;
+    }
+
+    /**
+     * Returns a plan whose relations have only the fields of structs that the query needs, if one of the scans reads nested columns.
+     * Spark does this right after this package's rule; until then, scans have the types of their tables. A Delta table that Delta
+     * has yet to prepare must not be pruned; then nested columns are left to Spark.
+     */
+    public static LogicalPlan pruned(LogicalPlan plan, List<Scan> scans) {
+        boolean isNeeded = scans.stream()
+                .anyMatch(scan -> scan.files() != null && !scan.isOfDelta() && !NestedColumns.types(scan.columns).isEmpty());
+        if (!isNeeded) return plan;
+        if (!plan.exists(Scala.predicate(node -> Scan.mayBeIndexable(node) && !Scan.isIndexable(node)))) return NestedColumns.pruned(plan);
+        for (Scan scan : scans) scan.hasTypesOfPlan = false;
+        return plan;
     }
 }

@@ -18,6 +18,7 @@ import hive_bitmap.catalyst.python.Versions;
 import hive_bitmap.catalyst.reading.Listing;
 import hive_bitmap.catalyst.spark.Conditions;
 import hive_bitmap.catalyst.spark.Expressions;
+import hive_bitmap.catalyst.spark.NestedColumns;
 import hive_bitmap.catalyst.spark.RowOrder;
 import hive_bitmap.catalyst.spark.Scala;
 import java.util.ArrayList;
@@ -216,7 +217,7 @@ public final class Question extends PythonRequest {
             if (!scan.leaves.isEmpty()) fields.set("expressions", versions(scan.leaves));
             ArrayNode columns = fields.putArray("columns");
             for (Attribute column : scan.columns) columns.add(column.name());
-            Map<String, String> nested = NestedColumns.types(scan);
+            Map<String, String> nested = scan.hasTypesOfPlan ? NestedColumns.types(scan.columns) : Map.of();
             if (!nested.isEmpty()) nested.forEach(fields.putObject("nested")::put);
             fields.put("indexed_known", Verdicts.areColumnsKnown(scan.table));
             fields.put("native", NarrowedRelations.reads(scan)).put("ordered", scan.order != RowOrder.UNSEEN);
