@@ -100,7 +100,8 @@ def test_small_values_cost_more_than_their_bytes(format: str, values: float) -> 
 @pytest.mark.parametrize(
     ("files", "rows", "size", "columns", "needed", "by_spark", "own"),
     [
-        # measured on two cores, nearly quiet: a table, how many of its columns are read, and milliseconds
+        # About what was measured on two cores, by several benchmarks, less some 40 to 100 ms of planning. Prices were
+        # fitted to these figures. Sizes and columns of the tables of bench.partitions are rough.
         (60, 2_000_000, 128_000_000, 14, 5, 290, None),  # bench.questions: 0.05 % of the rows
         (60, 5_000_000, 186_000_000, 13, 4, 900, 420),
         (64, 2_000_000, 134_000_000, 14, 14, 785, None),

@@ -82,11 +82,12 @@ public final class ScanTimes extends SparkListener {
         running.remove(end.jobId());
     }
 
+    /** Measures a query that has ended. Nothing is thrown: Spark ends the application if a listener lacks a class or method. */
     @Override
     public void onOtherEvent(SparkListenerEvent event) {
-        if (!(event instanceof SparkListenerSQLExecutionEnd end) || end.qe() == null || end.executionFailure().isDefined()) return;
+        if (!(event instanceof SparkListenerSQLExecutionEnd end)) return;
         try {
-            measure(end, end.qe());
+            if (end.qe() != null && end.executionFailure().isEmpty()) measure(end, end.qe());
         } catch (Exception | LinkageError e) {
             LOG.debug("a query is not measured: {}", e.toString());
         }
