@@ -101,7 +101,7 @@ def test_random_columns(spark: SparkSession, database: str, tmp_path: Path, seed
         spark.sql(f"CREATE TABLE t (id bigint, k int, {columns}) USING parquet LOCATION '{folder}'")
         for copied in (False, True):
             if copied:
-                spark.sql("CREATE TABLE s STORED AS PARQUET AS SELECT * FROM t")
+                spark.sql("CREATE TABLE s USING parquet AS SELECT * FROM t")
                 hive_bitmap.drop_table(spark, "t")
                 spark.sql("ALTER TABLE s RENAME TO t")
             hive_bitmap.build(spark, "t", ["k"])
