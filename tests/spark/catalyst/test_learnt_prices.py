@@ -50,7 +50,7 @@ def test_scans_and_reads_of_rows_teach(table: SparkSession) -> None:
         assert learnt().spark.count == ENOUGH and learnt().own.count == 0
         assert LEAST <= learnt().spark.factor <= MOST and learnt().spark.measured > 0
         [said] = hive_bitmap.explain(HALF.format(5), table).relations
-        assert said.reason == "not_selective" and said.learnt.startswith("Spark's scans take ")
+        assert said.learnt.startswith("Spark's scans take ")  # by its new price, the scan may be narrowed
         assert "  learnt     Spark's scans take" in str(said)
     for way in ({}, {"driver_read_bytes": "0"}):
         before = learnt().own.count
