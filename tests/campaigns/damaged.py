@@ -92,6 +92,8 @@ class Damaged(ABC):
 
     def plant(self) -> str:
         """Put a link into the root that has the name of a generation and leads elsewhere."""
+        if not self.root.is_dir():
+            return "nothing is left to plant in"
         parents = [self.root, *(path for path in self.root.glob("p=*") if path.is_dir())]
         link = self.rng.choice(parents) / "generation-20200102T000000-0123abcd"
         link.symlink_to(self.elsewhere)
