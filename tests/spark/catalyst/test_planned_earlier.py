@@ -52,7 +52,7 @@ QUERIES = (
     "SELECT p, count(*) FROM t WHERE p = 1 AND k = 5 OR p = 2 AND k < 7 GROUP BY p",
 )
 WAYS = {
-    "left alone": {"strategy": ""},
+    "left alone": {"strategy": "full scan"},
     "index only": {"strategy": "index only"},
     "rows": {"strategy": "rows"},
     "rows by tasks": {"strategy": "rows", "driver_read_bytes": "0"},
