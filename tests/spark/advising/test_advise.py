@@ -21,6 +21,8 @@ from tests.asking import indexed, under
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.turn(2)
+
 ROWS = 3_000_000
 
 

@@ -16,6 +16,8 @@ from tests.spark.catalyst.split_tables import SETTINGS, SplitTable
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+pytestmark = pytest.mark.turn(2)
+
 SIZES = (2000, 9000, 4000, 600, 7000)
 QUERIES = (
     "SELECT * FROM t WHERE k = 3",

@@ -33,6 +33,8 @@ CHILD = """
 import sys
 from pathlib import Path
 import hive_bitmap
+
+pytestmark = pytest.mark.turn(2)
 spark = hive_bitmap.session(sys.argv[1], master="local[2]")
 said = Path(sys.argv[2])
 if not spark.catalog.tableExists("t"):

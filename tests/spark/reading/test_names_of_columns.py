@@ -19,6 +19,8 @@ from tests.contract import contract
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.turn(3)
+
 CHARACTERS = (*string.punctuation, " ", *"äßéİıſKσςд日あ๊2²")
 WAYS = ("", "rows", asking.BY_TASKS, "blocks")
 
