@@ -75,9 +75,11 @@ def marks(handle: ParquetHandle, column: KeyColumn, is_at_least: IsAtLeast) -> l
     if type is None or column.field_id is not None or not _has_plain_paths(handle):
         return []
     try:
-        return _locate(handle, column, type, is_at_least).marks
+        location = _locate(handle, column, type, is_at_least)
+        _require_single_rows(handle, location)
     except Undecodable:
         return []
+    return location.marks
 
 
 def locate(handle: ParquetHandle, column: KeyColumn) -> Location:
@@ -92,6 +94,20 @@ def locate(handle: ParquetHandle, column: KeyColumn) -> Location:
     if why := why_spark_only(column.name.lower(), type, location.marks):
         raise Undecodable(why)
     return location
+
+
+def _require_single_rows(handle: ParquetHandle, location: Location) -> None:
+    """Raise Undecodable unless Arrow reads the row of each row group that has one.
+
+    Writers may begin the column chunks of such a row group with an empty page, and Arrow 26 then reads no row.
+    """
+    groups = range(handle.metadata.num_row_groups)
+    for group in groups if location.leaves else ():
+        if handle.metadata.row_group(group).num_rows == 1:
+            with decoding(f"block {group}"):
+                rows = handle.reader().read_row_group(group, columns=[location.name], use_threads=False).num_rows
+            if rows != 1:
+                raise Undecodable(f"Arrow reads {rows} of 1 row of block {group}")
 
 
 def _has_plain_paths(handle: ParquetHandle) -> bool:

@@ -32,7 +32,7 @@ from hive_bitmap.core.formats.key_values import KeyColumn, column_type, converte
 from hive_bitmap.core.formats.parquet_file import ParquetHandle, find, open_file
 from hive_bitmap.core.memory_budget import Cache
 from hive_bitmap.core.stores import is_local
-from hive_bitmap.errors import FileChanged
+from hive_bitmap.errors import FileChanged, Undecodable
 
 Rows = npt.NDArray[np.int64]
 BlockRows = tuple[int, Rows | None]
@@ -334,6 +334,10 @@ def _listed(names: Sequence[str]) -> str:
 def _by_arrow(
     handle: ParquetHandle, output: _OutputColumns, selection: Sequence[BlockRows]
 ) -> Iterator[pa.RecordBatch]:
+    """Read blocks with Arrow, and check that it has read all their rows.
+
+    Arrow ends without an error where a column has fewer values than the block has rows.
+    """
     file = handle.reader()
     for block, rows in selection:
         start = 0
@@ -346,6 +350,8 @@ def _by_arrow(
                 if taken.num_rows:
                     yield output.batch(taken, taken.num_rows)
                 start = end
+        if start != (wanted := handle.metadata.row_group(block).num_rows):
+            raise Undecodable(f"Arrow reads {start:,} of the {wanted:,} rows of block {block}")
 
 
 def _rows_at_once(handle: ParquetHandle, file: pq.ParquetFile, output: _OutputColumns, block: int) -> int:
@@ -358,7 +364,9 @@ def _rows_at_once(handle: ParquetHandle, file: pq.ParquetFile, output: _OutputCo
     if size.rows >= min(rows, _BATCH_ROWS):
         return _BATCH_ROWS
     paths = output.paths(handle)
-    [first] = itertools.islice(file.iter_batches(_FIRST_ROWS, row_groups=[block], columns=paths, use_threads=False), 1)
+    first = next(file.iter_batches(_FIRST_ROWS, row_groups=[block], columns=paths, use_threads=False), None)
+    if first is None or not first.num_rows:
+        raise Undecodable(f"Arrow reads no row of block {block}")
     width = max(first.nbytes // first.num_rows, largest // rows)
     return min(max(_BATCH_BYTES // max(width, 1), 1), _BATCH_ROWS)
 

@@ -221,3 +221,17 @@ def field(name: str, type: Any, nullable: bool = True, **metadata: str) -> dict[
 def test_types_of_json(json: Any, type: str | None) -> None:
     found = of_json(json)
     assert (None if found is None else text(found)) == type
+
+
+def test_a_row_group_of_one_row_may_lose_it(tmp_path: Path) -> None:
+    """Its pages are so small that its column chunks begin with an empty one, of which Arrow reads nothing."""
+    path = tmp_path / "file.parquet"
+    columns = [KeyColumn("k", "int"), KeyColumn("a", "array<int>")]
+    pq.write_table(
+        pa.table({"k": pa.array([1], pa.int32()), "a": pa.array([[1]], pa.list_(pa.int32()))}), path, data_page_size=1
+    )
+    assert parquet.nested_marks(parquet.open_file(f"file:{path}"), columns) == []
+    assert sum(batch.num_rows for batch in parquet.read_rows(f"file:{path}", columns[:1], [(0, None)])) == 1
+    for selected in (None, np.array([0])):
+        with pytest.raises(Undecodable, match=r"Arrow reads 0 of the 1 rows of block 0|block 0"):
+            list(parquet.read_rows(f"file:{path}", columns, [(0, selected)]))
