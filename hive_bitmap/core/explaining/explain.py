@@ -54,7 +54,7 @@ def to_json(plan: Plan) -> dict[str, Any]:
     """Return the plan as JSON values.
 
     The result has the fields of the plan, with `files` and `blocks` as lists of objects, and the counts of files.
-    It has `factors` only if prices were learnt.
+    `factors` is None unless prices were learnt.
     """
     return {
         "table": plan.table,
@@ -76,11 +76,7 @@ def to_json(plan: Plan) -> dict[str, Any]:
         "bytes_selected": plan.bytes_selected,
         "index_bytes": plan.index_bytes,
         "costs": dict(plan.costs),
-        **(
-            {"factors": {"spark": asdict(plan.factors.spark), "own": asdict(plan.factors.own)}}
-            if str(plan.factors)
-            else {}
-        ),
+        "factors": {"spark": asdict(plan.factors.spark), "own": asdict(plan.factors.own)} if str(plan.factors) else None,
         "deleted": plan.deleted,
         "in_driver": plan.in_driver,
         "row_tasks": plan.row_tasks,
