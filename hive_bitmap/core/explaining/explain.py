@@ -76,7 +76,9 @@ def to_json(plan: Plan) -> dict[str, Any]:
         "bytes_selected": plan.bytes_selected,
         "index_bytes": plan.index_bytes,
         "costs": dict(plan.costs),
-        "factors": {"spark": asdict(plan.factors.spark), "own": asdict(plan.factors.own)} if str(plan.factors) else None,
+        "factors": {name: asdict(getattr(plan.factors, name)) for name in ("spark", "own")}
+        if str(plan.factors)
+        else None,
         "deleted": plan.deleted,
         "in_driver": plan.in_driver,
         "row_tasks": plan.row_tasks,
