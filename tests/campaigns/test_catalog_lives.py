@@ -51,11 +51,6 @@ PARTITIONED = (
 WAYS = ("", "", "index only", "rows", "blocks", "files")
 
 
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    first, long = (metafunc.config.getoption(name) for name in ("--seed", "--long"))
-    metafunc.parametrize("seed", range(first, first + max(1, long)))
-
-
 @pytest.fixture
 def quick(spark: SparkSession) -> Iterator[SparkSession]:
     """A session of its own: what it knows of tables ends with the test."""

@@ -34,11 +34,6 @@ QUERIES = (
 STRATEGIES = (None, "index only", "rows", "blocks", "files")
 
 
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    first, long = (metafunc.config.getoption(name) for name in ("--seed", "--long"))
-    metafunc.parametrize("seed", range(first, first + max(1, long)))
-
-
 class AskedOfSpark(Damaged):
     """A damaged index of a table that Spark has written, and which it queries."""
 

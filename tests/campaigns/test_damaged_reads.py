@@ -70,11 +70,6 @@ CASES = (
 )
 
 
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    first, long = (metafunc.config.getoption(name) for name in ("--seed", "--long"))
-    metafunc.parametrize("seed", range(first, first + max(1, long)))
-
-
 class Read(Damaged):
     """A damaged index of a table that Python has written, and of which plans and counts are made."""
 

@@ -17,11 +17,6 @@ pytestmark = [pytest.mark.random, pytest.mark.servers]
 SHORT, LONG = 2, 4  # kills of a seed
 
 
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    first, long = (metafunc.config.getoption(name) for name in ("--seed", "--long"))
-    metafunc.parametrize("seed", range(first, first + max(1, long)))
-
-
 def test_acts_are_killed(
     tmp_path: Path, seed: int, pytestconfig: pytest.Config, tell_of_campaign: Callable[[str], None]
 ) -> None:

@@ -25,11 +25,6 @@ FEW, MANY = 8, 60  # pipelines of a seed
 BETWEEN = 4  # pipelines between two changes of the table
 
 
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    first, long = (metafunc.config.getoption(name) for name in ("--seed", "--long"))
-    metafunc.parametrize("seed", range(first, first + max(1, long)))
-
-
 @pytest.mark.filterwarnings("ignore:.*loads all data into the driver")
 def test_sequences_are_sparks(
     spark: SparkSession,
