@@ -98,6 +98,7 @@ def read_as_a_build(format: Any, path: str) -> list[KeyColumn]:
     """Do what a task of a build does with a file; return the columns that other processes may read."""
     handle = format.open_file(path)
     format.rehearse(handle, SCHEMA)
+    format.nested_marks(handle, SCHEMA)
     blocks, only = format.blocks(handle), format.spark_only_columns(handle, SCHEMA)
     format.names(handle), format.by_name(handle), format.column_bytes(handle, SCHEMA[:2])
     for column in SCHEMA[:7]:

@@ -99,7 +99,8 @@ class Format(Protocol):
         """Read everything in the footer that queries will read later.
 
         `schema` has the columns of the table. A damaged footer may end the process whose C++ libraries read it, so a
-        build task reads it before any other process does. Raises Undecodable.
+        build task reads it before any other process does. `nested_marks` reads what queries need of nested columns.
+        Raises Undecodable.
         """
 
     def bytes_at_once(self, path: str, columns: Sequence[KeyColumn]) -> int:

@@ -123,7 +123,6 @@ def rehearse(handle: ParquetHandle, schema: Sequence[KeyColumn]) -> None:
     parquet_file.require_plain_parquet(handle.source)
     only_spark = spark_only_columns(handle, schema)
     parquet_rows.rehearse(handle, [column for column in schema if column.name not in only_spark])
-    nested_marks(handle, schema)
 
 
 def nested_marks(handle: ParquetHandle, schema: Sequence[KeyColumn]) -> list[str]:

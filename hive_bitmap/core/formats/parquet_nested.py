@@ -71,11 +71,8 @@ def marks(handle: ParquetHandle, column: KeyColumn, is_at_least: IsAtLeast) -> l
 
     `is_at_least` says whether statistics prove that no value of a leaf is less than a floor.
     """
-    type = parse(column.type)
-    if type is None or column.field_id is not None or not _has_plain_paths(handle):
-        return []
     try:
-        location = _locate(handle, column, type, is_at_least)
+        location = _locate(handle, column, _type(handle, column), is_at_least)
         _require_single_rows(handle, location)
     except Undecodable:
         return []
@@ -87,13 +84,19 @@ def locate(handle: ParquetHandle, column: KeyColumn) -> Location:
 
     Raises Undecodable if only Spark reads it.
     """
-    type = parse(column.type)
-    if type is None or column.field_id is not None or not _has_plain_paths(handle):
-        raise Undecodable(f"only Spark reads column {column.name!r}")
+    type = _type(handle, column)
     location = _locate(handle, column, type, None)
     if why := why_spark_only(column.name.lower(), type, location.marks):
         raise Undecodable(why)
     return location
+
+
+def _type(handle: ParquetHandle, column: KeyColumn) -> NestedType:
+    """Return the type of a nested column; raise Undecodable if only Spark reads it from any such file."""
+    type = parse(column.type)
+    if type is None or column.field_id is not None or not _has_plain_paths(handle):
+        raise Undecodable(f"only Spark reads column {column.name!r}")
+    return type
 
 
 def _require_single_rows(handle: ParquetHandle, location: Location) -> None:
@@ -242,11 +245,6 @@ def _is_arrow_type(stored: pa.DataType, wanted: pa.DataType) -> bool:
         return pa.types.is_timestamp(stored)
     large = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
     return stored in (wanted, large.get(wanted))
-
-
-def paths(handle: ParquetHandle, location: Location) -> list[str]:
-    """Return the paths by which pyarrow reads the leaves of a column."""
-    return [handle.metadata.schema.column(ordinal).path for ordinal in location.leaves]
 
 
 def converted(values: Values, column: KeyColumn) -> pa.Array:
