@@ -75,10 +75,10 @@ def is_merged(lookups: Sequence[Lookup], keys: Sequence[str], columns: Collectio
 
 
 def merged_answer(lookups: Sequence[Lookup], key: str, matching_keys: MatchingKeys, top: Top | None) -> pa.Table:
-    """Return the first groups of the matching rows by a key, or a summary of the key if `top` is None.
+    """Count the matching rows by a key.
 
-    The lookups must be as for `merged_counts`, which says what is raised. An answer is cached if it depends on shards
-    only.
+    Return the first groups, or a summary of the key if `top` is None. The lookups must be as for `merged_counts`, which
+    says what is raised. An answer is cached if it depends on shards only.
     """
     field = lookups[0].unit.parts[key].key.with_name(key)
 
@@ -99,12 +99,12 @@ def _shards_of(lookup: Lookup, key: str) -> tuple[tuple[tuple[str, int], ...], .
 
 
 def merged_counts(lookups: Sequence[Lookup], key: str, matching_keys: MatchingKeys) -> Iterator[pa.Table]:
-    """Yield the keys of the matching rows, each once, and how many rows have it.
+    """Count the matching rows of each key.
 
-    The tables have the columns `key` (in lower case, in the Arrow type of the index) and COUNT (int64). All keys of a
-    table are larger than those of the tables before it; NULL comes last. The predicate of each lookup must be exact in
-    every file, and its index sorted by the key (`is_merged`). Raises CorruptIndex or CorruptBitmap if an index is
-    damaged, at the latest after the last table.
+    Each key is yielded once. The tables have the columns `key` (in lower case, in the Arrow type of the index) and
+    COUNT (int64). All keys of a table are larger than those of the tables before it; NULL comes last. The predicate of
+    each lookup must be exact in every file, and its index sorted by the key (`is_merged`). Raises CorruptIndex or
+    CorruptBitmap if an index is damaged, at the latest after the last table.
     """
     units = [_CountedUnit(lookup, key, matching_keys) for lookup in lookups]
     field = lookups[0].unit.parts[key].key.with_name(key)
@@ -128,10 +128,11 @@ def merge(runs: Sequence[Iterator[pa.Table]], field: pa.Field) -> Iterator[pa.Ta
 
 
 class _CountedUnit:
-    """A unit whose keys are counted, and the proof that each selected row was counted once.
+    """The counts of a unit's keys.
 
-    `counted` yields the keys of a shard with their counts, a row group at a time, in ascending order; NULL last.
-    Without a predicate, the proof is by file, and neither offsets nor bitmaps are needed; else it is by block.
+    Each selected row must be counted once (`require_complete`). `counted` yields the keys of a shard with their counts,
+    a row group at a time, in ascending order; NULL last. Without a predicate, the proof is by file, and neither offsets
+    nor bitmaps are needed; else it is by block.
     """
 
     def __init__(self, lookup: Lookup, key: str, matching_keys: MatchingKeys) -> None:
@@ -192,13 +193,16 @@ class _CountedUnit:
         self._counted += np.bincount(places, counts, len(self._counted)).astype(np.int64)
 
     def require_complete(self) -> None:
-        """Require that each selected row of each block or file was counted once. Raises CorruptIndex."""
+        """Raise CorruptIndex unless each selected row was counted once."""
         if (self._counted > self._expected).any() or (self._is_exact and (self._counted != self._expected).any()):
             raise CorruptIndex(INCONSISTENT)
 
 
 def _of_runs(keys: pa.Array, rows: Longs, counts: Longs, name: str) -> pa.Table:
-    """Add up the counts of some index rows by key. The keys are sorted, NULL last."""
+    """Sum the counts of index rows by key.
+
+    `rows` are positions in `keys`, which are sorted, NULL last.
+    """
     keys = keys if len(rows) == len(keys) else keys.take(pa.array(rows))
     present = len(keys) - keys.null_count
     changed = np.ones(len(keys), bool)
@@ -214,10 +218,10 @@ def _of_runs(keys: pa.Array, rows: Longs, counts: Longs, name: str) -> pa.Table:
 
 
 class _Run:
-    """The keys of a shard in ascending order, of which a row group is held.
+    """The sorted keys of a shard.
 
-    `table` are the held keys with their COUNTs, None after the last ones. `nulls` is the number of rows without a key
-    so far.
+    One row group is held at a time. `table` are the held keys with their COUNTs, None after the last ones. `nulls` is
+    the number of rows without a key so far.
     """
 
     def __init__(self, tables: Iterator[pa.Table]) -> None:
@@ -256,7 +260,7 @@ class _Run:
 
 
 def summary(merged: Iterable[pa.Table], field: pa.Field) -> pa.Table:
-    """Summarize the keys of a column: how many rows there are, how many without a key, the extremes, and how many keys.
+    """Summarize the keys of a column.
 
     The result has up to three rows: the smallest key, the largest key, and NULL if rows have no key. Their COUNTs add
     up to the number of rows; those of the keys to the number of rows with a key. DISTINCT adds up to the number of
@@ -272,22 +276,21 @@ def summary(merged: Iterable[pa.Table], field: pa.Field) -> pa.Table:
             rows, distinct = rows + count, distinct + len(keys)
         else:
             nulls += count
-    ends = (
-        [(low, rows - 1, distinct - 1), (high, 1, 1)] if distinct > 1 else [(low, rows, distinct)] if distinct else []
-    )
-    kept = [*ends, *([(pa.scalar(None, field.type), nulls, 0)] if nulls else [])]
-    columns = [pa.array([row[column] for row in kept], type) for column, type in enumerate(_types(field))]
-    return pa.Table.from_arrays(columns, names=[field.name, COUNT, DISTINCT])
-
-
-def _types(field: pa.Field) -> list[pa.DataType]:
-    return [field.type, pa.int64(), pa.int64()]
+    kept = []
+    if distinct:
+        kept.append((low, rows - 1, distinct - 1) if distinct > 1 else (low, rows, 1))
+    if distinct > 1:
+        kept.append((high, 1, 1))
+    if nulls:
+        kept.append((pa.scalar(None, field.type), nulls, 0))
+    schema = pa.schema([field, (COUNT, pa.int64()), (DISTINCT, pa.int64())])
+    return pa.table([pa.array([row[at] for row in kept], schema.types[at]) for at in range(len(schema))], schema)
 
 
 def first_groups(merged: Iterable[pa.Table], top: Top, field: pa.Field) -> pa.Table:
-    """Return groups that surely contain the first ones, at most twice as many and NULL.
+    """Return few groups, which contain the first ones.
 
-    The result has the columns `field` and COUNT. The group of NULL is always among them.
+    There are at most twice as many as needed, and the group of NULL. The result has the columns `field` and COUNT.
     """
     schema = pa.schema([field, (COUNT, pa.int64())])
     if top.first == "any":
@@ -316,9 +319,9 @@ def _some_groups(merged: Iterable[pa.Table], rows: int, schema: pa.Schema) -> pa
 
 
 def _cut(groups: pa.Table, top: Top) -> tuple[pa.Table, int | None]:
-    """Leave out groups that are surely not among the first; return the others, and the count of the last of the first.
+    """Leave out groups that cannot be among the first.
 
-    The count is None if there are fewer groups.
+    Return the others, and the number of rows of the last group among the first; None if there are fewer groups.
     """
     if groups.num_rows < top.rows or not top.rows:
         return (groups if top.rows else groups.slice(0, 0)), None

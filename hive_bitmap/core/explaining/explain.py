@@ -56,6 +56,7 @@ def to_json(plan: Plan) -> dict[str, Any]:
     The result has the fields of the plan, with `files` and `blocks` as lists of objects, and the counts of files.
     `factors` is None unless prices were learnt.
     """
+    learnt = plan.factors
     return {
         "table": plan.table,
         "predicate": plan.predicate,
@@ -76,9 +77,7 @@ def to_json(plan: Plan) -> dict[str, Any]:
         "bytes_selected": plan.bytes_selected,
         "index_bytes": plan.index_bytes,
         "costs": dict(plan.costs),
-        "factors": {name: asdict(getattr(plan.factors, name)) for name in ("spark", "own")}
-        if str(plan.factors)
-        else None,
+        "factors": {"spark": asdict(learnt.spark), "own": asdict(learnt.own)} if str(learnt) else None,
         "deleted": plan.deleted,
         "in_driver": plan.in_driver,
         "row_tasks": plan.row_tasks,

@@ -39,7 +39,7 @@ final class DriverScan extends DecidedRows {
         return new ArrayList<>(rows.rows);
     }
 
-    /** Returns whether types are the same but for the metadata of fields, such as comments. */
+    /** Returns whether types are the same but for nullability and the metadata of fields, such as comments. */
     private static boolean areAlike(List<DataType> some, List<DataType> others) {
         if (some.size() != others.size()) return false;
         for (int i = 0; i < some.size(); i++) {
