@@ -27,6 +27,8 @@ from hive_bitmap.spark.registry import catalog
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.turn(2)
+
 STRATEGIES = ("rows", "blocks", "files", "full scan")
 ROWS = 2000
 CHILD = """
@@ -34,7 +36,6 @@ import sys
 from pathlib import Path
 import hive_bitmap
 
-pytestmark = pytest.mark.turn(2)
 spark = hive_bitmap.session(sys.argv[1], master="local[2]")
 said = Path(sys.argv[2])
 if not spark.catalog.tableExists("t"):
@@ -140,7 +141,8 @@ def test_a_killed_build_changes_nothing_and_the_next_one_cleans_up(tmp_path: Pat
     kept = generations(warehouse)
     marked = [path for path in kept if (path / "_built_by").exists()]  # `clean` deletes those that were only begun
     unfinished = [path for path in marked if not (path / "_manifest" / "shards.parquet").exists()]
-    assert not unfinished and len(set(kept) - before) == 2  # the old segment without the file, and the new file
+    assert not unfinished
+    assert 1 <= len(set(kept) - before) <= 2  # the new file, and the segment of the deleted file unless that is empty
 
 
 def run(warehouse: Path, said: Path, stage: Stage | None) -> None:
