@@ -216,17 +216,28 @@ def covered_by(spark: SparkSession, index: Index) -> Covered:
     return _read(catalog.segments(spark, index), index.definition, fresh=False)[0]
 
 
-def has_stayed(spark: SparkSession, base: Table, index: Index) -> bool:
-    """Return whether base files stayed in place when their table was renamed.
+def that_stayed(spark: SparkSession, base: Table, indexes: Sequence[Index]) -> list[Index]:
+    """Return the indexes whose base files stayed in place when their table was renamed.
 
     A file has stayed if it is in the current folder of its partition. The index may have rows of files that were moved
     or removed before, so the majority of files decides.
     """
-    covered, partitions = covered_by(spark, index), base_files.partitions(spark, base)
+    if not indexes:
+        return []
+    partitions = base_files.partitions(spark, base)
     if base.lake is not None:
-        listed = [file.path for source in base_files.list_files(base, partitions) for file in source.files]
-        return bool(pc.any(pc.is_in(covered.files["path"], value_set=pa.array(listed, pa.string()))).as_py())
+        paths = [file.path for source in base_files.list_files(base, partitions) for file in source.files]
+        listed = pa.array(paths, pa.string())
+        return [
+            index
+            for index in indexes
+            if pc.any(pc.is_in(covered_by(spark, index).files["path"], value_set=listed)).as_py()
+        ]
     folders = {partition.values: partition.location for partition in partitions}
+    return [index for index in indexes if _most_in_place(covered_by(spark, index), folders)]
+
+
+def _most_in_place(covered: Covered, folders: Mapping[Values, str]) -> bool:
     paths = zip(covered.files["path"].to_pylist(), covered.paths_in(folders), strict=True)
     in_place = [old == new for old, new in paths if new is not None]
     return any(in_place) and 2 * sum(in_place) >= len(in_place)

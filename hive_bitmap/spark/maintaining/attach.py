@@ -46,7 +46,7 @@ def attach(
     renamed = {index.definition.name: _under_new_name(base, index.definition) for index in missing}
     if keys:
         permission.require_reading(spark, base, keys, "to attach indexes")
-    staying = [index for index in missing if _stays(spark, base, index)]
+    staying = build_scope.that_stayed(spark, base, [index for index in missing if _may_stay(spark, base, index)])
     for index in staying:
         _keep(spark, base, index, indexes, renamed[index.definition.name])
     moving = [index for index in missing if index not in staying]
@@ -94,18 +94,13 @@ def _under_new_name(base: Table, former: Definition) -> Definition:
     return renamed
 
 
-def _stays(spark: SparkSession, base: Table, index: Index) -> bool:
-    """Return whether an index can stay in its folder.
-
-    It can if the files that it covers have not moved.
-    """
+def _may_stay(spark: SparkSession, base: Table, index: Index) -> bool:
+    """Return whether an index could keep its folder, if the files that it covers have not moved."""
     former = index.definition
     if former.is_former or not former.id or former.database != base.database or former.catalog != base.catalog:
         return False
     this_metastore, renamed = metastore_id(spark), _under_new_name(base, former)
-    if not roots.is_marked(former, this_metastore) and not roots.is_marked(renamed, this_metastore):
-        return False
-    return build_scope.has_stayed(spark, base, index)
+    return roots.is_marked(former, this_metastore) or roots.is_marked(renamed, this_metastore)
 
 
 def _keep(spark: SparkSession, base: Table, index: Index, indexes: Sequence[Index], renamed: Definition) -> None:
