@@ -30,9 +30,9 @@ LEFTOVER_FIELDS = (
 
 
 def behind_its_table(status: IndexStatus) -> str:
-    """Return a sentence on an index that is behind its table.
+    """Describe how far an index is behind its table.
 
-    It is for an index that follows its table and is behind, or that could not be refreshed. Return "" otherwise.
+    The sentence also has the error of the last refresh. Return "" if the index is not behind and nothing failed.
     """
     last, lag = status.last_refresh, round(status.lag)
     failure = (

@@ -35,7 +35,7 @@ WORDS = (
     "GROUP IF IDXPROPERTIES IN INDEX INDEXES INSERT INTO IS JOIN LIKE LIMIT LOCATION NOT NULL ON OR ORDER PARTITION "
     "REBUILD REFRESH RENAME SELECT SET SHOW STORED TABLE TABLES TBLPROPERTIES TO UPDATE USE USING VALUES WHERE WITH"
 )
-WITHOUT_JOBS = {"SHOW", "DESCRIBE", "DESC", "USE"}  # first words of statements that only look something up
+WITHOUT_JOBS = {"SHOW", "DESCRIBE", "DESC", "USE"}  # first words of statements that run no jobs
 
 
 def inputs(tables: Callable[[], Iterable[str]]) -> Iterator[list[Part]]:

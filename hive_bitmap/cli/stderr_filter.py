@@ -42,7 +42,7 @@ class StderrFilter:
 
     @contextmanager
     def applied(self) -> Iterator[None]:
-        """Filter what processes started within the block write, for as long as they run."""
+        """Filter the output of processes that the block starts, as long as they run."""
         read, write = os.pipe()
         before = os.dup(STDERR)
         os.dup2(write, STDERR)

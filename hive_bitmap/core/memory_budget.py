@@ -5,7 +5,7 @@ bytes that is computed once, when the entry is added. The least recently used en
 computed again at its next use. A `Cache` has the entries of one kind. A decision refers to the listing of its files
 weakly, since many decisions share a listing; if the decision or the listing was evicted, Spark's own plan runs.
 
-Caches outside the budget have a limited number of entries: what the metastore says for half a minute (`TtlCache`),
+Caches outside the budget have a limited number of entries: answers of the metastore, for half a minute (`TtlCache`),
 sessions, and in the JVM `Verdicts`, `PlanningGate`, versions and the folders that were written. `QueryRecord` is
 limited in bytes. A program may stop Spark and start it again in the same process. So `CurrentContext` empties all
 caches when a SparkContext ends. It also ends the threads that call Python, because Hive keeps an embedded metastore for

@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 LEAVES = re.compile(
     r"boolean|tinyint|smallint|int|bigint|float|double|string|binary|date|timestamp|timestamp_ntz|decimal\(\d+,\d+\)"
 )
-ABSENT, SPARK_ONLY = "?", "!"  # what a mark of a path in a column ends with
+ABSENT, SPARK_ONLY = "?", "!"  # last characters of marks for paths in a column
 ELEMENT, KEY, VALUE = "element", "key", "value"  # steps of paths into arrays and maps
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TOKEN = re.compile(r"[A-Za-z0-9_]+(?:\(\d+,\s*\d+\))?|[<>,:]")
@@ -73,7 +73,10 @@ def parse(text: str) -> NestedType | None:
 
 
 def _parse(tokens: list[str], at: int, depth: int) -> tuple[NestedType, int]:
-    """Return the type that begins at a token, and the place behind it; raise ValueError for any other text."""
+    """Return the type that begins at a token, and the place behind it.
+
+    Raises ValueError for any other text.
+    """
     head = tokens[at]
     if at + 1 >= len(tokens) or tokens[at + 1] != "<":
         return _leaf(head), at + 1
@@ -107,9 +110,9 @@ def _expected(tokens: list[str], at: int, token: str) -> int:
 
 
 def of_json(value: Any, depth: int = _DEEPEST) -> NestedType | None:
-    """Return a type from the JSON of Spark's DataType, in which everything but the keys of maps must be nullable.
+    """Return a nested type from the JSON of Spark's DataType.
 
-    None if it is not supported.
+    Everything but the keys of maps must be nullable. The result is None for an unsupported type.
     """
     try:
         return _of_json(value, depth)
@@ -171,10 +174,10 @@ def text(type: NestedType) -> str:
 
 
 def why_spark_only(column: str, type: NestedType, marks: Collection[str]) -> str:
-    """Say why only Spark reads a column of this type from a file with these marks; "" if tasks can.
+    """Return why only Spark reads a nested column of a file; "" if tasks can.
 
-    `column` is in lower case. The file must have one of the fields of each struct: Spark's versions and settings differ
-    in whether a struct without any of them is NULL.
+    `column` is in lower case, `marks` are those of the file. The file must have one of the fields of each struct:
+    Spark's versions and settings differ in whether a struct without any of them is NULL.
     """
     if column not in marks:
         return f"only Spark reads column {column!r} of these files"
@@ -204,6 +207,9 @@ def inner_types(type: NestedType) -> Iterator[tuple[str, NestedType]]:
 
 
 def read_types(types: Mapping[str, Any]) -> dict[str, NestedType]:
-    """Return the supported types of a scan's nested columns, by lower-case name, from their JSON by name."""
+    """Return the types of a scan's nested columns, by lower-case name.
+
+    `types` has their JSON by name. Unsupported types are left out.
+    """
     parsed = ((name.lower(), of_json(value)) for name, value in types.items())
     return {name: type for name, type in parsed if type is not None and not isinstance(type, str)}

@@ -836,13 +836,13 @@ def test_what_is_no_text_does_not_reach_java(spark: SparkSession, database: str)
     spark.sql("CREATE TABLE t (k int, s string) STORED AS PARQUET")
     hive_bitmap.build(spark, "t", ["k"])
     for ask in (hive_bitmap.scan, hive_bitmap.count, hive_bitmap.plan):
-        with pytest.raises(InvalidPredicate, match="half a surrogate pair is no character"):
+        with pytest.raises(InvalidPredicate, match="half a surrogate pair is not a character"):
             ask(spark, "t", "s = '\udc80'")
         with pytest.raises(NotFound, match="is not a table name"):
             ask(spark, "t\udc80", "k = 1")
-    with pytest.raises(InvalidStatement, match="half a surrogate pair is no character"):
+    with pytest.raises(InvalidStatement, match="half a surrogate pair is not a character"):
         hive_bitmap.sql(spark, "SELECT * FROM t WHERE s = '\udc80'")
     spark.sql("CREATE TABLE parted (k int) PARTITIONED BY (p string) STORED AS PARQUET")
-    with pytest.raises(InvalidPredicate, match="half a surrogate pair is no character"):
+    with pytest.raises(InvalidPredicate, match="half a surrogate pair is not a character"):
         hive_bitmap.build(spark, "parted", ["k"], where="p = '\udc80'")
     assert hive_bitmap.count(spark, "t", "k = 1") == 0

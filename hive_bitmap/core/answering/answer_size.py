@@ -20,7 +20,7 @@ from hive_bitmap.core.selecting.candidates import Lookup, LookupResults
 from hive_bitmap.core.selecting.lookup_units import IndexPart
 from hive_bitmap.errors import CorruptIndex, Unsupported
 
-ROW_BYTES = 128  # of the objects that hold a row in the JVM, without its values; the same as in AnswerSize.java
+ROW_BYTES = 128  # memory of a row in the JVM, without its values; the same as in AnswerSize.java
 
 
 class _Sample(NamedTuple):
@@ -33,7 +33,7 @@ class _Sample(NamedTuple):
     width: float
 
 
-FEW_ROWS = 4096  # an answer from at most so many rows is not estimated; counting still raises TooLarge
+FEW_ROWS = 4096  # answers from fewer rows are not estimated; counting still raises TooLarge
 KeySets = Sequence[Sequence[str]]  # names in lower case
 _Key = tuple[frozenset[str], tuple[tuple[str, ...], ...], frozenset[Predicate], int]
 _too_large: Cache[_Key, str] = Cache("answers that were too large", len)

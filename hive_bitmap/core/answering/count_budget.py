@@ -52,7 +52,7 @@ COUNT_PRICES = CountPrices()
 class CountCost:
     """Seconds that a count takes through the index and by Spark.
 
-    `seconds` is the most that the index takes once counting has begun, `by_spark` the time of Spark for as many rows.
+    `seconds` is an upper limit for the index, from the start of counting. `by_spark` is Spark's time for the same rows.
     `why_slower` says why Spark counts more quickly; None if it does not.
     """
 
@@ -117,7 +117,10 @@ def _merged(
     prices: CountPrices,
     waits: float,
 ) -> CountCost:
-    """Compare merging the sorted keys with counting by Spark, to which many keys cost more than few."""
+    """Compare merging the sorted keys with counting by Spark.
+
+    Spark's price includes grouping by many keys.
+    """
     seconds, grouped, columns = 0.0, 0.0, {key}
     for lookup in lookups:
         by_column, entries = _by_column(lookup.predicate), lookup.unit.parts[key].entries

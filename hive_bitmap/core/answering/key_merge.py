@@ -30,10 +30,10 @@ from hive_bitmap.core.selecting.select import select
 from hive_bitmap.errors import CorruptIndex
 
 Bits = npt.NDArray[np.uint8]
-FEW_KEYS = 10_000  # so few keys are counted by `tally`
-MOST_SHARDS = 128  # merged at a time; a row group of each takes some 2 MB
-MOST_ROWS = 1 << 30  # whose selections, a bit a row, are held at a time
-HELD_ROWS = 1 << 16  # groups held before those are left out that are not among the first
+FEW_KEYS = 10_000  # up to this many distinct keys, `tally` counts
+MOST_SHARDS = 128  # most shards that are merged; a row group of each takes some 2 MB
+MOST_ROWS = 1 << 30  # most rows of all units; their selections take a bit a row
+HELD_ROWS = 1 << 16  # groups that are collected before the last ones are dropped
 _UNSORTED = "its keys are not sorted"
 DISTINCT = "distinct keys"  # the last column of a summary
 
@@ -52,10 +52,10 @@ class Top:
 
 
 def is_merged(lookups: Sequence[Lookup], keys: Sequence[str], columns: Collection[str]) -> bool:
-    """Return whether the keys of a count are merged, because they are many.
+    """Return whether to count keys by merging them.
 
-    `keys` (in lower case) must be a single one of `columns`, for which the caller needs a summary or the first groups.
-    No row may be deleted, and all shards must be sorted by the key.
+    Keys are merged if they are more than FEW_KEYS. `keys` (in lower case) must be a single one of `columns`; for these
+    the caller needs a summary or the first groups. No row may be deleted, and all shards must be sorted by the key.
     """
     if len(keys) != 1 or keys[0] not in columns or not lookups or any(any(lookup.deletes) for lookup in lookups):
         return False
@@ -77,8 +77,8 @@ def is_merged(lookups: Sequence[Lookup], keys: Sequence[str], columns: Collectio
 def merged_answer(lookups: Sequence[Lookup], key: str, matching_keys: MatchingKeys, top: Top | None) -> pa.Table:
     """Count the matching rows by a key.
 
-    Return the first groups, or a summary of the key if `top` is None. The lookups must be as for `merged_counts`, which
-    says what is raised. An answer is cached if it depends on shards only.
+    Return the first groups, or a summary of the key if `top` is None. The lookups must satisfy the conditions of
+    `merged_counts`, and the same errors are raised. An answer is cached if it depends on shards only.
     """
     field = lookups[0].unit.parts[key].key.with_name(key)
 
@@ -131,8 +131,8 @@ class _CountedUnit:
     """The counts of a unit's keys.
 
     Each selected row must be counted once (`require_complete`). `counted` yields the keys of a shard with their counts,
-    a row group at a time, in ascending order; NULL last. Without a predicate, the proof is by file, and neither offsets
-    nor bitmaps are needed; else it is by block.
+    a row group at a time, in ascending order; NULL last. With a predicate, this is checked for each block. Without a
+    predicate, it is checked for each file, and neither offsets nor bitmaps are read.
     """
 
     def __init__(self, lookup: Lookup, key: str, matching_keys: MatchingKeys) -> None:
@@ -220,8 +220,8 @@ def _of_runs(keys: pa.Array, rows: Longs, counts: Longs, name: str) -> pa.Table:
 class _Run:
     """The sorted keys of a shard.
 
-    One row group is held at a time. `table` are the held keys with their COUNTs, None after the last ones. `nulls` is
-    the number of rows without a key so far.
+    One row group is held at a time. `table` has these keys with their COUNTs; it is None at the end of the shard.
+    `nulls` is the number of rows read so far that have no key.
     """
 
     def __init__(self, tables: Iterator[pa.Table]) -> None:
@@ -252,7 +252,7 @@ class _Run:
         return None
 
     def _require_sorted(self, keys: pa.ChunkedArray) -> None:
-        """Require what the merge relies on."""
+        """Raise CorruptIndex unless keys ascend, also from one table to the next."""
         ascending = pc.all(pc.less(keys.slice(0, len(keys) - 1), keys.slice(1)), min_count=0).as_py()
         if not ascending or (self._last is not None and not pc.less_equal(self._last, keys[0]).as_py()):
             raise CorruptIndex(_UNSORTED)

@@ -1,4 +1,4 @@
-"""Count by key the rows that satisfy a predicate.
+"""Count the rows that satisfy a predicate, by key.
 
 The keys are those of one index or two. If one index has the keys and all columns of the predicate, cardinalities are
 added up and no bitmap is read; the sums over all rows are cached. In blocks with deleted rows, the bits that each key's
@@ -101,7 +101,7 @@ def tally(
     limit: int = ANSWER_BYTES,
     groups: Sequence[int] | None = None,
 ) -> pa.Table | None:
-    """Count by key the rows of the unit that match.
+    """Count the matching rows of a unit by key.
 
     These are the rows for which the predicate is TRUE, and only keys that occur are in the result. Its columns are
     `keys` (lower-case names), in the Arrow types of the index, and COUNT (int64). With `groups`, which has a number for
@@ -290,7 +290,7 @@ def _by_overlap(
 def _has_few_keys(unit: LookupUnit, keys: Sequence[str]) -> bool:
     """Return whether an index has at most MOST_PARTS distinct keys.
 
-    `keys` are its columns that count.
+    `keys` are the columns of the index that are counted.
     """
     distinct: set[tuple[Any, ...]] = set()
     for rows in index_rows(unit, keys, TRUE, {}):

@@ -110,8 +110,8 @@ def cardinalities(columns: Sequence[pa.Array], rows: NDArray[np.int64]) -> NDArr
 def _rows_and_runs(b: KeyBytes, bounds: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
     """Return the rows of each container, and the runs among them.
 
-    The rows are row & 0xFFFF, with their offsets. The runs are the positions of the rows that begin them, with their
-    offsets too. All offsets are by container; `bounds` are those of the containers in the entries of `b`.
+    Returns the rows (row & 0xFFFF) and their offsets, then the positions of the rows that begin a run, and the offsets
+    of these. All offsets are by container. Container i has the entries bounds[i] to bounds[i+1] (exclusive) of `b`.
     """
     bit = np.flatnonzero(np.unpackbits(b.value, bitorder="little"))
     row = (b.position[bit >> 3] * 8 + (bit & 7)) & 0xFFFF

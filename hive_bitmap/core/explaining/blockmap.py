@@ -66,7 +66,7 @@ class MapRow:
 class BlockMap:
     """The files to draw, in the plan's order.
 
-    `more` files are left out, `kept_more` of them are kept.
+    `more` files of the plan are not drawn; the plan keeps `kept_more` of these.
     """
 
     rows: tuple[MapRow, ...]

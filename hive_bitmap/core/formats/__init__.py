@@ -85,14 +85,14 @@ class Format(Protocol):
     def spark_only_columns(self, handle: Any, schema: Sequence[KeyColumn]) -> dict[str, str]:
         """Return the table columns that only Spark may read from this file, with reasons.
 
-        `read_rows` must not be called with these columns, unless they are nested, and their marks allow it.
+        `read_rows` must not be called with these columns, except for nested columns whose marks allow it.
         """
 
     def nested_marks(self, handle: Any, schema: Sequence[KeyColumn]) -> list[str]:
-        """Return what `read_rows` reads of the table's nested columns in this file, as marks (see `core/nested_types`).
+        """Return the marks of the table's nested columns in this file.
 
-        `schema` has the columns of the table. The nested columns are `spark_only_columns`, too: readers that do not
-        know marks leave them to Spark.
+        Marks say what `read_rows` can read of a column (see `core/nested_types`). `schema` has the columns of the
+        table. The nested columns are `spark_only_columns`, too: readers that do not know marks leave them to Spark.
         """
 
     def rehearse(self, handle: Any, schema: Sequence[KeyColumn]) -> None:

@@ -10,7 +10,7 @@ from hive_bitmap.errors import Undecodable
 
 WINDOW_BYTES = 1 << 20
 SYNC_BYTES = 16
-_MOST_SHIFT = 63  # of the bits of a number
+_MOST_SHIFT = 63  # most bits of a number before its last byte
 
 
 def unsigned(data: bytes, at: int) -> tuple[int, int]:

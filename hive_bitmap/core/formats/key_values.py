@@ -37,8 +37,8 @@ _ARROW: dict[str, pa.DataType] = {
     "timestamp": pa.timestamp("us", tz="UTC"),
     "timestamp_ntz": pa.timestamp("us"),
 }
-# Characters in names by which Spark, Arrow, DuckDB and pyorc find a column in our tests: marks of ASCII, and the
-# categories of Unicode for letters, marks that combine with them, and numbers.
+# Our tests show that Spark, Arrow, DuckDB and pyorc find columns with these characters in their names: ASCII
+# punctuation, and the categories of Unicode for letters, combining marks and numbers.
 _SIGNS = frozenset(" !\"#$%&'()*+,-./:;<=>?@[\\]^_{|}~")
 _CATEGORIES = frozenset("LMN")
 _TYPE = re.compile(r"(?P<base>[a-z_]+)(?:\((?P<first>\d+)(?:,\s*(?P<second>\d+))?\))?(?: collate \S+)?", re.IGNORECASE)

@@ -32,7 +32,7 @@ from hive_bitmap.errors import Undecodable
 # Kinds of streams: PRESENT, DATA, LENGTH, DICTIONARY_DATA, SECONDARY; ROW_INDEX, BLOOM_FILTER, BLOOM_FILTER_UTF8.
 _PRESENT, _DATA, _LENGTH, _DICTIONARY, _SECONDARY = 0, 1, 2, 3, 5
 _INDEX_STREAMS = (6, 7, 8)
-_STREAMS_OF_KIND = {  # of types; PRESENT may be there, too
+_STREAMS_OF_KIND = {  # for each kind of type; PRESENT may be there, too
     **dict.fromkeys((0, 1, 2, 3, 4, 5, 6, 15), (_DATA,)),  # BOOLEAN .. DOUBLE, DATE
     **dict.fromkeys((7, 16, 17), (_DATA, _LENGTH, _DICTIONARY)),  # STRING, VARCHAR, CHAR
     8: (_DATA, _LENGTH),  # BINARY
@@ -47,13 +47,13 @@ _ENCODING = 1  # kind of ColumnEncoding
 _STREAM_KIND, _STREAM_COLUMN, _STREAM_LENGTH = 1, 2, 3  # of Stream
 _TEXTS = (7, 8, 16, 17)  # kinds of types: STRING, BINARY, VARCHAR, CHAR
 _DICTIONARIES, _FIRST_VERSION = (1, 3), (0, 1)  # kinds of encodings: with a dictionary, with integers of version 1
-_MOST_LENGTHS = 256 << 20  # bytes of the lengths of a column in a stripe, decompressed
-MOST_TEXT_BYTES = (1 << 31) - 1  # of a column in a stripe; Arrow has no larger arrays of texts
+_MOST_LENGTHS = 256 << 20  # most decompressed bytes of the lengths of a column in a stripe
+MOST_TEXT_BYTES = (1 << 31) - 1  # most bytes of a column's texts in a stripe; Arrow has no larger arrays
 
 _WIDTHS = (*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64)  # bits of packed integers, by their code
-_SURE_WIDTH = 32  # honest lengths take no more bits
+_SURE_WIDTH = 32  # sound lengths take no more bits
 
-Field = tuple[int, int | bytes]  # of a message: its number and value
+Field = tuple[int, int | bytes]  # a field of a message: its number and value
 
 
 def require_sound_stripes(source: pa.NativeFile, tail: OrcTail) -> None:
@@ -67,9 +67,9 @@ def require_sound_stripes(source: pa.NativeFile, tail: OrcTail) -> None:
 
 
 def require_sound_lengths(source: pa.NativeFile, tail: OrcTail, block: int, positions: Collection[int]) -> None:
-    """Require that a reader can hold the texts of a stripe, judged by their lengths.
+    """Require sound lengths of the texts in a stripe.
 
-    `positions` are those of top-level columns. Raises Undecodable.
+    The lengths are those in the stripe's streams. `positions` are those of top-level columns. Raises Undecodable.
     """
     texts = [tail.top[position] for position in positions if tail.kinds[tail.top[position]] in _TEXTS]
     if not texts:
@@ -106,7 +106,7 @@ def are_sound(lengths: bytes, most: int, *, first_version: bool) -> bool:
 
 
 class _Negative(Exception):
-    """A length that is negative, or takes more bits than an honest one."""
+    """A length that is negative, or takes more bits than a sound one."""
 
 
 def _total(data: bytes, *, exact: bool) -> int:
@@ -197,7 +197,7 @@ def _packed(
 
 
 def _slice(data: bytes, start: int, end: int) -> bytes:
-    """Return bytes, all of them. Raises IndexError."""
+    """Return data[start:end]. Raises IndexError if the data end before."""
     if end > len(data):
         raise IndexError
     return data[start:end]

@@ -42,7 +42,8 @@ class _Struct:
     """The checks of a struct of the footer.
 
     `inner` has the checks of the structs in it, by field. A struct must not have the fields `encrypted`, and must have
-    the fields `required`. If it has a `name`, it is added to the notes, with the positions of its fields `noted`.
+    the fields `required`. If it has a `name`, the notes get an entry with the name and the positions of its fields
+    `noted`.
     """
 
     inner: Mapping[int, _Struct] = field(default_factory=dict)
@@ -174,7 +175,7 @@ def _check_struct(data: bytes, at: int, struct: _Struct, notes: Notes) -> int:
 def _check_structs(data: bytes, at: int, kind: int, struct: _Struct, notes: Notes) -> int:
     """Check a struct or a list of structs, and return the place behind it.
 
-    Raises Undecodable for another value.
+    Raises Undecodable for a value of another type.
     """
     count, inner, at = _list_head(data, at) if kind in _LISTS else (1, kind, at)
     if count and inner != _STRUCT:
@@ -187,7 +188,7 @@ def _check_structs(data: bytes, at: int, kind: int, struct: _Struct, notes: Note
 def _field(data: bytes, at: int, before: int) -> tuple[int, int]:
     """Return the id of a field, and the place behind its head.
 
-    The head is at `at`, and `before` is the last id.
+    The head is at `at`. `before` is the id of the preceding field, 0 for the first one.
     """
     if near := data[at] >> 4:
         return before + near, at + 1
@@ -229,7 +230,8 @@ def _skip_value(data: bytes, at: int, kind: int) -> int:
 def _skip_values(data: bytes, at: int, count: int, first: int, second: int, *, both: bool = False) -> int:
     """Return the place behind the values of a list or map.
 
-    There are `count` values of a list, or pairs of a map, in which a boolean takes a byte.
+    A list has `count` values of the type `first`. A map (`both`) has `count` pairs, with keys of the type `first` and
+    values of the type `second`. A boolean takes a byte here.
     """
     for _ in range(count):
         for kind in (first, second) if both else (first,):

@@ -59,7 +59,11 @@ IsAtLeast = Callable[[ParquetHandle, int, int | None], bool]
 
 @dataclass
 class Location:
-    """Where a nested column is in a file: its name, `leaves` as ordinals, and its marks."""
+    """The location of a nested column in a file.
+
+    `name` is that of the column in the file, "" if the file lacks it. `leaves` are the ordinals of its leaves, `marks`
+    its marks.
+    """
 
     name: str = ""
     leaves: list[int] = field(default_factory=list)
@@ -67,9 +71,10 @@ class Location:
 
 
 def marks(handle: ParquetHandle, column: KeyColumn, is_at_least: IsAtLeast) -> list[str]:
-    """Return the marks of a nested column of the table (see `nested_types`); none if only Spark reads it.
+    """Return the marks of a nested column of the table (see `nested_types`).
 
-    `is_at_least` says whether statistics prove that no value of a leaf is less than a floor.
+    There are none if only Spark reads the column. `is_at_least` says whether statistics prove that no value of a leaf
+    is less than a floor.
     """
     try:
         location = _locate(handle, column, _type(handle, column), is_at_least)
@@ -92,7 +97,10 @@ def locate(handle: ParquetHandle, column: KeyColumn) -> Location:
 
 
 def _type(handle: ParquetHandle, column: KeyColumn) -> NestedType:
-    """Return the type of a nested column; raise Undecodable if only Spark reads it from any such file."""
+    """Return the type of a nested column.
+
+    Raises Undecodable if only Spark reads such a column, or any nested column of this file.
+    """
     type = parse(column.type)
     if type is None or column.field_id is not None or not _has_plain_paths(handle):
         raise Undecodable(f"only Spark reads column {column.name!r}")
@@ -100,9 +108,10 @@ def _type(handle: ParquetHandle, column: KeyColumn) -> NestedType:
 
 
 def _require_single_rows(handle: ParquetHandle, location: Location) -> None:
-    """Raise Undecodable unless Arrow reads the row of each row group that has one.
+    """Require that Arrow reads each row group that has a single row.
 
-    Writers may begin the column chunks of such a row group with an empty page, and Arrow 26 then reads no row.
+    Writers may begin the column chunks of such a row group with an empty page, and Arrow 26 then reads no row. Raises
+    Undecodable.
     """
     groups = range(handle.metadata.num_row_groups)
     for group in groups if location.leaves else ():
@@ -114,7 +123,10 @@ def _require_single_rows(handle: ParquetHandle, location: Location) -> None:
 
 
 def _has_plain_paths(handle: ParquetHandle) -> bool:
-    """Return whether the path of each leaf names this leaf only, for readers that split paths at dots."""
+    """Return whether the path of each leaf is unambiguous.
+
+    Some readers split paths at dots.
+    """
     schema = handle.metadata.schema
     paths = sorted(schema.column(ordinal).path + "." for ordinal in range(len(schema)))
     return not any(path.startswith(before) for before, path in pairwise(paths)) and not any(
@@ -240,7 +252,10 @@ def _has_type(stored: pq.ColumnSchema, type: str) -> bool:
 
 
 def _is_arrow_type(stored: pa.DataType, wanted: pa.DataType) -> bool:
-    """Return whether Arrow's schema in the file has not given a leaf another type."""
+    """Return whether a leaf has the Arrow type that its table type needs.
+
+    The Arrow schema in the file may give it another one.
+    """
     if pa.types.is_timestamp(wanted):
         return pa.types.is_timestamp(stored)
     large = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
@@ -284,6 +299,6 @@ def _converted(values: Any, type: NestedType) -> pa.Array:
 
 
 def _lists(values: Any, target: pa.DataType, children: pa.Array) -> pa.Array:
-    """Return lists, or maps, with other children in the same places."""
+    """Replace the children of lists or maps; offsets and NULLs stay."""
     buffers = values.buffers()[:2]
     return pa.Array.from_buffers(target, len(values), buffers, values.null_count, values.offset, [children])

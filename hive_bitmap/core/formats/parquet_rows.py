@@ -190,7 +190,7 @@ def _numbers(handle: ParquetHandle, selection: Sequence[BlockRows]) -> Rows:
 
 
 def _first_rows(handle: ParquetHandle) -> Rows:
-    """Return the number of the first row of each block, and at last the number of all rows."""
+    """Return the number of the first row of each block, then the number of all rows."""
     blocks = range(handle.metadata.num_row_groups)
     return np.cumsum([0, *(handle.metadata.row_group(block).num_rows for block in blocks)])
 
@@ -282,7 +282,7 @@ class _BatchSize:
         self.rows = max(self._sure, _FIRST_ROWS)
 
     def read(self, rows: int, size: int) -> None:
-        """Adapt the number of rows to the measured `size`, in bytes, of the `rows` rows read last."""
+        """Adapt the number to the last read, of `rows` rows with `size` bytes."""
         by_size = _BATCH_BYTES * rows // max(size, 1)
         self.rows = max(min(by_size, _GROWTH * self.rows, _BATCH_ROWS), self._sure)
 

@@ -87,7 +87,7 @@ class Cursor(Tokens):
         return TableName(*reversed(parts))
 
     def is_foreign(self, table: TableName) -> bool:
-        """Return whether Spark handles statements on a table, because it cannot have indexes."""
+        """Return whether a table cannot have indexes, so that Spark runs the statement."""
         return not self._is_indexable(table)
 
     def string(self, *, escapes: bool = True) -> str:

@@ -185,7 +185,7 @@ def error(folder: str, file: str, cause: Exception) -> CorruptIndex:
 
 
 def log_whole(log: logging.Logger, index: str, error: Unreadable) -> None:
-    """Log an error for which an index's base files are read whole."""
+    """Log why the base files of an index are read whole."""
     if isinstance(error, DroppedIndex):
         log.info("%s was dropped or rebuilt during the query, so its files are read whole: %s", index, error)
     else:

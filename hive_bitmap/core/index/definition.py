@@ -36,7 +36,7 @@ FORMER_VERSIONS = {
     "": "1",
     "delta": "2",
     "iceberg": "2",
-}  # by source; such indexes are only found, replaced and deleted
+}  # by `source`; indexes of these versions are found, replaced and deleted, but not used
 FEATURES: frozenset[str] = frozenset()  # the `hive_bitmap.features` that this version supports
 PREFIX = "hive_bitmap."
 POINTER = PREFIX + "index_tables"  # property of a base table: comma-separated index tables that are not found by name
@@ -128,7 +128,7 @@ class Definition:
 
     @property
     def pointer(self) -> str:
-        """The index table as the POINTER property of its base table names it."""
+        """The name of the index table in the POINTER property of its base table."""
         return self.full_index_table if self.index_database else self.index_table
 
     @property
@@ -566,11 +566,11 @@ def valid_schemas(
 ) -> frozenset[int] | None:
     """Return the checksums (`schema_crc`) under which files stay indexed.
 
-    `columns` are the current columns of the table. None stands for all checksums, BY_NAME in the result for all ORC
-    files with names and without timestamps. Such ORC files, Parquet files, whose columns are found by name, and files
-    of Iceberg tables, by id, stay indexed after any change. Other ORC files may have no column names, or hold
-    wall-clock times: they stay indexed only if columns were added after the others. Files that a SerDe reads stay
-    indexed only if nothing changed.
+    `columns` are the current columns of the table. The result None stands for all checksums: Parquet files, whose
+    columns are found by name, and files of Iceberg tables, whose columns are found by id, stay indexed after any
+    change. So do ORC files with column names and without timestamps; BY_NAME in the result stands for them. Other ORC
+    files may lack column names or hold wall-clock times: they stay indexed only if columns were added after the others.
+    Files that a SerDe reads stay indexed only if nothing changed.
     """
     ids = [column.field_id is not None for column in columns]
     if format == "parquet" or (format == "orc" and not reading and all(ids)):

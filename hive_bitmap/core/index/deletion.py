@@ -82,7 +82,9 @@ def remove_root(definition: Definition, metastore: str) -> str:
         return problem
     if not roots.is_marked(definition, metastore):
         return (
-            f"folder {root} stays, as it has no marker {roots.MARKER}; {roots.BY_HAND}" if stores.exists(root) else ""
+            f"folder {root} stays, because it has no marker {roots.MARKER}; {roots.BY_HAND}"
+            if stores.exists(root)
+            else ""
         )
     empty = generation.empty_folder(root)
     for folder in reversed(generation.with_partitions(root)):  # of former versions

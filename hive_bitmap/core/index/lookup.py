@@ -27,8 +27,8 @@ from hive_bitmap.core.index.shard import CARDINALITY, cardinalities_path
 from hive_bitmap.core.memory_budget import Cache
 from hive_bitmap.core.memory_budget import cached as cached_function
 
-BATCH_ROWS = 64 << 10  # cardinalities decoded at a time, if a shard is read once
-STATISTICS_BYTES = 250  # of the statistics of a row group, without their values
+BATCH_ROWS = 64 << 10  # cardinalities that are decoded at a time if nothing is cached
+STATISTICS_BYTES = 250  # memory of the statistics of a row group, without their values
 METADATA_SHARE = 4  # memory that a parsed footer takes for each of its bytes
 Flags = npt.NDArray[np.bool_]
 Longs = npt.NDArray[np.int64]
@@ -197,10 +197,11 @@ def distinct(path: str, size: int, key: pa.Field) -> Iterator[pa.Array]:
 
 
 def counted_keys(path: str, size: int, key: pa.Field) -> Iterator[tuple[pa.Array, pa.DictionaryArray, Longs, Longs]]:
-    """Yield keys, base files, offsets and cardinalities of a BITMAP shard, one row group at a time.
+    """Yield the rows of a BITMAP shard, one row group at a time.
 
-    The arrays have an item for each row; the keys are cast to the type of `key`. Nothing is cached, since all row
-    groups of a large shard would push everything else out of memory. Raises CorruptIndex.
+    The arrays are keys, cast to the type of `key`, base files, offsets and cardinalities, with an item for each row.
+    Nothing is cached, since all row groups of a large shard would push everything else out of memory. Raises
+    CorruptIndex.
     """
     with _reading(path):
         metadata = _metadata(path, size)

@@ -21,9 +21,9 @@ from typing import Any, TypeGuard
 from hive_bitmap.core import stores
 
 MOST_BYTES = 64 << 20  # a marker with the names of a million shards has 40 MB
-GRACE_SECONDS = 24 * 3600  # for so long a process of another machine counts as running
+GRACE_SECONDS = 24 * 3600  # seconds for which a process of another machine counts as running
 _CRC = "crc32"
-_STARTTIME = 22 - 3  # of the fields of /proc/<pid>/stat, which proc(5) numbers from 1; two stand before `_stat`
+_STARTTIME = 22 - 3  # index in `_stat` of field 22 of proc(5)'s /proc/<pid>/stat, which starts at field 3
 _END_OF_TIME = 1e11  # seconds, in the year 5138
 Content = Mapping[str, Any]
 _in_work: Counter[str] = Counter()  # folders in which builds of this process are at work

@@ -15,7 +15,7 @@ from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.index.markers import Author, Unreadable
 
 NAME = "_refresh.json"
-_written_here: LRUCache[tuple[str, ...], RefreshRecord] = LRUCache(1000)  # a store may have refused to write them
+_written_here: LRUCache[tuple[str, ...], RefreshRecord] = LRUCache(1000)  # a store may have refused to write these
 _lock = Lock()  # reading an LRUCache changes it, too
 
 
@@ -46,7 +46,7 @@ def write(definition: Definition, record: RefreshRecord, metastore: str) -> None
 
     The record is written only if the marker in the root names this index and this metastore: a folder that properties
     name may belong to another user, and some stores would create the root of a dropped index again. Raises OSError and
-    StoreError. In every case `read` returns the record in this process.
+    StoreError. In this process `read` returns the record even if it could not be written.
     """
     with _lock:
         _written_here[_key(definition)] = record

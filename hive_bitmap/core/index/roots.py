@@ -124,8 +124,8 @@ def take_over(definition: Definition, metastore: str) -> None:
 def rename(definition: Definition, former: Definition, metastore: str) -> None:
     """Mark an index's root with its table's new name.
 
-    A root that is marked so already stays as it is. Raise Unsupported if the root is not marked as that of the index
-    under its former name.
+    A root that has the new name already is left unchanged. Raise Unsupported if the root is not marked as that of the
+    index under its former name.
     """
     if is_marked(definition, metastore):
         return
@@ -162,8 +162,8 @@ def refusal(definition: Definition, metastore: str) -> str:
         holder = owner(definition.root)
     except Unreadable as e:
         return (
-            f"folder {definition.root} is left alone, as {e}: if it is this index's folder, delete the marker, and the "
-            "next rebuild writes it again"
+            f"folder {definition.root} is left alone, because {e}: if it is this index's folder, delete the marker, "
+            "and the next rebuild writes it again"
         )
     return _refusal(holder, definition, metastore)
 
@@ -171,14 +171,14 @@ def refusal(definition: Definition, metastore: str) -> str:
 def _refusal(holder: Owner | None, definition: Definition, metastore: str) -> str:
     """Return why a session of this metastore may not delete in a root.
 
-    "" if it may. `holder` is the owner of the root.
+    Return "" if it may. `holder` is the owner of the root.
     """
     if problem := _dispute(holder, definition, metastore):
         return problem
     if holder is not None and holder.metastore and not metastore:
         return (
-            f"folder {definition.root} is left alone, as this session does not show whether its metastore is the one "
-            f"that the marker {MARKER} names: set spark.hadoop.hive.metastore.uris where Spark is started"
+            f"folder {definition.root} is left alone, because this session cannot tell whether its metastore is the "
+            f"one that the marker {MARKER} names: set spark.hadoop.hive.metastore.uris where Spark is started"
         )
     return ""
 
@@ -186,11 +186,11 @@ def _refusal(holder: Owner | None, definition: Definition, metastore: str) -> st
 def _dispute(holder: Owner | None, definition: Definition, metastore: str) -> str:
     """Return why a root belongs to another index or metastore.
 
-    "" if it does not. `holder` is its owner.
+    Return "" if it does not. `holder` is its owner.
     """
     if holder is None:
         return ""
-    prefix = f"folder {definition.root} is left alone, as its marker {MARKER} says that it is of"
+    prefix = f"folder {definition.root} is left alone, because its marker {MARKER} names"
     if not (_is_home(holder, definition) and definition.id == holder.id):
         return f"{prefix} index {holder.described}"
     return "" if may_be_same(holder.metastore, metastore) else f"{prefix} another metastore"
@@ -237,7 +237,7 @@ def rival(definition: Definition, indexes: Iterable[Definition]) -> str:
         replaced = is_replacement(other, definition) or is_replacement(definition, other)
         if not same and not replaced and is_of(other, definition):
             tables = f"tables {definition.full_index_table} and {other.full_index_table}"
-            return f"folder {definition.root} is left alone, as {tables} both claim it: drop the copy by DROP TABLE"
+            return f"folder {definition.root} is left alone, because {tables} claim it: drop the copy by DROP TABLE"
     return ""
 
 
@@ -261,9 +261,12 @@ def is_replacement(new: Definition, definition: Definition) -> bool:
 
 
 def is_of(written: Definition, definition: Definition) -> bool:
-    """Return whether a definition, perhaps of a marker, is of this index."""
+    """Return whether a stored definition is one of this index.
+
+    `written` may come from a marker, and have former properties.
+    """
     if (written.database, written.table) != (definition.database, definition.table):
-        return False  # also with its id, as in the properties that the owner of another table has copied
+        return False  # even with the same id: the owner of another table may have copied the properties
     if written.id and definition.id:
         return written.id == definition.id
     return written.root == definition.root

@@ -1,6 +1,6 @@
-"""Check whether a base table and its index table still fit.
+"""Check whether an index still fits its base table.
 
-They may have changed since the index was built. Columns of the base table and properties of the index table are
+Both tables may have changed since the index was built. Columns of the base table and properties of the index table are
 checked.
 """
 

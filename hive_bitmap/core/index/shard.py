@@ -156,9 +156,10 @@ def write(path: str, rows: pa.Table, definition: Definition, partitions: Partiti
 
 
 def let_read(path: str, counterparts: Sequence[str]) -> None:
-    """Let everybody who may read all source files read a shard and its cardinalities.
+    """Make a shard and its cardinalities readable, as its sources are.
 
-    `path` is the shard, `counterparts` are the files that it was made from.
+    `path` is the shard, `counterparts` are the files that it was made from. Users who may read all of these may then
+    read the shard.
     """
     access, cardinalities = stores.access_of(counterparts, path.rpartition("/")[0]), cardinalities_path(path)
     if access is not None:

@@ -206,7 +206,7 @@ def _index_blocks(group: Group, file: Fingerprint) -> IndexedFile:
         return _unindexed(group, file, str(e), columns)
     rows = tuple(_rows_or_reason(group, definition, file.path, handle, blocks) for definition in group.definitions)
     for definition, of_index in zip(group.definitions, rows, strict=True):
-        if isinstance(of_index, str):  # queries that another index serves do not read it either
+        if isinstance(of_index, str):  # nor may a query through another index read these columns with Arrow
             spark_only.update(definition.column_names)
     table_names = {name.lower() for column in schema for name in (column.name, column.file_name)}
     foreign = tuple(sorted({name.lower() for name in format.names(handle)} - table_names))

@@ -122,9 +122,9 @@ def require_plain_options(table: Table) -> None:
 
 
 def why_unsupported(settings: Mapping[str, str], table: Table) -> str | None:
-    """Return why a session may read the table unlike this package.
+    """Return which session setting may change what Spark reads from a table.
 
-    The cause is one of its `settings`. Return None if it reads the table alike.
+    The result is a sentence, and may also name an option of the table. It is None if this package reads the same.
     """
     for name, value in settings.items():
         if SETTINGS.get(name.removeprefix(OF_HADOOP), value).lower() != value.lower():

@@ -21,7 +21,7 @@ from hive_bitmap.core.selecting.lookup_units import DeletedRows, Place
 from hive_bitmap.core.stores import IMMUTABLE, WITH_DELETES, FileStatus
 from hive_bitmap.core.table_info import Table, Values
 
-FILE_BYTES = 300  # of a FileStatus and its places, besides its path
+FILE_BYTES = 300  # memory of a FileStatus and its places, without its path
 PARTITION_BYTES = 400
 _ESCAPED = re.compile(r"\\(.)")
 _CHARACTERS = {"t": "\t", "n": "\n", "r": "\r"}
@@ -60,8 +60,8 @@ class ScanListing:
     def countable(self) -> tuple[Partition, ...]:
         """The partitions for a count by an index.
 
-        Their files have the version of their deletes. A file with deletes that only Spark can find gets the etag
-        WITH_DELETES, which no index has.
+        Files with deleted rows have the version of their deletes. If only Spark can find the deleted rows of a file, it
+        has the etag WITH_DELETES, which no index has.
         """
         if not self.deletes:
             return self.without_empty

@@ -18,7 +18,7 @@ LEAST, MOST = 0.25, 4.0  # bounds of a factor
 ENOUGH = 3  # measurements before a factor is used
 REMEMBERED = 15  # latest measurements of each kind, so that a factor follows the load of the machine
 STEP = 1.1  # a factor changes by at least so much, so that decisions by price stay valid for a while
-MOST_KINDS = 64  # later ones keep their prices
+MOST_KINDS = 64  # further kinds of read keep the factor 1
 
 
 class Reader(Enum):
@@ -30,7 +30,7 @@ class Reader(Enum):
 
 @dataclass(frozen=True)
 class Learnt:
-    """What is learnt of a kind of read.
+    """The learnt factor of a kind of read, and its measurements.
 
     Prices are multiplied by `factor`. `expected` are the seconds that the prices alone give for the latest measurement,
     and `measured` those that it took; `count` is the number of measurements, including forgotten ones.
@@ -44,7 +44,10 @@ class Learnt:
 
 @dataclass(frozen=True)
 class Factors:
-    """What is learnt of reads of a format in a kind of store, by Spark (`spark`) and by our readers (`own`)."""
+    """The learnt factors for reading a format in a kind of store.
+
+    `spark` is that of Spark's readers, `own` that of ours.
+    """
 
     store: str = ""
     format: str = ""
@@ -52,7 +55,7 @@ class Factors:
     own: Learnt = Learnt()
 
     def of(self, reader: Reader) -> Learnt:
-        """Return what is learnt of a reader."""
+        """Return the learnt factor of a reader."""
         return self.spark if reader is Reader.SPARK else self.own
 
     def __str__(self) -> str:
@@ -106,16 +109,17 @@ class LearntPrices:
         return self._version
 
     def factors(self, path: str, format: str) -> Factors:
-        """Return what is learnt of reads of this format in the store of a path."""
+        """Return the learnt factors for reading a format in the store of a path."""
         store = path.partition("/")[0].rstrip(":").lower() or "file"
         with self._lock:
             spark, own = (self._kinds.get((store, format, reader), _NOTHING).learnt for reader in Reader)
         return Factors(store, format, spark, own)
 
     def note(self, factors: Factors, reader: Reader, estimate: float, seconds: float) -> None:
-        """Learn that a read took `seconds`, of which `estimate` were expected by prices with these factors.
+        """Add the measurement of a read, which took `seconds`.
 
-        Short reads teach nothing, and neither do reads priced with FROZEN factors.
+        `estimate` is the time in seconds that prices with these factors expected. Short reads teach nothing, and
+        neither do reads priced with FROZEN factors.
         """
         if seconds < LEAST_SECONDS or estimate <= 0 or not factors.store:
             return

@@ -25,7 +25,7 @@ from hive_bitmap.core.selecting.candidates import Lookup, LookupResults
 from hive_bitmap.core.selecting.select import LookupResult
 from hive_bitmap.core.stores.speed import LOCAL, Speed
 
-FEW_BYTES = 0.1  # a smaller saved share of the bytes is not given as the reason for a plan
+FEW_BYTES = 0.1  # a plan's reason gives the saved share of the bytes only from this share on
 _FRESH, _UNINDEXED = Freshness.FRESH.value, Freshness.UNINDEXED.value
 MOST_DRIVER_ROWS = 50_000  # most rows that are read by the process that planned a query
 
@@ -42,13 +42,12 @@ class EngineSkips(Enum):
 class PlanInputs:
     """The facts that prices depend on, besides the results of lookups.
 
-    `cores` is the number of tasks that run at the same time. `columns` are the data columns to read, in lower case, and
-    `unkeyed` those of them with a type that no key can have, `nested` the types of those
-    that tasks may read. `schemas` are the `definition.known_schemas` of the table.
-    `unreadable` maps paths of files that have to be read whole to the reason why only Spark can read them; the path ""
-    stands for all of these files. `share` is the share of the files' bytes that the columns take, `width` the number of
-    all data columns, `store` the speed of the files' store. The looked-up files may be a sample: `scale` is the bytes
-    of the table divided by theirs.
+    `cores` is the number of tasks that run at the same time. `columns` are the data columns to read, in lower case.
+    `unkeyed` are those of them with a type that no key can have; `nested` has the types of the unkeyed ones that tasks
+    may read. `schemas` are the `definition.known_schemas` of the table. `unreadable` maps paths of files that have to
+    be read whole to the reason why only Spark can read them; the path "" stands for all of these files. `share` is the
+    share of the files' bytes that the columns take, `width` the number of all data columns, `store` the speed of the
+    files' store. The looked-up files may be a sample: `scale` is the bytes of the table divided by theirs.
     """
 
     table: str
@@ -233,7 +232,7 @@ def _why_stopped(inputs: PlanInputs, read: Reads) -> str:
 
 
 def is_read_by_driver(inputs: PlanInputs, read: Reads) -> bool:
-    """Return whether this process reads the selected rows, because that is faster than by tasks.
+    """Return whether reading the selected rows in this process is faster than in tasks.
 
     There must be at most MOST_DRIVER_ROWS, with at most `driver_read_bytes`.
     """

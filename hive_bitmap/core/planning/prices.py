@@ -32,19 +32,19 @@ SPARK_VALUE = {"parquet": 3.0e-8, "orc": 3.0e-8}  # to decode and filter a value
 NATIVE_LOOKUP = 0.02  # to find the blocks in planning
 NATIVE_RANGE = 1.0e-3  # to open a file for one range of it
 DIRECT_START, DIRECT_ROW = 0.09, 1.0e-6
-DRIVER_THREADS = 2  # with which the process that planned a query reads
-DRIVER_START = 0.04  # to read in the process that planned, which runs a job only to hand on the rows
+DRIVER_THREADS = 2  # threads that read rows in the process that planned a query
+DRIVER_START = 0.04  # to read rows in that process; its job only hands them on
 DIRECT_BYTE = {"parquet": 1.5e-9, "orc": 2.5e-9}
-DIRECT_VALUE = {"parquet": 2.0e-9, "orc": 1.1e-8}  # as SPARK_VALUE
+DIRECT_VALUE = {"parquet": 2.0e-9, "orc": 1.1e-8}  # to decode a value, see SPARK_VALUE
 DIRECT_FILE = 5.0e-3  # to open a file for its selected rows
 DIRECT_COLUMN = 6.0e-4  # to open a column of such a file
 TASK_SECONDS = 0.1  # the least work of one of our tasks: a smaller one costs more than it saves
 CLEARLY_CHEAPER = 0.9  # a strategy must cost less than this share of a full scan
 # Consecutive requests to a store, derived from the seconds that `bench.stores` takes with 0, 30 and 100 ms of latency.
-SPARK_REQUESTS = 6  # of Spark for each file
-RANGE_REQUESTS = 2  # of Spark for each further range of a file
-CHECK_REQUESTS = 1  # to check that a file is unchanged
-DIRECT_REQUESTS = 6  # of our tasks for each file
+SPARK_REQUESTS = 6  # Spark's requests for each file
+RANGE_REQUESTS = 2  # Spark's requests for each further range of a file
+CHECK_REQUESTS = 1  # requests to check that a file is unchanged
+DIRECT_REQUESTS = 6  # our tasks' requests for each file
 DIRECT_AT_ONCE = 8  # files that one of our tasks reads at the same time
 
 
@@ -194,9 +194,10 @@ class Prices:
         return self.factors.spark.factor * (seconds + waiting_seconds(files, self.cores, self.store))
 
     def pays_first(self, small: float, size: float, files: int) -> bool:
-        """Return whether a job that reads `small` bytes, for the keys of a join, may save more than it takes.
+        """Return whether reading the keys of a join first may save time.
 
-        The keys may replace Spark's scan of `size` bytes of `files` files by a read of few rows.
+        The job for the keys reads `small` bytes. The keys may replace Spark's scan of `size` bytes of `files` files by
+        a read of few rows.
         """
         first = replace(self, format="parquet").scan(small, 1) + self.factors.own.factor * DRIVER_START
         return first < CLEARLY_CHEAPER * self.scan(size, files)
@@ -244,7 +245,10 @@ class Prices:
         return max(ceil(work / TASK_SECONDS), 1)
 
     def _native(self, seconds: float) -> float:
-        """Price a read by Spark's own reader, which takes so many seconds, after the lookup of the blocks."""
+        """Price a read of these seconds by Spark's own reader.
+
+        The lookup of the blocks, which comes first, is included.
+        """
         lookup = self.factors.own.factor * NATIVE_LOOKUP + self.store.request
         return self.factors.spark.factor * (SPARK_START + seconds) + lookup
 

@@ -105,7 +105,10 @@ def _flag(conf: Mapping[str, str], name: str) -> bool:
 
 
 def _bytes_sent(conf: Mapping[str, str], name: str) -> int:
-    """Return the bytes in a setting, limited to what Spark sends to a task in one message."""
+    """Return the bytes in a setting.
+
+    They are limited to what Spark sends to a task in one message.
+    """
     text = conf.get(PREFIX + name, _DEFAULTS[name]).strip().lower()
     match = re.fullmatch(r"(\d{1,18})\s*([kmg]?b?)", text)
     if match is None:
@@ -116,7 +119,10 @@ def _bytes_sent(conf: Mapping[str, str], name: str) -> int:
 
 
 def _seconds(conf: Mapping[str, str], name: str) -> float:
-    """Return a number of seconds; the default for a text that is none, as the JVM takes it."""
+    """Return the seconds in a setting.
+
+    An invalid text means the default, as in the JVM.
+    """
     try:
         return float(conf.get(PREFIX + name, _DEFAULTS[name]))
     except ValueError:

@@ -63,7 +63,7 @@ class Strategy(str, Enum):
 
     @classmethod
     def chosen(cls, name: str | None) -> Strategy | None:
-        """Return the strategy of this name; None, the planner's choice, for None.
+        """Return the strategy of this name; None lets the planner choose.
 
         Raises NotFound for an unknown name.
         """

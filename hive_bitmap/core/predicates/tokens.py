@@ -133,4 +133,4 @@ def require_characters(text: str) -> None:
     Python decodes an argument that is not UTF-8 to such characters (`surrogateescape`), and Java cannot encode them.
     """
     if surrogate := re.search("[\ud800-\udfff]", text):
-        raise InvalidPredicate.at(text, surrogate.start(), "half a surrogate pair is no character")
+        raise InvalidPredicate.at(text, surrogate.start(), "half a surrogate pair is not a character")

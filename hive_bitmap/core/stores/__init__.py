@@ -6,21 +6,25 @@ that cannot be reached or still fails after the configured number of attempts; q
 Other errors of the local file system are OSErrors.
 
 1. Settings. The path determines the store. Stores need the Hadoop configuration of the session, which is read when the
-first remote path is used (`options`, `metastore/session_stores`), and again when it is ten seconds old. Threads get it
-from their context, tasks with their function (`tasks/distribution.with_store_settings`). repr() never shows values. 2.
-Reading. Files of object stores (`objects`) and HDFS (`hdfs`) are read in ranges (`ranged`): first the end, then at
-least a megabyte from the start of a read on, so that a footer and the columns of a row group take one request each. All
-requests for an open object require the same entity tag; with `pinned`, it is the tag in a plan. Files that never
-change, above all shards, are cached in blocks (`memory_cache`). 3. Requests. `requests` counts them. The counts of
-tasks come back through an accumulator (`tasks/task_requests`), or with the results (`distribution.in_tasks`). 4.
-Failures. Transient errors are retried inside this package only. A lasting error becomes a StoreError with a
-one-sentence message, in which anything that looks like a secret is masked (`failures`). StoreError is not an OSError,
-so that it is not mistaken for a damaged file. It makes a query a full scan (`preparing/spark_only`), and a build fail
-with BuildFailed. 5. Tasks run on other machines, which may not reach a store. So before a plan relies on tasks, they
-try to open a file (`preparing/spark_only`), once for each session and store, unless Spark is local. Success is
-remembered for an hour, failure for five minutes. 6. Permissions (`access`). At first only the owner may read a file of
-an index. Then a shard gets the strictest access of its base files, and a manifest that of its shards. A generation is
-at most as readable as its base folder and the parents of that folder (`generation.accesses`).
+   first remote path is used (`options`, `metastore/session_stores`), and again when it is ten seconds old. Threads get
+   it from their context, tasks with their function (`tasks/distribution.with_store_settings`). repr() never shows
+   values.
+2. Reading. Files of object stores (`objects`) and HDFS (`hdfs`) are read in ranges (`ranged`): first the end, then at
+   least a megabyte from the start of a read on, so that a footer and the columns of a row group take one request each.
+   All requests for an open object require the same entity tag; with `pinned`, it is the tag in a plan. Files that never
+   change, above all shards, are cached in blocks (`memory_cache`).
+3. Requests. `requests` counts them. The counts of tasks come back through an accumulator (`tasks/task_requests`), or
+   with the results (`distribution.in_tasks`).
+4. Failures. Transient errors are retried inside this package only. A lasting error becomes a StoreError with a
+   one-sentence message, in which anything that looks like a secret is masked (`failures`). StoreError is not an
+   OSError, so that it is not mistaken for a damaged file. A query becomes a full scan (`preparing/spark_only`), and a
+   build fails with BuildFailed.
+5. Tasks run on other machines, which may not reach a store. So before a plan relies on tasks, they try to open a file
+   (`preparing/spark_only`), once for each session and store, unless Spark is local. Success is remembered for an hour,
+   failure for five minutes.
+6. Permissions (`access`). At first only the owner may read a file of an index. Then a shard gets the strictest access
+   of its base files, and a manifest that of its shards. A generation is at most as readable as its base folder and the
+   parents of that folder (`generation.accesses`).
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ def index_to_drop(spark: SparkSession, index: Index, indexes: Iterable[Index]) -
 
     `indexes` are all indexes of its table or database.
     """
-    untrusted = f"folder {index.definition.root} is left alone, as {index.problem}"
+    untrusted = f"folder {index.definition.root} is left alone, because {index.problem}"
     refusal = roots.rival(index.definition, catalog.trusted_definitions(indexes)) if index.trusted else untrusted
     live = frozenset(_referenced(spark, index.definition))
     return IndexToDrop(index.definition, live, refusal)

@@ -185,7 +185,7 @@ def _existing(
 def _why_refused(index: Index, trusted: Sequence[Definition], this_metastore: str, take_over: bool) -> str:
     definition = index.definition
     if not index.trusted:
-        return f"folder {definition.root} is left alone, as {index.problem}"
+        return f"folder {definition.root} is left alone, because {index.problem}"
     try:
         if roots.is_elsewhere(definition, this_metastore):
             return "" if take_over else f"{roots.refusal(definition, this_metastore)}: {BY_TAKING_OVER}"
@@ -195,7 +195,7 @@ def _why_refused(index: Index, trusted: Sequence[Definition], this_metastore: st
 
 
 def _unread(definition: Definition, error: Exception) -> str:
-    return f"folder {definition.root} is left alone, as it cannot be read: {error}"
+    return f"folder {definition.root} is left alone, because it cannot be read: {error}"
 
 
 def _live(spark: SparkSession, tables: Sequence[Table], folders: Sequence[str]) -> set[str]:
@@ -318,7 +318,7 @@ def _owner(folder: str, search: _Search) -> tuple[Definition | None, str]:
         owner = roots.owner(folder)
     except Unreadable as e:
         definition = _by_generations(folder)
-        return definition, f"folder {folder} is left alone, as {e}: if its index was dropped, {roots.BY_HAND}"
+        return definition, f"folder {folder} is left alone, because {e}: if its index was dropped, {roots.BY_HAND}"
     if owner is None:
         definition = _by_generations(folder)
         reason = (
@@ -337,7 +337,7 @@ def _owner(folder: str, search: _Search) -> tuple[Definition | None, str]:
         index_database=owner.index_database,
     )
     if not roots.may_be_same(owner.metastore, search.this_metastore):
-        refusal = f"folder {folder} is left alone, as its marker says that it is of another metastore"
+        refusal = f"folder {folder} is left alone, because its marker names another metastore"
         return (
             definition,
             "" if folder == search.taken_over else f"{refusal}: {BY_TAKING_OVER} and with it as the location",
@@ -373,14 +373,16 @@ def _candidates(root: _Root) -> list[_Candidate]:
     candidates = [_Candidate(path, root, usage, _why_kept(path, usage, root.definition)) for path, usage in usages]
     unknown = Usage(State.UNKNOWN)
     links = generation.links_below(root.definition.root)
-    return candidates + [_Candidate(path, root, unknown, f"{path} is left alone, as it is a link") for path in links]
+    return candidates + [
+        _Candidate(path, root, unknown, f"{path} is left alone, because it is a link") for path in links
+    ]
 
 
 def _why_kept(path: str, usage: Usage, definition: Definition) -> str:
     if usage.state is State.UNKNOWN:
-        return f"folder {path} is left alone, as {usage.problem}: if no build uses it, {roots.BY_HAND}"
+        return f"folder {path} is left alone, because {usage.problem}: if no build uses it, {roots.BY_HAND}"
     if usage.definition is not None and not roots.has_built(definition, usage.definition):
-        return f"folder {path} is left alone, as its marker says that it is of index {_named(usage.definition)}"
+        return f"folder {path} is left alone, because its marker names index {_named(usage.definition)}"
     return ""
 
 

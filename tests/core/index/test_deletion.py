@@ -264,7 +264,7 @@ class TestRoot:
         early = replace(DEFINITION, root=f"file:{tmp_path}/root", id="")
         (tmp_path / "root" / "p=1").mkdir(parents=True)
         assert deletion.remove_root(early, "m") == (
-            f"folder {early.root} stays, as it has no marker _index.json; delete what is yours of it by hand"
+            f"folder {early.root} stays, because it has no marker _index.json; delete what is yours of it by hand"
         )
         deletion.remove_empty_parents([f"{early.root}/p=1/{OLD}"], early, "m")
         assert (tmp_path / "root" / "p=1").is_dir()

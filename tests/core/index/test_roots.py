@@ -33,7 +33,7 @@ def marker(tmp_path: Path) -> Path:
 
 
 def says_another(definition: Definition, of: str = "i on db.t") -> str:
-    return f"folder {definition.root} is left alone, as its marker _index.json says that it is of index {of}"
+    return f"folder {definition.root} is left alone, because its marker _index.json names index {of}"
 
 
 class TestClaim:
@@ -88,7 +88,7 @@ class TestClaim:
         roots.claim(definition, "m")
         assert marker.read_text() == "{" and not roots.is_marked(definition, "m")
         assert roots.refusal(definition, "m") == (
-            f"folder {definition.root} is left alone, as its marker _index.json is damaged: if it is this index's "
+            f"folder {definition.root} is left alone, because its marker _index.json is damaged: if it is this index's "
             "folder, delete the marker, and the next rebuild writes it again"
         )
 
@@ -117,7 +117,7 @@ class TestClaim:
 class TestOtherMetastores:
     """The marker names the metastore: a copy has the same tables with the same ids."""
 
-    ANOTHERS = "left alone, as its marker _index.json says that it is of another metastore"
+    ANOTHERS = "left alone, because its marker _index.json names another metastore"
 
     @pytest.mark.parametrize(
         ("marked", "mine", "elsewhere", "why"),
@@ -129,7 +129,7 @@ class TestOtherMetastores:
             ("", "", False, ""),
             ("m1", "m2", True, ANOTHERS),
             ("m1,m2", "m3,m12", True, ANOTHERS),
-            ("m1", "", False, "left alone, as this session does not show whether its metastore is the one"),
+            ("m1", "", False, "left alone, because this session cannot tell whether its metastore is the one"),
         ],
     )
     def test_only_sessions_of_the_same_metastore_delete(
@@ -144,7 +144,7 @@ class TestOtherMetastores:
         refusal = roots.refusal(definition, mine)
         assert why in refusal and bool(refusal) == bool(why) and roots.is_marked(definition, mine) == (not why)
         if elsewhere:
-            with pytest.raises(Unsupported, match="of another metastore: drop index i, and create it again"):
+            with pytest.raises(Unsupported, match="names another metastore: drop index i, and create it again"):
                 roots.claim(definition, mine)
         else:
             roots.claim(definition, mine)
@@ -262,5 +262,5 @@ def test_a_rival_is_another_table_that_claims_to_be_this_index_and_is_no_replace
         and not roots.is_replacement(definition, other)
     ]
     tables = f"tables {definition.full_index_table} and {rivals[0].full_index_table if rivals else ''}"
-    said = f"folder {definition.root} is left alone, as {tables} both claim it: drop the copy by DROP TABLE"
+    said = f"folder {definition.root} is left alone, because {tables} claim it: drop the copy by DROP TABLE"
     assert roots.rival(definition, others) == (said if rivals else "")

@@ -108,7 +108,7 @@ def test_where_a_catalog_without_indexes_is_current_statements_are_sparks(kind: 
         (
             "DROP INDEX i -- \ud800",
             {
-                "error": "line 1, column 17: half a surrogate pair is no character, in 'DROP INDEX i -- \\ud800'",
+                "error": "line 1, column 17: half a surrogate pair is not a character, in 'DROP INDEX i -- \\ud800'",
                 "condition": "PARSE_SYNTAX_ERROR",
                 "sqlstate": "42601",
             },

@@ -223,7 +223,7 @@ def test_a_root_that_names_another_table_is_not_taken_over(memory: SparkSession,
     copied = replace(definition, table="mine")
     assert written is not None and roots.has_built(definition, written)
     assert not roots.has_built(copied, written)
-    with pytest.raises(Unsupported, match="says that it is of index"):
+    with pytest.raises(Unsupported, match="names index"):
         roots.rename(replace(definition, table="other"), copied, "")
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 OTHER = "0" * 32
 TABLES = {"flat": flat_table, "parted": parted_table}
-ANOTHERS = "left alone, as its marker _index.json says that it is of another metastore"
+ANOTHERS = "left alone, because its marker _index.json names another metastore"
 
 
 def all_of(root: Path) -> dict[str, tuple[int, bytes]]:
@@ -207,7 +207,7 @@ def test_a_session_that_does_not_know_its_metastore_takes_nothing_over_and_delet
         new_file(tmp_path, "flat")
         hive_bitmap.rebuild(spark, table)
         assert root_of(spark, table) == root and len(list(root.glob("generation-*"))) == 2
-        assert "does not show whether its metastore is the one" in status(spark, table).problem
+        assert "cannot tell whether its metastore is the one" in status(spark, table).problem
         require_right(spark, table)
         hive_bitmap.drop(spark, table, "k")
         assert len(list(root.glob("generation-*"))) == 2

@@ -266,7 +266,7 @@ def test_of_a_table_that_is_gone_the_indexes_of_this_user_are_believed(
     with caplog.at_level(logging.WARNING):
         hive_bitmap.drop(memory, "v", "aaa")
         hive_bitmap.drop(memory, "v", "k")
-    assert f"index aaa is dropped, but folder {made.definition.root} is left alone, as index aaa" in caplog.text
+    assert f"index aaa is dropped, but folder {made.definition.root} is left alone, because index aaa" in caplog.text
     assert sorted(theirs.rglob("*")) == before and not own.exists()
     assert catalog.tables_of_database(memory, "db") == []
 
@@ -292,7 +292,7 @@ def test_its_table_is_dropped_and_nothing_is_asked_of_its_store(
                 publish.index_to_drop(memory, *one) for one in _with_all(catalog.indexes_of_database(memory, "db"))
             ]
             drop.drop_after(memory, doomed)
-    assert "index aaa is dropped, but folder foo://x/i is left alone, as index aaa is not trusted" in caplog.text
+    assert "index aaa is dropped, but folder foo://x/i is left alone, because index aaa is not trusted" in caplog.text
     assert table not in [one.name for one in catalog.tables_of_database(memory, "db")]
 
 
