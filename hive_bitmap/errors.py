@@ -152,7 +152,7 @@ class InvalidPredicate(HiveBitmapError):
 
 
 class InvalidStatement(HiveBitmapError):
-    """A statement of neither dialect.
+    """An index statement that is malformed in both dialects.
 
     The message gives line, column, what was found there and what was expected.
     """

@@ -18,7 +18,7 @@ from hive_bitmap.errors import InvalidPredicate, NotFound, TableNotFound, Unsupp
 
 Values = tuple[str | None, ...]  # values of the partition columns; () for an unpartitioned table
 
-COLUMN_BYTES = 400  # of a Column, with its texts
+COLUMN_BYTES = 400  # memory of a Column, with its texts
 SESSION_CATALOG = "spark_catalog"  # Spark's name of the session's own catalog
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 VARIABLE = "${"  # begins a setting, property or environment variable, which Spark and Hive put into SQL
@@ -81,7 +81,7 @@ class Table:
         return columns + len(self.declared) + bytes_of_texts(self.properties) + bytes_of_texts(self.options)
 
     def by_partitions(self) -> Table:
-        """Return this table with the columns whose values its log has as partition columns."""
+        """Return this table as partitioned by the columns whose values are in its log."""
         names = () if self.lake is None else self.lake.partitioned_by
         partitioning = {column.name: column for column in self.columns if column.name in names}
         columns = tuple(column for column in self.columns if column.name not in partitioning)

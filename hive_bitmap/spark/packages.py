@@ -1,7 +1,7 @@
 """Check that the packages of hive_bitmap are installed, and locate its data files.
 
 Each process checks once, before it imports any of the packages: the driver at the first call, the program when it
-starts, and the Python worker of an executor, which may lack packages that the driver has, at its first task.
+starts, and the Python worker of an executor at its first task. A worker may lack packages that the driver has.
 """
 
 from __future__ import annotations

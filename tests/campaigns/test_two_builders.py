@@ -78,7 +78,7 @@ def test_two_builders(
             require_verified(spark, "parted")
             hive_bitmap.clean(spark, grace_seconds=0)
     tell_of_campaign(
-        f"two builders at once, {rounds} times: no file covered twice; {caplog.text.count('are mended')} mendings, "
+        f"two builders at once, {rounds} times: no file covered twice; {caplog.text.count('are repaired')} mendings, "
         f"{read} files left to one more refresh, at most {max(made)} segments"
     )
 

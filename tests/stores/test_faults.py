@@ -127,7 +127,7 @@ def test_settings_of_the_session_reach_the_store_and_a_strange_provider_is_named
     session_cache.clear(session_stores._options)
     try:
         plan = hive_bitmap.plan(spark, table, "k = 3")
-        assert "credential provider com.example.Vault of bucket warehouse is known to Spark alone" in plan.reason
+        assert "credential provider com.example.Vault of bucket warehouse is supported by Spark only" in plan.reason
         assert hive_bitmap.count(spark, table, "k = 3") == 200
         with pytest.raises(StoreError, match="provider com"):
             hive_bitmap.rebuild(spark, table, full=True)

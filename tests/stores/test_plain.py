@@ -131,7 +131,7 @@ def test_what_spark_asks_is_told_as_far_as_it_is_known(spark: SparkSession, same
     spark.conf.set("hive_bitmap.strategy", "blocks")
     explained = hive_bitmap.explain(FETCH, spark, analyze=True)
     assert explained.rows == 1000 and not explained.task_requests.total
-    assert "not counted: what Spark asks to read 1 of 4 blocks in 1 of 4 files" in str(explained)
+    assert "not counted: requests of Spark to read 1 of 4 blocks in 1 of 4 files" in str(explained)
 
 
 @pytest.mark.parametrize("home", ["s3"], indirect=True)

@@ -137,7 +137,7 @@ class Covered:
     def shard_of(self) -> Longs:
         """The row in `shards` for each row of `files`.
 
-        -1 for a file that is not indexed.
+        It is -1 for a file that is not indexed.
         """
         rows = pc.index_in(self.files["shard"], value_set=self.shards["shard"])
         numbers: Longs = rows.fill_null(-1).to_numpy().astype(np.int64)

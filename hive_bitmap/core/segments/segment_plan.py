@@ -41,9 +41,9 @@ class Rules:
 
     `schemas` are the `definition.valid_schemas` of the table, `schema_crc` is its current checksum. A shard covers
     about `shard_bytes` of base files, and takes at most `shard_memory` bytes. `now` is the time in seconds since 1970.
-    With `full`, nothing is kept; with `compact`, all small segments and
-    shards are merged; with `remove_dead`, rows of deleted files are removed at once. With `take_over`, all segments are
-    replaced; with `rewrite`, all shards are rewritten, because the files that their rows name have moved.
+    With `full`, nothing is kept; with `compact`, all small segments and shards are merged; with `remove_dead`, rows of
+    deleted files are removed at once. With `take_over`, all segments are replaced; with `rewrite`, all shards are
+    rewritten, because the files that their rows name have moved.
     """
 
     schemas: Collection[int] | None
@@ -314,7 +314,7 @@ def _touched(
     present: Mapping[str, int],
     is_foreign: Callable[[str], bool],
 ) -> set[int]:
-    """Return the segments that must be replaced whatever their size.
+    """Return the segments that must be replaced, even if they are large.
 
     Some of their rows are removed, or others have put files into their folder.
     """
@@ -365,7 +365,8 @@ def _merged(
 ) -> list[list[int]]:
     """Return groups of parts that become one segment, by their positions.
 
-    `readers_of` is called only if parts would be merged in case all had the same readers.
+    `readers_of` returns the readers of segments, given their folders. It is called only if parts would be merged under
+    equal readers.
     """
     sized = [Sized(facts.size_of(part), facts.place_of(part)) for part in parts]
     if not merging.merged(sized, all_small=rules.compact):

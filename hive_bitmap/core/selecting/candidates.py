@@ -339,8 +339,8 @@ def _lookup(
 def _spark_only(table: TableFiles, files: Longs, described: pa.Table) -> tuple[frozenset[str], ...]:
     """Return the columns of each file that only Spark may read, in lower case.
 
-    They are collected from all indexes that have the file with the fingerprint in `described`, the files' rows of the
-    main index's manifest.
+    `described` has the files' rows in the manifest of the main index. The columns are collected from all indexes that
+    have a file with the same fingerprint.
     """
     columns: list[frozenset[str]] = [frozenset()] * len(files)
     for index in table.records.values():

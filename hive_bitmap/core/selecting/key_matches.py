@@ -91,7 +91,7 @@ def matches(leaf: Leaf, keys: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_]:
 def interval(leaf: Predicate) -> Interval:
     """Return the bounds of the keys that a leaf can match.
 
-    ANY_KEY for a SparkLeaf and other nodes.
+    The result is ANY_KEY for a SparkLeaf and other nodes.
     """
     match leaf:
         case IsNull(_, negated):
@@ -112,7 +112,7 @@ def interval(leaf: Predicate) -> Interval:
 
 
 def _after(prefix: str) -> str | None:
-    """Return the least string after all strings with a prefix; None if none."""
+    """Return the least string that follows all strings with a prefix; None if there is none."""
     stem = prefix.rstrip(chr(_LAST_CHARACTER))
     if not stem:
         return None

@@ -1,7 +1,7 @@
-"""Leave rows that a table has deleted out of counts.
+"""Exclude deleted rows from counts.
 
-The table's files and indexes still have these rows. They are read after the lookup, and only for files with selected
-rows. A file whose deleted rows cannot be read is read whole.
+A table has deleted these rows, but its files and indexes still have them. Which rows these are is read after the
+lookup, and only for files with selected rows. A file whose deleted rows cannot be read is read whole.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ReadDeleted = Callable[[Mapping[str, str]], Mapping[str, DeletedRows]]
 def without_deleted(
     results: LookupResults, read: ReadDeleted, evaluate: Callable[[Sequence[Lookup]], Sequence[LookupResult]]
 ) -> LookupResults:
-    """Leave deleted rows out of all counts of a lookup's results.
+    """Exclude deleted rows from all counts in the results of lookups.
 
     `read` takes the version of each file's deletes (`FileStatus.deletes`) by path, and returns the deleted rows by
     path; its result may lack files. `evaluate` repeats the lookups of files with deleted rows.

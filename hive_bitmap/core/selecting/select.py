@@ -194,7 +194,7 @@ class _Evaluation:
     def exact_files(self) -> Flags:
         """Return for each file whether every selected row matches.
 
-        False for damaged files so far.
+        It is False for files whose index has turned out to be damaged.
         """
         for file in self.damaged:
             self.exact[file] = False

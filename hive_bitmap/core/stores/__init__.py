@@ -404,7 +404,7 @@ def parallel(path: str) -> int:
 def speed_of(path: str) -> Speed:
     """Return the speed of the store of this path.
 
-    Without a measurement so far, measure a request.
+    If no request has been measured so far, one is made and measured.
     """
     if is_local(path):
         return LOCAL

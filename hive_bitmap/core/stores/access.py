@@ -30,7 +30,7 @@ class Access:
 
     @property
     def without_group(self) -> Access:
-        """The same without the permissions of the group and of the access control list."""
+        """This access without the permissions of the group and of the access control list."""
         return Access(self.mode & ~GROUP, self.group)
 
     @property
@@ -47,7 +47,7 @@ class Access:
 
     @property
     def of_file(self) -> Access:
-        """The same for a file.
+        """This access as that of a file.
 
         Nobody may execute it, and its owner may read and write it.
         """
@@ -66,10 +66,11 @@ class Access:
         return Access(self.mode & ~(STICKY | SHARED_WRITE), self.group, self.acl)
 
     def within(self, above: Iterable[Access | None]) -> Access:
-        """The same for a folder elsewhere, with the limits of these parents.
+        """Limit this access by that of a folder's parents.
 
-        Only users who may enter all of the parents may enter it. `above` has the access of each parent of the original
-        folder. None stands for a parent whose access is unknown: then only the owner may enter.
+        The result is the access for a folder elsewhere. Only users who may enter all of the parents may enter it.
+        `above` has the access of each parent of the original folder. None stands for a parent whose access is unknown:
+        then only the owner may enter.
 
         >>> Access(0o755, 1).within([Access(0o750, 1)]), Access(0o755, 1).within([Access(0o711, 2), Access(0o700, 1)])
         (Access(mode=488, group=1, acl=(), defaults=()), Access(mode=448, group=1, acl=(), defaults=()))
@@ -77,7 +78,7 @@ class Access:
         return reduce(Access._inside, above, self)
 
     def written_like(self, others: Iterable[Access]) -> Access:
-        """The same for a folder, writable only for writers of all `others`.
+        """Return this access, writable only for the writers of all `others`.
 
         >>> Access(0o777, 1).written_like([Access(0o755, 1)]).mode == 0o755
         True
@@ -92,7 +93,7 @@ class Access:
     def _inside(self, above: Access | None) -> Access:
         outer = above or Access(0, "")
         group, others = bool(outer.mode & _GROUP_ENTERS), bool(outer.mode & _OTHERS_ENTER)
-        if (outer.group, outer.acl) != (self.group, self.acl):  # who is of the group here may be of any class there
+        if (outer.group, outer.acl) != (self.group, self.acl):  # members of this group may count as others there
             group = others = group and others and not outer.acl
         kept = self if group else self.without_group
         return kept if others else replace(kept, mode=kept.mode & ~OTHERS)
@@ -111,7 +112,7 @@ def strictest(files: Sequence[Access]) -> Access:
     mode = reduce(lambda one, other: one & other, (file.mode for file in files))
     combined = Access(mode, files[0].group, files[0].acl)
     alike = len({(file.group, file.acl) for file in files}) == 1
-    if not alike:  # somebody of one group may be among the others of another
+    if not alike:  # a member of one file's group may count as others for another file
         group = 0 if any(file.acl for file in files) else (mode & OTHERS) << 3
         combined = Access(mode & (~GROUP | group), files[0].group)
     return combined.of_file

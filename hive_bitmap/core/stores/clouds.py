@@ -72,6 +72,6 @@ def _azure_keys(options: Options, host: str) -> dict[str, str]:
         client = setting("fs.azure.account.oauth2.client.id")
         return {"client_id": client} if client else {}
     raise StoreError(
-        f"the way to log in to {host} is known to Spark alone: {kind} {provider}; known here: SharedKey, SAS with a "
+        f"the login to {host} by {kind} {provider} is supported by Spark only; supported here: SharedKey, SAS with a "
         "fixed token, OAuth with ClientCredsTokenProvider or MsiTokenProvider (fs.azure.account.auth.type)"
     )

@@ -28,7 +28,7 @@ SUFFIX = ".piece"
 SHRUNK_SHARE = 0.9  # share of `cache_size` to which a larger cache is shrunk
 ABANDONED_SECONDS = 3600  # an unfinished file of this age is left from a killed writer
 _OWN_NAME = re.compile(r"[0-9a-f]{64}\.(piece|[0-9a-f]{8}\.begun)")
-_LENGTH_BYTES, _CRC_BYTES = 8, 4  # precede the content
+_LENGTH_BYTES, _CRC_BYTES = 8, 4  # of the header, which precedes the content
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _written: dict[str, int] = {}  # bytes written to each folder since its size was last checked
 _refused: set[str] = set()  # folders for which the warning was logged
@@ -171,7 +171,7 @@ def _name(key: str) -> str:
 def _is_check_due(folder: str, size: int, bound: int) -> bool:
     """Return whether to check the size of the folder.
 
-    It is checked at first, and after each tenth of `bound` written.
+    It is checked before the first entry is added, and whenever a tenth of `bound` has been written since.
     """
     with _lock:
         written = _written.get(folder)

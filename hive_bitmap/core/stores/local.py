@@ -20,7 +20,8 @@ from hive_bitmap.core.stores.store import BEGUN, FileStatus, Listing, made_by_an
 # Errors for folders that stay: not empty, a mount, or in a folder that this user must not change.
 _STAYS = (errno.ENOTEMPTY, errno.EEXIST, errno.EBUSY, errno.EACCES, errno.EPERM, errno.EROFS)
 
-_ACL, _DEFAULT_ACL = "system.posix_acl_access", "system.posix_acl_default"  # on Linux; the second only of folders
+# Attributes on Linux; only folders have the second.
+_ACL, _DEFAULT_ACL = "system.posix_acl_access", "system.posix_acl_default"
 
 
 class Local:
@@ -253,7 +254,10 @@ def _status(path: str, info: os.stat_result) -> FileStatus:
 
 
 def _is(kind: Callable[[], bool]) -> bool:
-    """Call `DirEntry.is_dir` or `is_file`; a link that leads to itself is neither, like one that leads nowhere."""
+    """Call `DirEntry.is_dir` or `is_file`.
+
+    A link that leads to itself or nowhere is neither.
+    """
     try:
         return kind()
     except OSError as e:

@@ -21,13 +21,13 @@ OF_HADOOP = "spark.hadoop."  # optional prefix of Hadoop's settings in a session
 # Prefixes of the settings in a Hadoop configuration that stores may need.
 PREFIXES = ("fs.", "dfs.", "hadoop.security.", "hadoop.rpc.", "google.cloud.")
 OWN = {  # name: (default, description)
-    "parallel": (64, "requests of a process that wait for a store at the same time"),
-    "attempts": (4, "how often a request is made that fails for a reason that may pass"),
-    "timeout": (30, "seconds until a store that says nothing has failed"),
-    "memory": (384, "MB that all caches of a process take together"),
-    "cache_size": (1024, "MB of them that are kept in the cache folder"),
+    "parallel": (64, "most requests of a process to stores at the same time"),
+    "attempts": (4, "most attempts of a request that fails for a transient reason"),
+    "timeout": (30, "seconds to wait for a response of a store"),
+    "memory": (384, "most MB of all caches of a process together"),
+    "cache_size": (1024, "most MB in the cache folder"),
 }
-CACHE_FOLDER = "cache_folder"  # local folder in which index files of remote stores are cached; by default they are not
+CACHE_FOLDER = "cache_folder"  # local folder for cached index files of remote stores; without it they are not cached
 HDFS_CLIENT = "hdfs.client"  # `native`, or `libhdfs`
 HDFS_USER = "hdfs.user"  # user name on a cluster without Kerberos: that of the driver, on the executors too
 _HDFS_CLIENTS = ("native", "libhdfs")

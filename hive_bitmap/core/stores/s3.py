@@ -114,7 +114,7 @@ def arguments(settings: BucketSettings, keys: Keys | None) -> dict[str, Any]:
 
 
 def keys_of(settings: BucketSettings) -> Keys | None:
-    """Return the keys of the first credential provider that has some.
+    """Return the keys of the first credential provider that has keys.
 
     Returns None if obstore's own credential chain has to provide them. Raises StoreError if no provider has keys, and
     for an unknown provider, which could do anything.
@@ -124,7 +124,7 @@ def keys_of(settings: BucketSettings) -> Keys | None:
         short = name.rpartition(".")[2]
         if short not in PROVIDERS:
             raise StoreError(
-                f"credential provider {name} of bucket {settings.bucket} is known to Spark alone; known here: "
+                f"credential provider {name} of bucket {settings.bucket} is supported by Spark only; supported here: "
                 f"{', '.join(PROVIDERS)} (fs.s3a.aws.credentials.provider)"
             )
         read_keys = PROVIDERS[short]
@@ -228,7 +228,7 @@ def _encryption(settings: BucketSettings) -> dict[str, str]:
         return {}
     if name not in _ENCRYPTIONS:
         raise StoreError(
-            f"bucket {settings.bucket} is encrypted by {name}, which only Spark's client reads; known here: "
+            f"bucket {settings.bucket} is encrypted by {name}, which only Spark's client reads; supported here: "
             f"{', '.join(_ENCRYPTIONS)} (fs.s3a.encryption.algorithm)"
         )
     key = settings.get("encryption.key") or settings.get("server-side-encryption.key")
@@ -241,7 +241,7 @@ def _proxy(settings: BucketSettings) -> dict[str, str]:
     if not host:
         return {}
     if settings.get("proxy.username"):
-        raise StoreError("a proxy that asks for a user (fs.s3a.proxy.username) is known to Spark alone")
+        raise StoreError("a proxy with a user name (fs.s3a.proxy.username) is supported by Spark only")
     scheme = "https" if settings.flag("proxy.ssl.enabled", False) else "http"
     return {"proxy_url": f"{scheme}://{host}" + (f":{port}" if port else "")}
 

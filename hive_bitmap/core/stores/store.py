@@ -15,8 +15,8 @@ from hive_bitmap.core.stores.access import Access
 from hive_bitmap.core.stores.paths import is_local
 
 TAIL_BYTES = 65_536
-IMMUTABLE = "immutable"  # in place of a tag: the file is never written again under its path, like the files of Delta
-WITH_DELETES = "with deletes"  # the same for counts, if it is not known which rows of the file are deleted
+IMMUTABLE = "immutable"  # replaces a tag: no file is written again under this path, as in Delta
+WITH_DELETES = "with deletes"  # replaces a tag in counts: which rows of the file are deleted is unknown
 BEGUN = ".begun"  # suffix, after eight hex digits, of an unfinished file of `replace_file`
 
 

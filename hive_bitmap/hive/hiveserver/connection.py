@@ -222,7 +222,10 @@ def _sasl(address: Address, mechanism: str) -> Callable[[], Any]:
 
 
 def _close(opened: Any) -> None:
-    """Close a cursor or connection, and only log errors, whose cause was raised before."""
+    """Close a cursor or connection; log errors instead of raising them.
+
+    The cause of such an error has been raised before.
+    """
     try:
         opened.close()
     except Exception as e:  # noqa: BLE001 - drivers raise errors of any class

@@ -1,7 +1,7 @@
 """Evaluate a predicate over index rows that a server sends.
 
 Rows arrive in batches and are decoded into one bit for each base row. Only index rows with a matching key are fetched.
-For a negated leaf, the keys match that the leaf without NOT rejects, so no bitmap is complemented.
+A negated leaf matches the keys that the leaf without NOT rejects, so no bitmap is complemented.
 """
 
 from __future__ import annotations

@@ -123,7 +123,7 @@ def _integer_in(value: int, bits: int) -> int | OutOfRange:
     Raises EngineOnly if it does not fit bigint.
     """
     if not -(1 << 63) <= value < 1 << 63:
-        raise EngineOnly  # the literal is a decimal, and Spark (to 4.3) has `big < 9223372036854775808` TRUE for NULL
+        raise EngineOnly  # the literal is a decimal, and up to Spark 4.3 `big < 9223372036854775808` is TRUE for NULL
     limit = 1 << (bits - 1)
     return _within(value, -limit, limit - 1)
 

@@ -1,7 +1,7 @@
 """Register an index in the server's metastore.
 
-It was built elsewhere, or is an exported one. An index that was built elsewhere is described by the files in its
-folder. After an exported index is registered in Hive 2, the number of its rows that Hive sees is checked.
+The index is an exported one, or it was built elsewhere and the files in its folder describe it. After an exported index
+is registered in Hive 2, the number of its rows that Hive sees is checked.
 """
 
 from __future__ import annotations

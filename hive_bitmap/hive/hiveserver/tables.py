@@ -106,9 +106,9 @@ def partitions(server: Server, table: Table) -> list[tuple[str | None, ...]]:
 
 
 def partition(server: Server, table: Table, values: tuple[str | None, ...]) -> Partition:
-    """Describe an existing partition, of which Spark's Thrift Server shows only the folder.
+    """Describe an existing partition.
 
-    Raises ServerError.
+    Spark's Thrift Server shows only its folder. Raises ServerError.
     """
     described = server.all(f"DESCRIBE FORMATTED {table.sql_name} PARTITION {partition_spec(server, table, values)}")
     sections = _sections(described)

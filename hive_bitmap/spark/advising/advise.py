@@ -32,7 +32,7 @@ from hive_bitmap.spark.tasks.distribution import parallelism
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-UNKNOWN_BYTES = 1 << 40  # assumed for a query whose bytes Spark knows only after listing files: rather many
+UNKNOWN_BYTES = 1 << 40  # assumed if Spark knows a query's bytes only after listing files: rather many
 MOST_ESTIMATED = 2  # indexes to estimate for each index that the set may have
 MOST_LEFT_OUT = 10  # reasons for indexes that are not proposed
 NOTHING_SEEN = (

@@ -24,7 +24,7 @@ from hive_bitmap.core.samples.extrapolate import Spread
 from hive_bitmap.core.stores.speed import LOCAL, Speed
 from hive_bitmap.spark.advising.observed import ColumnTest, Kind, Tally
 
-MOST_BLOCKS = 4096  # of the smaller table that represents a larger one
+MOST_BLOCKS = 4096  # most blocks for which gains are computed; larger tables are scaled down
 RANGE_SHARE = 1 / 3  # assumed share of the keys that a range selects
 
 

@@ -58,7 +58,7 @@ class Workload:
     def gain(self, shape: Shape, indexes: IndexSet) -> Gain:
         """Return what these indexes save the queries of a shape.
 
-        They answer them, or narrow the scan.
+        The indexes answer the queries, or narrow their scans.
         """
         narrowed = [self._by_narrowing(shape, columns) for columns in indexes]
         return max([self._by_answer(shape, indexes), *narrowed], key=_worth)

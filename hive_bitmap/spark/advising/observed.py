@@ -21,7 +21,7 @@ from hive_bitmap.spark.metastore import jvm_reader
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-MOST_CHARACTERS = 1 << 20  # of a line; the rule writes no longer ones
+MOST_CHARACTERS = 1 << 20  # of a line; the rule writes shorter ones
 MOST_COUNTED = 1 << 62
 MOST_SAMPLES = 8
 FIGURES = ("queries", "bytes", "unsized", "served")

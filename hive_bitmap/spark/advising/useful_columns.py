@@ -63,7 +63,7 @@ def answers(shape: Shape, indexes: Collection[Columns]) -> bool:
 def narrowing(shape: Shape, columns: Columns) -> ColumnTest | None:
     """Return the test by which an index of these columns narrows a scan.
 
-    None without one.
+    Return None if there is no such test.
     """
     if len(columns) != 1:
         return None

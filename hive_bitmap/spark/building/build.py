@@ -345,7 +345,7 @@ def _run(
         mending = plan_mending(spark, planned)
         if mending.is_empty:
             break
-        log.info("indexes of table %s are mended, because another build has published", planned.base.full_name)
+        log.info("indexes of table %s are repaired, because another build has published", planned.base.full_name)
         _carry_out(spark, mending, False, None)
     for scope in planned.scopes:
         if scope.before.remains:

@@ -194,9 +194,9 @@ def plan_refresh(spark: SparkSession, table: str, names: Sequence[str], partitio
 
 
 def plan_removal(spark: SparkSession, table: str, name: str, partitions: Collection[Values]) -> BuildPlan:
-    """Plan the removal of partitions from an index, which no longer covers them then.
+    """Plan the removal of partitions from an index.
 
-    Raise as `plan_rebuild`.
+    The index then no longer covers them. Raise as `plan_rebuild`.
     """
     removed = frozenset(partitions)
 
@@ -487,7 +487,7 @@ def _changes(index: int, scope: Scope) -> list[Change]:
 def _access(of_base: Sequence[Access | None], segment: NewSegment) -> Access | None:
     """Return the access of the folder of a new segment.
 
-    Only users may enter it, or write in it, who may do so in all base folders and replaced segments.
+    Users may enter it, or write in it, only if they may do so in all base folders and replaced segments.
     """
     candidates = [*of_base, *map(stores.permissions_of, segment.replaced)]
     accesses = [access for access in candidates if access is not None]

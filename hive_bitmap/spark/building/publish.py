@@ -217,7 +217,7 @@ def _moved(spark: SparkSession, table: Table, publication: Publication, empty: s
             moved={_values(number): folder for number, folder in moved.items()},
         )
         catalog.clear_caches()
-        if not current and are_new:  # any other build adds this first slot, too, or reads it
+        if not current and are_new:  # any concurrent build also adds this first slot, or sees it
             return {**added, **moved}
         current = catalog.slots_of(spark, table)
     return current

@@ -123,7 +123,7 @@ def decide(question: Question, table: IndexedTable) -> Decision:
         if not isinstance(counted, Unanswered):
             return counted
         unanswered = counted
-    if too_small:  # why the indexes do not answer its aggregation depends on them, and on the condition
+    if too_small:  # `unanswered` depends on the indexes and the condition, so this does not hold under any condition
         return _too_small(scan, too_small, Lasting.FOR_CONDITION)
     return case.narrowed(snapshot, unanswered)
 
@@ -182,9 +182,9 @@ class _AskedScan:
     def counted(self) -> tuple[Decision | Unanswered, Snapshot | None]:
         """Try to answer the aggregation; return the decision and the snapshot.
 
-        There is also a decision (LeaveAlone) if the store of the files fails or the limit makes indexes pointless: to
-        narrow the scan would ask the store again, and wait as long. Otherwise return why there is no answer, and the
-        snapshot for narrowing, None if nothing could be prepared.
+        The decision is LeaveAlone if the limit makes indexes pointless, or if the store of the files fails: narrowing
+        the scan would ask the store again, and wait as long. Without a decision, the first result says why there is no
+        answer. The snapshot serves to narrow the scan; it is None if nothing could be prepared.
         """
         request = self._count_request()
         try:
@@ -276,7 +276,7 @@ class _AskedScan:
         is_indexed = not plan.looked_up or not any(plan.files["scanned"].to_pylist())
         lasts = code in LASTING and is_indexed and self._is_by_cost
         if code != Reason.LIMIT:
-            lasts = lasts and self.resolved.split_bytes is not None  # another query may see no order
+            lasts = lasts and self.resolved.split_bytes is not None  # None: another query may need no order
         return Lasting.FOR_CONDITION if lasts else Lasting.NO
 
     def _why_left_alone(self, unanswered: Unanswered, code: Reason, reason: str) -> tuple[Reason, str]:
@@ -299,7 +299,7 @@ class _AskedScan:
             parts = self._parts(request, prepared)
         except Unsupported as e:
             return LeaveAlone(report=self._report(LEFT_ALONE, replace(plan, reason=str(e)), Reason.UNSUPPORTED))
-        if not parts:  # Spark reads all rows, or no file is listed now, though one may be later
+        if not parts:  # Spark reads all rows, or no file is listed yet
             return LeaveAlone(report=self._report(LEFT_ALONE, plan, Reason.NOT_SELECTIVE))
         files = self._files_to_compare(prepared, parts)
         return ReadRows(report=self._report(NARROWED, plan), parts=tuple(parts), size=size, files=files)

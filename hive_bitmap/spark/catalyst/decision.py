@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from hive_bitmap.spark.preparing.request import Request
     from hive_bitmap.spark.reading.file_set import FileSet
 
-DECISION_BYTES = 4096  # of a decision, besides what `Decision.nbytes` adds
+DECISION_BYTES = 4096  # memory of a decision, besides what `Decision.nbytes` adds
 PREPARED_SHARE = 4  # bytes of lookups for each byte of their plan
 CONDITION_SHARE = 8  # bytes of a predicate for each character of its text
 
-NARROWED, ANSWERED, LEFT_ALONE = "narrowed", "answered", "left alone"  # the last one also in Reports.java
+NARROWED, ANSWERED, LEFT_ALONE = "narrowed", "answered", "left alone"  # Reports.java has "left alone", too
 
 
 class ReadFigures(NamedTuple):
@@ -58,8 +58,8 @@ class Report:
 
     `action` is NARROWED, ANSWERED or LEFT_ALONE; `reason` explains LEFT_ALONE. `figures` are None if no index was
     looked up, `plan` is None if there is no plan. `asked` says that a function of hive_bitmap asks about the scan.
-    `unindexed` describes the files that are not yet in an index that follows its table, `learnt` what prices have
-    learnt.
+    `unindexed` describes the files that are not yet in an index that follows its table, `learnt` the learnt factors of
+    the prices.
     """
 
     table: str
@@ -303,7 +303,8 @@ class Counts(Decision):
 
     `prepared` has the lookups from which `request` is counted. `source` names the table and the indexes used. `listing`
     has the files that Spark has listed. It refers to an entry of the cache of listings, which many decisions share; if
-    it was evicted, Spark aggregates the table. `files` are those that planning has listed itself. Either is None.
+    it was evicted, Spark aggregates the table. `files` are those that planning has listed itself. One of the two is
+    None.
     """
 
     kind = "counts"

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
-SECONDS = 5.0  # after which Spark takes over: its jobs can be cancelled
+SECONDS = 5.0  # longest read before Spark takes over, whose jobs can be cancelled
 BYTES_AT_ONCE = 64 << 20  # the most that a reader may decode at once
 _Key = tuple[str, str | None, int | None, int | None, tuple[str, ...]]
 _too_large: Cache[_Key, bool] = Cache("rows that were too large", lambda value: 0)
@@ -49,7 +49,7 @@ class Fetch:
 
     plan: Plan
     columns: tuple[str, ...]
-    tasks: tuple[ReadTask, ...]  # with the same lookups
+    tasks: tuple[ReadTask, ...]  # all have the same lookups
     most: int
 
 

@@ -42,7 +42,7 @@ class Answers:
     def __init__(self, context: SparkContext) -> None:
         self._context = context
         self.serving = Serving()
-        self.was_enabled = False  # by `enable`, in any session
+        self.was_enabled = False  # whether `enable` was called in any session
         self._sessions: LRUCache[str, SparkSession] = LRUCache(MAX_SESSIONS)
         self._lock = Lock()
 
@@ -179,7 +179,7 @@ def wait_at_end(spark: SparkSession) -> None:
 
 
 def _wait_at_exit(context: SparkContext) -> None:
-    """Have the end of this process wait for refreshes.
+    """Make the end of this process wait for refreshes.
 
     It does not wait if the context is stopped by then. A refresh needs thread pools, and they take no more work when
     functions of `atexit` run. Functions registered with `threading` itself run earlier, the last registered first; that

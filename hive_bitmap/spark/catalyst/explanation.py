@@ -45,9 +45,9 @@ class Relation:
     """A scan of a table, and what the indexes do for it.
 
     `action` is NARROWED, ANSWERED or LEFT_ALONE; for LEFT_ALONE, `reason` is the code of a Reason. `costs` are
-    estimated seconds by strategy, and `learnt` says how true such estimates were; the counts of files and blocks are
-    None if no index was looked up. `plan` is None if it was made in another process (that of a server) or has been
-    evicted.
+    estimated seconds by strategy, and `learnt` says how such estimates compared with measured times; the counts of
+    files and blocks are None if no index was looked up. `plan` is None if it was made in another process (that of a
+    server) or has been evicted.
     """
 
     table: str
@@ -322,7 +322,7 @@ def require_query(text: str) -> None:
     first = tokens[0].key if tokens else ""
     hidden = first in ("WITH", "FROM") and tokens[-1].kind == "ambiguous"  # tokens end early, before an INSERT maybe
     if first not in _BEGIN_QUERIES or hidden or any(token.key in _WRITE for token in tokens):
-        raise InvalidStatement(f"EXPLAIN ANALYZE runs what it explains, so it takes nothing but a query: not {text!r}")
+        raise InvalidStatement(f"EXPLAIN ANALYZE runs what it explains, so it takes only a query, not {text!r}")
 
 
 def _planned(frame: DataFrame, mode: str) -> tuple[tuple[Relation, ...], tuple[str, ...], str]:
@@ -366,10 +366,10 @@ def _by_spark(relation: Relation) -> str:
     if relation.action == ANSWERED or relation.strategy == Strategy.ROWS:
         return ""
     if relation.files_total is None or relation.action == LEFT_ALONE:
-        return f"not counted: what Spark asks to read {relation.table or 'the tables'}"
+        return f"not counted: requests of Spark to read {relation.table or 'the tables'}"
     by_blocks = relation.strategy == Strategy.BLOCKS
     blocks = f"{relation.blocks_selected} of {relation.blocks_total} blocks in " if by_blocks else ""
-    return f"not counted: what Spark asks to read {blocks}{relation.files_selected} of {relation.files_total} files"
+    return f"not counted: requests of Spark to read {blocks}{relation.files_selected} of {relation.files_total} files"
 
 
 def _run(frame: DataFrame) -> tuple[int, float]:

@@ -29,18 +29,18 @@ from hive_bitmap.spark.reading.superset import piece_rows, split_rows
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-SECONDS_BETWEEN_LOOKS = 0.1  # at whether the query still waits for its plan
-LONGEST_WAIT = 60.0  # seconds; the plan that has the turn may wait for a store or metastore that hangs
+SECONDS_BETWEEN_LOOKS = 0.1  # between two checks whether the query still waits for its plan
+LONGEST_WAIT = 60.0  # seconds to wait for the turn; the plan that has it may wait for a hanging store or metastore
 _listings: Cache[str, ScanListing] = Cache("listings", lambda listing: listing.nbytes)
-_going_on = Lock()  # held by the one plan that goes on although its query waits no longer
+_going_on = Lock()  # held by the one late plan that goes on
 
 
 @dataclass
 class _Turn:
-    """The turn of a late plan.
+    """The turn of a late plan, for which its query no longer waits.
 
-    Of the plans that no query waits for, one goes on at a time. `taken` says whether this plan has the turn;
-    `looked_at` is when it last asked whether it is late.
+    Only one late plan goes on at a time. `taken` says whether this plan has the turn; `looked_at` is when it last asked
+    whether it is late.
     """
 
     looked_at: float = field(default_factory=time.monotonic)
@@ -50,10 +50,10 @@ class _Turn:
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """A question of the JVM about one scan, and what it can be asked in turn.
+    """A question of the JVM about one scan.
 
-    `jvm` is the `Question.java`. `condition` and `listing` are the scan's condition and its files, once they are known;
-    `listing` is None if Spark does not list the files.
+    It also passes questions back to the JVM. `jvm` is the `Question.java`. `condition` and `listing` are the scan's
+    condition and its files, once they are known; `listing` is None if Spark does not list the files.
     """
 
     spark: SparkSession
@@ -64,9 +64,9 @@ class Question:
     turn: _Turn = field(default_factory=_Turn, repr=False, compare=False)
 
     def about(self, condition: Condition, summary: ListingSummary | None) -> Question:
-        """Return the question with the scan's condition and files.
+        """Return the question with the condition and the files of its scan.
 
-        Their summary lists the files.
+        `summary` has the digest of the listing of the files, under which it is cached.
         """
         listing = None if summary is None else _listings.of(summary.digest, self._listed)
         return replace(self, condition=condition, listing=listing)
@@ -110,8 +110,8 @@ class Question:
     def take_turn(self) -> None:
         """Wait until this plan may go on.
 
-        It may while the query waits for it; after that, one plan at a time may. Without this, plans that nobody waits
-        for would take the processor from those that queries wait for.
+        A plan may go on while its query waits for it. Of the plans that no query waits for, one may go on at a time.
+        Without this, plans that nobody waits for would take the processor from those that queries wait for.
         """
         with self.turn.lock:
             now = time.monotonic()

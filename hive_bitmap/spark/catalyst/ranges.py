@@ -23,7 +23,7 @@ from hive_bitmap.core.stores import IMMUTABLE
 
 
 def file_choices(results: LookupResults, numbers: Mapping[Place, int], *, whole_files: bool) -> str:
-    """Return a line for each listed file that the index has unchanged.
+    """Return a line for each listed file that is fresh in the index.
 
     A line has the file's number, fingerprint and ranges, separated by tabs. `numbers` are the numbers of the listed
     files. A file without a line is read whole. With `whole_files` a file is read whole or not at all.

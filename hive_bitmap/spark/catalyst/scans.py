@@ -68,11 +68,11 @@ class Scan:
     rows. `runtime_filters` are the filters by the keys of small sides of joins. `listed` is None if Spark has not
     listed the files yet, or does not list them. `options` are options that the query gives to the reader, beyond those
     of the table. `strategy` is the strategy chosen for this scan, which overrides the session's; None if there is none.
-    Unless it `must_pay`, the indexes are used even for a small table.
-    `limit` is the number of matching rows after which Spark stops reading; None if it reads all of them. `summaries`
-    are columns, in lower case: each is a key set of its own for which a summary (`key_merge.summary`) is enough. `top`
-    are the groups that the query needs of the only key set, a column; None if it needs all of them. `nested` has the
-    types of nested columns as JSON, by name: the optimizer may have left out fields.
+    Unless it `must_pay`, the indexes are used even for a small table. `limit` is the number of matching rows after
+    which Spark stops reading; None if it reads all of them. `summaries` are columns, in lower case: each is a key set
+    of its own for which a summary (`key_merge.summary`) is enough. `top` are the groups that the query needs of the
+    only key set, a column; None if it needs all of them. `nested` has the types of nested columns as JSON, by name: the
+    optimizer may have left out fields.
     """
 
     number: int

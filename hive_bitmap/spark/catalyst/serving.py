@@ -51,17 +51,20 @@ if TYPE_CHECKING:
     from hive_bitmap.spark.following.refresher import Refresher
 
 log = logging.getLogger(__name__)
-MOST_WARNINGS = 1000  # about settings, since clients of a server may invent any number of them
+MOST_WARNINGS = 1000  # warnings about settings; clients of a server may invent any number of settings
 MOST_SECONDS = 3600.0
-SHARE_OF_WAITING = 0.5  # of planning_seconds, for which a query waits for another that asks the same
-SHARED_SECONDS = 60.0  # for which a decision by price is used again; prices depend on what is in memory
-KEY_BYTES = 1024  # of a question's text and the state of its indexes
+SHARE_OF_WAITING = 0.5  # share of planning_seconds that a query waits for the same question of another query
+SHARED_SECONDS = 60.0  # how long a decision by price is shared; prices depend on what is in memory
+KEY_BYTES = 1024  # memory of a question's text and the state of its indexes
 _Kept = tuple[str | None, Decision]  # a decision, and the id under which it is kept
 
 
 @dataclass(frozen=True)
 class _Shared:
-    """A decision that may be used again, by its id, while the table's indexes are as they were."""
+    """A decision that the same question gets again, by its id.
+
+    It gets it as long as the state of the table's indexes is unchanged, at most `until` a time.
+    """
 
     id: str
     state: tuple[Any, ...]
@@ -180,7 +183,7 @@ class Serving:
     ) -> dict[str, Any] | None:
         """Return the JSON object of the decision on a scan.
 
-        None if `only_kept` decisions are wanted, and there is none.
+        With `only_kept`, no new decision is made, and the result is None if none is kept.
         """
         spark, scan = question.spark, question.scan
         columns: tuple[str, ...] | None = None
@@ -237,7 +240,7 @@ class Serving:
         return id, decision
 
     def _kept(self, spark: SparkSession, key: str | None, indexes: Sequence[Any]) -> _Kept | None:
-        """Return the decision on the same question, if the indexes are as they were."""
+        """Return the decision on the same question, if the indexes are unchanged."""
         shared = None if key is None else self._shared.get(key)
         if shared is None or time.monotonic() > shared.until or shared.state != _state(spark, indexes):
             return None
@@ -330,11 +333,12 @@ class Serving:
 
 
 def _key(asker: tuple[str, ...], scan: Mapping[str, Any]) -> str | None:
-    """Return the text of a question about a scan, which has all that the decision depends on besides the indexes.
+    """Return the key under which the decision on a scan is shared.
 
-    It has a version for each expression that Spark evaluates (`Question.versions` of Java). None if the decision
-    depends on more: on files that have to be listed, or on rows that have to be read. Nor is a question of a function
-    of hive_bitmap shared, which is shown the lookups.
+    It is the text of the question, which has everything that the decision depends on besides the indexes, with a
+    version for each expression that Spark evaluates (`Question.versions` of Java). It is None if the decision depends
+    on more: on files that have to be listed, or on rows that have to be read. It is also None for a function of
+    hive_bitmap, because that shows the lookups.
     """
     text = json.dumps({name: value for name, value in scan.items() if name != "indexed_known"})
     depends_on_more = "listing_summary" not in scan or scan["runtime_filters"] or not scan.get("must_pay", True)

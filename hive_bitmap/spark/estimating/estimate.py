@@ -247,7 +247,7 @@ def _read_footers(
 def _sampled_blocks(footers: _Footers, index: int, sample: float, cores: int) -> list[Longs]:
     """Choose the blocks to sample for an index, and divide them among tasks.
 
-    There are just enough tasks to keep the cores busy, and so many that none reads more than a task of a build.
+    There are just enough tasks to keep the cores busy, but none reads more than a task of a build would.
     """
     chosen = choose_blocks(footers.rows, footers.size[index], sample)
     read = footers.bytes * len(chosen) / max(1, len(footers.rows))

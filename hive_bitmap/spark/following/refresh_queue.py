@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 FIRST_PAUSE = 60.0  # seconds from a failed refresh to the next one; doubled after each further failure
 LONGEST_PAUSE = 3600.0
-MOST_UNSETTLED = 3  # consecutive refreshes; files that change all the time are left to the next write or query
+MOST_UNSETTLED = 3  # consecutive unsettled refreshes; then the next write or query requests one
 MOST_PARTITIONS = 1000  # in a request; with more, a refresh checks all partitions
 
 Partition = tuple[tuple[str, str | None], ...]  # values of some or all partition columns, by column
@@ -77,9 +77,9 @@ class Key:
 class RefreshRequest:
     """A requested refresh of some partitions of a table, or of all (None).
 
-    `session` is the session of the last request, which runs the refresh. `by_query` says that only queries have
-    requested it, which found unindexed files, and no write. If such a refresh changes nothing, for example because the
-    files cannot be indexed, the next one that only queries request waits twice as long.
+    `session` is the session of the last request, which runs the refresh. `by_query` says that no write has requested
+    it, only queries that found unindexed files. If such a refresh changes nothing, for example because the files cannot
+    be indexed, the next one that only queries request waits twice as long.
     """
 
     key: Key
@@ -101,9 +101,9 @@ class State:
 
     request: RefreshRequest | None = None
     ended: float = float("-inf")
-    failures: int = 0  # consecutive ones
-    no_ops: int = 0  # consecutive ones, of those that only queries requested
-    unsettled: int = 0  # consecutive ones
+    failures: int = 0  # consecutive failed refreshes
+    no_ops: int = 0  # consecutive refreshes without an effect that only queries requested
+    unsettled: int = 0  # consecutive unsettled refreshes
 
     @property
     def due(self) -> float:
@@ -203,7 +203,7 @@ class RefreshQueue:
     def wait(self, seconds: float) -> bool:
         """Wait at most `seconds` until nothing is pending or running.
 
-        Return whether that is so. Failed refreshes that are repeated later are not waited for.
+        Return whether that is reached. Failed refreshes that are repeated later are not waited for.
         """
         end = self._clock() + seconds
         with self._changed:

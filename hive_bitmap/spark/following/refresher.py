@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 MOST_TABLES = 10_000
 POOL = "hive_bitmap"  # the scheduler pool of the refreshes' jobs
 MOST_DATABASES = 1000
-LOOK_SECONDS = 30.0  # writes by path to tables that are newer than this may be missed
+LOOK_SECONDS = 30.0  # writes by path to a table younger than this may be missed
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class Refresher:
     def __init__(self, jvm: Callable[[SparkSession], Any]) -> None:
         self._jvm = jvm
         self._places = TableFolders()
-        self._lock = Lock()  # of the databases that were looked at
+        self._lock = Lock()  # guards `_looked_at`
         self._looked_at: TTLCache[str, bool] = TTLCache(MOST_DATABASES, LOOK_SECONDS)  # databases
         self.queue = RefreshQueue(self._refresh)
 
@@ -119,7 +119,7 @@ class Refresher:
         """Queue refreshes for a write, given as JSON of `Write.java`.
 
         Return the table's indexed columns as JSON; `null` if they are unknown. A write by path belongs to the followed
-        table with that folder, if the table is in the session's database, or if this process has met it before.
+        table with that folder, if the table is in the session's database, or if this process has seen the table before.
         """
         fields = json.loads(text)
         if "path" in fields:

@@ -1,6 +1,6 @@
 """Refresh the indexes of a table once.
 
-A scheduler asks for it, or the indexes follow the table.
+A scheduler requests this, or the queue of indexes that follow their tables.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
-MOST_PASSES = 3  # of one refresh, while other processes publish segments without the files that this one has indexed
-YOUNG_SECONDS = 600.0  # a build that began earlier may have been forgotten, and is not waited for
+MOST_PASSES = 3  # most passes of one refresh, if other builds publish at the same time
+YOUNG_SECONDS = 600.0  # an older build may have died unnoticed, so it is not waited for
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -51,9 +51,9 @@ Each module has one entry point or a few. They change the metastore first, and d
   so `clean` knows in which database an index table must be missing before its folder is left over.
 * A manifest has, for each file, a checksum of the columns that the table had (`definition.schema_crc`). It only tells
   whether the keys would be read alike now (`valid_schemas`), and which columns were looked at when the file was indexed
-  (`known_schemas`). ORC files whose columns Spark finds by name are marked (`by_name`), and stay indexed whatever the
-  checksum is. Hive's ways of finding columns differ from version to version, so `hive/` ignores this mark. A column
-  that was added since is NULL in a file without such a column (`foreign`), so tasks may read it.
+  (`known_schemas`). ORC files whose columns Spark finds by name are marked (`by_name`), and stay indexed under any
+  checksum. Hive's ways of finding columns differ from version to version, so `hive/` ignores this mark. A column that
+  was added since is NULL in a file without such a column (`foreign`), so tasks may read it.
 * For the metastore a renamed table is another one, and `maintaining/attach` moves its indexes to it. If the files have
   stayed where they were, so has the index: `roots.rename` writes the new name to the marker of the root, then
   `catalog.move` renames the index table and writes the new definition. The generations keep their markers; the id and

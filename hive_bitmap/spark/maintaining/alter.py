@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 def rename(spark: SparkSession, table: str, name: str, new_name: str) -> None:
     """Rename an index and its index table.
 
-    If IN TABLE has named the index table, it keeps its name. Files stay in place, so that running queries can finish.
+    An index table that IN TABLE has named keeps its name. Files stay in place, so that running queries can finish.
     Raise NotFound, AlreadyExists or InvalidProperty.
     """
     base, indexes = catalog.table_and_indexes(spark, table)

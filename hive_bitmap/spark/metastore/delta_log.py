@@ -93,7 +93,7 @@ def _file(root: str, path: str, size: int, modified: int) -> FileStatus:
 def _files_of_log(spark: SparkSession, table: Table) -> Any:
     """Return Delta's index of a table's current files.
 
-    It is as a query of the session gets it. Raises Unsupported.
+    It is the one that a query of the session gets. Raises Unsupported.
     """
 
     leaf: Any = spark.table(table.spark_name)._jdf.queryExecution().analyzed().collectLeaves().head()

@@ -145,7 +145,7 @@ class JvmMetastore(SqlMetastore):
             bridge(spark).session_catalog.refreshTable(named)
 
     def is_cached(self, spark: SparkSession, spark_name: str) -> bool:
-        """Return what the protocol says.
+        """Return whether the rows of a table are cached in the session.
 
         If nothing at all is cached, `isCached` is not called, because it analyzes the table.
         """
@@ -214,8 +214,10 @@ def _metastore_errors() -> Iterator[None]:
         if "UnknownDBException" in reason:
             raise DatabaseNotFound(f"no such database: {reason.rpartition(' ')[2].rstrip(')')}") from e
         if "Invalid method name" in reason:
-            advice = "set spark.sql.hive.metastore.version and spark.sql.hive.metastore.jars to what the metastore is"
-            raise ServerError(f"the metastore is not of this session's client's version ({reason}): {advice}") from e
+            advice = "set spark.sql.hive.metastore.version and spark.sql.hive.metastore.jars to those of the metastore"
+            raise ServerError(
+                f"the metastore has another version than the session's client ({reason}): {advice}"
+            ) from e
         raise ServerError(f"the metastore does not answer: {reason}") from e
 
 

@@ -96,7 +96,10 @@ class Bridge:
 
     @cached_property
     def has_foreign_rules(self) -> bool:
-        """Whether others have added rules that see all plans; the rules of hive_bitmap are added elsewhere."""
+        """Whether other programs have added rules that see all plans.
+
+        The rules of hive_bitmap are added in another place, and do not count.
+        """
         extensions = self.session.extensions()
         return any(not getattr(extensions, name)(self.session).isEmpty() for name in _RULES)
 

@@ -16,7 +16,7 @@ from hive_bitmap.core.table_info import DELTA, ICEBERG, Lake, Table
 from hive_bitmap.spark.metastore.protocol import columns_of
 
 MOST_FILES = 1_000_000  # live files of an indexed table; the driver needs some 500 bytes for each of them
-# The property in which the JVM puts a log's facts, in the table description of a question of the rule.
+# In a question of the rule, the JVM adds this property, with a log's facts, to the description of a table.
 FACTS = "hive_bitmap.facts_of_log"
 # Delta features that a reader must support, under which the rows of a file are its Parquet rows, without those in its
 # deletion vector.

@@ -103,12 +103,18 @@ def current_database(spark: SparkSession) -> str:
 
 
 def database_exists(spark: SparkSession, database: str) -> bool:
-    """Return whether the session catalog has a database, whatever the current catalog is."""
+    """Return whether the session catalog has a database.
+
+    The current catalog does not matter.
+    """
     return of(spark).database_exists(spark, database)
 
 
 def database_names(spark: SparkSession) -> list[str]:
-    """Return the databases of the session catalog, whatever the current catalog is."""
+    """Return the databases of the session catalog.
+
+    The current catalog does not matter.
+    """
     return of(spark).database_names(spark)
 
 

@@ -1,6 +1,6 @@
 """The protocol of the metastores.
 
-It is the reads and changes of databases, tables and partitions that they offer.
+It has the operations that read and change databases, tables and partitions.
 """
 
 from __future__ import annotations

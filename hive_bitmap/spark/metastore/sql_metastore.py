@@ -153,7 +153,7 @@ class SqlMetastore:
         return str(spark.sql("SELECT current_user()").collect()[0][0])
 
     def has_foreign_rules(self, spark: SparkSession) -> bool:
-        return True  # nothing tells
+        return True  # unknown without py4j, so assumed
 
 
 def is_unknown_kind(error: PySparkException) -> bool:
@@ -165,7 +165,7 @@ def is_unknown_kind(error: PySparkException) -> bool:
 
 
 def is_there_already(error: Exception) -> bool:
-    """Return whether the error is that a partition to be added already exists."""
+    """Return whether an error says that a partition to add exists already."""
     return "PARTITIONS_ALREADY_EXIST" in str(error)
 
 

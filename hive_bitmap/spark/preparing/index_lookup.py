@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 DRIVER_INDEX_BYTES = 256 << 20  # more bytes of index than this are looked up in tasks
 DELETES_TOGETHER = 8  # files whose deleted rows are read at a time, as in DeletedRows.java
-DRIVER_STATISTICS_BYTES = 4 << 30  # of more bytes of index than this, the driver does not even read the statistics
+DRIVER_STATISTICS_BYTES = 4 << 30  # beyond so many bytes of index, tasks read the statistics too
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +95,7 @@ def look_up_snapshot(
     candidates = without_deleted(candidates, resolved.engine.deleted, evaluation.look_up)
     every_key = list(dict.fromkeys(key for keys in counting.key_sets for key in keys))
     results = replace(exact_where_covered(candidates, every_key), matching_keys=matching_keys)
-    if resolved.base.lake is not None:  # files that are not listed may be those that the table's own statistics exclude
+    if resolved.base.lake is not None:  # unlisted files may still exist, excluded by the table's own statistics
         results = replace(results, deleted=0)
     return LookedUp(results=results, answer_seconds=evaluation.seconds, spark_count_seconds=evaluation.by_spark)
 
@@ -108,7 +108,7 @@ def _prices(snapshot: Snapshot) -> CountPrices:
 
 @dataclass
 class Evaluation:
-    """Runs the lookups, unless Spark would count some key set faster.
+    """The evaluation of lookups, unless Spark would count some key set faster.
 
     `seconds` and `by_spark` are the times that the index and Spark take for all key sets.
     """

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 UNKNOWN_TEST = 3  # one row of so many is assumed to satisfy a test that no index covers
-MOST_PARTS = 16  # of a scan, read alternately by our tasks and by Spark
+MOST_PARTS = 16  # most parts of a scan, which our tasks and Spark read alternately
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +79,7 @@ class Reading:
 class Prepared:
     """A plan with its input for tasks.
 
-    `reading` is None if Spark reads everything, `snapshot` is None if that was clear without a snapshot.
+    `reading` is None if Spark reads everything. `snapshot` is None if this was decided without a snapshot.
     """
 
     plan: Plan
@@ -113,7 +113,7 @@ class _PlannedRequest:
 
     @classmethod
     def of(cls, request: Request, resolved: ResolvedTable) -> _PlannedRequest:
-        """Return the case of a request.
+        """Combine a request with its table, settings and indexes.
 
         Raises Unsupported for a format that has no indexes.
         """
@@ -320,7 +320,10 @@ def _reading(case: _PlannedRequest, snapshot: Snapshot, results: LookupResults) 
 
 
 def _as_read(case: _PlannedRequest, columns: Sequence[KeyColumn]) -> list[KeyColumn]:
-    """Return columns with the types that the query reads: of a nested one, the optimizer may leave out fields."""
+    """Return columns with the types that the query reads.
+
+    The optimizer may leave out fields of nested columns.
+    """
     types = {name: text(type) for name, type in case.nested.items()}
     return [replace(column, type=types.get(column.name.lower(), column.type)) for column in columns]
 

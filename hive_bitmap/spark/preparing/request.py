@@ -48,7 +48,7 @@ class Request:
 
 
 class Engine(Protocol):
-    """What Spark tells a lookup about a scan."""
+    """The questions that a lookup asks Spark about a scan."""
 
     def satisfying(self, leaf: SparkLeaf, column: Column, keys: pa.Array) -> pa.Array | None:
         """Return those keys of a column for which a leaf is TRUE.
@@ -62,12 +62,12 @@ class Engine(Protocol):
     def take_turn(self) -> None:
         """Wait until this plan may go on.
 
-        It may while the query waits for it; after that, one plan at a time may.
+        A plan may go on while its query waits for it. Of the plans that no query waits for, one may go on at a time.
         """
 
 
 class NoEngine:
-    """Without Spark, no leaf is answered, and no file has deleted rows."""
+    """An engine without Spark: no leaf is answered, and no file has deleted rows."""
 
     def satisfying(self, leaf: SparkLeaf, column: Column, keys: pa.Array) -> pa.Array | None:
         return None

@@ -27,7 +27,7 @@ from hive_bitmap.spark.registry.catalog import Index
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SAMPLED = 8  # of many partitions, those to look up first if a lookup in all of them may not pay
+SAMPLED = 8  # partitions to look up first if a lookup in all partitions may not pay
 
 
 @dataclass(frozen=True, kw_only=True)

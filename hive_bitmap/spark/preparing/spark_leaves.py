@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 MAX_KEYS = 200_000  # evaluating more distinct keys than this takes longer than the index may save
-MAX_KEY_BYTES = 16 << 20  # of the keys sent to the JVM, which converts them to rows
+MAX_KEY_BYTES = 16 << 20  # most bytes of keys to send to the JVM, which converts them to rows
 FEW_KEYS = 10_000
 PLACE = "hive_bitmap_place"  # no column of an index has such a name
 

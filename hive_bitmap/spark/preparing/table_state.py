@@ -138,7 +138,7 @@ def _table_files(
     schemas: Collection[int] | None,
     place: Callable[[Covered], Longs],
 ) -> TableFiles:
-    """Return partitions with what indexes have of their files.
+    """Return partitions, and what indexes record about their files.
 
     `place` returns the number of each partition in an index, -1 if the index does not have it.
     """

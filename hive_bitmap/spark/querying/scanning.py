@@ -1,4 +1,4 @@
-"""Fetch or count the rows that satisfy a predicate, or plan how to."""
+"""Fetch or count the rows that satisfy a predicate, or plan how to do so."""
 
 from __future__ import annotations
 

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 class FileSet:
     """The files that a plan relies on, beyond what Spark itself checks.
 
-    If planning has listed the files, because Spark lists those of a SerDe table only at execution, `partitions` are all
-    partitions of the table and `read` those that the plan reads, with their files; else `partitions` is None. `opened`
-    are the indexed files that tasks of the plan open: Spark may have listed them long before it planned, and a task
-    that finds another file can only fail.
+    Spark lists the files of a SerDe table only at execution, so planning lists them itself: `partitions` are then all
+    partitions of the table, and `read` those that the plan reads, with their files. For other tables `partitions` is
+    None. `opened` are the indexed files that tasks of the plan open: Spark may have listed them long before it planned,
+    and a task that finds another file can only fail.
     """
 
     base: Table

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 log = logging.getLogger(__name__)
-MOST_SPLITS = 5000  # in a pruned plan; the JVM takes a millisecond or two to describe a split
+MOST_SPLITS = 5000  # most splits to prune; the JVM takes a millisecond or two to describe each
 NEARLY_ALL = 0.9  # share of the bytes; if more would remain, pruning costs more than it saves
 
 

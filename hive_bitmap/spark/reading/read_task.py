@@ -251,9 +251,10 @@ def _require_unchanged(fingerprint: Fingerprint) -> None:
 
 
 def _listed(fingerprints: Sequence[Fingerprint]) -> dict[str, FileStatus]:
-    """List the folders of files that have a tag, if that takes fewer requests than a request for each file.
+    """List the folders of files that have a tag, if this saves requests.
 
-    It does for folders with several files, and for many folders, which may be listed together.
+    The alternative is a request for each file. Listing saves requests for folders with several files, and for many
+    folders, which may be listed together.
     """
     counts = Counter(fingerprint.path.rpartition("/")[0] for fingerprint in fingerprints if fingerprint.tagged)
     folders = [folder for folder, files in counts.items() if files > 1 or len(counts) >= stores.MANY_FOLDERS]

@@ -97,12 +97,12 @@ def task_rows(spark: SparkSession, request: Request, reading: Reading, tasks: Se
     fields = {field.name.lower(): field for field in _schema(spark, request, reading).fields}
     if unseen := [name for name in tasks[0].names if name.lower() not in fields]:
         raise Unsupported(f"the session does not see column {unseen[0]} of table {reading.resolved.base.full_name}")
-    for name, type in request.nested.items():  # of the query: the optimizer may have left out fields
+    for name, type in request.nested.items():  # types of the query: the optimizer may have left out fields
         if name.lower() in fields:
             named = fields[name.lower()].name
             fields[name.lower()] = StructField(named, _parse_datatype_json_string(type))
     schema = StructType([fields[name.lower()] for name in tasks[0].names])
-    for field in schema.fields:  # under spark.sql.preserveCharVarcharTypeInfo
+    for field in schema.fields:  # these types occur with spark.sql.preserveCharVarcharTypeInfo
         if isinstance(field.dataType, (CharType, VarcharType)):
             raise Unsupported(
                 f"PySpark accepts no column of type {field.dataType.simpleString()} from tasks: {field.name}"

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 _OPTIONAL = frozenset(PREFIX + name for name in ("next_encoding", "auto_refresh", "refresh_interval", "keep_removed"))
-LONGEST_NAME = 256  # of a table: package.jdo of Hive's metastore, since Hive 2.3
+LONGEST_NAME = 256  # most characters of a table's name: package.jdo of Hive's metastore, since Hive 2.3
 TABLES_AT_ONCE = 500  # tables described in one metastore call
 INDEX_CACHE_SECONDS = 30.0  # seconds for which a query may miss changes that other sessions made to indexes
 MOST_POINTER_WRITES = 5  # attempts to write a base table's POINTER property, if other builds overwrite it

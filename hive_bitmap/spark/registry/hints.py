@@ -18,7 +18,7 @@ from hive_bitmap.spark.registry import catalog
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-MOST_INDEXES = 1000  # of a database; more are not examined
+MOST_INDEXES = 1000  # most indexes of a database that are examined
 
 
 def of_former_name(spark: SparkSession, table: str) -> str:

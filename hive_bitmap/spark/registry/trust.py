@@ -34,7 +34,7 @@ def by_database(spark: SparkSession, tables: Sequence[Table]) -> Judge:
     """Return the judge of a database's index tables, given all its tables.
 
     `tables` also include the base tables of these index tables in other databases. An index table without a definition
-    is trusted if it is trusted for a table that, by its name, it may index.
+    is trusted if it is trusted for one of the tables that it may index, by its name.
     """
     by_name = {(table.catalog, table.database, table.name): table for table in tables}
 

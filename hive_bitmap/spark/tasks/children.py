@@ -35,7 +35,7 @@ class Died:
 
     @property
     def reason(self) -> str:
-        """A sentence that says so, if the item is a file."""
+        """A sentence on a file that ended its process."""
         return f"a library ended the process that read it ({self.signal})"
 
 

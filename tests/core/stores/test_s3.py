@@ -110,7 +110,9 @@ def test_keys_are_given_by_the_first_provider_that_has_some(monkeypatch: pytest.
 
 
 def test_an_unknown_provider_is_named() -> None:
-    with pytest.raises(StoreError, match=r"credential provider com.example.Mine of bucket b is known to Spark alone"):
+    with pytest.raises(
+        StoreError, match=r"credential provider com.example.Mine of bucket b is supported by Spark only"
+    ):
         keys_of(bucket(access__key="A", secret__key="S", aws__credentials__provider="com.example.Mine"))
 
 
@@ -149,7 +151,9 @@ def test_encryption_and_who_pays(values: dict[str, str], config: dict[str, objec
 
 
 def test_what_only_hadoops_client_supports_is_refused() -> None:
-    with pytest.raises(StoreError, match="encrypted by CSE-KMS, which only Spark's client reads; known here: AES256"):
+    with pytest.raises(
+        StoreError, match="encrypted by CSE-KMS, which only Spark's client reads; supported here: AES256"
+    ):
         arguments(bucket(encryption__algorithm="CSE-KMS"), None)
     with pytest.raises(StoreError, match=r"a proxy that asks for a user \(fs.s3a.proxy.username\)"):
         arguments(bucket(proxy__host="p", proxy__username="u"), None)

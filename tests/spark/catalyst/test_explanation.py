@@ -115,8 +115,8 @@ SAID = "result: 1,234 rows; planned in 20 ms, ran for 500 ms"
         (
             (LEFT, NARROW),
             Requests(),
-            f"{SAID}; asked stores {ASKED}; not counted: what Spark asks to read db.u; "
-            "not counted: what Spark asks to read 3 of 8 blocks in 1 of 2 files",
+            f"{SAID}; asked stores {ASKED}; not counted: requests of Spark to read db.u; "
+            "not counted: requests of Spark to read 3 of 8 blocks in 1 of 2 files",
         ),
         (
             (ANSWER, replace(NARROW, strategy="rows")),
@@ -126,12 +126,12 @@ SAID = "result: 1,234 rows; planned in 20 ms, ran for 500 ms"
         (
             (ANSWER, replace(NARROW, strategy="files")),
             Requests(),
-            f"{SAID}; asked stores {ASKED}; not counted: what Spark asks to read 1 of 2 files",
+            f"{SAID}; asked stores {ASKED}; not counted: requests of Spark to read 1 of 2 files",
         ),
         (
             (ANSWER, Relation(table="", action=NARROWED, strategy="files")),
             Requests(),
-            f"{SAID}; asked stores {ASKED}; not counted: what Spark asks to read the tables",
+            f"{SAID}; asked stores {ASKED}; not counted: requests of Spark to read the tables",
         ),
     ],
 )
@@ -196,4 +196,4 @@ def test_what_analyze_may_run(text: str, query: bool, runs: bool) -> None:
         return
     with pytest.raises(InvalidStatement) as raised:
         require_query(text)
-    assert str(raised.value) == f"EXPLAIN ANALYZE runs what it explains, so it takes nothing but a query: not {text!r}"
+    assert str(raised.value) == f"EXPLAIN ANALYZE runs what it explains, so it takes only a query, not {text!r}"
