@@ -155,7 +155,7 @@ def test_what_only_hadoops_client_supports_is_refused() -> None:
         StoreError, match="encrypted by CSE-KMS, which only Spark's client reads; supported here: AES256"
     ):
         arguments(bucket(encryption__algorithm="CSE-KMS"), None)
-    with pytest.raises(StoreError, match=r"a proxy that asks for a user \(fs.s3a.proxy.username\)"):
+    with pytest.raises(StoreError, match=r"a proxy with a user name \(fs.s3a.proxy.username\)"):
         arguments(bucket(proxy__host="p", proxy__username="u"), None)
 
 
