@@ -40,7 +40,7 @@ final class HiveInserts {
         return values;
     }
 
-    /** Returns what an insert has written whose statement gives all partition values. */
+    /** Returns the write of an insert whose statement gives all partition values. */
     static Write write(LogicalPlan plan) {
         InsertIntoHiveTable insert = (InsertIntoHiveTable) plan;
         return Write.bySpecs(insert.table().identifier(), List.of(staticPartition(insert)));

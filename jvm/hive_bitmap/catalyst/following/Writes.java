@@ -42,7 +42,7 @@ public final class Writes {
 
     private Writes() {}
 
-    /** When a table was found without an index, by {@code System.nanoTime()}, and the version of the indexes before. */
+    /** The {@code System.nanoTime()} at which a table was found to have no index, and the version of the indexes before. */
     private record Unindexed(long since, long version) {
         boolean holds() {
             return System.nanoTime() - since < TTL_NANOSECONDS && version == Verdicts.version();

@@ -26,9 +26,9 @@ import org.slf4j.LoggerFactory;
 import scala.Option;
 
 /**
- * Measures how long queries take whose plan has a single scan, on which Python has decided, so that Python learns how true its prices
- * are. Such a query does hardly more than to scan: all nodes of its plan are in {@link #NODES}, they pass on few rows, and no other
- * job runs at the same time. A plan with a limit is not measured, because it need not read everything.
+ * Measures queries whose plan has a single scan, on which Python has decided. Python compares the times with its prices. Such a
+ * query does hardly more than scan: all nodes of its plan are in {@link #NODES}, they pass on few rows, and no other job runs at
+ * the same time. A plan with a limit is not measured, because it need not read everything.
  */
 public final class ScanTimes extends SparkListener {
     private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
@@ -46,7 +46,7 @@ public final class ScanTimes extends SparkListener {
     private final Map<QueryPlanningTracker, String> decisions = new WeakHashMap<>();
     private final Deque<ScanTime> measured = new ArrayDeque<>();
     private final Set<Integer> running = new HashSet<>();
-    private long shared; // when several jobs were running at the same time for the last time, in milliseconds
+    private long shared; // the last time, in milliseconds, at which several jobs were running
 
     /**
      * How long a query took.
@@ -106,7 +106,7 @@ public final class ScanTimes extends SparkListener {
         measured.add(new ScanTime(decision, seconds, scans.get(0) instanceof FileSourceScanExec scan ? rows(scan) : -1));
     }
 
-    /** Returns whether a plan does hardly more than to scan. Its scans are added to {@code scans}. */
+    /** Returns whether a plan does hardly more than scan. Its scans are added to {@code scans}. */
     private static boolean isScanOnly(SparkPlan plan, List<SparkPlan> scans) {
         if (plan instanceof AdaptiveSparkPlanExec adaptive) return isScanOnly(adaptive.executedPlan(), scans);
         if (plan instanceof QueryStageExec stage) return isScanOnly(stage.plan(), scans);

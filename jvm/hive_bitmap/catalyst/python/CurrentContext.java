@@ -8,7 +8,7 @@ import org.apache.spark.scheduler.SparkListenerApplicationEnd;
 
 /**
  * The SparkContext that the caches of this jar belong to. A program may stop Spark and start it again in one JVM, with another
- * metastore and other settings. The caches must not be used there.
+ * metastore and other settings. The caches of one context must not be used in the next.
  */
 public final class CurrentContext {
     private static final List<Runnable> AT_END = new CopyOnWriteArrayList<>();

@@ -28,8 +28,8 @@ public final class IndexTables {
     }
 
     /**
-     * Returns whether a table of another catalog may have an index. Then there is an index table with the usual name. Calls the
-     * metastore.
+     * Returns whether a table of another catalog may have an index. It has one if there is an index table with the usual name.
+     * Calls the metastore.
      */
     public static boolean mayExistOfAnother(SparkSession session, String database, String table) {
         ExternalCatalog catalog = session.sharedState().externalCatalog();

@@ -22,7 +22,7 @@ public final class PlanningGate {
     private static final int SLOTS = 4;
     private static final double LONGEST_WAIT = 0.3; // seconds for a slot, if no job runs
     private static final double LONGEST_PLAN = 1; // seconds; caps what a late plan adds to the mean
-    private static final double WEIGHT = 0.1; // of the last plan in the moving mean
+    private static final double WEIGHT = 0.1; // weight of the last plan in the moving mean
     private static final double STEP = 0.05; // seconds between two looks at the running jobs
     private static final double MOST_SLOWNESS = 10;
     private static final int MAX_SHAPES = 1_000;

@@ -15,9 +15,9 @@ import org.apache.spark.sql.catalyst.expressions.Attribute;
 
 /**
  * A cache of verdicts that a scan is left alone, so that Python is not asked. It holds which columns of a table are indexed, and
- * scans that Python has left alone. Nothing in it changes an answer: it only says which scans are Spark's. All of it ends after
- * half a minute, or when an index is created, altered or dropped, unless a verdict holds until files or settings change; all
- * of it about scans also ends when Python's prices change.
+ * scans that Python has left alone. Nothing in it changes an answer: it only says which scans are Spark's. Entries end after half a
+ * minute, or when an index is created, altered or dropped; some verdicts hold until files or settings change. All verdicts on scans
+ * also end when Python's prices change.
  */
 public final class Verdicts {
     private static final long TTL_NANOSECONDS = 30_000_000_000L;
@@ -36,7 +36,7 @@ public final class Verdicts {
     private Verdicts() {}
 
     /**
-     * What the cache holds of a table.
+     * The entry of a table.
      *
      * @param columns the indexed columns in lower case; null if unknown
      * @param since the {@code System.nanoTime()} at which they were added

@@ -248,7 +248,7 @@ public final class Aggregates {
 
         /**
          * Returns the counts of a part as a plan leaf. It has the expression ids of the keys. Spark counts the {@code unknown}
-         * files. If Python has sent a summary, there is a column more, which adds up to the number of distinct keys.
+         * files. If Python has sent a summary, there is one more column, which adds up to the number of distinct keys.
          */
         private KeyCounts keyed(SparkSession session, Part part, ArrowRows counts, List<Integer> unknown) {
             List<Attribute> output = new ArrayList<>();

@@ -48,7 +48,7 @@ final class DriverScan extends DecidedRows {
         return true;
     }
 
-    /** As in Spark's own scans: files may have changed since the last execution. */
+    /** Returns true, as for Spark's own scans: files may have changed since the last execution. */
     @Override
     boolean isRecomputed() {
         return true;

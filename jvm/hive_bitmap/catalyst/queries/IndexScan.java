@@ -98,8 +98,8 @@ public final class IndexScan extends Leaf implements FileRelation {
     }
 
     /**
-     * Returns Spark's own physical plan if the scan is outdated; else null. It is if Spark would now read other files, as after a
-     * write in this session: Spark, too, decides which files it reads when it first executes a plan.
+     * Returns Spark's own physical plan if the scan is outdated; else null. A scan is outdated if Spark would now read other files,
+     * as after a write in this session. Spark, too, decides which files it reads when it first executes a plan.
      */
     public SparkPlan instead(SparkSession session) {
         return isOutdated.getAsBoolean() ? SideQuery.plan(session, original) : null;

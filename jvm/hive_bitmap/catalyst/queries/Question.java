@@ -58,7 +58,7 @@ public final class Question extends PythonRequest {
     private final long indexes = Verdicts.version(); // the version of the indexes when Python is asked
     private volatile List<Decision> decisions = List.of();
     private volatile boolean onlyKept; // Python is asked only for decisions that it has kept
-    private boolean learns; // how long the query takes is measured, for Python's prices
+    private boolean learns; // whether the time of the query is measured, for Python's prices
     private volatile boolean closed; // the answer is no longer waited for
     private volatile Exception unlisted; // why Spark could not list the files of a scan
     private volatile long listedNanos; // spent on listing files

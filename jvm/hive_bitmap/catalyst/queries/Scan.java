@@ -75,7 +75,7 @@ public final class Scan {
     TopGroups top;
     /** What the query sees of the order of the rows. */
     public RowOrder order = RowOrder.SEEN;
-    /** Whether the columns have the types that Spark will read of them. */
+    /** Whether the types of the columns are those that Spark will read. */
     boolean hasTypesOfPlan = true;
     Observation observation = Observation.NONE;
     private Listing listing;
@@ -441,7 +441,7 @@ public final class Scan {
         return Stream.concat(all().stream().filter(aggregated::contains), tested).anyMatch(column -> names.contains(column.name()));
     }
 
-    /** Returns the conjuncts that rows of the listed files may fail. Delta has listed the files by the other conjuncts. */
+    /** Returns the conjuncts that may be false for rows of the listed files. Delta has listed the files by the other conjuncts. */
     List<Expression> conjunctsOfRows() {
         if (!isOfDelta()) return conjuncts;
         return conjuncts.stream().filter(conjunct -> !(Conditions.isOver(conjunct, partitionColumns())

@@ -29,7 +29,7 @@ public final class NestedColumns {
         return rules.isDefined() && Arrays.stream(rules.get().split(",")).anyMatch(rule -> rule.trim().equals(name));
     }
 
-    /** Returns the types of nested columns as JSON, by name. Columns with a type that JSON does not tell are left out. */
+    /** Returns the types of nested columns as JSON, by name. Columns whose type JSON cannot express are left out. */
     public static Map<String, String> types(List<Attribute> columns) {
         Map<String, String> types = new LinkedHashMap<>();
         for (Attribute column : columns) {

@@ -71,7 +71,7 @@ public record TopGroups(int rows, String first, String ties) {
         return order.direction() == Ascending$.MODULE$;
     }
 
-    /** Returns what a sort key stands for in an aggregation below projections; null if it is no bare column. */
+    /** Returns what a sort key stands for in an aggregation below projections; null if it is not a bare column. */
     private static Expression meant(Expression key, List<Project> projections, Aggregate aggregate) {
         Expression expression = key;
         for (Project project : projections) expression = named(expression, Scala.list(project.projectList()));

@@ -18,7 +18,7 @@ import org.apache.spark.sql.execution.command.DropTableCommand;
 import scala.collection.immutable.Seq;
 
 /**
- * DROP TABLE or DROP DATABASE .. CASCADE. Python drops the indexes after Spark, which may refuse the statement, has executed it.
+ * DROP TABLE or DROP DATABASE .. CASCADE. Python drops the indexes after Spark has executed the statement, which Spark may refuse.
  */
 final class DropCommand extends SparksCommand {
     private final NamedTable table; // null: all tables of the database
