@@ -144,7 +144,7 @@ def _until_done(connection: Any, statement: str) -> None:
             run(connection, statement)
             return
         except Exception as e:
-            if "ended while it did this statement" not in str(e) or attempt == 9:
+            if "ended while it executed this statement" not in str(e) or attempt == 9:
                 raise
             time.sleep(1)
 

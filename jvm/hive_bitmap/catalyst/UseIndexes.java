@@ -149,7 +149,7 @@ public final class UseIndexes extends Rule<LogicalPlan> {
     /** Returns whether a query depends on the positions of a scan's rows, and reports it if so. */
     private static boolean dependsOnPositions(Scan scan) {
         if (!NarrowedRelations.losesPositions(scan)) return false;
-        String why = "a sample, rand() or a function like it above the scan, or of what is cached, depends on which rows stand where";
+        String why = "a sample, rand() or a function like it, above the scan or in cached data, depends on the positions of rows";
         Reports.add(List.of(Reports.leftAlone(scan.table.identifier().unquotedString(), "positions", why)));
         return true;
     }

@@ -74,7 +74,7 @@ final class PartitionsWritten {
             try {
                 note(stats);
             } catch (RuntimeException | LinkageError e) { // the write is committed, so this failure must not fail the statement
-                LOG.debug("partitions of a write are not told one by one", e);
+                LOG.debug("the partitions of a write are unknown", e);
                 partitionsWritten.add(Map.of());
             }
             super.processStats(stats, commitMillis);

@@ -66,7 +66,7 @@ final class DeletedRows {
             return text.append(']');
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
-            throw new CancellationException("it is not waited for which rows are deleted");
+            throw new CancellationException("the deleted rows are no longer waited for");
         } catch (ExecutionException e) {
             throw new IllegalStateException(e.getCause());
         } finally {
@@ -81,7 +81,7 @@ final class DeletedRows {
             for (long row : rows) bytes.putInt(Math.toIntExact(row));
             return '"' + Base64.getEncoder().encodeToString(bytes.array()) + '"';
         } catch (RuntimeException | LinkageError e) {
-            LOG.info("Spark counts a file, since it is not known which of its rows are deleted: {}", e.toString());
+            LOG.info("Spark counts a file, because its deleted rows are unknown: {}", e.toString());
             return "null";
         }
     }

@@ -230,7 +230,7 @@ public final class Helper {
             int status = started.waitFor();
             ended(served, program, status, lastLine, System.nanoTime() - startedAt);
         } catch (IOException e) {
-            failed(served, started != null ? "what it says cannot be read (" + e.getMessage() + ")"
+            failed(served, started != null ? "its output cannot be read (" + e.getMessage() + ")"
                     : program + " cannot be started (" + e.getMessage() + "): set spark.hive_bitmap.python to a Python that has"
                     + " hive_bitmap installed");
         } catch (InterruptedException e) {

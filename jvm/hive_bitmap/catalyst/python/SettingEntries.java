@@ -95,7 +95,7 @@ public final class SettingEntries {
             String name = OURS + setting._1();
             String problem = problemOfName(SPARKS + name);
             if (problem == null && CHECKS.containsKey(name)) problem = problem(name, setting._2());
-            if (problem != null) LOG.warn("the configuration of the application is not as it should be: {}", problem);
+            if (problem != null) LOG.warn("the configuration of the application has an invalid setting: {}", problem);
         }
     }
 

@@ -399,7 +399,7 @@ public final class Aggregates {
     private static void addColumns(Expression expression, List<Attribute> columns, Set<String> names) {
         for (Attribute used : Scala.list(expression.references().toSeq())) {
             Attribute column = columns.stream().filter(candidate -> candidate.exprId().equals(used.exprId())).findFirst()
-                    .orElseThrow(() -> new NotFromKeys(used.name() + " is no column of the table"));
+                    .orElseThrow(() -> new NotFromKeys(used.name() + " is not a column of the table"));
             names.add(column.name());
         }
     }

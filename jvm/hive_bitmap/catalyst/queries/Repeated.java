@@ -23,7 +23,7 @@ public final class Repeated {
             scans.remove(scan);
             scan.leaveAlone("unsupported");
             String name = scan.table.identifier().unquotedString();
-            Reports.add(List.of(Reports.leftAlone(name, "unsupported", "the scan stands in the plan more than once, as one node")));
+            Reports.add(List.of(Reports.leftAlone(name, "unsupported", "the plan has the same node of the scan more than once")));
         }
     }
 

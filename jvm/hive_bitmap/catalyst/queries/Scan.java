@@ -372,7 +372,7 @@ public final class Scan {
         } catch (RuntimeException | LinkageError e) {
             LOG.info("a table with a log is left to Spark: {}", e.toString());
             String format = relation instanceof DataSourceV2Relation table ? "Iceberg " + IcebergTables.version(table) : "this Delta";
-            String why = format + " is not as it is known: " + e.getMessage();
+            String why = format + " differs from the supported versions: " + e.getMessage();
             Reports.add(List.of(Reports.leftAlone(table.identifier().unquotedString(), "unsupported", why)));
             return true;
         }

@@ -109,7 +109,7 @@ public final class Allowlist {
         if (isCollated(expression.dataType())) return Expressions.sql(expression) + " has a collation";
         List<Expression> children = Scala.list(expression.children());
         if (REGEXES.contains(name) && !isSimple(children.get(1))) {
-            return "the regular expression of " + Expressions.sql(expression) + " may take long for a key that no row asks for";
+            return "the regular expression of " + Expressions.sql(expression) + " may take long for a key that no selected row has";
         }
         if (name.equals(PADDING) && children.get(0) instanceof AttributeReference) return null; // keys of CHAR are padded
         return children.stream().map(refusalOfChild).filter(Objects::nonNull).findFirst().orElse(null);

@@ -230,7 +230,7 @@ public final class Conditions {
         List<Attribute> used = Scala.list(condition.references().toSeq());
         if (used.size() != 1) return unknown(condition, "it tests " + used.size() + " columns");
         String name = name(used.get(0));
-        if (name == null) return unknown(condition, "it tests what is no column of the table");
+        if (name == null) return unknown(condition, "it tests something that is not a column of the table");
         leaves.add(condition);
         return node("expression").add(name).add(leaves.size() - 1).add(Expressions.sql(condition));
     }

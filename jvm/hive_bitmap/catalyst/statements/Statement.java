@@ -82,8 +82,8 @@ public final class Statement {
 
     /** Logs that a statement leaves indexes behind, if there are any, and returns null. */
     static String logNotDropped(String text, String why) {
-        LOG.warn("{}: its indexes, if it has any, are not dropped along and stay: drop those that SHOW INDEX shows, and of a"
-                + " database that is gone, hive-bitmap clean --location FOLDER deletes their files; {}", text, why);
+        LOG.warn("{}: its indexes, if it has any, are not dropped: drop those that SHOW INDEX shows; if the"
+                + " database is gone, hive-bitmap clean --location FOLDER deletes their files; {}", text, why);
         return null;
     }
 
@@ -92,7 +92,7 @@ public final class Statement {
         try {
             new Statement(Kind.DROP, indexesToDrop).answer(session);
         } catch (RuntimeException e) {
-            LOG.warn("{}: its indexes are not dropped along, drop them by DROP INDEX; {}", text, e.getMessage());
+            LOG.warn("{}: its indexes are not dropped: drop them by DROP INDEX; {}", text, e.getMessage());
         } finally {
             Verdicts.indexesChanged();
         }
@@ -111,7 +111,7 @@ public final class Statement {
 
     /** Logs that the indexes of a renamed table, if it has any, still belong to the old name. */
     static void logNotAttached(String text, String why) {
-        LOG.warn("{}: its indexes, if it has any, have not come along, hive-bitmap attach NEW --from OLD attaches them; {}", text, why);
+        LOG.warn("{}: its indexes, if it has any, still have its old name: hive-bitmap attach NEW --from OLD attaches them; {}", text, why);
     }
 
     private JsonNode answer(SparkSession session) {
@@ -139,7 +139,7 @@ public final class Statement {
             throw new IndexStatementException("interrupted", e);
         } catch (ExecutionException e) {
             String why = Helper.isPythonGone()
-                    ? "the Python process of hive_bitmap ended while it did this statement: look at SHOW INDEX, then try again"
+                    ? "the Python process of hive_bitmap ended while it executed this statement: look at SHOW INDEX, then try again"
                     : "the Python process of hive_bitmap failed, its log says how: " + e.getCause();
             throw new IndexStatementException(why, e.getCause());
         } catch (JsonProcessingException e) {
