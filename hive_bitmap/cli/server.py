@@ -174,7 +174,10 @@ def offsets(endpoint: Endpoint, table: str, where: str, out: str, utf8: bool, mi
 
 
 def look_up(endpoint: Endpoint, table: str, where: str) -> Plan:
-    """Run `offsets` without an output file; return the plan, whose blocks the caller prints."""
+    """Run `offsets` without an output file.
+
+    Return the plan; the caller prints its blocks.
+    """
     from hive_bitmap.hive.hiveserver.server_queries import look_up as run
 
     with endpoint.server() as server:

@@ -16,7 +16,10 @@ _handled: ContextVar[bool] = ContextVar("handled", default=False)
 
 @contextmanager
 def handled() -> Iterator[None]:
-    """Keep PySpark errors that this thread raises in the block out of PySpark's log."""
+    """Keep errors raised in the block out of PySpark's log.
+
+    These are PySpark's errors in this thread.
+    """
     from pyspark.logger import PySparkLogger
 
     for name in LOGGERS:

@@ -172,7 +172,7 @@ def _width(column: pa.DictionaryArray) -> float:
 def _are_apart(parts: Sequence[IndexPart]) -> bool:
     """Return whether the first shards of one or two parts share no keys.
 
-    Their statistics tell: in a sorted table, the ranges of keys do not overlap.
+    Their statistics show it: in a sorted table, the ranges of keys do not overlap.
     """
     ranges = [shards.key_range(*part.shards[0], part.key.name) for part in parts]
     if len(ranges) < 2:

@@ -30,9 +30,9 @@ PASS_BYTES = 128 << 20  # index rows collected in one pass; a task holds up to t
 
 @dataclass(frozen=True)
 class ShardItem:
-    """Work item of a task: one shard and the files that it covers.
+    """Work item of a task: one shard and its files, as the manifest has them.
 
-    The manifest tells which these are. `index` is the number of the shard's index in the run.
+    `index` is the number of the shard's index in the run.
     """
 
     index: int

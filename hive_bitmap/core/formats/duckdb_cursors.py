@@ -1,7 +1,7 @@
 """Queries of the DuckDB database of this process.
 
-The database is closed before the process ends. A Python that ends while another thread is inside DuckDB aborts, or
-prints what DuckDB has not freed.
+The database is closed before the process ends. Otherwise, if another thread is inside DuckDB, Python aborts at its end,
+or prints what DuckDB has not freed.
 """
 
 from __future__ import annotations

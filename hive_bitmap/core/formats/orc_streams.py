@@ -165,7 +165,10 @@ def _patched(data: bytes, at: int, width: int, count: int) -> tuple[list[int], i
 
 
 def _deltas(data: bytes, at: int, width: int, count: int) -> tuple[list[int], int]:
-    """Return the integers of a run of DELTA, and the place behind it. Raises _Negative."""
+    """Return the integers of a run of DELTA, and the place behind it.
+
+    Raises _Negative.
+    """
     base, start = unsigned(data, at + 2)
     first, start = signed(data, start)
     others = max(count - 2, 0)
@@ -187,7 +190,10 @@ def _bytes_of(width: int, count: int) -> int:
 def _packed(
     data: bytes, start: int, end: int, width: int, count: int, widest: int = _SURE_WIDTH
 ) -> npt.NDArray[np.uint64]:
-    """Return integers of `width` bits, packed from the highest bit. Raises _Negative if they are too wide."""
+    """Return integers of `width` bits, packed from the highest bit.
+
+    Raises _Negative if they are too wide.
+    """
     if width > widest:
         raise _Negative
     bits = np.unpackbits(np.frombuffer(_slice(data, start, end), np.uint8))[: count * width].reshape(count, width)
@@ -197,14 +203,20 @@ def _packed(
 
 
 def _slice(data: bytes, start: int, end: int) -> bytes:
-    """Return data[start:end]. Raises IndexError if the data end before."""
+    """Return data[start:end].
+
+    Raises IndexError if the data end before.
+    """
     if end > len(data):
         raise IndexError
     return data[start:end]
 
 
 def _total_of_first_version(data: bytes) -> int:
-    """Return the sum of integers in version 1 of the encoding. Raises _Negative and IndexError."""
+    """Return the sum of integers in version 1 of the encoding.
+
+    Raises _Negative, and IndexError if the last run is cut off.
+    """
     at = total = 0
     while at < len(data):
         control = data[at]

@@ -236,9 +236,9 @@ def _zstd(chunk: bytes, most: int) -> bytes:
 
 
 def _lz4(chunk: bytes, most: int) -> bytes:
-    """Decompress a block of LZ4, whose sequences tell its size.
+    """Decompress a block of LZ4.
 
-    The format: https://github.com/lz4/lz4/blob/v1.9.4/doc/lz4_Block_format.md.
+    Its size follows from its sequences. The format: https://github.com/lz4/lz4/blob/v1.9.4/doc/lz4_Block_format.md.
     """
     at = size = 0
     while True:
@@ -274,12 +274,18 @@ _CODECS = {1: _deflated, 2: _snappy, 4: _lz4, 5: _zstd}  # by the numbers of Com
 
 
 def message(value: int | bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Yield the fields of a message in a field; raise Undecodable if a number is there instead."""
+    """Yield the fields of a message, given as the value of a field.
+
+    Raises Undecodable if the value is a number.
+    """
     if isinstance(value, int):
         raise Undecodable(DAMAGED)
     return proto_fields(value)
 
 
 def numbers_of(value: int | bytes) -> dict[int, int]:
-    """Return the fields of a message that are numbers, the last of each; raise Undecodable for a damaged message."""
+    """Return the numeric fields of a message, by field number.
+
+    The last value of a repeated field counts. Raises Undecodable for a damaged message.
+    """
     return {field: number for field, number in message(value) if isinstance(number, int)}

@@ -102,9 +102,9 @@ def require_plain_parquet(source: pa.NativeFile) -> None:
 
 
 def _require_sound_sizes(data: bytes, notes: Notes) -> None:
-    """Require size statistics that fit the schema; others make some calls of Arrow end the process.
+    """Require size statistics that fit the schema.
 
-    The checks are those of `SizeStatistics::Validate` of
+    With others, some calls of Arrow end the process. The checks are those of `SizeStatistics::Validate` of
     https://github.com/apache/arrow/blob/apache-arrow-19.0.0/cpp/src/parquet/size_statistics.cc. Raises Undecodable.
     """
     if not any(name == _SIZES.name for name, _ in notes):
@@ -126,7 +126,10 @@ def _require_sound_sizes(data: bytes, notes: Notes) -> None:
 
 
 def _leaves(data: bytes, elements: Sequence[Mapping[int, int]]) -> list[tuple[int, int, int]]:
-    """Return the type of each column of the schema, and its greatest definition and repetition levels."""
+    """Return the type and the levels of each leaf column of the schema.
+
+    The levels are the greatest definition level and the greatest repetition level.
+    """
 
     def number(fields: Mapping[int, int], field_id: int, default: int) -> int:
         return unsigned(data, fields[field_id])[0] >> 1 if field_id in fields else default  # none is negative

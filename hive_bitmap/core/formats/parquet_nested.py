@@ -159,7 +159,11 @@ def _count(type: pa.DataType) -> int:
 
 @dataclass(frozen=True)
 class _Node:
-    """A node of the file's schema: its field for Arrow, its first leaf, its path, and the levels above it."""
+    """A node of the file's schema.
+
+    `field` is its Arrow field, `first` the ordinal of its first leaf. `definition` and `repetition` are the levels
+    above it.
+    """
 
     field: pa.Field
     first: int
@@ -173,7 +177,10 @@ class _Node:
         return self.definition + self.field.nullable
 
     def children(self, steps: Sequence[str], fields: Sequence[pa.Field], repeated: int) -> Iterator[_Node]:
-        """Yield the nodes inside, whose paths have the given steps before their names."""
+        """Yield the children of the node.
+
+        The path of a child consists of the node's path, these steps and the child's name.
+        """
         first = self.first
         for child in fields:
             path = ".".join((self.path, *steps, child.name))
@@ -183,7 +190,10 @@ class _Node:
 
 @dataclass(frozen=True)
 class _Walk:
-    """Compares a type of the table with a column of the file, and notes leaves and marks."""
+    """A comparison of a type of the table with a column of the file.
+
+    It adds leaves and marks to `location`.
+    """
 
     handle: ParquetHandle
     is_at_least: IsAtLeast | None

@@ -147,7 +147,7 @@ def _decimal_conversion(leaf: pq.ColumnSchema, column: KeyColumn) -> Conversion:
 def _proleptic(metadata: Mapping[bytes, bytes] | None, since: tuple[int, int], legacy: bytes) -> bool:
     """Return whether the metadata of a file proves that it uses the proleptic calendar.
 
-    They must show that Spark of version `since` or later wrote it, and not have the key `legacy`.
+    The metadata must show that Spark of version `since` or later wrote the file, and lack the key `legacy`.
     """
     metadata = metadata or {}
     version = metadata.get(_SPARK_VERSION, b"").split(b".")[:2]

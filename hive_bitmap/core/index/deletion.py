@@ -42,7 +42,7 @@ class Remains:
 def delete(folders: Iterable[str], definition: Definition, metastore: str) -> list[Remains]:
     """Delete generations of an index of this metastore; return what stays.
 
-    A generation that no longer exists is no error.
+    A missing generation is not an error.
     """
     requested = list(folders)
     if problem := roots.refusal(definition, metastore) if requested else "":

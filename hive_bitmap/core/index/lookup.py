@@ -252,7 +252,10 @@ def _sidecar(path: str) -> pa.BufferReader:
 
 
 def _streamed_cardinalities(path: str, sizes: Sequence[int]) -> Iterator[Longs]:
-    """Yield the cardinalities of the row groups of a shard, which have `sizes` rows; few are held at a time."""
+    """Yield the cardinalities of each row group of a shard.
+
+    `sizes` has the number of rows of each row group. Few cardinalities are in memory at a time.
+    """
     batches = pq.ParquetFile(_sidecar(path)).iter_batches(BATCH_ROWS)
     held = np.empty(0, np.int64)
     for size in sizes:

@@ -25,7 +25,7 @@ _TYPE = re.compile(r"[A-Z]\w*")
 
 
 class PartitionCondition(Grammar[str, str]):
-    """A condition that is written in Spark's SQL as it is read.
+    """A condition that is converted to Spark's SQL while it is read.
 
     `columns` are those named so far, in order.
     """

@@ -1,7 +1,7 @@
 """Shards: the Parquet files of an index table.
 
 Rows are sorted by key, then base file, then offset. A key or a range of keys is found through the statistics of the row
-groups, which are small because they are limited by the bytes of their bitmaps and of their keys. Float keys have no
+groups. Row groups are small, because the bytes of their bitmaps and of their keys are limited. Float keys have no
 statistics, as Parquet's leave NaN out. For counts, a Parquet file of one column in `_manifest` holds the cardinality of
 each bitmap of a shard.
 

@@ -189,7 +189,10 @@ class Prices:
         return self.scan(size, files, values_per_byte) < start + self.store.request
 
     def scan(self, size: float, files: int = 0, values_per_byte: float = 0.0) -> float:
-        """Price Spark reading `size` bytes of `files` files."""
+        """Return the price of a scan by Spark.
+
+        It reads `size` bytes of `files` files.
+        """
         seconds = SPARK_START + self._by_spark(size, values_per_byte) + self._opening(files)
         return self.factors.spark.factor * (seconds + waiting_seconds(files, self.cores, self.store))
 
@@ -203,38 +206,44 @@ class Prices:
         return first < CLEARLY_CHEAPER * self.scan(size, files)
 
     def full_scan(self, read: Reads, share: float) -> float:
-        """Price Spark reading all files."""
+        """Return the price of a full scan by Spark."""
         return self.scan(share * read.total, read.files, read.values_per_byte)
 
     def engine(self, read: Reads, share: float) -> float:
-        """Price Spark reading the files, or splits, that the index selects.
+        """Return the price of a scan by Spark of the selected files or splits.
 
-        Our tasks check the files that are left out.
+        Our tasks check the other files.
         """
         seconds = self._by_spark(share * read.needed, read.values_per_byte) + self._opening(read.opened)
         seconds += DIRECT_START + self.store.request + waiting_seconds(read.opened, self.cores, self.store)
         return self.factors.spark.factor * seconds
 
     def native(self, read: Reads, share: float) -> float:
-        """Price Spark reading the selected blocks, and the files that must be read whole."""
+        """Return the price of a scan by Spark of the selected blocks.
+
+        The files that must be read whole are included.
+        """
         requests = read.opened * (SPARK_REQUESTS + CHECK_REQUESTS) + max(read.ranges - read.opened, 0) * RANGE_REQUESTS
         seconds = self._by_spark(share * (read.blocks + read.whole), read.values_per_byte)
         seconds += _waits(read.opened, requests, self.cores, self.store) + self._opening(read.opened)
         return self._native(seconds + read.ranges * NATIVE_RANGE / self.cores)
 
     def native_files(self, read: Reads, share: float) -> float:
-        """Price Spark reading all files with a selected block, whole."""
+        """Return the price of a scan by Spark of all files with a selected block."""
         seconds = self._by_spark(share * read.needed, read.values_per_byte)
         seconds += _waits(read.opened, read.opened * (SPARK_REQUESTS + CHECK_REQUESTS), self.cores, self.store)
         return self._native(seconds + self._opening(read.opened))
 
     def direct(self, read: Reads, share: float) -> float:
-        """Price our tasks reading the selected rows, and the files that must be read whole."""
+        """Return the price of reading the selected rows in our tasks.
+
+        The files that must be read whole are included.
+        """
         waits = self._direct_waits(read, self.cores) + self.store.request
         return self.factors.own.factor * (DIRECT_START + waits + self._direct_work(read, share) / self.cores)
 
     def driver(self, read: Reads, share: float) -> float:
-        """Price the process that planned the query reading the selected rows, without a Spark job."""
+        """Return the price of reading the selected rows in the process that planned the query."""
         threads = min(self.cores, DRIVER_THREADS)
         seconds = DRIVER_START + self._direct_waits(read, threads) + self._direct_work(read, share) / threads
         return self.factors.own.factor * seconds
@@ -245,19 +254,25 @@ class Prices:
         return max(ceil(work / TASK_SECONDS), 1)
 
     def _native(self, seconds: float) -> float:
-        """Price a read of these seconds by Spark's own reader.
+        """Return the price of a read by Spark's own reader.
 
-        The lookup of the blocks, which comes first, is included.
+        `seconds` is the time of the read itself. The start of a job and the lookup of the blocks are added.
         """
         lookup = self.factors.own.factor * NATIVE_LOOKUP + self.store.request
         return self.factors.spark.factor * (SPARK_START + seconds) + lookup
 
     def _opening(self, files: int) -> float:
-        """Price Spark opening files; each of them is opened by one task."""
+        """Return the seconds that Spark takes to open files.
+
+        Each file is opened by one task.
+        """
         return files * SPARK_FILE / max(min(self.cores, files), 1)
 
     def _direct_work(self, read: Reads, share: float) -> float:
-        """Price one core decoding the selected rows, and the files that must be read whole."""
+        """Return the seconds that one core takes to decode the selected rows.
+
+        The files that must be read whole are included.
+        """
         spark_byte = self._spark_byte(read.values_per_byte)
         by_value = read.values_per_byte * DIRECT_VALUE.get(self.format, 0.0)
         direct_byte = max(DIRECT_BYTE.get(self.format, spark_byte), by_value)

@@ -59,7 +59,8 @@ QUERY = Dialect(
 class Group(Generic[_Node]):
     """An open parenthesis: an OR of ANDs, as read so far.
 
-    `negations` counts the NOTs before it; `negated` says whether all NOTs around its terms negate them.
+    `negations` is the number of NOTs before it. `negated` says whether its terms are negated, by these NOTs and those
+    of outer groups.
     """
 
     start: int = 0
@@ -81,7 +82,8 @@ class Grammar(ABC, Generic[_Node, _Column]):
     def term(self, negations: int, negated: bool) -> _Node:
         """Read a term that is not a group, and return its node.
 
-        The node is under the NOTs before the term, and those around it.
+        `negations` is the number of NOTs before the term. `negated` says whether the term is negated, by these NOTs and
+        those of outer groups.
         """
 
     @abstractmethod

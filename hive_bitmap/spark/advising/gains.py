@@ -83,7 +83,7 @@ def gain_by_answers(tally: Tally, table: TableFigures, columns: int) -> Gain:
 
 
 def gain(tally: Tally, table: TableFigures, test: ColumnTest | None) -> Gain:
-    """Return what an index saves the queries of a shape that no index served.
+    """Return what an index would save the unserved queries of a shape.
 
     The index narrows their scans by `test`; with None, it answers their aggregation.
     """

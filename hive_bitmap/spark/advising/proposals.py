@@ -33,8 +33,8 @@ class Proposal:
 
     `columns` and `statements` have an item for each index. The gains come on top of existing indexes and earlier
     proposals: `queries` is the number of observed queries that would have gained, `bytes_saved` the bytes of base files
-    that would not have been read, and `seconds_saved` the time saved by the planner's prices. `index_bytes` and
-    `build_seconds` are estimates.
+    that would not have been read, and `seconds_saved` the saved time, estimated by the planner's prices. `index_bytes`
+    and `build_seconds` are estimates.
     """
 
     _fields: ClassVar[tuple[Field, ...]] = (

@@ -293,7 +293,10 @@ class ReadRows(Decision):
 
     @property
     def is_shareable(self) -> bool:
-        """Whether other sessions can use the decision. Rows that tasks read are a session's DataFrame."""
+        """Whether other sessions can use the decision, too.
+
+        They cannot if tasks read rows, because the DataFrame of these belongs to a session.
+        """
         return not any(isinstance(part, FramePart) for part in self.parts)
 
 

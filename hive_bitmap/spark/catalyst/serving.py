@@ -61,9 +61,9 @@ _Kept = tuple[str | None, Decision]  # a decision, and the id under which it is 
 
 @dataclass(frozen=True)
 class _Shared:
-    """A decision that the same question gets again, by its id.
+    """A decision that equal questions share.
 
-    It gets it as long as the state of the table's indexes is unchanged, at most `until` a time.
+    It is shared until the time `until`, as long as the table's indexes have this `state`.
     """
 
     id: str

@@ -4,7 +4,7 @@ Each index has its own sample: a block takes less space if its equal keys are ad
 that differs from column to column. The sample is scaled up by the bytes of the key columns in all blocks, divided by
 those in the sample; the footers of the files have these numbers.
 
-A file at which a library ends the process of a task counts as without blocks, since a build does not index it.
+If a library ends the process that reads a file, the file counts as one without blocks, since a build does not index it.
 """
 
 from __future__ import annotations

@@ -203,7 +203,7 @@ class RefreshQueue:
     def wait(self, seconds: float) -> bool:
         """Wait at most `seconds` until nothing is pending or running.
 
-        Return whether that is reached. Failed refreshes that are repeated later are not waited for.
+        Return whether the wait ended in time. Failed refreshes that are repeated later are not waited for.
         """
         end = self._clock() + seconds
         with self._changed:

@@ -48,8 +48,8 @@ Each module has one entry point or a few. They change the metastore first, and d
   again, because a session keeps the description of a table for as long as it lives. Code that lists a database
   (`catalog.tables_around`) also describes the index tables to which its tables point, and the base tables of its index
   tables, to compare the owners (`trust.base_named`). The marker of a root also names the database of the index table,
-  so `clean` knows in which database an index table must be missing before its folder is left over.
-* A manifest has, for each file, a checksum of the columns that the table had (`definition.schema_crc`). It only tells
+  so `clean` looks for the index table there before it treats the folder as a leftover.
+* A manifest has, for each file, a checksum of the columns that the table had (`definition.schema_crc`). It only shows
   whether the keys would be read alike now (`valid_schemas`), and which columns were looked at when the file was indexed
   (`known_schemas`). ORC files whose columns Spark finds by name are marked (`by_name`), and stay indexed under any
   checksum. Hive's ways of finding columns differ from version to version, so `hive/` ignores this mark. A column that
@@ -57,7 +57,7 @@ Each module has one entry point or a few. They change the metastore first, and d
 * For the metastore a renamed table is another one, and `maintaining/attach` moves its indexes to it. If the files have
   stayed where they were, so has the index: `roots.rename` writes the new name to the marker of the root, then
   `catalog.move` renames the index table and writes the new definition. The generations keep their markers; the id and
-  the marker of the root tell that they belong to the index (`roots.has_built`). If the files were moved, `attach` makes
+  the marker of the root show that they belong to the index (`roots.has_built`). If the files were moved, `attach` makes
   a new index from each old one. `Indexed.covered` has what the old index covers, with the new paths of the files
   (`Covered.moved_to`). A Compaction rewrites shards with moved paths after it has compared the fingerprints.
 * Another encoding has other columns. So a new index table is created under a temporary name and then replaces the old

@@ -90,10 +90,10 @@ def clean(
     their base table in it. Return all leftovers. Those that are not `due` are kept, since running queries may still
     read a generation for `grace_seconds` after it was replaced; if that time was not recorded, the grace period begins
     now. With `dry_run` nothing is deleted or recorded. `location` is the folder of an index whose table was dropped by
-    other means than hive_bitmap, if the folder is not found otherwise, or nothing proves that it belongs to this
-    metastore. With `take_over`, the folders of these indexes, and `location`, are marked as folders of this metastore:
-    use it if the address of the metastore has changed, never in a copy of a metastore that is still used. Raise
-    NotFound for a missing folder, and for a missing table without leftovers.
+    other means than hive_bitmap. Give it if `clean` does not find the folder, or if nothing proves that the folder
+    belongs to this metastore. With `take_over`, the folders of these indexes, and `location`, are marked as folders of
+    this metastore: use it if the address of the metastore has changed, never in a copy of a metastore that is still
+    used. Raise NotFound for a missing folder, and for a missing table without leftovers.
     """
     this_metastore = metastore_id(spark)
     if take_over and not this_metastore:
@@ -274,7 +274,7 @@ class _Search:
     this_metastore: str
 
     def is_for(self, definition: Definition) -> bool:
-        """Return whether the search is for an index."""
+        """Return whether the search includes an index."""
         if self.table is not None:
             return (definition.database, definition.table) == (self.database, self.table)
         return self.database in (definition.database, definition.index_table_database)

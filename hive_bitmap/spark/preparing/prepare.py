@@ -246,8 +246,8 @@ def _snapshot(spark: SparkSession, case: _PlannedRequest, earlier: Snapshot | No
 def _by_cost(spark: SparkSession, case: _PlannedRequest, snapshot: Snapshot) -> Prepared:
     """Return the cheapest plan.
 
-    If the lookup must pay, a small table is not looked up. If there are many partitions, a sample is looked up first,
-    also if Spark stops after some rows.
+    If the indexes must pay, or if Spark stops after some rows, `_why_all_is_read` checks first whether a lookup in all
+    partitions may pay. If it may not, the plan is a full scan.
     """
     must_pay = case.request.must_pay and case.settings.strategy is None
     if (must_pay or case.limit is not None) and (why_not := _why_all_is_read(spark, case, snapshot)) is not None:
