@@ -282,7 +282,10 @@ class _BatchSize:
         self.rows = max(self._sure, _FIRST_ROWS)
 
     def read(self, rows: int, size: int) -> None:
-        """Adapt the number to the last read, of `rows` rows with `size` bytes."""
+        """Adapt the number of rows to the last read.
+
+        That was a read of `rows` rows, with `size` bytes in all.
+        """
         by_size = _BATCH_BYTES * rows // max(size, 1)
         self.rows = max(min(by_size, _GROWTH * self.rows, _BATCH_ROWS), self._sure)
 

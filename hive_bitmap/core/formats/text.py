@@ -47,7 +47,7 @@ def units(source: pa.NativeFile, path: str, start: int, end: int) -> Iterator[Un
 def _line_ends(data: np.ndarray[tuple[int], np.dtype[np.uint8]], count: int) -> Longs:
     """Return the positions after the line ends in the first `count` bytes, ascending.
 
-    `data` has one more byte if there is one, because a \\n may follow a \\r.
+    `data` also has the byte after these, if there is one, because a \\n may follow a \\r.
     """
     head = data[:count]
     ends = head == _NEW_LINE

@@ -188,7 +188,7 @@ class Hdfs:
     def set_access(self, path: str, access: Access) -> None:
         """Set group, access control list and mode.
 
-        Their order lets nobody read too early.
+        They are set in an order in which nobody can read the file too early.
         """
         inner = _inner(path)
         if self._info(path).group != access.group:

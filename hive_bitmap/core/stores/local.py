@@ -179,7 +179,7 @@ def _created(path: str) -> int:
 def _set_access(opened: int, access: Access) -> None:
     """Set group, access control lists (of Linux) and mode.
 
-    Their order lets nobody read too early.
+    They are set in an order in which nobody can read the file too early.
     """
     status = os.fstat(opened)
     os.chmod(opened, stat.S_IMODE(status.st_mode) & stat.S_IRWXU)

@@ -195,9 +195,10 @@ def _newest(source: Source) -> int:
 
 
 def _wait_past(newest_ms: int) -> None:
-    """Wait until a later change of a file must get a later modification time.
+    """Wait until the clock is past a modification time.
 
-    Hive's Java may see whole seconds only. Raise Unsupported if the time is in the future.
+    Any later change of a file then gets a later time. Hive's Java may see whole seconds only. Raise Unsupported if the
+    time is in the future.
     """
     wait = newest_ms / 1000 + COARSE_RESOLUTION - time.time()
     if wait > COARSE_RESOLUTION:

@@ -44,7 +44,7 @@ class FileSet:
 
     @classmethod
     def of_tasks(cls, reading: Reading) -> FileSet:
-        """Return the files with rows that the indexes locate, which tasks open."""
+        """Return the files that tasks open: those with rows that the indexes locate."""
         places = {(piece.lookup, piece.file): None for piece in reading.pieces or () if isinstance(piece, Piece)}
         opened = tuple(reading.results.lookups[lookup].fingerprints[file] for lookup, file in places)
         return cls(base=reading.resolved.base, opened=opened)

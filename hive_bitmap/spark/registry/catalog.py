@@ -518,7 +518,7 @@ def changing() -> Iterator[None]:
 def clear_caches() -> None:
     """Clear the caches of index tables and slots, and then call the listeners.
 
-    In the other order, a question in between would get the old state for the listeners' new version.
+    The caches come first: listeners set a new version, and a question with that version must not get the old state.
     """
     session_cache.clear(_index_tables, _slots)
     for listener in tuple(_listeners):

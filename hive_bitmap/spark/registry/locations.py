@@ -42,10 +42,10 @@ def with_roots(spark: SparkSession, definitions: Sequence[Definition], location:
     """Return definitions, each with an id and its `root`.
 
     Their index tables are in one database. The root is the folder of an index's generations: LOCATION, or a new folder
-    under `catalog.default_folder`, whose name ends with a part of the id. Raises AlreadyExists for a root that is,
-    contains or lies in the root of another index, and InvalidProperty for a root that lacks the host its scheme needs,
-    or that is, contains or lies in the folder of a table of any database. The partitions of the base table are checked
-    by `require_apart_from`.
+    under `catalog.default_folder`, whose name ends with a part of the id. Raises AlreadyExists for a root that overlaps
+    the root of another index (`overlap`). Raises InvalidProperty for a root that overlaps the folder of a table of any
+    database, or that lacks the host its scheme needs. The partitions of the base table are checked by
+    `require_apart_from`.
     """
     identified = [replace(definition, id=roots.new_id()) for definition in definitions]
     if location is None:
@@ -202,7 +202,7 @@ def _places_of(spark: SparkSession, database: str, *, fresh: bool) -> dict[str, 
 
 
 def _require_apart(spark: SparkSession, root: str, location: str, own_definition: Definition | None = None) -> None:
-    """Raise AlreadyExists or InvalidProperty if the folder is, contains or lies in a folder of the metastore.
+    """Raise AlreadyExists or InvalidProperty if a folder overlaps one of the metastore.
 
     The index table of `own_definition` is left out.
     """
