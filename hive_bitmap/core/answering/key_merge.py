@@ -131,8 +131,8 @@ class _CountedUnit:
     """The counts of a unit's keys.
 
     Each selected row must be counted once (`require_complete`). `counted` yields the keys of a shard with their counts,
-    a row group at a time, in ascending order; NULL last. With a predicate, this is checked for each block. Without a
-    predicate, it is checked for each file, and neither offsets nor bitmaps are read.
+    a row group at a time, in ascending order; NULL last. With a predicate, the number of counted rows is checked for
+    each block. Without a predicate, it is checked for each file, and neither offsets nor bitmaps are read.
     """
 
     def __init__(self, lookup: Lookup, key: str, matching_keys: MatchingKeys) -> None:

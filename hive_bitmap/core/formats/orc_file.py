@@ -187,8 +187,8 @@ def _require_plain_names(kind: pyorc.TypeDescription) -> None:
     """Require names of columns and fields that Spark cannot misread.
 
     Spark requests columns by the text of a type, in which it does not escape backticks. A backtick may make it read the
-    wrong columns. Raises Undecodable for any other character too that readers may misread, also in names of fields
-    inside a column.
+    wrong columns. Raises Undecodable for backticks and other characters that readers may misread, also in names of
+    fields inside a column.
     """
     fields = kind.fields if isinstance(kind, pyorc.Struct) else {}
     for name in fields:

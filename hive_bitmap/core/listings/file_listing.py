@@ -112,9 +112,9 @@ def format_of(table: Table) -> str:
 
 
 def require_plain_options(table: Table) -> None:
-    """Require a table without options that keep all queries from using an index.
+    """Require options of a table with which queries can use an index.
 
-    Raise Unsupported otherwise.
+    Raise Unsupported if an option keeps all queries from using one.
     """
     why = None if serde.read_properties(table) else why_option_unsupported(table)
     if why is not None:

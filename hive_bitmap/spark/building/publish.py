@@ -229,7 +229,7 @@ def _values(number: int) -> Values:
 
 
 def _index_table(spark: SparkSession, base: Table, publication: Publication) -> tuple[Table, bool]:
-    """Return the index table, and whether it was created now.
+    """Return the index table, and whether this call has created it.
 
     It has the definition of the new segments. It is created or replaced if necessary.
     """

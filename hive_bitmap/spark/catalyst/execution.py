@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 def number_of_rows(spark: SparkSession, decision: Counts) -> int | None:
     """Count the rows right after planning.
 
-    Return None if keys are requested, or if Spark has to execute the aggregation. Spark has to for files of an object
-    store, since Spark's listing lacks their tags: `counts` lists them again.
+    Return None if keys are requested, or if Spark has to execute the aggregation. Spark has to execute it for files of
+    an object store, since Spark's listing lacks their tags: `counts` lists them again.
     """
     if decision.prepared.reading is None or decision.request.grouping_sets != ((),):
         return None

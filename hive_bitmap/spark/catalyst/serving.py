@@ -276,8 +276,8 @@ class Serving:
 
         `request.add` is called for each batch of rows: those of each key set of counts, or those of a part of the rows.
         For counts, return a JSON array with the files that Spark has to count itself, as numbers of the scan's listing.
-        For rows, return "" if they were sent, or, without a part, if the files are current. Return None if Spark has to
-        execute its own plan, as for a decision that is no longer kept.
+        For a part of the rows, return "" if its rows were sent. Without a part, return "" if the files are current.
+        Return None if Spark has to execute its own plan, as for a decision that is no longer kept.
         """
         fields = json.loads(request.text())
         match self.decisions.get(fields["decision"]):

@@ -22,9 +22,9 @@ MOST_INDEXES = 1000  # most indexes of a database that are examined
 
 
 def of_former_name(spark: SparkSession, table: str) -> str:
-    """Describe the indexes of a missing table that fit this one; "" if there are none.
+    """Describe the indexes of a missing table that fit `table`; "" if there are none.
 
-    This table may be the missing one under a new name.
+    `table` may be the missing table under a new name.
     """
     try:
         base = metastore.describe(spark, table)
