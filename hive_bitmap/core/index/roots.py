@@ -27,7 +27,7 @@ from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.errors import Unsupported
 
 MARKER = "_index.json"
-BY_HAND = "delete what is yours of it by hand"
+BY_HAND = "delete your files in it by hand"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -83,7 +83,7 @@ def format_of(table: Table) -> str:
     for kind, (key, value) in FOREIGN.items():
         if properties.get(key) == value or table.provider.lower() == kind:
             raise Unsupported(
-                f"table {table.full_name} is {kind}: its files are not its rows, so they cannot be indexed"
+                f"table {table.full_name} is {kind}: its files do not show its current rows, so they cannot be indexed"
             )
     if "storage_handler" in properties or not table.location:
         raise Unsupported(f"table {table.full_name} does not store its rows in files")

@@ -31,7 +31,7 @@ class Reason(str, Enum):
     TOO_LARGE = "too_large", "the keys of an answer would take more memory than hive_bitmap.answer_bytes"
     TOO_SMALL = "too_small", "Spark reads all of it in less time than planning takes"
     UNSUPPORTED = "unsupported", "the table, its layout or a setting of the session is not supported"
-    POSITIONS = "positions", "the query samples, numbers or draws by the places of rows, as rand() does"
+    POSITIONS = "positions", "the result depends on the positions of rows, as with a sample or rand()"
     CACHED = "cached", "the rows are in the session's cache"
     OFF = "off", "a setting switches indexes off, or forces a full scan"
     AWAY = "away", "the Python process of the server, which decides, is starting, is busy, or has ended"

@@ -30,7 +30,7 @@ from hive_bitmap.spark.registry.catalog import Index
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-BY_LOCATION = "if it was, run clean with it as the location"
+BY_LOCATION = "if it is, run clean with that folder as the location"
 BY_TAKING_OVER = "if this metastore was moved, and is not a copy, run clean with --take-over"
 
 
@@ -324,7 +324,7 @@ def _owner(folder: str, search: _Search) -> tuple[Definition | None, str]:
         reason = (
             ""
             if folder == search.given_folder
-            else f"nothing says that folder {folder} is of this metastore: {BY_LOCATION}"
+            else f"nothing shows that folder {folder} is one of this metastore: {BY_LOCATION}"
         )
         return definition, reason
     definition = Definition(
@@ -344,7 +344,10 @@ def _owner(folder: str, search: _Search) -> tuple[Definition | None, str]:
         )
     if folder == search.given_folder or (search.this_metastore and owner.metastore):
         return definition, ""
-    return definition, f"nothing says that index {owner.described} was dropped from this metastore: {BY_LOCATION}"
+    return (
+        definition,
+        f"nothing shows that folder {folder} of index {owner.described} is one of this metastore: {BY_LOCATION}",
+    )
 
 
 def _by_generations(folder: str) -> Definition | None:

@@ -115,7 +115,7 @@ class TestDelete:
         assert told.folder == folder
         assert told.why == (
             f"folder {folder} stays, because it holds files that no build of this index has named: "
-            f"{', '.join(named[:5])}{more}; delete what is yours of it by hand"
+            f"{', '.join(named[:5])}{more}; delete your files in it by hand"
         )
         for name in theirs:
             (local_of(folder) / name).unlink()
@@ -247,7 +247,7 @@ class TestRoot:
         said = deletion.remove_root(definition, "m")
         assert said == (
             f"folder {definition.root} stays, because it holds files that no build of this index has named: "
-            f"folder, note, p=3, p=4, p=1/{roots.MARKER} and 1 more; delete what is yours of it by hand"
+            f"folder, note, p=3, p=4, p=1/{roots.MARKER} and 1 more; delete your files in it by hand"
         )
         assert sorted(os.listdir(root)) == [roots.MARKER, "folder", "note", "p=1", "p=3", "p=4"]
         for name in ("p=1/note", f"p=1/{roots.MARKER}", "p=3", "p=4"):
@@ -264,7 +264,7 @@ class TestRoot:
         early = replace(DEFINITION, root=f"file:{tmp_path}/root", id="")
         (tmp_path / "root" / "p=1").mkdir(parents=True)
         assert deletion.remove_root(early, "m") == (
-            f"folder {early.root} stays, because it has no marker _index.json; delete what is yours of it by hand"
+            f"folder {early.root} stays, because it has no marker _index.json; delete your files in it by hand"
         )
         deletion.remove_empty_parents([f"{early.root}/p=1/{OLD}"], early, "m")
         assert (tmp_path / "root" / "p=1").is_dir()

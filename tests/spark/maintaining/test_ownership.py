@@ -170,7 +170,7 @@ def test_files_of_others_in_a_generation_stay_and_are_told(
         hive_bitmap.drop(memory, flat, "k")
     kept = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
     assert kept == others | {generation.MARKER}
-    assert "000000_0" in caplog.text and "delete what is yours of it by hand" in caplog.text
+    assert "000000_0" in caplog.text and "delete your files in it by hand" in caplog.text
     for name in others:
         (folder / name).unlink()
     (folder / "sub").rmdir()

@@ -71,7 +71,7 @@ def test_what_is_not_known_is_refused(changed: dict[str, Any], why: str) -> None
 
 def test_without_facts_a_delta_table_is_refused_and_others_are_as_they_are() -> None:
     assert lake_tables.described(TABLE) == TABLE
-    with pytest.raises(Unsupported, match="is delta: its files are not its rows"):
+    with pytest.raises(Unsupported, match="is delta: its files do not show its current rows"):
         format_of(TABLE)
     plain = Table(**{**vars(TABLE), "provider": "parquet", "properties": {lake_tables.FACTS: json.dumps(facts())}})
     assert lake_tables.described(plain) == plain
