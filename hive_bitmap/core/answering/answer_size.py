@@ -33,7 +33,7 @@ class _Sample(NamedTuple):
     width: float
 
 
-FEW_ROWS = 4096  # answers from fewer rows are not estimated; counting still raises TooLarge
+FEW_ROWS = 4096  # answers from at most so many rows are not estimated; counting still raises TooLarge
 KeySets = Sequence[Sequence[str]]  # names in lower case
 _Key = tuple[frozenset[str], tuple[tuple[str, ...], ...], frozenset[Predicate], int]
 _too_large: Cache[_Key, str] = Cache("answers that were too large", len)
