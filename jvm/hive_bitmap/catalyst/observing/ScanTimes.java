@@ -4,7 +4,7 @@ import hive_bitmap.catalyst.spark.Scala;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Deque;
-import java.util.HashSet;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -16,6 +16,7 @@ import org.apache.spark.scheduler.SparkListenerJobStart;
 import org.apache.spark.sql.catalyst.QueryPlanningTracker;
 import org.apache.spark.sql.execution.FileSourceScanExec;
 import org.apache.spark.sql.execution.QueryExecution;
+import org.apache.spark.sql.execution.SQLExecution;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanExec;
 import org.apache.spark.sql.execution.adaptive.QueryStageExec;
@@ -27,8 +28,8 @@ import scala.Option;
 
 /**
  * Measures queries whose plan has a single scan, on which Python has decided. Python compares the times with its prices. Such a
- * query does hardly more than scan: all nodes of its plan are in {@link #NODES}, they pass on few rows, and no other job runs at
- * the same time. A plan with a limit is not measured, because it need not read everything.
+ * query does hardly more than scan: all nodes of its plan are in {@link #NODES}, they pass on few rows, and no job of
+ * another query runs at the same time. A plan with a limit is not measured, because it need not read everything.
  */
 public final class ScanTimes extends SparkListener {
     private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
@@ -36,6 +37,7 @@ public final class ScanTimes extends SparkListener {
     private static final int MAX_MEASURED = 64;
     private static final int MAX_JOBS = 1000;
     private static final String MANY = ""; // in place of a decision: several were made for the query
+    private static final String NONE = ""; // in place of the id of a query: a job that belongs to none
     private static final String ROWS = "numOutputRows";
     private static final Set<String> SCANS = Set.of("FileSourceScanExec", "NarrowedScanExec", "DecidedRowsExec");
     private static final Set<String> NODES = Set.of(
@@ -45,8 +47,10 @@ public final class ScanTimes extends SparkListener {
 
     private final Map<QueryPlanningTracker, String> decisions = new WeakHashMap<>();
     private final Deque<ScanTime> measured = new ArrayDeque<>();
-    private final Set<Integer> running = new HashSet<>();
-    private long shared; // the last time, in milliseconds, at which several jobs were running
+    private final Map<Integer, String> running = new HashMap<>(); // the queries of running jobs
+    private String latest = NONE; // the query of the job that ended last
+    private long ended; // when it ended, in milliseconds
+    private long othersEnded; // when a job of another query than the latest one ended for the last time
 
     /**
      * How long a query took.
@@ -72,14 +76,22 @@ public final class ScanTimes extends SparkListener {
     @Override
     public synchronized void onJobStart(SparkListenerJobStart start) {
         if (running.size() >= MAX_JOBS) running.clear(); // Spark has dropped events
-        running.add(start.jobId());
-        if (running.size() > 1) shared = start.time();
+        boolean isOfQuery = start.properties() != null;
+        running.put(start.jobId(), isOfQuery ? start.properties().getProperty(SQLExecution.EXECUTION_ID_KEY(), NONE) : NONE);
     }
 
     @Override
     public synchronized void onJobEnd(SparkListenerJobEnd end) {
-        if (running.size() > 1) shared = end.time();
-        running.remove(end.jobId());
+        String query = running.remove(end.jobId());
+        if (query == null) return;
+        if (!query.equals(latest)) othersEnded = ended;
+        latest = query;
+        ended = end.time();
+    }
+
+    /** Returns whether a job of another query has run since a time in milliseconds. {@code query} is the id of an execution. */
+    private boolean hasRunOthers(String query, long since) {
+        return !running.isEmpty() || (query.equals(latest) ? othersEnded : ended) >= since;
     }
 
     /** Measures a query that has ended. Nothing is thrown: Spark ends the application if a listener lacks a class or method. */
@@ -99,7 +111,7 @@ public final class ScanTimes extends SparkListener {
         long planned = Scala.javaMap(query.tracker().phases()).get("planning").endTimeMs();
         long began = Math.max(planned, end.time() - end.duration() / 1_000_000);
         double seconds = (end.time() - began) / 1e3;
-        if (!running.isEmpty() || shared >= began) return;
+        if (hasRunOthers(String.valueOf(end.executionId()), began)) return;
         List<SparkPlan> scans = new ArrayList<>();
         if (!isScanOnly(query.executedPlan(), scans) || scans.size() != 1) return;
         if (measured.size() >= MAX_MEASURED) measured.removeFirst();
