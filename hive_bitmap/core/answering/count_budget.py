@@ -15,8 +15,9 @@ from functools import partial
 
 from hive_bitmap.core.answering.answer_size import distinct_keys
 from hive_bitmap.core.answering.extremes import are_enough
-from hive_bitmap.core.answering.key_merge import is_merged
+from hive_bitmap.core.answering.key_merge import Top, is_merged
 from hive_bitmap.core.index import lookup as shards
+from hive_bitmap.core.index.shard import ROW_GROUP_ROWS
 from hive_bitmap.core.planning.prices import CLEARLY_CHEAPER
 from hive_bitmap.core.predicates.nodes import Constant, Or, Predicate, Unknown, columns_of, leaves_of
 from hive_bitmap.core.selecting.candidates import Lookup
@@ -70,12 +71,13 @@ def count_cost(
     waits: float = 0.0,
     extremes: Collection[str] = (),
     mergeable: Collection[str] = (),
+    top: Top | None = None,
 ) -> CountCost:
     """Compare counting through the index with counting by Spark.
 
     `keys` are the grouping columns, in lower case; `waits` is how many seconds Spark waits for the store of the files.
     For the columns `extremes`, in lower case, only the smallest and the largest key are needed, and for those in
-    `mergeable` a summary or the first groups.
+    `mergeable` a summary or the groups `top`.
     """
     if are_enough(lookups, keys, extremes):
         opened = sum(len(lookup.unit.parts[keys[0]].shards) for lookup in lookups)
@@ -95,8 +97,8 @@ def count_cost(
         waits=waits,
         what="these indexes are decoded",
     )
-    if is_merged(lookups, keys, mergeable):
-        return _merged(lookups, keys[0], matching_keys, cores, prices, waits)
+    if is_merged(lookups, keys, mergeable, top):
+        return _merged(lookups, keys[0], matching_keys, cores, prices, waits, top)
     most = compared(sum(_seconds(lookup, keys, read, read, prices) for lookup, _, read in work))
     if most.why_slower is None:
         return most
@@ -116,10 +118,13 @@ def _merged(
     cores: int,
     prices: CountPrices,
     waits: float,
+    top: Top | None,
 ) -> CountCost:
     """Compare merging the sorted keys with counting by Spark.
 
     Spark's price includes grouping by many keys.
+
+    If any groups will do, only some row groups of one shard after another are read.
     """
     seconds, grouped, columns = 0.0, 0.0, {key}
     for lookup in lookups:
@@ -128,7 +133,10 @@ def _merged(
         selected = min((selected_share(lookup.unit, node, matching_keys) for node in by_column.values()), default=1.0)
         grouped += selected * int(lookup.unit.rows.sum())
         share = _share_of_groups(lookup, key, by_column[key]) if set(by_column) == {key} else 1.0
-        seconds += share * entries * (prices.merged_bitmap if by_column else prices.merged_row)
+        read = share * entries
+        if top is not None and top.is_any:
+            read = min(read, ROW_GROUP_ROWS + top.rows / max(selected, 1 / max(entries, 1)))
+        seconds += read * (prices.merged_bitmap if by_column else prices.merged_row)
     rows = _rows(lookups)
     by_spark = spark_seconds(rows, len(columns), cores, prices, waits) + grouped * prices.spark_row / cores
     by_spark += distinct_keys(lookups, [key]) * prices.spark_key * grouped / max(rows, 1)

@@ -3,6 +3,8 @@
 A shard is sorted by its first key column. So the keys of all shards are merged by the key itself, and only a row group
 of each shard is in memory. Two results are computed from the merged keys: a summary of a column, and the groups with
 the most or the fewest rows. Both need all rows of a key, so nothing of a shard is left out before the merge.
+
+A query that takes any groups needs no merge: row groups are read until they have enough keys.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -50,12 +53,18 @@ class Top:
     first: str = "most"  # or "fewest", "any"
     ties: str = "any"  # or "smallest", "largest"
 
+    @property
+    def is_any(self) -> bool:
+        """Whether any groups will do, so that counting may stop."""
+        return self.first == "any"
 
-def is_merged(lookups: Sequence[Lookup], keys: Sequence[str], columns: Collection[str]) -> bool:
+
+def is_merged(lookups: Sequence[Lookup], keys: Sequence[str], columns: Collection[str], top: Top | None = None) -> bool:
     """Return whether to count keys by merging them.
 
-    Keys are merged if they are more than FEW_KEYS. `keys` (in lower case) must be a single one of `columns`; for these
-    the caller needs a summary or the first groups. No row may be deleted, and all shards must be sorted by the key.
+    Keys are merged if they are more than FEW_KEYS, or if the caller needs any groups. `keys` (in lower case) must be a
+    single one of `columns`; for these the caller needs a summary or the groups `top`. No row may be deleted. Unless any
+    groups will do, all shards must be sorted by the key.
     """
     if len(keys) != 1 or keys[0] not in columns or not lookups or any(any(lookup.deletes) for lookup in lookups):
         return False
@@ -65,11 +74,12 @@ def is_merged(lookups: Sequence[Lookup], keys: Sequence[str], columns: Collectio
         return False
     held = [(part.key.name, shard) for part in parts if part is not None for shard in part.shards]
     rows = sum(int(lookup.unit.rows.sum()) for lookup in lookups)
-    if len(held) > MOST_SHARDS or rows > MOST_ROWS:
+    is_any = top is not None and top.is_any
+    if not is_any and (len(held) > MOST_SHARDS or rows > MOST_ROWS):
         return False
     try:
-        are_sorted = all(shards.is_sorted_by(*shard, name) for name, shard in held)
-        return are_sorted and distinct_keys(lookups, keys) > FEW_KEYS
+        is_sorted = is_any or all(shards.is_sorted_by(*shard, name) for name, shard in held)
+        return is_sorted and (distinct_keys(lookups, keys) > FEW_KEYS or is_any)
     except CorruptIndex:
         return False  # its files are read whole
 
@@ -83,6 +93,8 @@ def merged_answer(lookups: Sequence[Lookup], key: str, matching_keys: MatchingKe
     field = lookups[0].unit.parts[key].key.with_name(key)
 
     def compute() -> pa.Table:
+        if top is not None and top.is_any:
+            return some_groups(lookups, key, matching_keys, top.rows)
         merged = merged_counts(lookups, key, matching_keys)
         return summary(merged, field) if top is None else first_groups(merged, top, field)
 
@@ -111,6 +123,24 @@ def merged_counts(lookups: Sequence[Lookup], key: str, matching_keys: MatchingKe
     yield from merge([unit.counted(shard) for unit in units for shard in unit.shards], field)
     for unit in units:
         unit.require_complete()
+
+
+def some_groups(lookups: Sequence[Lookup], key: str, matching_keys: MatchingKeys, rows: int) -> pa.Table:
+    """Return `rows` groups, or all if there are fewer; reading stops once there are enough.
+
+    The result has the columns of `merged_counts`, whose lookups it takes, in any order of the keys. Each group has
+    matching rows, but COUNT may lack those that were not read. Raises as `merged_counts` if all groups were read.
+    """
+    field = lookups[0].unit.parts[key].key.with_name(key)
+    taken = pa.schema([field, (COUNT, pa.int64())]).empty_table()
+    for lookup in lookups:
+        unit = _CountedUnit(lookup, key, matching_keys)
+        for table in chain.from_iterable(map(unit.counted, unit.shards)):
+            taken = merge_counts([taken, table.cast(taken.schema)]).slice(0, rows)
+            if taken.num_rows >= rows:
+                return taken
+        unit.require_complete()
+    return taken
 
 
 def merge(runs: Sequence[Iterator[pa.Table]], field: pa.Field) -> Iterator[pa.Table]:
@@ -293,8 +323,6 @@ def first_groups(merged: Iterable[pa.Table], top: Top, field: pa.Field) -> pa.Ta
     There are at most twice as many as needed, and the group of NULL. The result has the columns `field` and COUNT.
     """
     schema = pa.schema([field, (COUNT, pa.int64())])
-    if top.first == "any":
-        return _some_groups(merged, top.rows, schema)
     held, nulls, worst = schema.empty_table(), schema.empty_table(), None
     for table in merged:
         table = table.cast(schema)
@@ -307,15 +335,6 @@ def first_groups(merged: Iterable[pa.Table], top: Top, field: pa.Field) -> pa.Ta
         if held.num_rows > HELD_ROWS + 2 * top.rows:
             held, worst = _cut(held, top)
     return pa.concat_tables([_cut(held, top)[0], nulls])
-
-
-def _some_groups(merged: Iterable[pa.Table], rows: int, schema: pa.Schema) -> pa.Table:
-    """Return the first groups that are merged. The others are not read."""
-    taken = schema.empty_table()
-    tables = iter(merged)
-    while taken.num_rows < rows and (table := next(tables, None)) is not None:
-        taken = pa.concat_tables([taken, table.cast(schema).slice(0, rows - taken.num_rows)])
-    return taken
 
 
 def _cut(groups: pa.Table, top: Top) -> tuple[pa.Table, int | None]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
@@ -19,7 +19,14 @@ from hive_bitmap.core.index.manifest import Freshness
 from hive_bitmap.core.nested_types import NestedType, why_spark_only
 from hive_bitmap.core.planning.learnt_prices import FROZEN, Factors
 from hive_bitmap.core.planning.plan import BLOCKS_SCHEMA, FILES_SCHEMA, IndexUse, Plan
-from hive_bitmap.core.planning.prices import CLEARLY_CHEAPER, Prices, Reads, reads
+from hive_bitmap.core.planning.prices import (
+    CLEARLY_CHEAPER,
+    MOST_SPLIT_BYTES,
+    OPEN_BYTES,
+    Prices,
+    Reads,
+    reads,
+)
 from hive_bitmap.core.planning.strategy import Reason, Strategy
 from hive_bitmap.core.selecting.candidates import Lookup, LookupResults
 from hive_bitmap.core.selecting.select import LookupResult
@@ -187,7 +194,8 @@ def strategy_costs(
     """
     prices, share, limit = inputs.prices, inputs.share, inputs.limit
     narrowed = read.until(limit, narrowed=True)
-    costs = {Strategy.FULL_SCAN: prices.full_scan(read.until(limit), share)}
+    first = read.until(limit)
+    costs = {Strategy.FULL_SCAN: _prices_of_first(inputs, read, first).full_scan(first, share)}
     impossible = {}
     direct_price = prices.direct(read, share)
     if inputs.count:
@@ -204,11 +212,22 @@ def strategy_costs(
     if engine_only is None:
         costs[Strategy.ROWS] = prices.driver(read, share) if in_driver else direct_price
     if inputs.engine_skips is EngineSkips.BLOCKS:
+        prices = _prices_of_first(inputs, read, narrowed)
         costs[Strategy.BLOCKS] = prices.native(narrowed, share)
         costs[Strategy.FILES] = prices.native_files(narrowed, share)
     elif engine_only is not None:
         impossible[Strategy.ROWS] = engine_only
     return costs, impossible
+
+
+def _prices_of_first(inputs: PlanInputs, read: Reads, first: Reads) -> Prices:
+    """Return the prices of a scan of `read` that reads `first` until the limit.
+
+    With a limit, Spark begins with a single task, and runs more only if the rows of its split are too few.
+    """
+    split = min(MOST_SPLIT_BYTES, (read.total + read.files * OPEN_BYTES) / inputs.cores)
+    is_one_task = inputs.limit is not None and first.total + first.files * OPEN_BYTES <= split
+    return replace(inputs.prices, cores=1) if is_one_task else inputs.prices
 
 
 def _stops_early(inputs: PlanInputs, read: Reads, costs: Mapping[Strategy, float]) -> bool:
@@ -220,8 +239,8 @@ def _stops_early(inputs: PlanInputs, read: Reads, costs: Mapping[Strategy, float
     if first.total >= read.total:
         return False
     native = inputs.engine_skips is EngineSkips.BLOCKS
-    size = inputs.share * first.total
-    if inputs.prices.is_too_small(size, first.files, read.values_per_byte, native=native):
+    size, prices = inputs.share * first.total, _prices_of_first(inputs, read, first)
+    if prices.is_too_small(size, first.files, read.values_per_byte, native=native):
         return True
     return min(costs.values()) > CLEARLY_CHEAPER * costs[Strategy.FULL_SCAN]
 

@@ -23,6 +23,7 @@ WIDTHS |= dict.fromkeys(("bigint", "double", "timestamp", "timestamp_ntz"), 8)
 WIDE = 16  # bytes of a value of any other type
 ORC_STRIDE = 10_000  # rows between two entries of a stripe's row index, by default
 SPLIT_BYTES = 32 << 20  # fs.local.block.size; other file systems have splits four times as large
+OPEN_BYTES, MOST_SPLIT_BYTES = 4 << 20, 128 << 20  # of Spark's splits: what it adds for each file, and the largest
 # In seconds, or seconds per byte, value, row or file, measured on one core of a small machine; `bench` prints the
 # expected seconds beside its times. Choices depend on ratios alone.
 SPARK_START = 0.06

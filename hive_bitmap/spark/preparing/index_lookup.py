@@ -19,6 +19,7 @@ from hive_bitmap.core.answering.count_budget import (
     index_bytes,
     share_in_memory,
 )
+from hive_bitmap.core.answering.key_merge import Top
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.planning.prices import waiting_seconds
 from hive_bitmap.core.selecting.candidates import (
@@ -51,12 +52,13 @@ class Counting:
     """The sets of keys by which rows are counted.
 
     Keys are in lower case. For the key sets in `extremes`, MIN and MAX are enough, and for those in `mergeable` a
-    summary or the first groups. An answer that costs more than Spark's own is not looked up, unless it is `forced`.
+    summary or the groups `top`. An answer that costs more than Spark's own is not looked up, unless it is `forced`.
     """
 
     key_sets: Sequence[Sequence[str]]
     extremes: frozenset[str] = frozenset()
     mergeable: frozenset[str] = frozenset()
+    top: Top | None = None
     forced: bool = False
 
 
@@ -89,6 +91,7 @@ def look_up_snapshot(
         prices=_prices(snapshot),
         extremes=counting.extremes,
         mergeable=counting.mergeable,
+        top=counting.top,
     )
     evaluation = Evaluation(spark, matching_keys, counting, cost, resolved.engine)
     candidates = look_up_files(snapshot.files, snapshot.predicates, chosen, evaluation)

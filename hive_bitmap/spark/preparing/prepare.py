@@ -254,11 +254,13 @@ def _by_cost(spark: SparkSession, case: _PlannedRequest, snapshot: Snapshot) -> 
         return _full_scan(case, why_not, case.choice.uses, snapshot)
     looked_up = look_up_snapshot(spark, snapshot, case.choice.by_column, case.counting)
     results, extremes = looked_up.results, case.counting.extremes
-    mergeable = frozenset() if results.whole_files else case.counting.mergeable
+    top = case.counting.top
+    is_any = top is not None and top.is_any
+    mergeable = case.counting.mergeable if is_any or not results.whole_files else frozenset()
     counted = [
         keys
         for keys in case.counting.key_sets
-        if not are_enough(results.lookups, keys, extremes) and not is_merged(results.lookups, keys, mergeable)
+        if not are_enough(results.lookups, keys, extremes) and not is_merged(results.lookups, keys, mergeable, top)
     ]
     keys = estimated_keys(results, counted, case.settings.answer_bytes)
     reading = _reading(case, snapshot, results)
@@ -424,6 +426,7 @@ def _counting(request: Request, base: Table, own_settings: Settings) -> Counting
         key_sets=[_data_keys(keys, base) for keys in sets],
         extremes=request.extremes,
         mergeable=request.mergeable,
+        top=request.top,
         forced=own_settings.strategy is Strategy.INDEX_ONLY,
     )
 

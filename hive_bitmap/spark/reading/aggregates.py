@@ -66,11 +66,13 @@ _Tallied: TypeAlias = "pa.Table | _NotCounted"
 class _Counted:
     """The counts from the index, and the files that it cannot count.
 
-    `uncounted` are the lookups of files that have to be read, in addition to the whole files.
+    `uncounted` are the lookups of files that have to be read, in addition to the whole files. If the counts are
+    `enough` for the query, no file has to be read.
     """
 
     counts: pa.Table  # the keys, each once, and COUNT
     uncounted: list[Lookup]
+    enough: bool = False
 
     def unknown(self, results: LookupResults) -> frozenset[Place]:
         """Return the places of the files that have to be read."""
@@ -149,6 +151,7 @@ def _counts_by_set(
     unknown = [set_counts.unknown(results) | changed for set_counts in counted]
     if len(set(unknown)) > 1 or (len(counted) > 1 and unknown[0]):
         return None  # these files would be read once for each set, and may change in between
+    to_read = frozenset[Place]() if counted[0].enough else unknown[0]
     fingerprints = [
         fingerprint
         for lookup in results.lookups
@@ -158,7 +161,7 @@ def _counts_by_set(
     # Files of a remote store were listed when counting began; checking them again takes a request for each file.
     if not all(fingerprint.confirmed() for fingerprint in fingerprints if stores.is_local(fingerprint.path)):
         return None  # a file changed while it was counted
-    return KnownCounts(tuple(set_counts.counts for set_counts in counted), unknown[0])
+    return KnownCounts(tuple(set_counts.counts for set_counts in counted), to_read)
 
 
 def _counts_of_set(
@@ -195,13 +198,15 @@ def _counts_of_set(
             return None
         counts.add(_complete(extreme_keys, reading, schema))
         return _Counted(counts.total(), uncounted)
-    matching = reading.results.matching_keys
-    fresh = not (uncounted or reading.results.whole_files or changed)
-    if fresh and not by_partition and is_merged(lookups, data, request.mergeable):
+    matching, top = reading.results.matching_keys, request.top
+    is_any = top is not None and top.is_any
+    fresh = is_any or not (uncounted or reading.results.whole_files or changed)
+    if fresh and not by_partition and is_merged(lookups, data, request.mergeable, top):
         try:
-            merged = _merged(spark, lookups, data[0], matching, request.top)
+            merged = _merged(spark, lookups, data[0], matching, top)
             typed = merged.set_column(0, schema.field(0), merged[0].cast(schema.field(0).type))
-            return _Counted(require_small(typed, limit), uncounted)
+            enough = top is not None and is_any and typed.num_rows >= top.rows
+            return _Counted(require_small(typed, limit), uncounted, enough)
         except (CorruptIndex, CorruptBitmap) as e:
             checksums.log_whole(log, "an index", e)
             return None
@@ -217,7 +222,9 @@ def _counts_of_set(
                 uncounted.append(lookup)
             case _:
                 counts.add(_complete(counted, reading, schema))
-    return _Counted(counts.total(), uncounted)
+    total = counts.total()
+    has_rows = request.limit is not None and not request.keys and total.num_rows > 0
+    return _Counted(total, uncounted, enough=has_rows)
 
 
 def _merged(

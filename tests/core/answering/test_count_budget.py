@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from hive_bitmap.core.answering.count_budget import CountPrices, bytes_to_look_up, count_cost, share_in_memory
+from hive_bitmap.core.answering.key_merge import Top
 from hive_bitmap.core.index import lookup
 from hive_bitmap.core.predicates.nodes import TRUE, And, Compare, Or, Predicate
 from tests.core.selecting.lookups import lookup_of
@@ -53,6 +54,20 @@ def test_many_keys_are_merged_if_spark_groups_many_rows(tmp_path: Path, monkeypa
     assert count_cost([lookup_of(unit, TRUE)], {}, ["k"], 2, prices).seconds < 1
     nowhere = count_cost([lookup_of(unit, Compare("k", ">", 50))], {}, ["k"], 2, prices, mergeable={"k"})
     assert nowhere.seconds == 0, "no row group has such a key"
+
+
+@pytest.mark.parametrize(("entries", "seconds"), [(100, 100.0), (600, 402.0), (10**6, 402.0)])
+def test_any_groups_cost_no_more_than_some_index_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entries: int, seconds: float
+) -> None:
+    """A row group, and as many index rows as have the groups: of a condition that selects half of the rows."""
+    monkeypatch.setattr("hive_bitmap.core.answering.count_budget.ROW_GROUP_ROWS", 400)
+    rows = [{"k": n % 30, "s": "ab"[n % 2], "f": 0.0} for n in range(600)]
+    unit = unit_of(tmp_path, [rows], {"k": "gap", "s": "gap"}, {"k": [0], "s": [0]})
+    unit = replace(unit, parts={**unit.parts, "k": replace(unit.parts["k"], entries=entries)})
+    prices, half = CountPrices(merged_row=0.0, merged_bitmap=1.0), Compare("s", "=", "a")
+    cost = count_cost([lookup_of(unit, half)], {}, ["k"], 2, prices, mergeable={"k"}, top=Top(rows=1, first="any"))
+    assert cost.seconds == seconds
 
 
 def test_an_index_of_large_keys_is_dearer_than_a_column(tmp_path: Path) -> None:

@@ -20,7 +20,16 @@ from hypothesis import strategies as st
 
 from hive_bitmap.core.answering import key_merge
 from hive_bitmap.core.answering.index_rows import COUNT
-from hive_bitmap.core.answering.key_merge import DISTINCT, Top, first_groups, is_merged, merge, merged_counts, summary
+from hive_bitmap.core.answering.key_merge import (
+    DISTINCT,
+    Top,
+    first_groups,
+    is_merged,
+    merge,
+    merged_counts,
+    some_groups,
+    summary,
+)
 from hive_bitmap.core.index import lookup as shards
 from hive_bitmap.core.predicates.nodes import TRUE, Compare, Predicate
 from hive_bitmap.core.selecting.candidates import Lookup, restrict
@@ -167,18 +176,40 @@ def test_keys_of_many_shards_are_counted_as_python_counts_them(
     require_summary(summary(merged, lookups[0].unit.parts[key].key.with_name(key)), expected)
 
 
-def test_any_groups_are_the_first_that_are_read() -> None:
-    field = pa.field("k", pa.int32())
+@given(FILES, PREDICATES, st.integers(1, 9), st.data())
+@settings(max_examples=50)
+def test_any_groups_have_matching_rows(
+    tmp_path: Path, files: list[list[Row]], predicate: Predicate, rows: int, data: st.DataObject
+) -> None:
+    """So many as are needed, or all groups; by one index or by two, of keys in any order."""
+    shutil.rmtree(tmp_path / "index", ignore_errors=True)
+    (tmp_path / "index").mkdir()
+    everywhere = list(range(len(files)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("hive_bitmap.core.index.shard.ROW_GROUP_ROWS", data.draw(st.sampled_from([1, 2, 100])))
+        if data.draw(st.booleans()):
+            unit = composite(tmp_path / "index", files, "gap")
+        else:
+            unit = unit_of(tmp_path / "index", files, {"k": "gap", "s": "gap"}, {"k": everywhere, "s": everywhere})
+    predicate = predicate if is_understood(predicate, unit.parts, {}) else TRUE
+    key = data.draw(st.sampled_from(["k", "s"]))
+    taken = of_tables([some_groups([lookup_of(unit, predicate)], key, {}, rows)])
+    groups = Counter(row[key] for file in files for row in file if truth(predicate, row))
+    assert len(taken) == min(rows, len(groups)) and all(taken[one] <= groups[one] for one in taken)
 
-    def rows() -> Iterator[pa.Table]:
-        yield from tables([(1, 2), (2, 1), (3, 4), (None, 1)], 2, field)
-        raise AssertionError("it reads on")
 
-    assert of_tables([first_groups(rows(), Top(rows=3, first="any"), field)]) == {1: 2, 2: 1, 3: 4}
-    run = [(1, 2), (None, 3)]
-    for count in (0, 1, 2, 3):
-        taken = first_groups(merge([tables(run, 1, field)], field), Top(rows=count, first="any"), field)
-        assert of_tables([taken]) == dict(run[:count])
+def test_reading_stops_once_there_are_enough_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hive_bitmap.core.index.shard.ROW_GROUP_ROWS", 10)
+    lookup = lookup_of(unit_of(tmp_path, [unit_rows(200)], {"k": "gap"}, {"k": [0]}))
+    read: list[int] = []
+    keys_of = shards.counted_keys
+    monkeypatch.setattr(
+        shards, "counted_keys", lambda *shard: (read.append(len(rows[0])) or rows for rows in keys_of(*shard))
+    )
+    for rows, groups_read in ((1, 1), (3, 1), (50, 20), (99, 20)):
+        read.clear()
+        assert some_groups([lookup], "k", {}, rows).num_rows == min(rows, 50)
+        assert len(read) <= groups_read and (len(read) > 1) == (groups_read > 1), rows
 
 
 def unit_rows(count: int) -> list[Row]:
@@ -242,6 +273,12 @@ def test_keys_are_merged_if_they_are_many(tmp_path: Path, monkeypatch: pytest.Mo
     assert asks(lookup)
     assert not asks(lookup, columns=()) and not asks(lookup, keys=("k", "s")) and not asks(lookup, keys=())
     assert not asks(lookup, keys=("s",), columns=("s",))
+    monkeypatch.setattr(key_merge, "FEW_KEYS", 1000)
+    assert not asks(lookup) and is_merged([lookup], ["k"], ["k"], Top(rows=3, first="any"))
+    assert not is_merged([lookup], ["k"], ["k"], Top(rows=3)) and not is_merged(
+        [lookup], ["k"], [], Top(rows=3, first="any")
+    )
+    monkeypatch.setattr(key_merge, "FEW_KEYS", 5)
     for name, value in (("MOST_SHARDS", 0), ("MOST_ROWS", 100)):
         with monkeypatch.context() as patch:
             patch.setattr(key_merge, name, value)

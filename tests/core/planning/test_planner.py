@@ -130,6 +130,17 @@ def test_what_is_read_until_a_limit(files: list[list[int]], limit: int | None, t
     assert narrowed.blocks <= all_of_it.blocks and narrowed.total <= found.total
 
 
+def test_the_first_rows_are_read_by_one_task() -> None:
+    """With a limit, more cores make a scan no cheaper until its first split is read."""
+
+    def price(limit: int | None, cores: int) -> float:
+        return make_plan(replace(INPUTS, limit=limit, cores=cores), (), looked_up(*ALL)).costs[Strategy.FULL_SCAN]
+
+    for limit in (1, ROWS // 10):
+        assert price(limit, 4) == price(limit, 1) < price(None, 4)
+    assert price(31 * ROWS, 4) < price(31 * ROWS, 1)
+
+
 def test_a_limit_is_the_reason() -> None:
     plan = make_plan(replace(INPUTS, limit=ROWS), (), looked_up(*ALL))
     assert (plan.strategy, plan.code) == (Strategy.FULL_SCAN, Reason.LIMIT)
