@@ -124,20 +124,20 @@ def _merged(
 
     Spark's price includes grouping by many keys.
 
-    If any groups will do, only some row groups of one shard after another are read.
+    If any groups will do, a row group is read, and as many index rows as are expected to have the groups.
     """
-    seconds, grouped, columns = 0.0, 0.0, {key}
+    seconds, grouped, read, columns = 0.0, 0.0, 0.0, {key}
     for lookup in lookups:
         by_column, entries = _by_column(lookup.predicate), lookup.unit.parts[key].entries
         columns |= set(by_column)
         selected = min((selected_share(lookup.unit, node, matching_keys) for node in by_column.values()), default=1.0)
         grouped += selected * int(lookup.unit.rows.sum())
         share = _share_of_groups(lookup, key, by_column[key]) if set(by_column) == {key} else 1.0
-        read = share * entries
-        if top is not None and top.is_any:
-            read = min(read, ROW_GROUP_ROWS + top.rows / max(selected, 1 / max(entries, 1)))
-        seconds += read * (prices.merged_bitmap if by_column else prices.merged_row)
+        seconds += share * entries * (prices.merged_bitmap if by_column else prices.merged_row)
+        read += share * entries
     rows = _rows(lookups)
+    if top is not None and top.is_any and grouped and read:
+        seconds *= min((ROW_GROUP_ROWS + top.rows * rows / grouped) / read, 1.0)
     by_spark = spark_seconds(rows, len(columns), cores, prices, waits) + grouped * prices.spark_row / cores
     by_spark += distinct_keys(lookups, [key]) * prices.spark_key * grouped / max(rows, 1)
     slower = "Spark groups the rows in less time than the keys of these indexes are merged"

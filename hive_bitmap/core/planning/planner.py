@@ -113,7 +113,14 @@ def make_plan(inputs: PlanInputs, uses: tuple[IndexUse, ...], work: LookupResult
     engine_only = _why_engine_only(inputs, work)
     all_reads = read.times(inputs.scale)
     in_driver = is_read_by_driver(inputs, all_reads)
-    costs, impossible = strategy_costs(inputs, all_reads, exact=exact, engine_only=engine_only, in_driver=in_driver)
+    costs, impossible = strategy_costs(
+        inputs,
+        all_reads,
+        exact=exact,
+        is_sure=_is_sure(inputs, work),
+        engine_only=engine_only,
+        in_driver=in_driver,
+    )
     stops = inputs.limit is not None and _stops_early(inputs, all_reads, costs)
     if stops:
         strategy, reason = Strategy.FULL_SCAN, _why_stopped(inputs, all_reads)
@@ -184,13 +191,19 @@ def _read_by_index(files: pa.Table) -> int:
 
 
 def strategy_costs(
-    inputs: PlanInputs, read: Reads, *, exact: bool, engine_only: str | None = None, in_driver: bool = False
+    inputs: PlanInputs,
+    read: Reads,
+    *,
+    exact: bool,
+    is_sure: bool = False,
+    engine_only: str | None = None,
+    in_driver: bool = False,
 ) -> tuple[dict[Strategy, float], dict[Strategy, str]]:
     """Return the price in seconds of each possible strategy.
 
     The second result has the reasons why others are impossible. With `exact`, the index selects exactly the matching
-    rows. `engine_only` says why only Spark can read the files. With `in_driver`, this process reads the selected rows,
-    and no task does.
+    rows; if it `is_sure` of a row, a count need not read other files. `engine_only` says why only Spark can read the
+    files. With `in_driver`, this process reads the selected rows, and no task does.
     """
     prices, share, limit = inputs.prices, inputs.share, inputs.limit
     narrowed = read.until(limit, narrowed=True)
@@ -202,7 +215,8 @@ def strategy_costs(
         if limit is None:
             costs[Strategy.FULL_SCAN] = max(costs[Strategy.FULL_SCAN], inputs.spark_count_seconds)
         if engine_only is None:
-            costs[Strategy.INDEX_ONLY] = inputs.answer_seconds + (0.0 if exact and not read.whole else direct_price)
+            is_complete = is_sure or (exact and not read.whole)
+            costs[Strategy.INDEX_ONLY] = inputs.answer_seconds + (0.0 if is_complete else direct_price)
         else:
             impossible[Strategy.INDEX_ONLY] = engine_only
         return costs, impossible
@@ -218,6 +232,13 @@ def strategy_costs(
     elif engine_only is not None:
         impossible[Strategy.ROWS] = engine_only
     return costs, impossible
+
+
+def _is_sure(inputs: PlanInputs, work: LookupResults) -> bool:
+    """Return whether a query that asks for the first rows has a row in a looked-up file."""
+    if not inputs.count or inputs.limit is None:
+        return False
+    return any(bool((needs_file(result, lookup) & result.exact).any()) for lookup, result in work.pairs())
 
 
 def _prices_of_first(inputs: PlanInputs, read: Reads, first: Reads) -> Prices:

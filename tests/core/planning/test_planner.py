@@ -141,6 +141,18 @@ def test_the_first_rows_are_read_by_one_task() -> None:
     assert price(31 * ROWS, 4) < price(31 * ROWS, 1)
 
 
+def test_a_row_of_a_fresh_file_makes_new_files_irrelevant() -> None:
+    """Only for a query of the first rows, and only if the row certainly matches."""
+
+    def price(limit: int | None, work: LookupResults) -> float:
+        plan = make_plan(replace(INPUTS, limit=limit, count=True), (), with_new_file(work))
+        return plan.costs[Strategy.INDEX_ONLY]
+
+    assert price(1, looked_up(*FEW)) == INPUTS.answer_seconds < price(None, looked_up(*FEW))
+    for work in (looked_up(*FEW, exact=False), looked_up(*[[0] * BLOCKS] * 4)):
+        assert price(1, work) > INPUTS.answer_seconds
+
+
 def test_a_limit_is_the_reason() -> None:
     plan = make_plan(replace(INPUTS, limit=ROWS), (), looked_up(*ALL))
     assert (plan.strategy, plan.code) == (Strategy.FULL_SCAN, Reason.LIMIT)

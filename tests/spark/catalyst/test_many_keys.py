@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import pytest
 
 import hive_bitmap
 from hive_bitmap.core.answering import key_merge
+from hive_bitmap.core.planning import prices
+from hive_bitmap.spark.catalyst import execution
 from hive_bitmap.spark.reading import aggregates
 from tests.asking import by_index, by_spark, difference, frame, indexed, require_alike, require_alike_now, under
 from tests.contract import contract
@@ -188,6 +194,57 @@ def test_files_that_come_and_go(spark: SparkSession, database: str, merges: list
         spark.sql(change) if change and "FROM t" not in change else None
         for query in queries:
             require_alike_now(spark, query)
+
+
+@pytest.fixture
+def read_by_spark(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The number of files that Spark had to read for each answer."""
+    files: list[int] = []
+    counts = execution.counts
+
+    def noted(spark: SparkSession, decision: Any) -> Any:
+        answer = counts(spark, decision)
+        files.append(-1 if answer is None else len(answer[1]))
+        return answer
+
+    monkeypatch.setattr(execution, "counts", noted)
+    return files
+
+
+def test_what_is_sure_needs_no_new_file(
+    spark: SparkSession, database: str, monkeypatch: pytest.MonkeyPatch, read_by_spark: list[int]
+) -> None:
+    """Groups, or a row, that an indexed file certainly has; also if other files are new, changed or gone."""
+    monkeypatch.setattr(prices, "SPARK_BYTE", {"parquet": 1e-3})
+    spark.sql(f"CREATE TABLE t USING parquet AS {ROWS.format(start=0, end=400)}")
+    hive_bitmap.build(spark, "t", ["k", "c", "u"])
+    spark.sql(f"INSERT INTO t {ROWS.format(start=400, end=440)}")
+
+    def ask(query: str, files: int) -> list[Any]:
+        read_by_spark.clear()
+        with indexed(spark, "" if "EXISTS" in query else "index only"):
+            rows = frame(spark, query).collect()
+        assert read_by_spark == [files], query
+        return rows
+
+    for condition in ("", " WHERE c = 2"):
+        groups = {row[0] for row in spark.sql(f"SELECT DISTINCT k FROM t{condition}").collect()}
+        for rows, files in ((2, 0), (5, 0), (999, 2)):
+            found = [row[0] for row in ask(f"SELECT DISTINCT k FROM t{condition} LIMIT {rows}", files)]
+            assert len(found) == len(set(found)) == min(rows, len(groups)) and set(found) <= groups
+    assert ask("SELECT EXISTS (SELECT * FROM t WHERE u = 399) AS e", 0) == [(True,)]
+    *indexed_files, new = sorted(
+        (Path(urlsplit(name).path) for name in spark.table("t").inputFiles()), key=os.path.getmtime
+    )
+    with indexed(spark, "index only"):
+        planned = frame(spark, "SELECT DISTINCT k FROM t WHERE c = 2 LIMIT 3")
+        planned._jdf.queryExecution().executedPlan()
+        for file in indexed_files:
+            shutil.copyfile(new, file)
+            file.with_name(f".{file.name}.crc").unlink()
+        found = {row[0] for row in planned.collect()}
+    spark.catalog.refreshTable("t")
+    assert len(found) == 3 and found <= {row[0] for row in spark.sql("SELECT k FROM t WHERE c = 2").collect()}
 
 
 def test_the_question_of_a_limit_has_its_order(made: SparkSession, questions: list[Any]) -> None:
