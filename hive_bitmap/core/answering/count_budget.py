@@ -122,9 +122,8 @@ def _merged(
 ) -> CountCost:
     """Compare merging the sorted keys with counting by Spark.
 
-    Spark's price includes grouping by many keys.
-
-    If any groups will do, a row group is read, and as many index rows as are expected to have the groups.
+    Spark's price includes grouping by many keys. If any groups will do, the index reads a row group, and as many rows
+    as are expected to have the groups.
     """
     seconds, grouped, read, columns = 0.0, 0.0, 0.0, {key}
     for lookup in lookups:
