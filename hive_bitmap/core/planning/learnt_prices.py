@@ -2,22 +2,28 @@
 
 Prices are measured on one machine. Other machines, stores and loads differ from it by a factor. It is learnt for each
 kind of read: by Spark or by our readers, of a format, in a kind of store. The factor is the median of the latest
-measurements, divided by what the prices alone expected. It is 1 until there are ENOUGH of them.
+measurements, divided by what the prices alone expected.
+
+Choices depend on the ratio of two factors, so a factor that is not learnt yet is equal to that of the other reader, or
+1. Which reads teach depends on what they were expected to take, never on what they took: if only slow ones taught,
+their factor would be too large. Then no such read would be chosen, nor measured, again; so measurements also expire.
 """
 
 from __future__ import annotations
 
+import time
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from statistics import median
 from threading import Lock
 
-LEAST_SECONDS = 0.2  # shorter reads tell more about the planning and the clock than about prices
+LEAST_SECONDS = 0.2  # expected; shorter reads tell more about the planning and the clock than about prices
 LEAST, MOST = 0.25, 4.0  # bounds of a factor
 ENOUGH = 3  # measurements before a factor is used
 REMEMBERED = 15  # latest measurements of each kind, so that a factor follows the load of the machine
 STEP = 1.1  # a factor changes by at least so much, so that decisions by price stay valid for a while
+MOST_AGE = 600.0  # seconds after its latest measurement, in which a kind of read is forgotten
 MOST_KINDS = 64  # further kinds of read keep the factor 1
 
 
@@ -58,6 +64,11 @@ class Factors:
         """Return the learnt factor of a reader."""
         return self.spark if reader is Reader.SPARK else self.own
 
+    @property
+    def pair(self) -> tuple[float, float]:
+        """The factors of Spark's readers and of ours."""
+        return self.spark.factor, self.own.factor
+
     def __str__(self) -> str:
         scans, reads = _sentence("Spark's scans take", self.spark), _sentence("reads of rows take", self.own)
         return "; ".join(filter(None, (scans, reads)))
@@ -82,17 +93,22 @@ FROZEN = Factors()  # prices as they are
 class _Measurements:
     ratios: deque[float] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
     learnt: Learnt = Learnt()
+    latest: float = 0.0  # when the latest measurement was added, a time of time.monotonic
 
-    def note(self, expected: float, measured: float) -> bool:
-        """Add a measurement; return whether the factor has changed."""
+    @property
+    def is_enough(self) -> bool:
+        """Whether there are enough measurements for a factor."""
+        return len(self.ratios) >= ENOUGH
+
+    def note(self, expected: float, measured: float) -> None:
+        """Add a measurement."""
         self.ratios.append(measured / expected)
-        before = after = self.learnt.factor
-        if len(self.ratios) >= ENOUGH:
+        self.latest = time.monotonic()
+        factor = self.learnt.factor
+        if self.is_enough:
             wanted = min(max(median(self.ratios), LEAST), MOST)
-            if not before / STEP < wanted < before * STEP:
-                after = wanted
-        self.learnt = Learnt(after, self.learnt.count + 1, expected, measured)
-        return after != before
+            factor = factor if factor / STEP < wanted < factor * STEP else wanted
+        self.learnt = Learnt(factor, self.learnt.count + 1, expected, measured)
 
 
 class LearntPrices:
@@ -112,22 +128,37 @@ class LearntPrices:
         """Return the learnt factors for reading a format in the store of a path."""
         store = path.partition("/")[0].rstrip(":").lower() or "file"
         with self._lock:
-            spark, own = (self._kinds.get((store, format, reader), _NOTHING).learnt for reader in Reader)
-        return Factors(store, format, spark, own)
+            self._forget_old()
+            return self._of(store, format)
+
+    def _of(self, store: str, format: str) -> Factors:
+        spark, own = (self._kinds.get((store, format, reader), _NOTHING) for reader in Reader)
+        known = own if own.is_enough and not spark.is_enough else spark
+        factors = [
+            read.learnt if read.is_enough else replace(read.learnt, factor=known.learnt.factor) for read in (spark, own)
+        ]
+        return Factors(store, format, *factors)
+
+    def _forget_old(self) -> None:
+        """Forget each kind of read that was not measured for a while."""
+        oldest = time.monotonic() - MOST_AGE
+        for kind in [kind for kind, measured in self._kinds.items() if measured.latest < oldest]:
+            self._version += self._kinds.pop(kind).is_enough
 
     def note(self, factors: Factors, reader: Reader, estimate: float, seconds: float) -> None:
         """Add the measurement of a read, which took `seconds`.
 
-        `estimate` is the time in seconds that prices with these factors expected. Short reads teach nothing, and
-        neither do reads priced with FROZEN factors.
+        `estimate` is the time in seconds that prices with these factors expected. Reads that are expected to be short
+        teach nothing, and neither do reads priced with FROZEN factors.
         """
-        if seconds < LEAST_SECONDS or estimate <= 0 or not factors.store:
+        kind, expected = (factors.store, factors.format, reader), estimate / factors.of(reader).factor
+        if expected <= 0 or expected < LEAST_SECONDS or not factors.store:
             return
-        kind = (factors.store, factors.format, reader)
-        expected = estimate / factors.of(reader).factor
         with self._lock:
             if kind in self._kinds or len(self._kinds) < MOST_KINDS:
-                self._version += self._kinds.setdefault(kind, _Measurements()).note(expected, seconds)
+                before = self._of(factors.store, factors.format).pair
+                self._kinds.setdefault(kind, _Measurements()).note(expected, seconds)
+                self._version += self._of(factors.store, factors.format).pair != before
 
     def forget(self) -> None:
         """Forget all measurements, as if none had been made."""
