@@ -80,6 +80,7 @@ def to_json(plan: Plan) -> dict[str, Any]:
         "factors": {"spark": asdict(learnt.spark), "own": asdict(learnt.own)} if str(learnt) else None,
         "deleted": plan.deleted,
         "in_driver": plan.in_driver,
+        "first": None if plan.first is None else str(plan.first),
         "row_tasks": plan.row_tasks,
         "files": plan.files.to_pylist(),
         "blocks": plan.blocks.to_pylist(),

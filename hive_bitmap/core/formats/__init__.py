@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hive_bitmap.core.formats import avro, orc, parquet, rcfile, sequencefile, text
-from hive_bitmap.core.formats.blocks import Blocks, Layout
+from hive_bitmap.core.formats.blocks import Blocks, Bounds, Layout
 from hive_bitmap.core.formats.engine import EngineFormat
 from hive_bitmap.core.formats.key_values import KeyColumn
 from hive_bitmap.core.formats.parquet_rows import FEW_ROWS
@@ -93,6 +93,13 @@ class Format(Protocol):
 
         Marks say what `read_rows` can read of a column (see `core/nested_types`). `schema` has the columns of the
         table. The nested columns are `spark_only_columns`, too: readers that do not know marks leave them to Spark.
+        """
+
+    def bounds(self, handle: Any, columns: Sequence[KeyColumn]) -> dict[str, Bounds]:
+        """Return the bounds of columns in each block, by the names of the columns.
+
+        Columns without certain bounds are missing: those of other types than integers, dates and timestamps, and those
+        that the file lacks, or stores in another way. Raises Undecodable.
         """
 
     def rehearse(self, handle: Any, schema: Sequence[KeyColumn]) -> None:

@@ -7,7 +7,7 @@ marker. A layout finds the positions of the units and their numbers of rows. It 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -19,6 +19,7 @@ from hive_bitmap.core import stores
 from hive_bitmap.errors import Undecodable
 
 Longs = npt.NDArray[np.int64]
+_END = 1 << 63  # the first number that int64 cannot hold
 BLOCK_BYTES = 4 << 20  # a block ends before the first unit that starts so many bytes or more after the block
 
 
@@ -63,6 +64,46 @@ class Blocks:
         """
         ends: npt.NDArray[np.int64] = np.cumsum(self.rows)
         return ends - self.rows
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The smallest and the largest value of a column in each block of a file.
+
+    The arrays are int64, with one entry for each block. `nulls` is the number of NULLs; -1 if the bounds are not known.
+    `low` and `high` are integers, the days of dates or the microseconds of timestamps since 1970; 0 if all values are
+    NULL.
+    """
+
+    nulls: Longs
+    low: Longs
+    high: Longs
+
+    @classmethod
+    def of(cls, blocks: Sequence[tuple[int, int, int] | None]) -> Bounds:
+        """Create the bounds from those of each block: NULLs, smallest and largest value; None if they are not known."""
+        known = [(-1, 0, 0) if block is None else block for block in blocks]
+        return cls(*np.array(known, np.int64).reshape(-1, 3).T)
+
+    @property
+    def numbers(self) -> Longs:
+        """All numbers in one array: those of `nulls`, `low` and `high`."""
+        return np.concatenate([self.nulls, self.low, self.high])
+
+
+def known_bounds(
+    rows: int, nulls: int, low: int | None, high: int | None, floor: int | None
+) -> tuple[int, int, int] | None:
+    """Return the bounds of a block with `rows` rows, as `Bounds.of` takes them.
+
+    None if statistics are missing or contradict each other, or if a value may be less than `floor`: below it, writers
+    and readers may mean other days by the same number.
+    """
+    if nulls == rows:
+        return nulls, 0, 0
+    if not 0 <= nulls < rows or low is None or high is None or low > high or (floor is not None and low < floor):
+        return None
+    return (nulls, low, high) if low >= -_END and high < _END else None
 
 
 @dataclass(frozen=True)

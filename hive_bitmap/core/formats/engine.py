@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from hive_bitmap.core import stores
 from hive_bitmap.core.formats import blocks
-from hive_bitmap.core.formats.blocks import Blocks, Layout
+from hive_bitmap.core.formats.blocks import Blocks, Bounds, Layout
 from hive_bitmap.core.formats.key_values import KeyColumn
 from hive_bitmap.errors import Undecodable
 
@@ -77,6 +77,10 @@ class EngineFormat:
     def nested_marks(self, handle: EngineHandle, schema: Sequence[KeyColumn]) -> list[str]:
         """Return no mark: only Spark reads these files."""
         return []
+
+    def bounds(self, handle: EngineHandle, columns: Sequence[KeyColumn]) -> dict[str, Bounds]:
+        """Return no bounds: only Spark reads these files."""
+        return {}
 
     def rehearse(self, handle: EngineHandle, schema: Sequence[KeyColumn]) -> None:
         """Do nothing: Arrow does not read these files."""

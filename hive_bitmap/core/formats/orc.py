@@ -14,9 +14,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hive_bitmap.core.formats import orc_streams
-from hive_bitmap.core.formats.blocks import Blocks
+from hive_bitmap.core.formats import orc_streams, orc_tail
+from hive_bitmap.core.formats.blocks import Blocks, Bounds, known_bounds
 from hive_bitmap.core.formats.calendar_checks import (
+    FIRST_DAY,
     GREGORIAN,
     as_keys,
     require_at_least,
@@ -25,11 +26,13 @@ from hive_bitmap.core.formats.calendar_checks import (
 from hive_bitmap.core.formats.key_values import KeyColumn, Values, arrow_type, converted, decoding, is_simple, nulls
 from hive_bitmap.core.formats.orc_file import Conversion, OrcHandle, find, footer, open_file, statistics
 from hive_bitmap.core.formats.orc_rows import RowReader
+from hive_bitmap.core.formats.orc_tail import StripeStatistics
 from hive_bitmap.errors import Undecodable
 
 __all__ = [
     "OrcHandle",
     "blocks",
+    "bounds",
     "by_name",
     "bytes_at_once",
     "column_bytes",
@@ -46,6 +49,7 @@ __all__ = [
 _FIXED_BYTES = 16  # most bytes of a value that is not text
 _NUMBERS = ("boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
 _WITHOUT_TIMESTAMPS = frozenset((*_NUMBERS, "string", "char", "varchar", "binary", "date"))
+_BOUNDED = ("tinyint", "smallint", "int", "bigint", "date")  # types whose statistics bound the values
 _FIXED_ZONES = ("UTC", "GMT", "Etc/UTC", "Z")
 # The timestamps that pyarrow reads correctly: after the second before 1970, whose sign is lost, and before 64-bit
 # nanoseconds overflow. Both bounds leave a day for time zones.
@@ -134,6 +138,52 @@ def _bytes_at_once(handle: OrcHandle, columns: Sequence[KeyColumn]) -> int:
 def nested_marks(handle: OrcHandle, schema: Sequence[KeyColumn]) -> list[str]:
     """Return no mark: only Spark reads nested columns of ORC files."""
     return []
+
+
+def bounds(handle: OrcHandle, columns: Sequence[KeyColumn]) -> dict[str, Bounds]:
+    """Return the bounds of integers and dates in each stripe, by the statistics of the stripes.
+
+    There are none if these statistics are damaged or too large: no other reader needs them.
+    """
+    places = {column: number for column in columns if (number := _place(handle, column)) is not None}
+    if not places:
+        return {}
+    rows = blocks(handle).rows.tolist()
+    try:
+        stripes = orc_tail.stripe_statistics(handle.source, [*places.values()])
+    except Undecodable:
+        return {}
+    if len(stripes) != len(rows):
+        return {}
+    return {
+        column.name: Bounds.of(
+            [_stated_bounds(column, count, stripe[number]) for count, stripe in zip(rows, stripes, strict=True)]
+        )
+        for column, number in places.items()
+    }
+
+
+def _place(handle: OrcHandle, column: KeyColumn) -> int | None:
+    """Return the number of a column with statistics in the file; None if they do not bound its values."""
+    if column.base not in _BOUNDED:
+        return None
+    try:
+        at = find(handle, column)
+    except Undecodable:  # only Spark reads the column
+        return None
+    if at is None:
+        return None
+    [stored] = [stored for stored in handle.columns if stored.name == at[0]]
+    [position] = handle.positions([at[0]])
+    return handle.tail.top[position] if stored.base in _BOUNDED else None
+
+
+def _stated_bounds(column: KeyColumn, rows: int, stated: StripeStatistics | None) -> tuple[int, int, int] | None:
+    """Return the bounds of a column in a stripe of so many rows; None if they are not certain."""
+    if stated is None or stated.values is None:
+        return None
+    floor = FIRST_DAY if column.base == "date" else None
+    return known_bounds(rows, rows - stated.values, stated.low, stated.high, floor)
 
 
 def rehearse(handle: OrcHandle, schema: Sequence[KeyColumn]) -> None:

@@ -27,10 +27,12 @@ DAMAGED = "its footer is damaged"
 _ORC_MAGIC = b"ORC"
 _KNOWN_VERSIONS = ((), (0, 11), (0, 12))  # for others Arrow's C++ prints a warning each time it opens the file
 # Fields of PostScript, Footer and StripeInformation.
-_FOOTER_LENGTH, _COMPRESSION, _VERSION, _MAGIC_FIELD = 1, 2, 4, 8000
+_FOOTER_LENGTH, _COMPRESSION, _VERSION, _METADATA_LENGTH, _MAGIC_FIELD = 1, 2, 4, 5, 8000
 _STRIPES, _TYPES, _STATISTICS, _ENCRYPTION = 3, 4, 7, 10
 _KIND, _SUBTYPES = 1, 2  # of Type
 _ENCRYPT_STRIPE, _STRIPE_KEYS = 6, 7
+# Fields of Metadata, StripeStatistics, ColumnStatistics, and of IntegerStatistics and DateStatistics alike.
+_STRIPE_STATISTICS, _COLUMN_STATISTICS, _VALUES, _INTEGERS, _DATES, _MINIMUM, _MAXIMUM = 1, 1, 1, 2, 7, 1, 2
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5  # wire types of protobuf
 # The field of ColumnStatistics for each kind of type. C++ reads any field that is set, and ends the process if it is
 # that of another type.
@@ -61,6 +63,19 @@ class OrcTail:
     kinds: tuple[int, ...]
     top: tuple[int, ...]
     stripes: tuple[Mapping[int, int], ...]
+
+
+@dataclass(frozen=True)
+class StripeStatistics:
+    """What a stripe states about an integer or date column.
+
+    `values` is the number of values that are not NULL; `low` and `high` are integers, or days since 1970. Each is None
+    if it is missing.
+    """
+
+    values: int | None
+    low: int | None
+    high: int | None
 
 
 @contextmanager
@@ -130,11 +145,7 @@ def _is_encrypted(stripe: bytes) -> bool:
 
 def _orc_footer(source: pa.NativeFile) -> tuple[bytes, int]:
     """Return the footer, decompressed, and the number of the codec of the file's streams."""
-    size = source.size()
-    length = source.read_at(1, size - 1)[0] if size > len(_ORC_MAGIC) else size
-    if length >= size:
-        raise Undecodable("it does not end as an ORC file does")
-    postscript = list(proto_fields(source.read_at(length, size - 1 - length)))
+    postscript, start = _postscript(source)
     fields = dict(postscript)
     if fields.get(_MAGIC_FIELD, _ORC_MAGIC) != _ORC_MAGIC:
         raise Undecodable("it does not end as an ORC file does")
@@ -142,9 +153,53 @@ def _orc_footer(source: pa.NativeFile) -> tuple[bytes, int]:
     if version not in _KNOWN_VERSIONS:
         raise Undecodable(f"it has version {'.'.join(map(str, version))} of the ORC format, which Arrow does not know")
     stored, codec = fields.get(_FOOTER_LENGTH, 0), fields.get(_COMPRESSION, 0)
-    if isinstance(stored, bytes) or isinstance(codec, bytes) or stored > size - 1 - length:
+    if isinstance(stored, bytes) or isinstance(codec, bytes) or stored > start:
         raise Undecodable(DAMAGED)
-    return decompressed(source.read_at(stored, size - 1 - length - stored), codec), codec
+    return decompressed(source.read_at(stored, start - stored), codec), codec
+
+
+def _postscript(source: pa.NativeFile) -> tuple[list[tuple[int, int | bytes]], int]:
+    """Return the fields of the postscript, and its first byte.
+
+    Raises Undecodable if the file does not end with one.
+    """
+    size = source.size()
+    length = source.read_at(1, size - 1)[0] if size > len(_ORC_MAGIC) else size
+    if length >= size:
+        raise Undecodable("it does not end as an ORC file does")
+    start = size - 1 - length
+    return list(proto_fields(source.read_at(length, start))), start
+
+
+def stripe_statistics(source: pa.NativeFile, columns: Sequence[int]) -> list[dict[int, StripeStatistics | None]]:
+    """Return what each stripe states about integer and date columns, given by their numbers.
+
+    None stands for a column without statistics. The list is empty for a file without statistics of stripes. Raises
+    Undecodable.
+    """
+    with damaged_if_undecodable():
+        postscript, start = _postscript(source)
+        fields = dict(postscript)
+        footer, size, codec = (fields.get(field, 0) for field in (_FOOTER_LENGTH, _METADATA_LENGTH, _COMPRESSION))
+        if isinstance(footer, bytes) or isinstance(size, bytes) or isinstance(codec, bytes) or footer + size > start:
+            raise Undecodable(DAMAGED)
+        stored = source.read_at(size, start - footer - size)
+        metadata = decompressed(stored, codec, name="the statistics of its stripes")
+        return [_of_stripe(stripe, columns) for field, stripe in proto_fields(metadata) if field == _STRIPE_STATISTICS]
+
+
+def _of_stripe(stripe: int | bytes, columns: Sequence[int]) -> dict[int, StripeStatistics | None]:
+    stated = [statistics for field, statistics in message(stripe) if field == _COLUMN_STATISTICS]
+    return {column: _of_column(stated[column]) if column < len(stated) else None for column in columns}
+
+
+def _of_column(statistics: int | bytes) -> StripeStatistics:
+    fields = dict(message(statistics))
+    typed = fields.get(_INTEGERS, fields.get(_DATES, b""))
+    ends = numbers_of(typed)
+    low, high = ((ends[end] >> 1) ^ -(ends[end] & 1) if end in ends else None for end in (_MINIMUM, _MAXIMUM))
+    values = fields.get(_VALUES)
+    return StripeStatistics(values if isinstance(values, int) else None, low, high)
 
 
 def proto_fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:

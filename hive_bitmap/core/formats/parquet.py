@@ -12,20 +12,22 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hive_bitmap.core.formats import parquet_file, parquet_nested, parquet_rows
-from hive_bitmap.core.formats.blocks import Blocks
-from hive_bitmap.core.formats.calendar_checks import as_keys, require_at_least
+from hive_bitmap.core.formats.blocks import Blocks, Bounds, known_bounds
+from hive_bitmap.core.formats.calendar_checks import FIRST_DAY, FIRST_MICROSECOND, as_keys, require_at_least
 from hive_bitmap.core.formats.key_values import KeyColumn, Values, converted, decoding, is_simple, nulls
 from hive_bitmap.core.formats.parquet_file import ParquetHandle, find, open_file
 from hive_bitmap.core.formats.parquet_rows import bytes_at_once, read_rows, read_together
-from hive_bitmap.core.formats.parquet_types import Conversion
+from hive_bitmap.core.formats.parquet_types import BOUNDED, Conversion, stored_kind
 from hive_bitmap.errors import Undecodable
 
 __all__ = [
     "ParquetHandle",
     "blocks",
+    "bounds",
     "by_name",
     "bytes_at_once",
     "column_bytes",
@@ -130,6 +132,58 @@ def nested_marks(handle: ParquetHandle, schema: Sequence[KeyColumn]) -> list[str
     with decoding("its footer"):
         nested = [column for column in schema if not is_simple(column)]
         return [mark for column in nested for mark in parquet_nested.marks(handle, column, _statistics_at_least)]
+
+
+def bounds(handle: ParquetHandle, columns: Sequence[KeyColumn]) -> dict[str, Bounds]:
+    """Return the bounds of integers, dates and timestamps in each row group.
+
+    They are those of the footer's statistics. For INT96, which has no statistics, the values are read.
+    """
+    with decoding("its footer"):
+        pairs = [(column.name, _bounds(handle, column)) for column in columns]
+    return {name: bounds for name, bounds in pairs if bounds is not None}
+
+
+def _bounds(handle: ParquetHandle, column: KeyColumn) -> Bounds | None:
+    """Return the bounds of a column; None if they are not certain."""
+    try:
+        at = find(handle, column)
+    except Undecodable:  # only Spark reads the column
+        return None
+    if at is None:
+        return None
+    leaf = handle.leaves[at[0]]
+    kind = stored_kind(handle.metadata.schema.column(leaf))
+    groups = range(handle.metadata.num_row_groups)
+    if kind == "int96" and column.base == "timestamp":
+        return Bounds.of([_read_bounds(handle, group, column) for group in groups])
+    if column.base not in BOUNDED.get(kind, ()):
+        return None
+    floor = {"date": FIRST_DAY, "timestamp": FIRST_MICROSECOND, "timestamp_ntz": FIRST_MICROSECOND}.get(column.base)
+    return Bounds.of([_stated_bounds(handle, group, leaf, floor) for group in groups])
+
+
+def _stated_bounds(handle: ParquetHandle, group: int, leaf: int, floor: int | None) -> tuple[int, int, int] | None:
+    """Return the bounds of a column in a row group by its statistics; None if they are not certain."""
+    chunk, rows = handle.metadata.row_group(group).column(leaf), handle.metadata.row_group(group).num_rows
+    if chunk.physical_type != handle.metadata.schema.column(leaf).physical_type or chunk.num_values != rows:
+        return None
+    stats = chunk.statistics
+    if stats is None or not stats.has_null_count:
+        return None
+    scale = 1000 if '"milliseconds"' in stats.logical_type.to_json() else 1
+    low, high = (stats.min_raw * scale, stats.max_raw * scale) if stats.has_min_max else (None, None)
+    return known_bounds(rows, stats.null_count, low, high, floor)
+
+
+def _read_bounds(handle: ParquetHandle, group: int, column: KeyColumn) -> tuple[int, int, int] | None:
+    """Return the bounds of a timestamp column in a row group by its values; None if only Spark reads them."""
+    try:
+        values = key_columns(handle, group, [column])[column.name]
+    except Undecodable:
+        return None
+    ends = pc.min_max(values.cast(pa.int64()))
+    return known_bounds(len(values), values.null_count, ends["min"].as_py(), ends["max"].as_py(), FIRST_MICROSECOND)
 
 
 def _reason(handle: ParquetHandle, column: KeyColumn) -> str:

@@ -49,6 +49,19 @@ SAFE_CONVERSIONS: Mapping[str, tuple[str, ...]] = {
 # Spark truncates values that do not fit, so whether these pairs can be read depends on the values.
 NARROWED: Mapping[str, tuple[str, ...]] = {"int16": ("tinyint",), "int32": ("tinyint", "smallint")}
 
+# Stored kinds whose statistics are ordered as Spark orders the values of these table types.
+BOUNDED: Mapping[str, tuple[str, ...]] = {
+    "int8": _INTEGERS,
+    "int16": _INTEGERS[1:],
+    "int32": _INTEGERS[2:],
+    "int64": ("bigint",),
+    "date": ("date",),
+    "timestamp[us, utc]": ("timestamp",),
+    "timestamp[ms, utc]": ("timestamp",),
+    "timestamp[us]": ("timestamp_ntz",),
+    "timestamp[ms]": ("timestamp_ntz",),
+}
+
 _SPARK_VERSION, _LEGACY_CALENDAR, _LEGACY_INT96 = (
     b"org.apache.spark.version",
     b"org.apache.spark.legacyDateTime",

@@ -52,9 +52,21 @@ FILES = pa.schema(
         ("foreign", pa.list_(pa.field("element", pa.string()))),
         ("by_name", pa.bool_()),  # `Format.by_name`; null in manifests of older builds
         ("nested", pa.list_(pa.field("element", pa.string()))),  # `Format.nested_marks`; null in those of older builds
+        # Columns with bounds, such as "ts timestamp", and for each of them the `Bounds.numbers` of all blocks of the
+        # file; null in manifests of older builds.
+        ("bounded", pa.list_(pa.field("element", pa.string()))),
+        ("bounds", LONGS),
     ]
 )
-LATER = ("values", "starts", "foreign", "by_name", "nested")  # columns that manifests of older builds do not have
+LATER = (
+    "values",
+    "starts",
+    "foreign",
+    "by_name",
+    "nested",
+    "bounded",
+    "bounds",
+)  # columns that manifests of older builds do not have
 # One row for each shard of the generation.
 SHARDS = pa.schema(
     [
@@ -70,6 +82,9 @@ FILES_NAME = "files.parquet"
 SHARDS_NAME = "shards.parquet"  # written last: a generation that has it is complete
 LINES_NAME = "manifest.json.gz"  # the copy as lines of JSON
 
+
+# Types of columns that may have bounds.
+INTEGERS, TIMES = ("tinyint", "smallint", "int", "bigint"), ("date", "timestamp", "timestamp_ntz")
 
 # Why a build reads a base file.
 NEW, CHANGED, COLUMNS_CHANGED = "new", "changed", "indexed under other columns"
@@ -140,6 +155,15 @@ class Manifest:
         for name, values in changed.items():
             files = files.set_column(files.schema.get_field_index(name), name, values)
         return Manifest(self.folder, files, self.shards)
+
+
+def bounded_column(name: str, type: str) -> str:
+    """Return a column as `bounded` names it: bounds hold for the type that the table had at the build.
+
+    >>> bounded_column("At", "timestamp")
+    'at timestamp'
+    """
+    return f"{name.lower()} {type}"
 
 
 def valid_rows(files: pa.Table, schemas: Collection[int] | None) -> npt.NDArray[np.bool_]:
@@ -236,6 +260,7 @@ def from_lines(folder: str, lines: Iterable[str]) -> Manifest:
 
 
 def _to_lines(files: pa.Table, shards: pa.Table) -> bytes:
+    files = files.drop_columns(["bounded", "bounds"])  # who reads lines reads no base files
     rows = [{kind: row} for kind, table in (("file", files), ("shard", shards)) for row in table.to_pylist()]
     return gzip.compress("".join(json.dumps(row) + "\n" for row in rows).encode(), mtime=0)
 

@@ -19,17 +19,18 @@ import pyarrow.compute as pc
 from hive_bitmap.core import stores
 from hive_bitmap.core.bitmaps import ENCODINGS, plain
 from hive_bitmap.core.bitmaps.keybytes import KeyBytes, key_bytes
-from hive_bitmap.core.formats.blocks import Blocks
+from hive_bitmap.core.formats import Format
+from hive_bitmap.core.formats.blocks import Blocks, Bounds
 from hive_bitmap.core.formats.key_values import KeyColumn
 from hive_bitmap.core.index import fingerprint, shard
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.index.fingerprint import Fingerprint
-from hive_bitmap.core.index.manifest import FILES
+from hive_bitmap.core.index.manifest import FILES, INTEGERS, TIMES, bounded_column
 from hive_bitmap.core.index.shard import Partitions, Written
 from hive_bitmap.core.index.table_schema import built_schema, shard_name
 from hive_bitmap.core.indexing.staged_values import ReadOptions
 from hive_bitmap.core.parallel import THREADS, map_parallel, prefetched
-from hive_bitmap.core.stores import FileStatus
+from hive_bitmap.core.stores import IMMUTABLE, FileStatus
 from hive_bitmap.core.table_info import Values
 from hive_bitmap.errors import FileChanged, Undecodable
 
@@ -40,6 +41,7 @@ MOST_BYTES = 1 << 30  # index rows of one file; more fit neither a task nor the 
 AHEAD_BYTES = 128 << 20  # base files that are indexed at the same time, unless two files are larger
 KEYS_AT_ONCE = 1 << 17  # keys with bitmaps that are encoded together: this limits the memory of encoding
 NEAR_CODES = 128  # integers within a range this narrow are encoded by their distance from the smallest
+MOST_BOUNDED, MOST_BOUNDS = 32, 8192  # columns with bounds in a manifest, and their bounds in a file
 DENSE_CODES = 1 << 22  # up to this many possible codes are renumbered through a table of flags
 
 
@@ -110,6 +112,7 @@ class IndexedFile:
     foreign: tuple[str, ...] = ()  # lower-case names of columns in the file that are not the table's
     by_name: bool = False  # see `Format.by_name`
     nested: tuple[str, ...] = ()  # see `Format.nested_marks`
+    bounds: Mapping[str, Bounds] = field(default_factory=dict)  # by name and type of the column, as in the manifest
 
 
 def index_group(group: Group) -> list[ShardReport]:
@@ -202,6 +205,7 @@ def _index_blocks(group: Group, file: Fingerprint) -> IndexedFile:
         blocks = format.blocks(handle)
         spark_only = set(format.spark_only_columns(handle, columns))
         nested = tuple(format.nested_marks(handle, columns))
+        bounds = _bounds(format, handle, columns, len(blocks)) if file.etag != IMMUTABLE else {}
     except Undecodable as e:
         return _unindexed(group, file, str(e), columns)
     rows = tuple(_rows_or_reason(group, definition, file.path, handle, blocks) for definition in group.definitions)
@@ -210,7 +214,19 @@ def _index_blocks(group: Group, file: Fingerprint) -> IndexedFile:
             spark_only.update(definition.column_names)
     table_names = {name.lower() for column in schema for name in (column.name, column.file_name)}
     foreign = tuple(sorted({name.lower() for name in format.names(handle)} - table_names))
-    return IndexedFile(file, blocks, tuple(sorted(spark_only)), rows, foreign, format.by_name(handle), nested)
+    return IndexedFile(file, blocks, tuple(sorted(spark_only)), rows, foreign, format.by_name(handle), nested, bounds)
+
+
+def _bounds(format: Format, handle: Any, columns: Sequence[KeyColumn], blocks: int) -> dict[str, Bounds]:
+    """Return the bounds of the columns by which queries may sort: dates and timestamps first, then integers.
+
+    There are at most MOST_BOUNDED columns, or fewer if the file has many blocks.
+    """
+    ordered = [column for kind in (TIMES, INTEGERS) for column in columns if column.type in kind]
+    chosen = ordered[: min(MOST_BOUNDED, MOST_BOUNDS // max(blocks, 1))]
+    types = {column.name: column.type for column in chosen}
+    found = format.bounds(handle, chosen)
+    return {bounded_column(name, types[name]): bounds for name, bounds in found.items()}
 
 
 def _rows_or_reason(group: Group, definition: Definition, path: str, handle: Any, blocks: Blocks) -> pa.Table | str:
@@ -300,6 +316,8 @@ def _manifest_row(group: Group, file: IndexedFile, index: int, name: str | None)
         "foreign": list(file.foreign),
         "by_name": file.by_name,
         "nested": list(file.nested),
+        "bounded": list(file.bounds),
+        "bounds": np.concatenate([np.zeros(0, np.int64), *(bounds.numbers for bounds in file.bounds.values())]),
     }
 
 

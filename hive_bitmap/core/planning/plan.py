@@ -10,6 +10,7 @@ import pyarrow as pa
 from hive_bitmap.core.planning.learnt_prices import FROZEN, Factors
 from hive_bitmap.core.planning.strategy import Reason, Strategy
 from hive_bitmap.core.selecting.candidates import LookupResults
+from hive_bitmap.core.selecting.first_rows import FirstRows
 
 # The base files of the partitions that remain after pruning, a row for each.
 FILES_SCHEMA = pa.schema(
@@ -63,6 +64,8 @@ class Plan:
     strategy. `deleted` is the number of indexed files that are no longer in the table. With `in_driver`, which is for
     the strategy `rows`, the process that planned the query reads the rows, and no task does. `row_tasks` is the number
     of tasks among which reading the rows is worth dividing. `factors` are the learnt ones that the costs contain.
+    `first` are the rows that a sorted query needs, if blocks were left out that have none of them: these blocks have no
+    selected rows.
     """
 
     table: str
@@ -85,6 +88,7 @@ class Plan:
     row_tasks: int | None = None
     factors: Factors = FROZEN
     code: Reason | None = None
+    first: FirstRows | None = None
     candidates: LookupResults | None = field(default=None, repr=False, compare=False)
 
     def __repr__(self) -> str:

@@ -52,6 +52,7 @@ DESCRIBED = (
     "starts",
     "nested",
 )  # columns of a manifest
+LOOKED_UP = ("path", "offsets", "lengths", "rows", *DESCRIBED)
 REMOTE_READS = 16  # concurrent lookups in shards that are read over a network
 
 
@@ -142,6 +143,7 @@ class LookupResults:
     whole_files: tuple[WholeFile, ...]
     deleted: int  # how many indexed files no longer exist
     matching_keys: MatchingKeys = field(default_factory=dict)  # the keys for which Spark's leaves are TRUE
+    left_out: tuple[Flags, ...] = ()  # blocks of each lookup that a sorted query does not need (`first_rows.leave_out`)
 
     def pairs(self) -> Iterator[tuple[Lookup, LookupResult]]:
         """Yield each lookup with its result."""
@@ -311,7 +313,7 @@ def _lookup(
     files: Longs,
 ) -> Lookup:
     covered = coverage[main].covered
-    described = covered.files.take(pa.array(coverage[main].row[files]))
+    described = covered.files.select(LOOKED_UP).take(pa.array(coverage[main].row[files]))
     partitions = table.partition_of[files].tolist()
     deletes = [table.files[number].deletes for number in files.tolist()]
     unit = LookupUnit(
@@ -348,7 +350,10 @@ def _spark_only(table: TableFiles, files: Longs, described: pa.Table) -> tuple[f
         concerned = np.flatnonzero(np.append(index.covered.has_spark_only, False)[rows])
         if not len(concerned):
             continue
-        entries, main_entries = index.covered.files.take(pa.array(rows[concerned])), described.take(pa.array(concerned))
+        entries, main_entries = (
+            index.covered.files.select((*FINGERPRINT, "indirect")).take(pa.array(rows[concerned])),
+            described.take(pa.array(concerned)),
+        )
         same = reduce(pc.and_, (pc.equal(entries[name], main_entries[name]) for name in FINGERPRINT)).to_pylist()
         for file, is_same, names in zip(concerned.tolist(), same, entries["indirect"].to_pylist(), strict=True):
             if is_same:

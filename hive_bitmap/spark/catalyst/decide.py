@@ -43,7 +43,7 @@ from hive_bitmap.spark.catalyst.decision import (
     SparkPart,
     read_figures,
 )
-from hive_bitmap.spark.catalyst.driver_reads import fetch_of
+from hive_bitmap.spark.catalyst.driver_reads import Fetch, fetch_of
 from hive_bitmap.spark.catalyst.execution import is_countable_together
 from hive_bitmap.spark.catalyst.question import Question
 from hive_bitmap.spark.catalyst.ranges import file_choices, split_choices
@@ -239,9 +239,17 @@ class _AskedScan:
         name, text, must_pay = self.table.base.spark_name, self.scan.condition or None, self._is_by_cost
         columns, nested = self.scan.columns, self.scan.nested
         request = Request(
-            table=name, predicate=text, columns=columns, must_pay=must_pay, limit=self._limit, nested=nested
+            table=name,
+            predicate=text,
+            columns=columns,
+            must_pay=must_pay,
+            limit=self._limit,
+            nested=nested,
+            first=self.scan.first,
         )
         prepared = self.question.prepare(request, self.resolved, snapshot)
+        if prepared.is_bounded and self._fetch(request, prepared, _pieces(prepared)) is None:  # tasks read all blocks
+            prepared = self.question.prepare(replace(request, first=None), self.resolved, prepared.snapshot)
         plan = prepared.plan
         if prepared.reading is None or not plan.strategy.reads_selected:
             code = plan.code or (Reason.NOT_FRESH if _is_nothing_fresh(plan) else Reason.NOT_SELECTIVE)
@@ -335,13 +343,17 @@ class _AskedScan:
         return parts
 
     def _part(self, request: Request, prepared: Prepared, pieces: Sequence[Piece]) -> FramePart | FetchPart:
-        fetch = fetch_of(prepared, pieces, request.columns, self.table.settings.driver_read_bytes)
+        fetch = self._fetch(request, prepared, pieces)
         if fetch is not None:
             return FetchPart(fetch)
         frame = self.question.rows(request, prepared, pieces)
         if frame is None:
             raise Unsupported("no task can read its rows")
         return FramePart(frame)
+
+    def _fetch(self, request: Request, prepared: Prepared, pieces: Sequence[Piece]) -> Fetch | None:
+        """Return the read of these pieces by this process; None if it is left to others."""
+        return fetch_of(prepared, pieces, request.columns, self.table.settings.driver_read_bytes)
 
     def _report(self, action: str, plan: Plan, reason: Reason | None = None) -> Report:
         shown = plan.without_figures if self.table.settings.engine_reads_only else plan
@@ -370,6 +382,12 @@ def _condition(question: Question, table: IndexedTable, filters: Sequence[int]) 
 def _report_of_nothing(scan: Scan) -> Report:
     nothing = Report.of(scan, NARROWED, None, "no row satisfies the condition")
     return replace(nothing, strategy=Strategy.FILES, figures=NOTHING_READ)
+
+
+def _pieces(prepared: Prepared) -> list[Piece]:
+    """Return the looked-up pieces of a plan."""
+    pieces = () if prepared.reading is None else prepared.reading.pieces or ()
+    return [piece for piece in pieces if isinstance(piece, Piece)]
 
 
 def _is_nothing_fresh(plan: Plan) -> bool:

@@ -18,16 +18,25 @@ import pyarrow as pa
 
 from hive_bitmap.core.answering.answer_size import TooLarge
 from hive_bitmap.core.formats.key_values import column_type
+from hive_bitmap.core.index.fingerprint import Fingerprint
 from hive_bitmap.core.memory_budget import Cache
 from hive_bitmap.core.parallel import map_parallel
 from hive_bitmap.core.planning.plan import Plan
 from hive_bitmap.core.planning.prices import DRIVER_THREADS
 from hive_bitmap.core.planning.strategy import Strategy
+from hive_bitmap.core.selecting.first_rows import needed_pieces
 from hive_bitmap.core.selecting.split_order import Piece
 from hive_bitmap.errors import HiveBitmapError
 from hive_bitmap.spark.metastore import session_stores
 from hive_bitmap.spark.preparing.prepare import Prepared
-from hive_bitmap.spark.reading.read_task import ReadTask, SelectedRows, bytes_at_once, read_task, select_rows
+from hive_bitmap.spark.reading.read_task import (
+    ReadTask,
+    SelectedRows,
+    are_unchanged,
+    bytes_at_once,
+    read_task,
+    select_rows,
+)
 from hive_bitmap.spark.reading.superset import shared_tasks
 
 if TYPE_CHECKING:
@@ -36,7 +45,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 SECONDS = 5.0  # longest read before Spark takes over, whose jobs can be cancelled
 BYTES_AT_ONCE = 64 << 20  # the most that a reader may decode at once
-_Key = tuple[str, str | None, int | None, int | None, tuple[str, ...]]
+_Key = tuple[str, str | None, int | None, int | None, str, tuple[str, ...]]
 _too_large: Cache[_Key, bool] = Cache("rows that were too large", lambda value: 0)
 
 
@@ -44,13 +53,15 @@ _too_large: Cache[_Key, bool] = Cache("rows that were too large", lambda value: 
 class Fetch:
     """A read of this process when the plan is executed.
 
-    It reads `columns` of the rows that `tasks` select; each task may take at most `most` bytes.
+    It reads `columns` of the rows that `tasks` select; each task may take at most `most` bytes. If rows of other blocks
+    were left out, `compared` are all files on which that depends: they must be unchanged after the rows are read.
     """
 
     plan: Plan
     columns: tuple[str, ...]
     tasks: tuple[ReadTask, ...]  # all have the same lookups
     most: int
+    compared: tuple[Fingerprint, ...] = ()
 
 
 def fetch_of(prepared: Prepared, pieces: Sequence[Piece], columns: Sequence[str], most: int) -> Fetch | None:
@@ -63,15 +74,20 @@ def fetch_of(prepared: Prepared, pieces: Sequence[Piece], columns: Sequence[str]
         return None
     if _too_large.get(_key(plan, columns)):
         return None
+    compared: tuple[Fingerprint, ...] = ()
+    if prepared.is_bounded:
+        compared = tuple(file for lookup in reading.results.lookups for file in lookup.fingerprints)
+        pieces = needed_pieces(reading.results, pieces)
     tasks = tuple(shared_tasks(reading, pieces, min(reading.resolved.cores, DRIVER_THREADS)))
-    return Fetch(plan=replace(plan, candidates=None), columns=tuple(columns), tasks=tasks, most=most)
+    plan = replace(plan, candidates=None)
+    return Fetch(plan=plan, columns=tuple(columns), tasks=tasks, most=most, compared=compared)
 
 
 def rows(spark: SparkSession, fetch: Fetch) -> pa.Table | None:
     """Read the rows of a fetch in their order.
 
     The caller still has to apply the predicate. Return None if Spark has to read the rows: because only Spark can read
-    the current version of a file, a file is gone, or there are too many rows by now.
+    the current version of a file, a file is gone, a compared file has changed, or there are too many rows by now.
     """
     session_stores.use(spark)
     until = time.monotonic() + SECONDS
@@ -79,6 +95,9 @@ def rows(spark: SparkSession, fetch: Fetch) -> pa.Table | None:
         selected = select_rows(fetch.tasks[0])
         batches_of = partial(_batches, selected=selected, most=fetch.most, until=until)
         task_batches = map_parallel(batches_of, fetch.tasks, DRIVER_THREADS)
+        if not are_unchanged(fetch.compared):
+            log.info("Spark reads the rows of table %s: a file has changed since planning", fetch.plan.table)
+            return None
     except (HiveBitmapError, FileNotFoundError) as e:
         log.info("Spark reads the rows of table %s: %s", fetch.plan.table, e)
         if isinstance(e, TooLarge):
@@ -91,7 +110,7 @@ def rows(spark: SparkSession, fetch: Fetch) -> pa.Table | None:
 
 
 def _key(plan: Plan, columns: Sequence[str]) -> _Key:
-    return plan.table, plan.predicate, plan.rows_selected, plan.bytes_total, tuple(columns)
+    return plan.table, plan.predicate, plan.rows_selected, plan.bytes_total, str(plan.first or ""), tuple(columns)
 
 
 def _batches(task: ReadTask, selected: Sequence[SelectedRows], most: int, until: float) -> list[pa.RecordBatch]:

@@ -16,6 +16,7 @@ from hive_bitmap.core.planning.learnt_prices import FROZEN, PRICES
 from hive_bitmap.core.planning.prices import Prices, share_of_bytes
 from hive_bitmap.core.planning.settings import Settings
 from hive_bitmap.core.planning.strategy import Strategy
+from hive_bitmap.core.selecting.first_rows import FirstRows
 from hive_bitmap.core.table_info import Table
 from hive_bitmap.spark.registry.catalog import Index
 
@@ -72,7 +73,8 @@ class Scan:
     which Spark stops reading; None if it reads all of them. `summaries` are columns, in lower case: each is a key set
     of its own for which a summary (`key_merge.summary`) is enough. `top` are the groups that the query needs of the
     only key set, a column; None if it needs all of them. `nested` has the types of nested columns as JSON, by name: the
-    optimizer may have left out fields.
+    optimizer may have left out fields. `first` are the rows that the query needs because it sorts the rows and takes
+    the first ones; None if it needs all of them.
     """
 
     number: int
@@ -98,6 +100,7 @@ class Scan:
     summaries: frozenset[str] = frozenset()
     top: Top | None = None
     nested: Mapping[str, str] = field(default_factory=dict)
+    first: FirstRows | None = None
 
     @classmethod
     def of(cls, number: int, fields: Mapping[str, Any], cores: int) -> Scan:
@@ -130,6 +133,7 @@ class Scan:
             must_pay=fields.get("must_pay", True),
             limit=fields.get("limit"),
             nested=fields.get("nested", {}),
+            first=FirstRows(**fields["first"]) if "first" in fields else None,
         )
 
 

@@ -29,11 +29,12 @@ from hive_bitmap.core.planning.index_choice import IndexChoice, Unserved, choose
 from hive_bitmap.core.planning.learnt_prices import FROZEN, PRICES, Factors
 from hive_bitmap.core.planning.plan import IndexUse, Plan
 from hive_bitmap.core.planning.planner import PlanInputs, full_scan, make_plan
-from hive_bitmap.core.planning.prices import Prices, share_of_bytes
+from hive_bitmap.core.planning.prices import CLEARLY_CHEAPER, Prices, share_of_bytes
 from hive_bitmap.core.planning.settings import Settings
 from hive_bitmap.core.planning.strategy import Reason, Strategy
 from hive_bitmap.core.predicates.nodes import IsNull, Unknown, columns_of, leaves_of
 from hive_bitmap.core.selecting.candidates import LookupResults
+from hive_bitmap.core.selecting.first_rows import bounds_of, is_bounded, leave_out
 from hive_bitmap.core.selecting.split_order import Piece, WholePiece, pieces_in_order, runs
 from hive_bitmap.core.stores.options import memory_bytes
 from hive_bitmap.core.table_info import Table
@@ -85,6 +86,11 @@ class Prepared:
     plan: Plan
     reading: Reading | None = None
     snapshot: Snapshot | None = None
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether blocks with matching rows are left out, because the query does not need them."""
+        return self.reading is not None and bool(self.reading.results.left_out)
 
     def without_scan(self) -> Prepared:
         """Return a copy to be kept after planning.
@@ -209,9 +215,8 @@ def prepare(
         return _after_error(request, resolved, e, code, uses, snapshot)
     strategy = case.settings.strategy
     if strategy is not None and strategy in prepared.plan.costs:
-        return replace(
-            prepared, plan=replace(prepared.plan, strategy=strategy, reason="chosen by hive_bitmap.strategy")
-        )
+        reason = "chosen by hive_bitmap.strategy" + (f"; {prepared.plan.reason}" if prepared.is_bounded else "")
+        return replace(prepared, plan=replace(prepared.plan, strategy=strategy, reason=reason))
     return prepared
 
 
@@ -269,7 +274,43 @@ def _by_cost(spark: SparkSession, case: _PlannedRequest, snapshot: Snapshot) -> 
         answer_seconds=looked_up.answer_seconds + keys * COUNT_PRICES.key,
         spark_count_seconds=looked_up.spark_count_seconds + keys * COUNT_PRICES.spark_key,
     )
-    return Prepared(make_plan(inputs, case.choice.uses, results), reading, snapshot)
+    plan = make_plan(inputs, case.choice.uses, results)
+    return _first_rows(case, snapshot, inputs, plan, results) or Prepared(plan, reading, snapshot)
+
+
+def _first_rows(
+    case: _PlannedRequest, snapshot: Snapshot, inputs: PlanInputs, plan: Plan, results: LookupResults
+) -> Prepared | None:
+    """Return a plan that reads only blocks with rows that the query needs.
+
+    None if every block may have some, or if it is not the cheapest plan. `plan` is the plan for all blocks. This
+    process must read the rows itself, as it has to compare all files afterwards.
+    """
+    bounded = _bounded(case, snapshot, results)
+    if bounded is None or case.settings.strategy not in (None, Strategy.ROWS):
+        return None
+    bounded_plan = make_plan(inputs, case.choice.uses, bounded)
+    price, full_price = bounded_plan.costs.get(Strategy.ROWS), plan.costs[Strategy.FULL_SCAN]
+    if price is None or not bounded_plan.in_driver:
+        return None
+    is_cheapest = price <= CLEARLY_CHEAPER * full_price and price <= plan.costs.get(plan.strategy, full_price)
+    if case.settings.strategy is None and not is_cheapest:
+        return None
+    reason = f"{case.request.first} lie in {bounded_plan.blocks_selected:,} of the {plan.blocks_selected:,} blocks"
+    reason += " with matching rows; the others are not read"
+    chosen = replace(bounded_plan, strategy=Strategy.ROWS, reason=reason, code=None, first=case.request.first)
+    return Prepared(chosen, _reading(case, snapshot, bounded), snapshot)
+
+
+def _bounded(case: _PlannedRequest, snapshot: Snapshot, results: LookupResults) -> LookupResults | None:
+    """Return the results without the blocks that cannot have a row which the query needs; None if any block may."""
+    first, base = case.request.first, case.resolved.base
+    if first is None or results.whole_files:
+        return None
+    column = next((column for column in base.columns if column.name.lower() == first.column.lower()), None)
+    if column is None or not is_bounded(column):
+        return None
+    return leave_out(results, bounds_of(snapshot.files, results, column), first)
 
 
 def _why_all_is_read(spark: SparkSession, case: _PlannedRequest, snapshot: Snapshot) -> Unserved | None:
@@ -291,6 +332,8 @@ def _why_all_is_read(spark: SparkSession, case: _PlannedRequest, snapshot: Snaps
     reading = _reading(case, sample, looked_up.results)
     inputs = replace(_inputs(case, sample, reading), scale=size / max(sample.files.bytes, 1))
     plan = make_plan(inputs, case.choice.uses, looked_up.results)
+    if _bounded(case, sample, looked_up.results) is not None:  # then few blocks may be needed, however many match
+        return None
     if plan.strategy != Strategy.FULL_SCAN or (plan.code != Reason.LIMIT and not must_pay):
         return None
     shown = plan.without_figures if case.settings.engine_reads_only else plan

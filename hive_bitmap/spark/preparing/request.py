@@ -14,6 +14,7 @@ import pyarrow as pa
 from hive_bitmap.core.answering.key_merge import Top
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.predicates.nodes import Predicate, SparkLeaf
+from hive_bitmap.core.selecting.first_rows import FirstRows
 from hive_bitmap.core.selecting.lookup_units import DeletedRows
 from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.core.table_info import Table, Values
@@ -33,6 +34,7 @@ class Request:
     grouping_sets: tuple[tuple[str, ...], ...] = ()  # GROUPING SETS of a count: rows are counted by each of them
     limit: int | None = None  # the number of rows after which Spark stops reading; None: it reads all
     nested: Mapping[str, str] = field(default_factory=dict)  # JSON of the types that the query reads, by column
+    first: FirstRows | None = None  # the rows that the query needs, because it sorts them; None: all
     extremes: frozenset[str] = frozenset()  # grouping sets of one column, in lower case, whose MIN and MAX are enough
     summaries: frozenset[str] = frozenset()  # the same, for which `key_merge.summary` is enough
     top: Top | None = None  # the groups that are needed of the only grouping set, a column; None: all

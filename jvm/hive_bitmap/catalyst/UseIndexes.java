@@ -19,6 +19,7 @@ import hive_bitmap.catalyst.queries.Scan;
 import hive_bitmap.catalyst.reading.WrittenFolders;
 import hive_bitmap.catalyst.spark.Conditions;
 import hive_bitmap.catalyst.spark.Expressions;
+import hive_bitmap.catalyst.spark.FirstRows;
 import hive_bitmap.catalyst.spark.RowOrder;
 import hive_bitmap.catalyst.spark.Scala;
 import hive_bitmap.catalyst.spark.SideQuery;
@@ -84,6 +85,7 @@ public final class UseIndexes extends Rule<LogicalPlan> {
             if (scans.isEmpty()) return plan;
             Inference.add(plan, scans);
             Joins.addRuntimeFilters(plan, scans);
+            for (FirstRows.Of first : FirstRows.in(plan)) scans.forEach(scan -> scan.takeFirstRows(first));
             leaveAlone(scans, "not_tested", scan -> scan.asksNothing() && ChosenStrategy.mustPay(scan));
             leaveAlone(scans, "unsupported", Scan::asksForFiles);
             leaveAlone(scans, "not_tested", scan -> !Reports.areWanted() && !scan.mayUseIndexes());

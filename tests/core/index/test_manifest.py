@@ -99,6 +99,15 @@ class TestStored:
         with gzip.open(folder / FOLDER / LINES_NAME, "rt", encoding="utf-8") as lines:
             assert manifest.from_lines(f"file:{folder}", lines) == written
 
+    def test_bounds_are_not_among_its_lines(self, tmp_path: Path) -> None:
+        bounds = {"bounded": ["at timestamp"], "bounds": [0, 5, 7]}
+        write(tmp_path / "g", [{"path": "/a", **KNOWN, **bounds}])
+        found = manifest.read(f"file:{tmp_path / 'g'}")
+        assert found.files.select([*bounds]).to_pylist() == [bounds]
+        with gzip.open(tmp_path / "g" / FOLDER / LINES_NAME, "rt", encoding="utf-8") as lines:
+            [row] = manifest.from_lines("", lines).files.to_pylist()
+        assert row == {**found.files.to_pylist()[0], "bounded": None, "bounds": None}
+
     def test_shards_are_known_by_name(self, tmp_path: Path) -> None:
         found = write(tmp_path / "g", shards=HELD)
         assert found.sizes == {"part-1.parquet": 100, "part-2.parquet": 200}

@@ -71,11 +71,17 @@ public final class IndexScan extends Leaf implements FileRelation {
             int number = parts.size();
             parts.add(switch (part.required("read by").asText()) {
                 case "tasks" -> frames.apply(number);
-                case "python" -> DriverScan.of(original(scan), decision.id(), number);
+                case "python" -> DriverScan.of(needed(scan, decision), decision.id(), number);
                 default -> bySpark(session, scan, part.required("choices").asText(), decision.narrowing());
             });
         }
         return parts.size() == 1 ? parts.get(0) : new Union(Scala.seq(parts), false, false);
+    }
+
+    /** Returns Spark's own plan for the rows that the query needs of a scan with a single part; it replaces Python's rows. */
+    private static LogicalPlan needed(Scan scan, Decision decision) {
+        boolean isWhole = scan.first == null || decision.parts().size() > 1;
+        return isWhole ? original(scan) : scan.first.limited(original(scan));
     }
 
     /** Returns the plan by which Spark itself reads some splits of files. */

@@ -233,6 +233,7 @@ public final class Question extends PythonRequest {
             if (chosen != null && !chosen.strategy().isEmpty()) fields.put("strategy", chosen.strategy());
             if (!ChosenStrategy.mustPay(scan)) fields.put("must_pay", false);
             if (scan.limit != null) fields.put("limit", scan.limit);
+            if (scan.first != null) scan.first.rows().writeTo(fields.putObject("first"));
         }
         return question.toString();
     }

@@ -11,6 +11,7 @@ import hive_bitmap.catalyst.python.Verdicts;
 import hive_bitmap.catalyst.reading.Listing;
 import hive_bitmap.catalyst.spark.Conditions;
 import hive_bitmap.catalyst.spark.Expressions;
+import hive_bitmap.catalyst.spark.FirstRows;
 import hive_bitmap.catalyst.spark.Names;
 import hive_bitmap.catalyst.spark.RowOrder;
 import hive_bitmap.catalyst.spark.Scala;
@@ -73,6 +74,8 @@ public final class Scan {
     public Integer limit;
     /** The groups of {@code aggregate} that the query needs; null if it needs all. */
     TopGroups top;
+    /** The rows that the query needs because it sorts them and takes the first ones; null if it needs all. */
+    FirstRows.Of first;
     /** What the query sees of the order of the rows. */
     public RowOrder order = RowOrder.SEEN;
     /** Whether the types of the columns are those that Spark will read. */
@@ -244,6 +247,7 @@ public final class Scan {
         if (anyCondition) return key;
         key.add(conjuncts.stream().map(Expressions::sql).toList().hashCode());
         key.add(limit == null ? -1 : limit);
+        key.add(first == null ? "" : first.rows());
         key.add(order);
         for (RuntimeFilter filter : runtimeFilters) {
             key.add(filter.column().name());
@@ -270,6 +274,11 @@ public final class Scan {
     /** Takes only the groups that a limit needs, if they are those of this scan's aggregation. */
     public void takeGroups(TopGroups.Of limited) {
         if (limited != null && limited.aggregate() == aggregate) top = limited.groups();
+    }
+
+    /** Takes only the rows that a sort and a limit need, if they are those of this scan. */
+    public void takeFirstRows(FirstRows.Of needed) {
+        if (needed.relation() == relation && order == RowOrder.UNSEEN) first = needed;
     }
 
     /** Leaves the scan alone, for the reason with this code. */

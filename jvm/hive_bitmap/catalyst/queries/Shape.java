@@ -26,7 +26,7 @@ record Shape(String table, int version, int text, boolean limited, int filters, 
             for (Expression expression : Scala.list(scan.aggregate.expressions())) write(expression, text.append(';'));
         }
         return new Shape(
-                scan.table.qualifiedName(), scan.table.hashCode(), text.toString().hashCode(), scan.limit != null || scan.top != null, scan.runtimeFilters.size(),
+                scan.table.qualifiedName(), scan.table.hashCode(), text.toString().hashCode(), scan.limit != null || scan.top != null || scan.first != null, scan.runtimeFilters.size(),
                 PythonRequest.settingsVersion());
     }
 

@@ -1,0 +1,194 @@
+"""Find the blocks that can hold the first rows of a sorted scan.
+
+A query that sorts its rows and takes the first n needs no block whose keys all come after those of n other rows. Only
+rows that certainly match count: those of fresh files whose lookup is exact. "After" means strictly after by the first
+sort key, so the other sort keys do not matter, and no row is left out that ties with the last one.
+
+What is left out depends on other files than the block's own. So whoever reads the remaining blocks has to compare all
+files of the lookups afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hive_bitmap.core.columns import Column
+from hive_bitmap.core.formats.blocks import Bounds
+from hive_bitmap.core.index.manifest import INTEGERS, TIMES, bounded_column
+from hive_bitmap.core.selecting.candidates import FINGERPRINT, Lookup, LookupResults
+from hive_bitmap.core.selecting.lookup_units import Flags, Longs
+from hive_bitmap.core.selecting.split_order import Piece
+from hive_bitmap.core.selecting.table_files import FileRecords, TableFiles
+
+# Ranks of sort keys. NULL comes before or after all values; the first rank is that of a block without bounds.
+_ENTRY = (*FINGERPRINT[1:], "bounded", "bounds")  # columns of a manifest, besides the path
+_ANY, _NULL_FIRST, _VALUE, _NULL_LAST = range(4)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FirstRows:
+    """The rows that a query needs of a scan: the first `rows` by a column, and then by further keys.
+
+    `rows` is LIMIT plus OFFSET.
+    """
+
+    column: str
+    ascending: bool
+    nulls_first: bool
+    rows: int
+
+    def __str__(self) -> str:
+        direction, nulls = "ASC" if self.ascending else "DESC", "FIRST" if self.nulls_first else "LAST"
+        return f"the first {self.rows:,} rows by {self.column} {direction} NULLS {nulls}"
+
+
+@dataclass(frozen=True)
+class _Keys:
+    """Sort keys: they ascend by rank, then by value. In a descending order, ~v is the value of v."""
+
+    rank: Longs
+    value: Longs
+
+    def after(self, rank: int, value: int) -> Flags:
+        """Return which of the keys come strictly after a key."""
+        after: Flags = (self.rank > rank) | ((self.rank == rank) & (self.value > value))
+        return after
+
+
+def leave_out(results: LookupResults, bounds: Sequence[Bounds], first: FirstRows) -> LookupResults | None:
+    """Return the results without the blocks that cannot hold the first rows, which are flagged in `left_out`.
+
+    `bounds` has those of the column, for the blocks of each lookup. None if any block with selected rows may hold one.
+    """
+    if not results.lookups or any(any(lookup.deletes) for lookup in results.lookups):
+        return None
+    counts = np.concatenate([result.counts for result in results.results])
+    exact = np.concatenate([result.exact[lookup.unit.file] for lookup, result in results.pairs()])
+    rows = np.concatenate([lookup.unit.rows for lookup in results.lookups])
+    known = Bounds(*(np.concatenate([getattr(of, name) for of in bounds]) for name in ("nulls", "low", "high")))
+    last = _last_needed(known, rows, np.where(exact, counts, 0), first)
+    if last is None:
+        return None
+    after = _smallest(known, rows, first).after(*last) & (counts > 0)
+    if not after.any():
+        return None
+    edges = np.cumsum([len(lookup.unit.rows) for lookup in results.lookups])[:-1]
+    flags = np.split(after, edges)
+    bounded = [
+        replace(result, counts=np.where(left_out, 0, result.counts))
+        for result, left_out in zip(results.results, flags, strict=True)
+    ]
+    return replace(results, results=tuple(bounded), left_out=tuple(flags))
+
+
+def _last_needed(bounds: Bounds, rows: Longs, certain: Longs, first: FirstRows) -> tuple[int, int] | None:
+    """Return a sort key, by rank and value, up to which there are enough rows.
+
+    `certain` is the number of rows of each block that certainly match. None if there may be too few rows.
+    """
+    keys, counts = _largest(bounds, rows, certain, first)
+    order = np.lexsort((keys.value, keys.rank))
+    enough = int(np.searchsorted(np.cumsum(counts[order]), first.rows))
+    if enough >= len(order):
+        return None
+    place = order[enough]
+    return int(keys.rank[place]), int(keys.value[place])
+
+
+def _largest(bounds: Bounds, rows: Longs, certain: Longs, first: FirstRows) -> tuple[_Keys, Longs]:
+    """Return keys and, for each, how many rows certainly have no larger key.
+
+    NULLs that come last are counted by themselves, so that they do not hide the values of their block.
+    """
+    is_known, has_values = bounds.nulls >= 0, (bounds.nulls >= 0) & (bounds.nulls < rows)
+    value = np.where(has_values, bounds.high if first.ascending else ~bounds.low, 0)
+    if first.nulls_first:
+        counts = np.where(is_known, certain, 0)
+        return _Keys(np.where(has_values, _VALUE, _NULL_FIRST), value), counts
+    nulls = np.where(is_known, np.minimum(certain, bounds.nulls), 0)
+    values = np.where(has_values, certain - nulls, 0)
+    ranks = np.concatenate([np.full(len(rows), _VALUE), np.full(len(rows), _NULL_LAST)])
+    return _Keys(ranks, np.concatenate([value, np.zeros(len(rows), np.int64)])), np.concatenate([values, nulls])
+
+
+def _smallest(bounds: Bounds, rows: Longs, first: FirstRows) -> _Keys:
+    """Return for each block a key that none of its rows comes before."""
+    is_known, has_values = bounds.nulls >= 0, (bounds.nulls >= 0) & (bounds.nulls < rows)
+    has_nulls = is_known & (bounds.nulls > 0)
+    only_null = _NULL_FIRST if first.nulls_first else _NULL_LAST
+    begins_with_value = has_values & ~has_nulls if first.nulls_first else has_values
+    value = bounds.low if first.ascending else ~bounds.high
+    rank = np.where(begins_with_value, _VALUE, only_null)
+    return _Keys(np.where(is_known, rank, _ANY), np.where(begins_with_value, value, 0))
+
+
+def needed_pieces(results: LookupResults, pieces: Sequence[Piece]) -> list[Piece]:
+    """Return the pieces without the blocks that were left out, and without blocks that have no selected row."""
+    needed = []
+    for piece in pieces:
+        blocks = np.flatnonzero(results.results[piece.lookup].counts[piece.first : piece.end] > 0) + piece.first
+        runs = np.split(blocks, np.flatnonzero(np.diff(blocks) > 1) + 1) if len(blocks) else []
+        needed += [replace(piece, first=int(run[0]), end=int(run[-1]) + 1) for run in runs]
+    return needed
+
+
+def is_bounded(column: Column) -> bool:
+    """Return whether a build records bounds of such a column."""
+    return column.type in (*INTEGERS, *TIMES)
+
+
+def bounds_of(files: TableFiles, results: LookupResults, column: Column) -> list[Bounds]:
+    """Return the bounds of a column for the blocks of each lookup, as the manifests of any index record them.
+
+    They hold for a file if its fingerprint is the one that was looked up.
+    """
+    places = [(partition, file.path) for partition, file in zip(files.partition_of.tolist(), files.files, strict=True)]
+    numbers = {place: number for number, place in enumerate(places)}
+    found = []
+    for lookup in results.lookups:
+        listed = np.array(
+            [numbers[place] for place in zip(lookup.partitions, lookup.unit.paths, strict=True)], np.int64
+        )
+        bounds = Bounds(*(np.full(len(lookup.unit.rows), fill) for fill in (-1, 0, 0)))
+        for records in files.records.values():
+            _fill(bounds, lookup, records, listed, bounded_column(column.name, column.type))
+        found.append(bounds)
+    return found
+
+
+def _fill(bounds: Bounds, lookup: Lookup, records: FileRecords, listed: Longs, name: str) -> None:
+    """Write the bounds that an index records into those of a lookup.
+
+    `listed` has the number of each file of the lookup in the records.
+    """
+    fresh = np.flatnonzero(records.fresh[listed])
+    entries = records.covered.files.select(_ENTRY).take(pa.array(records.row[listed][fresh]))
+    same = [pc.equal(entries[field], lookup.described[field].take(pa.array(fresh))) for field in FINGERPRINT[1:]]
+    names, name_edges = _lists(entries["bounded"])
+    numbers, number_edges = _lists(entries["bounds"])
+    place = np.flatnonzero(pc.equal(names, name).to_numpy(zero_copy_only=False))
+    entry = np.searchsorted(name_edges, place, side="right") - 1
+    edges = np.searchsorted(lookup.unit.file, np.arange(len(lookup.unit.paths) + 1))
+    blocks = np.diff(edges)[fresh[entry]]
+    is_complete = 3 * blocks * np.diff(name_edges)[entry] == np.diff(number_edges)[entry]
+    is_valid = is_complete & reduce(pc.and_, same).to_numpy(zero_copy_only=False).astype(bool)[entry]
+    entry, place, blocks = entry[is_valid], place[is_valid], blocks[is_valid]
+    source = number_edges[entry] + 3 * blocks * (place - name_edges[entry])
+    within = np.arange(blocks.sum()) - np.repeat(np.cumsum(blocks) - blocks, blocks)
+    target, source = (np.repeat(start, blocks) + within for start in (edges[fresh[entry]], source))
+    values, step = numbers.to_numpy(zero_copy_only=False), np.repeat(blocks, blocks)
+    for array, part in ((bounds.nulls, 0), (bounds.low, 1), (bounds.high, 2)):
+        array[target] = values[source + part * step]
+
+
+def _lists(column: pa.ChunkedArray) -> tuple[pa.Array, Longs]:
+    """Return the items of all lists of a column, and the place at which each list begins, and the last one ends."""
+    lists = column.combine_chunks()
+    lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
+    return lists.flatten(), np.concatenate([[0], np.cumsum(lengths)])
