@@ -6,7 +6,7 @@ It must still be the indexed file, and the manifest must be right about it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -16,6 +16,7 @@ import numpy.typing as npt
 from hive_bitmap.core.auditing.compare import Problems
 from hive_bitmap.core.formats.blocks import Blocks
 from hive_bitmap.core.index.fingerprint import Fingerprint
+from hive_bitmap.core.index.manifest import bounded_column
 from hive_bitmap.core.indexing.staged_values import ReadOptions
 from hive_bitmap.errors import FileChanged, Undecodable
 
@@ -28,7 +29,8 @@ class RecordedFile:
 
     It is `fresh` if a listing shows it unchanged. `spark_only` are the columns, by their names in the table, whose
     values only Spark reads correctly, and `nested` the marks of its nested columns (`core/nested_types`); None if the
-    table's columns have changed, so that they cannot be compared, or if the manifest has none.
+    table's columns have changed, so that they cannot be compared, or if the manifest has none. `bounds` has the
+    `Bounds.numbers` of columns, by `manifest.bounded_column`; it is empty for the same reasons.
     """
 
     fingerprint: Fingerprint
@@ -36,6 +38,7 @@ class RecordedFile:
     spark_only: frozenset[str] | None
     fresh: bool
     nested: frozenset[str] | None = None
+    bounds: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
 
 @dataclass
@@ -71,6 +74,12 @@ def recorded_blocks(row: Mapping[str, Any]) -> Blocks:
     return Blocks(*(np.array(column, np.int64) for column in (row["offsets"], row["lengths"], row["rows"], starts)))
 
 
+def recorded_bounds(row: Mapping[str, Any]) -> dict[str, Sequence[int]]:
+    """Return the bounds in a manifest row of schema FILES, as `RecordedFile` has them."""
+    names, numbers, count = row["bounded"] or (), row["bounds"] or (), 3 * len(row["rows"])
+    return {name: numbers[at * count : (at + 1) * count] for at, name in enumerate(names)}
+
+
 def open_base(indexed_file: RecordedFile, options: ReadOptions) -> BaseFile:
     """Open a base file and compare its blocks with the manifest.
 
@@ -86,6 +95,9 @@ def open_base(indexed_file: RecordedFile, options: ReadOptions) -> BaseFile:
         columns = options.key_columns(options.schema)
         spark_only = format.spark_only_columns(handle, columns)
         nested = frozenset(format.nested_marks(handle, columns))
+        named = {column.name: bounded_column(column.name, column.type) for column in columns}
+        bounded = [column for column in columns if named[column.name] in indexed_file.bounds]
+        bounds = {named[name]: of.numbers.tolist() for name, of in format.bounds(handle, bounded).items()}
     except (FileNotFoundError, FileChanged):
         return BaseFile(indexed_file, indexed_file.blocks, STALE, problems)
     except Undecodable as e:
@@ -101,6 +113,10 @@ def open_base(indexed_file: RecordedFile, options: ReadOptions) -> BaseFile:
         )
     if indexed_file.nested is not None and indexed_file.nested != nested:
         problems.add(f"its nested columns are {sorted(nested)}, but the manifest says {sorted(indexed_file.nested)}")
+    for name, recorded in indexed_file.bounds.items():
+        if bounds.get(name) != list(recorded):
+            actual = _short(bounds[name]) if name in bounds else "none"
+            problems.add(f"the manifest says of column {name}: bounds {_short(recorded)}, but it has {actual}")
     return BaseFile(indexed_file, blocks, COMPARED, problems)
 
 

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from hive_bitmap.core import stores
 from hive_bitmap.core.auditing.audit import ShardAudit, ShardItem, audit_shard
-from hive_bitmap.core.auditing.base_file_check import RecordedFile, recorded_blocks
+from hive_bitmap.core.auditing.base_file_check import RecordedFile, recorded_blocks, recorded_bounds
 from hive_bitmap.core.auditing.compare import Problems
 from hive_bitmap.core.auditing.stored_shard import StoredShard
 from hive_bitmap.core.explaining.reports import INDEX_FIELDS, Field, figure
@@ -262,8 +262,16 @@ def _item(
         spark_only = frozenset(file_row["indirect"]) if same_schema else None
         marks = file_row["nested"] if same_schema else None
         nested = None if marks is None else frozenset(marks)
-        is_fresh = bool(fresh[number_of_file])
-        files.append(RecordedFile(Fingerprint.of(file_row), recorded_blocks(file_row), spark_only, is_fresh, nested))
+        files.append(
+            RecordedFile(
+                Fingerprint.of(file_row),
+                recorded_blocks(file_row),
+                spark_only,
+                fresh=bool(fresh[number_of_file]),
+                nested=nested,
+                bounds=recorded_bounds(file_row) if same_schema else {},
+            )
+        )
     path, sums = published.shard_path(shard["shard"]), checksums.read(published.folder)
     stored = StoredShard(
         definition=definition,

@@ -17,6 +17,7 @@ from hive_bitmap.core.auditing.base_file_check import (
     RecordedFile,
     open_base,
     recorded_blocks,
+    recorded_bounds,
 )
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.formats.blocks import Blocks
@@ -124,6 +125,21 @@ def test_nested_columns(row: dict[str, Any], recorded: frozenset[str] | None, sa
     with_nested = replace(OPTIONS, schema=(K, S, Column("n", "array<int>")))
     found = open_base(known(row, spark_only=None, nested=recorded), with_nested)
     assert (found.state, found.problems.messages) == (COMPARED, said)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "said"),
+    [
+        ({}, []),  # an older build recorded none
+        ({"k int": [0, 0, 0, 1, 3, 5, 2, 4, 5]}, []),
+        ({"k int": [0, 0, 0, 1, 4, 5, 2, 4, 5]}, ["k int: bounds [0, 0, 0, 1] .. (9), but it has [0, 0, 0, 1] .. (9)"]),
+        ({"k bigint": [0] * 9}, ["k bigint: bounds [0, 0, 0, 0] .. (9), but it has none"]),
+    ],
+)
+def test_bounds_of_columns(row: dict[str, Any], bounds: dict[str, list[int]], said: list[str]) -> None:
+    assert recorded_bounds(row) == {"k int": [0, 0, 0, 1, 3, 5, 2, 4, 5]}
+    found = open_base(known(row, bounds=bounds), OPTIONS)
+    assert found.problems.messages == [f"the manifest says of column {words}" for words in said]
 
 
 def test_manifests_of_older_builds_have_no_first_bytes(row: dict[str, Any]) -> None:
