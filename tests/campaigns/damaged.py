@@ -122,9 +122,9 @@ class Damaged(ABC):
 
     @property
     def is_unproved(self) -> bool:
-        """Whether nothing tells whose the root is: its marker is damaged, and an earlier damage left no generation."""
+        """Whether nothing tells whose the root is: its marker is damaged, and no generation has an intact one."""
         of_marker = self.damaged is not None and self.damaged[0] == self.root / roots.MARKER
-        return of_marker and not any(self.root.glob(f"*/{checksums.FOLDER}/*"))
+        return of_marker and not any(generation.definition_of(f"file:{path}") for path in self.root.glob("*"))
 
     def upkeep(self) -> str:
         """One of the things that owners do to an index; after a drop it is built anew."""
