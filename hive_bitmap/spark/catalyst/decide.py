@@ -46,7 +46,7 @@ from hive_bitmap.spark.catalyst.decision import (
 from hive_bitmap.spark.catalyst.driver_reads import Fetch, fetch_of
 from hive_bitmap.spark.catalyst.execution import is_countable_together
 from hive_bitmap.spark.catalyst.question import Question
-from hive_bitmap.spark.catalyst.ranges import file_choices, split_choices
+from hive_bitmap.spark.catalyst.ranges import file_choices, indexed_choices, split_choices
 from hive_bitmap.spark.catalyst.scans import ListingSummary, Scan, why_too_small, worthwhile_runtime_filters
 from hive_bitmap.spark.preparing.prepare import Prepared
 from hive_bitmap.spark.preparing.request import Request, ResolvedTable
@@ -345,7 +345,10 @@ class _AskedScan:
     def _part(self, request: Request, prepared: Prepared, pieces: Sequence[Piece]) -> FramePart | FetchPart:
         fetch = self._fetch(request, prepared, pieces)
         if fetch is not None:
-            return FetchPart(fetch)
+            reading = prepared.reading
+            if reading is None or self.listing is None or not reading.results.whole_files:
+                return FetchPart(fetch)
+            return FetchPart(fetch, indexed_choices(reading.results, self.listing.numbers))
         frame = self.question.rows(request, prepared, pieces)
         if frame is None:
             raise Unsupported("no task can read its rows")

@@ -241,13 +241,15 @@ class FramePart:
 class FetchPart:
     """Rows that this process reads when the plan is executed.
 
-    If it cannot, Spark reads them.
+    If it cannot, Spark reads them. `choices` has the files that Spark then reads (`ranges.indexed_choices`), if there
+    are other parts; else it reads the scan.
     """
 
     fetch: Fetch
+    choices: str = ""
 
     def to_json(self) -> dict[str, str]:
-        return {"read by": "python"}
+        return {"read by": "python"} | ({"choices": self.choices} if self.choices else {})
 
 
 @dataclass(frozen=True)

@@ -56,6 +56,23 @@ def split_choices(results: LookupResults, numbers: Mapping[Place, int], pieces: 
         partition, path, size = whole.partition, whole.status.path, whole.status.size
         number = numbers[Place(results.partitions[partition].number, path)]
         ranges.setdefault((number, size), []).extend((piece.split.start, piece.split.end))
+    return _any_state(ranges)
+
+
+def indexed_choices(results: LookupResults, numbers: Mapping[Place, int]) -> str:
+    """Return the lines that select all looked-up files as a whole.
+
+    Spark's own reader reads them, even if the files have changed.
+    """
+    ranges: dict[tuple[int, int], list[int]] = {}
+    for lookup in results.lookups:
+        for partition, path, size in zip(lookup.partitions, lookup.unit.paths, lookup.sizes.tolist(), strict=True):
+            ranges[numbers[Place(results.partitions[partition].number, path)], size] = [0, size]
+    return _any_state(ranges)
+
+
+def _any_state(ranges: Mapping[tuple[int, int], Sequence[int]]) -> str:
+    """Return the lines that select ranges of files, given by number and size, in whatever state the files are."""
     return "\n".join(
         _line(number, Fingerprint(path="", size=size, mtime_ms=0, tail_crc32=0, etag=IMMUTABLE), sorted(edges))
         for (number, size), edges in ranges.items()

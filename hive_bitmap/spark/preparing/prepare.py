@@ -290,22 +290,33 @@ def _first_rows(
     if bounded is None or case.settings.strategy not in (None, Strategy.ROWS):
         return None
     bounded_plan = make_plan(inputs, case.choice.uses, bounded)
-    price, full_price = bounded_plan.costs.get(Strategy.ROWS), plan.costs[Strategy.FULL_SCAN]
-    if price is None or not bounded_plan.in_driver:
+    of_indexed = make_plan(inputs, case.choice.uses, replace(bounded, whole_files=()))
+    price, full_price = of_indexed.costs.get(Strategy.ROWS), plan.costs[Strategy.FULL_SCAN]
+    if price is None or not of_indexed.in_driver:
         return None
+    if whole := [file.status.size for file in bounded.whole_files]:  # Spark reads these beside the others
+        price += inputs.prices.scan(sum(whole) * inputs.share, len(whole))
     is_cheapest = price <= CLEARLY_CHEAPER * full_price and price <= plan.costs.get(plan.strategy, full_price)
     if case.settings.strategy is None and not is_cheapest:
         return None
     reason = f"{case.request.first} lie in {bounded_plan.blocks_selected:,} of the {plan.blocks_selected:,} blocks"
     reason += " with matching rows; the others are not read"
-    chosen = replace(bounded_plan, strategy=Strategy.ROWS, reason=reason, code=None, first=case.request.first)
+    chosen = replace(
+        bounded_plan,
+        strategy=Strategy.ROWS,
+        reason=reason,
+        code=None,
+        first=case.request.first,
+        in_driver=True,
+        costs={**bounded_plan.costs, Strategy.ROWS: price},
+    )
     return Prepared(chosen, _reading(case, snapshot, bounded), snapshot)
 
 
 def _bounded(case: _PlannedRequest, snapshot: Snapshot, results: LookupResults) -> LookupResults | None:
     """Return the results without the blocks that cannot have a row which the query needs; None if any block may."""
     first, base = case.request.first, case.resolved.base
-    if first is None or results.whole_files:
+    if first is None or (results.whole_files and not case.resolved.narrows):
         return None
     column = next((column for column in base.columns if column.name.lower() == first.column.lower()), None)
     if column is None or not is_bounded(column):

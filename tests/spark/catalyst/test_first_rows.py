@@ -11,6 +11,7 @@ import random
 import shutil
 from collections import Counter
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -222,18 +223,20 @@ NEWEST = "SELECT id, at FROM own WHERE k = 3 ORDER BY at DESC, id LIMIT 6"
 
 
 @pytest.mark.parametrize(
-    ("moment", "changed"),
+    ("moment", "changed", "has_new"),
     contract(
-        [(moment, changed) for moment in ("after planning", "while rows are read") for changed in (0, FILES - 1)],
-        ("after planning", FILES - 1),
-        ("while rows are read", 0),
+        list(product(("after planning", "while rows are read"), (0, FILES - 1), (False, True))),
+        ("after planning", FILES - 1, True),
+        ("while rows are read", 0, False),
     ),
 )
 def test_a_file_that_was_left_out_or_counted_on_and_has_changed(
-    spark: SparkSession, own: Path, monkeypatch: pytest.MonkeyPatch, moment: str, changed: int
+    spark: SparkSession, own: Path, monkeypatch: pytest.MonkeyPatch, moment: str, changed: int, has_new: bool
 ) -> None:
     """Another file with newer, or older, rows stands in its place: the whole scan is Spark's own."""
     files = files_of(own)
+    if has_new:  # which Spark reads beside the others
+        spark.sql(f"INSERT INTO own SELECT {MADE} FROM range(3800, 4003, 1, 1)")
     read = driver_reads.read_task
     by = files[FILES - 1 if changed == 0 else 1]
 
@@ -268,11 +271,16 @@ def test_a_plan_that_is_executed_again_compares_the_files_again(spark: SparkSess
 
 
 def test_new_and_stale_files_are_read(spark: SparkSession, own: Path) -> None:
+    oldest, *_, newest = files_of(own)
     spark.sql(f"INSERT INTO own SELECT {MADE} FROM range(9000, 9100, 1, 1)")
+    one = relation(spark, NEWEST)
+    assert (one.blocks_selected, one.files_selected, BOUNDED in one.detail) == (2, 2, True)
     require_alike(spark, NEWEST, "", "rows", ordered=True)
-    replace_file(files_of(own)[2], files_of(own)[-1])
+    replace_file(oldest, newest)
     spark.catalog.refreshTable("own")
+    assert relation(spark, NEWEST).blocks_selected == 3
     require_alike(spark, NEWEST, "", "rows", ordered=True)
+    require_alike(spark, NEWEST.replace("DESC", "ASC"), "", "rows", ordered=True)
     hive_bitmap.refresh(spark, "own")
     assert is_bounded(spark, NEWEST)
     require_alike(spark, NEWEST, "", "rows", ordered=True)

@@ -71,17 +71,18 @@ public final class IndexScan extends Leaf implements FileRelation {
             int number = parts.size();
             parts.add(switch (part.required("read by").asText()) {
                 case "tasks" -> frames.apply(number);
-                case "python" -> DriverScan.of(needed(scan, decision), decision.id(), number);
+                case "python" -> DriverScan.of(needed(scan, part, decision.narrowing()), decision.id(), number);
                 default -> bySpark(session, scan, part.required("choices").asText(), decision.narrowing());
             });
         }
         return parts.size() == 1 ? parts.get(0) : new Union(Scala.seq(parts), false, false);
     }
 
-    /** Returns Spark's own plan for the rows that the query needs of a scan with a single part; it replaces Python's rows. */
-    private static LogicalPlan needed(Scan scan, Decision decision) {
-        boolean isWhole = scan.first == null || decision.parts().size() > 1;
-        return isWhole ? original(scan) : scan.first.limited(original(scan));
+    /** Returns Spark's own plan for the rows that the query needs of a part. It replaces the rows that Python reads. */
+    private static LogicalPlan needed(Scan scan, JsonNode part, Narrowing narrowing) {
+        String files = part.path("choices").asText(); // empty if there are no other parts
+        LogicalPlan rows = files.isEmpty() ? original(scan) : original(scan, NarrowedRelations.splits(scan, files, narrowing));
+        return scan.first == null ? rows : scan.first.limited(rows);
     }
 
     /** Returns the plan by which Spark itself reads some splits of files. */
