@@ -9,6 +9,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import ceil
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -313,15 +314,21 @@ def _first_rows(
     return Prepared(chosen, _reading(case, snapshot, bounded), snapshot)
 
 
-def _bounded(case: _PlannedRequest, snapshot: Snapshot, results: LookupResults) -> LookupResults | None:
-    """Return the results without the blocks that cannot have a row which the query needs; None if any block may."""
+def _bounded(
+    case: _PlannedRequest, snapshot: Snapshot, results: LookupResults, share: float = 1.0
+) -> LookupResults | None:
+    """Return the results without the blocks that cannot have a row which the query needs; None if any block may.
+
+    In a sample, which is a `share` of the table, this is so for the same share of the needed rows.
+    """
     first, base = case.request.first, case.resolved.base
     if first is None or (results.whole_files and not case.resolved.narrows):
         return None
     column = next((column for column in base.columns if column.name.lower() == first.column.lower()), None)
     if column is None or not is_bounded(column):
         return None
-    return leave_out(results, bounds_of(snapshot.files, results, column), first)
+    needed = replace(first, rows=ceil(share * first.rows))
+    return leave_out(results, bounds_of(snapshot.files, results, column), needed)
 
 
 def _why_all_is_read(spark: SparkSession, case: _PlannedRequest, snapshot: Snapshot) -> Unserved | None:
@@ -343,7 +350,7 @@ def _why_all_is_read(spark: SparkSession, case: _PlannedRequest, snapshot: Snaps
     reading = _reading(case, sample, looked_up.results)
     inputs = replace(_inputs(case, sample, reading), scale=size / max(sample.files.bytes, 1))
     plan = make_plan(inputs, case.choice.uses, looked_up.results)
-    if _bounded(case, sample, looked_up.results) is not None:  # then few blocks may be needed, however many match
+    if _bounded(case, sample, looked_up.results, 1 / inputs.scale) is not None:  # few blocks of those may be needed
         return None
     if plan.strategy != Strategy.FULL_SCAN or (plan.code != Reason.LIMIT and not must_pay):
         return None

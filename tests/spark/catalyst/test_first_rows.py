@@ -327,10 +327,11 @@ def test_a_sample_of_many_partitions_does_not_rule_it_out(spark: SparkSession, d
         "SELECT id, id % 3 AS k, id div 100 AS p FROM range(0, 2000, 1, 1)"
     )
     hive_bitmap.build(spark, "days", ["k"])
-    query = "SELECT id, p FROM days WHERE k > 0 ORDER BY id DESC LIMIT 10"
-    one = relation(spark, query, "")
-    assert (one.strategy, one.files_selected, BOUNDED in one.detail) == ("rows", 1, True)
-    require_alike(spark, query, "", ordered=True)
+    for rows, files in ((10, 1), (600, 9)):  # more than the sample has
+        query = f"SELECT id, p FROM days WHERE k > 0 ORDER BY id DESC LIMIT {rows}"
+        one = relation(spark, query, "")
+        assert (one.strategy, one.files_selected, BOUNDED in one.detail) == ("rows", files, True)
+        require_alike(spark, query, "", ordered=True)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
