@@ -63,6 +63,12 @@ keep_removed_option = click.option(
     metavar="TIME",
     help="How long to keep files that a Delta or Iceberg table no longer has, for queries of older versions.",
 )
+aggregates_option = click.option(
+    "--aggregates",
+    default="",
+    metavar="LIST",
+    help="Aggregates of other columns to store with each key, such as 'count(*), sum(amount), min(amount)'.",
+)
 
 
 def split_names(text: str) -> list[str]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hive_bitmap.cli.index_options import (
+    aggregates_option,
     all_options,
     auto_refresh_option,
     compression_option,
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 @auto_refresh_option
 @refresh_interval_option
 @keep_removed_option
+@aggregates_option
 @format_option
 @click.pass_obj
 def create(

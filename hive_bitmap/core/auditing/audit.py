@@ -21,6 +21,7 @@ from hive_bitmap.core.auditing.base_file_check import COMPARED, DAMAGED, STALE, 
 from hive_bitmap.core.auditing.compare import Problems, compare_block
 from hive_bitmap.core.auditing.stored_shard import OpenShard, StoredShard, opened
 from hive_bitmap.core.index.definition import BUCKET, OFFSET
+from hive_bitmap.core.indexing.group_indexing import aggregated_values
 from hive_bitmap.core.indexing.staged_values import ReadOptions
 from hive_bitmap.errors import CorruptIndex, FileChanged, Undecodable
 
@@ -176,7 +177,8 @@ def _compare_blocks(item: ShardItem, base: BaseFile, blocks: Sequence[tuple[int,
         handle = format.open_file(base.path)
         for block, stored in blocks:
             keys = format.key_columns(handle, block, columns)
-            block_problems = compare_block(item.stored.definition, keys, stored)
+            aggregated = aggregated_values(item.stored.definition, item.read_options, handle, block)
+            block_problems = compare_block(item.stored.definition, keys, stored, aggregated)
             base.problems.add_all(block_problems, f"block at {base.blocks.offset[block]}: ")
     except Undecodable as e:
         base.problems.add(f"it is indexed, but cannot be read as Spark reads it: {e}")

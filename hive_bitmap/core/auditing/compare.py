@@ -9,7 +9,7 @@ digit. That takes log2(keys) decodings of each bitmap, and memory for two bitmap
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,10 +17,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hive_bitmap.core.auditing.aggregate_check import expected_aggregate, wrong_aggregates
 from hive_bitmap.core.bitmaps import ENCODINGS
+from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.index.shard import CARDINALITY
 from hive_bitmap.core.index.table_schema import key_fields
+from hive_bitmap.core.indexing.group_indexing import NO_VALUES
 from hive_bitmap.errors import CorruptBitmap
 
 MOST_MESSAGES = 20
@@ -54,12 +57,18 @@ class Problems:
         self.count += problems.count
 
 
-def compare_block(definition: Definition, keys: pa.Table, stored: pa.Table) -> Problems:
+def compare_block(
+    definition: Definition,
+    keys: pa.Table,
+    stored: pa.Table,
+    aggregated: Mapping[Column, pa.ChunkedArray] = NO_VALUES,
+) -> Problems:
     """Return the problems of the stored rows of one block.
 
     `keys` holds the indexed columns of all rows of the block, as `Format.key_columns` reads them. `stored` holds the
     rows of the index table for the block, one for each key in any order. Its schema is `table_schema.built_schema`,
-    without `_cardinality` if that is unknown; COMPACT has no bitmaps. Problems are returned, not raised.
+    without `_cardinality` if that is unknown; COMPACT has no bitmaps. `aggregated` holds the aggregated columns that
+    can be read; aggregates of others are not compared. Problems are returned, not raised.
     """
     names = definition.column_names
     base, index = _numbers([keys[name] for name in names], [stored[name] for name in names], key_fields(definition))
@@ -67,6 +76,7 @@ def compare_block(definition: Definition, keys: pa.Table, stored: pa.Table) -> P
     _compare_keys(problems, base, index, keys, stored.select(names))
     if CARDINALITY.name in stored.column_names:
         _compare_cardinalities(problems, base, index, stored[CARDINALITY.name], stored.select(names))
+    _compare_aggregates(problems, definition, base, index, aggregated, stored)
     if definition.has_bitmaps:
         columns = [stored[field.name].combine_chunks() for field in definition.bitmap_fields]
         try:
@@ -140,6 +150,31 @@ def _compare_cardinalities(
             f"but {rows[wrong[i]]} rows of the block hold it"
         ),
     )
+
+
+def _compare_aggregates(
+    problems: Problems,
+    definition: Definition,
+    base: Longs,
+    index: Longs,
+    aggregated: Mapping[Column, pa.ChunkedArray],
+    stored: pa.Table,
+) -> None:
+    """Require that the aggregates of each key are those of its rows."""
+    keys = stored.select(definition.column_names)
+    for aggregate in definition.aggregates:
+        if aggregate.column is None or aggregate.column in aggregated:
+            values = None if aggregate.column is None else aggregated[aggregate.column]
+            expected = expected_aggregate(aggregate, base, index, values)
+            found = stored[aggregate.field.name].combine_chunks()
+            wrong = wrong_aggregates(aggregate, expected, found, stored)
+            wrong = wrong[np.isin(index[wrong], base)]  # other keys are reported by `_compare_keys`
+            for row in wrong[:MOST_MESSAGES].tolist():
+                problems.add(
+                    f"key ({_key(keys, row)}) has {aggregate} = {found[row]}, "
+                    f"but its rows of the block have {expected[row]}"
+                )
+            problems.count += len(wrong[MOST_MESSAGES:])
 
 
 def _compare_rows(

@@ -64,6 +64,7 @@ INDEX_FIELDS = (
     Field("encoding", "encoding", or_dash, of="definition.bitmap_encoding"),
     Field("next_encoding", of=lambda report: report.definition.next_encoding or None, optional=True),
     Field("compression", of="definition.compression"),
+    Field("aggregates", of=lambda report: [*map(str, report.definition.aggregates)] or None, optional=True),
     Field("properties", of=lambda report: dict(report.definition.properties) or None, optional=True),
     Field("index_table", of="definition.full_index_table"),
 )

@@ -138,7 +138,10 @@ def _handler(name: str) -> str:
     The name is a word or the name of a handler class.
     """
     if name in _AGGREGATE or name.lower() in _AGGREGATE:
-        raise Unsupported("index type AGGREGATE is not supported: use AS 'BITMAP', whose indexes also answer counts")
+        raise Unsupported(
+            "index type AGGREGATE is not supported: use AS 'BITMAP', whose indexes also answer counts, with "
+            "IDXPROPERTIES ('aggregates'='..') to store sums"
+        )
     type = _TYPES.get(name) or _TYPES.get(name.lower())
     return type or one_of("index type", name, TYPES)
 

@@ -5,6 +5,7 @@ published segment never changes. `lookup` reads keys and bitmaps of a shard.
 """
 
 __all__ = [
+    "aggregate_columns",
     "checksums",
     "definition",
     "deletion",
@@ -14,6 +15,7 @@ __all__ = [
     "lookup",
     "manifest",
     "markers",
+    "partial_aggregates",
     "partition_conditions",
     "refresh_record",
     "roots",

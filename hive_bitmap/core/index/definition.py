@@ -18,6 +18,8 @@ import pyarrow as pa
 from hive_bitmap.core.bitmaps import ENCODINGS
 from hive_bitmap.core.columns import Column, find
 from hive_bitmap.core.durations import interval_of, seconds_of
+from hive_bitmap.core.index import aggregate_columns
+from hive_bitmap.core.index.aggregate_columns import Aggregate
 from hive_bitmap.core.index.key_columns import (
     BUCKET_NAME,
     KEY_TYPES,
@@ -37,12 +39,22 @@ FORMER_VERSIONS = {
     "delta": "2",
     "iceberg": "2",
 }  # by `source`; indexes of these versions are found, replaced and deleted, but not used
-FEATURES: frozenset[str] = frozenset()  # the `hive_bitmap.features` that this version supports
+AGGREGATES = "aggregates"  # a feature, and the property that it is about
+FEATURES = frozenset({AGGREGATES})  # the `hive_bitmap.features` that this version supports
 PREFIX = "hive_bitmap."
 POINTER = PREFIX + "index_tables"  # property of a base table: comma-separated index tables that are not found by name
 INDEX_DATABASE = PREFIX + "index_database"  # a setting of sessions, and a property of index tables
 TYPES = ("BITMAP", "COMPACT")
-OWN_PROPERTIES = ("encoding", "compression", "comment", "enabled", "auto_refresh", "refresh_interval", "keep_removed")
+OWN_PROPERTIES = (
+    "encoding",
+    "compression",
+    "comment",
+    "enabled",
+    "auto_refresh",
+    "refresh_interval",
+    "keep_removed",
+    AGGREGATES,
+)
 REFRESH_INTERVAL = "30 seconds"
 BY_NAME = -1  # in `valid_schemas`, stands for all files with columns that are found by name (`Format.by_name`)
 COMPRESSIONS = ("zstd", "snappy", "gzip")  # of the shards; Hive before 4 has no zstd
@@ -67,7 +79,8 @@ class Definition:
     its folders do. `partitioned_by` are the partition columns that the base table had when it was indexed. `version` is
     that of the format. Index rows of files that were removed from a lake table are kept for the length of time
     `keep_removed`, for queries of older versions of the table; if it is empty, they are not kept. `catalog` is Spark's
-    name of the base table's catalog; empty for the session's own catalog, which has all index tables.
+    name of the base table's catalog; empty for the session's own catalog, which has all index tables. Each row of the
+    index table has the values of the `aggregates`.
     """
 
     name: str
@@ -93,6 +106,7 @@ class Definition:
     partitioned_by: tuple[Column, ...] = ()
     version: str = VERSION
     index_database: str = ""
+    aggregates: tuple[Aggregate, ...] = ()
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -115,6 +129,24 @@ class Definition:
     def bitmap_fields(self) -> tuple[pa.Field, ...]:
         """The columns that hold bitmaps, after `_bucketname` and `_offset`; none for COMPACT."""
         return ENCODINGS[self.encoding].FIELDS if self.has_bitmaps else ()
+
+    @property
+    def aggregate_fields(self) -> tuple[pa.Field, ...]:
+        """The columns that hold partial aggregates, after the bitmaps."""
+        return tuple(aggregate.field for aggregate in self.aggregates)
+
+    @property
+    def aggregated_columns(self) -> tuple[Column, ...]:
+        """The columns of the base table that are aggregated."""
+        columns = (aggregate.column for aggregate in self.aggregates)
+        return tuple(dict.fromkeys(column for column in columns if column is not None))
+
+    def read_columns(self, base: Table) -> tuple[Column, ...]:
+        """Return the columns that builds read: the keys, then the aggregated columns that the table still has.
+
+        An aggregated column that the table no longer has with this type is not read: its aggregates are NULL.
+        """
+        return (*self.columns, *(column for column in self.aggregated_columns if column in base.columns))
 
     @property
     def index_table_database(self) -> str:
@@ -209,16 +241,18 @@ def define(
     auto_refresh: bool = False,
     refresh_interval: str = REFRESH_INTERVAL,
     keep_removed: str = "",
+    aggregates: str = "",
     properties: Mapping[str, str] | None = None,
 ) -> Definition:
     """Define an index on columns of a table.
 
     The columns are put in the order of the base table, as in Hive. `index_table` is the name of the index table, with
     or without a database. If it is None, the index table has its default name, in `index_database`; index tables of
-    Delta and Iceberg tables, which get no pointer, stay in the database of their base table. Raise NotFound for an
-    unknown column, Unsupported for a column that cannot be a key or a table that is itself an index table, and
-    InvalidProperty for an unknown type, encoding or compression, `auto_refresh` of a COMPACT index, an invalid
-    interval, or a name in `properties` that has an argument of its own.
+    Delta and Iceberg tables, which get no pointer, stay in the database of their base table. `aggregates` is a list
+    such as `count(*), sum(amount)`. Raise NotFound for an unknown column, Unsupported for a column that cannot be a key
+    or be aggregated, a table that is itself an index table, or aggregates of a COMPACT index, and InvalidProperty for
+    an unknown type, encoding or compression, `auto_refresh` of a COMPACT index, an invalid interval, malformed
+    aggregates, or a name in `properties` that has an argument of its own.
     """
     if not columns:
         raise InvalidProperty("an index needs at least one column")
@@ -246,6 +280,8 @@ def define(
     index = check_name(name or default_name([column.name for column in ordered]))
     source = table.lake.kind if table.lake else ""
     require_followable(index, kind, auto_refresh)
+    if aggregates.strip() and kind == "COMPACT":
+        raise Unsupported(f"index {index} is COMPACT, and aggregates are stored for each block: use BITMAP")
     return Definition(
         name=index,
         database=table.database,
@@ -265,6 +301,7 @@ def define(
         source=source,
         catalog=table.catalog,
         partitioned_by=table.partition_columns,
+        aggregates=aggregate_columns.resolve(table, ordered, aggregates),
     )
 
 
@@ -399,6 +436,9 @@ def to_properties(definition: Definition) -> dict[str, str]:
     if definition.partitioned_by:
         by = [_column_fields(column) for column in definition.partitioned_by]
         optional[PREFIX + "partitioned_by"] = json.dumps(by, ensure_ascii=True)
+    if definition.aggregates:
+        optional[PREFIX + "features"] = AGGREGATES
+        optional[PREFIX + AGGREGATES] = _aggregates_text(definition.aggregates)
     properties = {
         PREFIX + "version": definition.version,
         PREFIX + "index": definition.name,
@@ -483,8 +523,9 @@ def from_properties(properties: Mapping[str, str]) -> Definition | None:
             partitioned_by=_columns(stored.get("partitioned_by", "[]"), source),
             version=version,
             index_database=check_name(stored.get("index_database", "")),
+            aggregates=_aggregates(stored.get(AGGREGATES, "[]"), source),
         )
-    except (KeyError, ValueError, TypeError, RecursionError, InvalidProperty):
+    except (KeyError, ValueError, TypeError, RecursionError, InvalidProperty, Unsupported):
         return None
     crc32 = to_properties(definition)[PREFIX + "crc32"]
     return definition if stored.get("crc32", crc32) == crc32 else None
@@ -515,6 +556,28 @@ def _columns(text: str, source: str) -> tuple[Column, ...]:
     return columns
 
 
+def _aggregates_text(aggregates: Sequence[Aggregate]) -> str:
+    """Return aggregates as JSON: the function of each, then its column in the form of `_column_fields`."""
+    items = [[a.function, *([] if a.column is None else [_column_fields(a.column)])] for a in aggregates]
+    return json.dumps(items, ensure_ascii=True)
+
+
+def _aggregates(text: str, source: str) -> tuple[Aggregate, ...]:
+    """Read a JSON array of aggregates.
+
+    Raise as `_columns`.
+    """
+    items = [(function, _columns(json.dumps(columns), source)) for function, *columns in json.loads(text)]
+    aggregates = tuple(Aggregate(function, *columns) for function, columns in items)
+    if not all(
+        a.function in ({"count"} if a.column is None else aggregate_columns.functions_of(a.column)) for a in aggregates
+    ):
+        raise ValueError(f"{text} does not consist of aggregates")
+    if not {a.column for a in aggregates if a.column} <= {a.column for a in aggregates if a.function == "count"}:
+        raise ValueError(f"{text} lacks the count of a column")
+    return aggregates if all(a.field for a in aggregates) else ()
+
+
 def _column(name: str, type: str, file_name: str = "", field_id: int | None = None) -> Column:
     return Column(name, type, file_name=file_name, field_id=None if field_id is None else int(field_id))
 
@@ -535,7 +598,8 @@ def stored_columns(definition: Definition) -> list[Column]:
     if not definition.has_bitmaps:
         return [bucket, Column(OFFSETS.name, "array<bigint>"), *value_columns(definition)]
     bitmaps = [Column(field.name, _spark_type(field.type)) for field in definition.bitmap_fields]
-    return [bucket, Column(OFFSET.name, "bigint"), *bitmaps, *value_columns(definition)]
+    aggregates = [aggregate.stored for aggregate in definition.aggregates]
+    return [bucket, Column(OFFSET.name, "bigint"), *bitmaps, *aggregates, *value_columns(definition)]
 
 
 def value_columns(definition: Definition) -> list[Column]:

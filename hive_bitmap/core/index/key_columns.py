@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from hive_bitmap.core.bitmaps import ENCODINGS
 from hive_bitmap.core.columns import Column, find
-from hive_bitmap.core.table_info import VARIABLE, Lake, Table
+from hive_bitmap.core.table_info import VARIABLE, Table
 from hive_bitmap.errors import ColumnNotFound, HiveBitmapError, NotFound, Unsupported
 
 # Columns of every index table, by name
@@ -69,28 +69,36 @@ def _check_key(table: Table, name: str) -> None:
     Raise NotFound for a missing column, and Unsupported for one that cannot be a key.
     """
     where = f"table {table.full_name}"
-    if name.lower() in (column.name.lower() for column in table.partition_columns):
-        raise Unsupported(f"column {name!r} partitions {where}: partitions are pruned without an index")
-    column = find(table.columns, name, where)
+    column = require_stored(table, name)
     base = base_type(column)
-    if table.lake is not None:
-        _check_lake_key(table.lake, column, f"{table.lake.kind} {where}")
+    if table.lake is not None and base == "char":
+        home = f"{table.lake.kind} {where}"
+        raise Unsupported(f"column {column.name!r} of {home} is {column.type}, which cannot be a key there: use string")
     if is_reserved(column.name):
         raise Unsupported(f"column {column.name!r} of {where} has the name of a column of every index table")
     if column.name.lower().startswith("hive_bitmap"):
         raise Unsupported(f"column {column.name!r} of {where} begins with hive_bitmap, which is reserved: rename it")
-    if VARIABLE in column.name:
-        raise Unsupported(f"column {column.name!r} of {where} contains {VARIABLE}, which begins a variable in SQL")
     if " collate " in column.type:
         raise Unsupported(f"column {column.name!r} of {where} is {column.type}: collated strings cannot be keys")
-    if column.default:
-        raise Unsupported(f"column {column.name!r} of {where} has a default value, which old files do not hold")
     if base not in KEY_TYPES:
         raise Unsupported(f"column {column.name!r} of {where} is {column.type}: keys are {', '.join(KEY_TYPES)}")
 
 
-def _check_lake_key(lake: Lake, column: Column, home: str) -> None:
-    if column.name in lake.partitioned_by:
+def require_stored(table: Table, name: str) -> Column:
+    """Return the column of this name, whose values base files hold.
+
+    Raise NotFound for a missing column, and Unsupported for one whose values come from elsewhere, or whose name cannot
+    be in a statement.
+    """
+    where = f"table {table.full_name}"
+    if name.lower() in (column.name.lower() for column in table.partition_columns):
+        raise Unsupported(f"column {name!r} partitions {where}: partitions are pruned without an index")
+    column = find(table.columns, name, where)
+    if table.lake is not None and column.name in table.lake.partitioned_by:
+        home = f"{table.lake.kind} {where}"
         raise Unsupported(f"column {column.name!r} partitions {home}: its files are pruned without an index")
-    if base_type(column) == "char":
-        raise Unsupported(f"column {column.name!r} of {home} is {column.type}, which cannot be a key there: use string")
+    if VARIABLE in column.name:
+        raise Unsupported(f"column {column.name!r} of {where} contains {VARIABLE}, which begins a variable in SQL")
+    if column.default:
+        raise Unsupported(f"column {column.name!r} of {where} has a default value, which old files do not hold")
+    return column

@@ -16,10 +16,11 @@ from hive_bitmap.core.index.definition import BUCKET, OFFSET, OFFSETS, Definitio
 def row_schema(definition: Definition) -> pa.Schema:
     """Return the schema of index rows.
 
-    There is one row for each key and block. The columns are the keys, `_bucketname`, `_offset` and the bitmaps. COMPACT
-    has no bitmaps, and its shards have `compact_schema` instead.
+    There is one row for each key and block. The columns are the keys, `_bucketname`, `_offset`, the bitmaps and the
+    aggregates. COMPACT has no bitmaps, and its shards have `compact_schema` instead.
     """
-    return pa.schema([*key_fields(definition), BUCKET, OFFSET, *definition.bitmap_fields])
+    fields = (*definition.bitmap_fields, *definition.aggregate_fields)
+    return pa.schema([*key_fields(definition), BUCKET, OFFSET, *fields])
 
 
 def built_schema(definition: Definition) -> pa.Schema:

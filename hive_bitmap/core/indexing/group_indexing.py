@@ -1,14 +1,17 @@
 """Index one group of base files inside a Spark task.
 
-Only the key columns are read. A file is not indexed if its values cannot be read as Spark reads them, or if it changes
-while it is read. The manifest then has the reason, and the other files of the group are indexed.
+Only the key columns and the aggregated columns are read. A file is not indexed if its keys cannot be read as Spark
+reads them, or if it changes while it is read. The manifest then has the reason, and the other files of the group are
+indexed. If only an aggregated column cannot be read, the file is indexed, and the aggregates of this column are NULL.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -19,6 +22,7 @@ import pyarrow.compute as pc
 from hive_bitmap.core import stores
 from hive_bitmap.core.bitmaps import ENCODINGS, plain
 from hive_bitmap.core.bitmaps.keybytes import KeyBytes, key_bytes
+from hive_bitmap.core.columns import Column
 from hive_bitmap.core.formats import Format
 from hive_bitmap.core.formats.blocks import Blocks, Bounds
 from hive_bitmap.core.formats.key_values import KeyColumn
@@ -26,6 +30,7 @@ from hive_bitmap.core.index import fingerprint, shard
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.index.fingerprint import Fingerprint
 from hive_bitmap.core.index.manifest import FILES, INTEGERS, TIMES, bounded_column
+from hive_bitmap.core.index.partial_aggregates import partials
 from hive_bitmap.core.index.shard import Partitions, Written
 from hive_bitmap.core.index.table_schema import built_schema, shard_name
 from hive_bitmap.core.indexing.staged_values import ReadOptions
@@ -34,6 +39,7 @@ from hive_bitmap.core.stores import IMMUTABLE, FileStatus
 from hive_bitmap.core.table_info import Values
 from hive_bitmap.errors import FileChanged, Undecodable
 
+log = logging.getLogger(__name__)
 SHARD_BYTES = 256 << 20  # index rows collected in memory before a shard is written: limits the memory of a task
 PLAIN_KEYS = 64  # keys of a block in the encoding plain, whose bitmaps then take up to 8 bytes for each row
 PLAIN_BYTES = 64 << 10  # bitmaps of a block in the encoding plain that has more keys
@@ -42,6 +48,7 @@ AHEAD_BYTES = 128 << 20  # base files that are indexed at the same time, unless 
 KEYS_AT_ONCE = 1 << 17  # keys with bitmaps that are encoded together: this limits the memory of encoding
 NEAR_CODES = 128  # integers within a range this narrow are encoded by their distance from the smallest
 MOST_BOUNDED, MOST_BOUNDS = 32, 8192  # columns with bounds in a manifest, and their bounds in a file
+NO_VALUES: Mapping[Column, pa.ChunkedArray] = {}
 DENSE_CODES = 1 << 22  # up to this many possible codes are renumbered through a table of flags
 
 
@@ -139,18 +146,43 @@ def try_files(group: Group) -> None:
         _index_file(group, path)
 
 
-def index_rows(definition: Definition, keys: pa.Table, bucket: str, offset: int) -> pa.Table:
+def index_rows(
+    definition: Definition,
+    keys: pa.Table,
+    bucket: str,
+    offset: int,
+    aggregated: Mapping[Column, pa.ChunkedArray] = NO_VALUES,
+) -> pa.Table:
     """Return the index rows of one block, one for each distinct key.
 
     The result has the schema `built_schema(definition)`. `keys` holds the indexed columns of all rows of the block, in
-    row order.
+    row order, and `aggregated` the aggregated columns, without those that cannot be read.
     """
     codes, distinct = _codes([keys[name] for name in definition.column_names])
     present, bits = key_bytes(codes)
+    cardinalities = bits.cardinalities()
     columns = [column.take(pa.array(present)) for column in distinct]
-    columns += [pa.repeat(bucket, len(present)), pa.repeat(offset, len(present))]
-    columns += [*_bitmaps(definition, bits), pa.array(bits.cardinalities(), pa.int32())]
+    columns += [pa.repeat(bucket, len(present)), pa.repeat(offset, len(present)), *_bitmaps(definition, bits)]
+    for column, aggregates in groupby(definition.aggregates, key=lambda aggregate: aggregate.column):
+        values = None if column is None else aggregated.get(column)
+        columns += partials(tuple(aggregates), codes, cardinalities, values)
+    columns.append(pa.array(cardinalities, pa.int32()))
     return pa.Table.from_arrays(columns, schema=built_schema(definition))
+
+
+def aggregated_values(
+    definition: Definition, options: ReadOptions, handle: Any, block: int
+) -> dict[Column, pa.ChunkedArray]:
+    """Return the aggregated columns of one block, without those that the table no longer has or that cannot be read."""
+    format, values = options.file_format(), {}
+    for column in definition.aggregated_columns:
+        if column not in options.schema:
+            continue
+        try:
+            values[column] = format.key_columns(handle, block, options.key_columns([column])).column(0)
+        except Undecodable as e:
+            log.info("column %s of block %d is not aggregated: %s", column.name, block, e)
+    return values
 
 
 def _files_at_once(group: Group) -> int:
@@ -239,7 +271,8 @@ def _rows_or_reason(group: Group, definition: Definition, path: str, handle: Any
     try:
         for block in np.flatnonzero(blocks.rows).tolist():
             keys = format.key_columns(handle, block, columns)
-            rows.append(shard.packed(index_rows(definition, keys, path, int(blocks.offset[block]))))
+            values = aggregated_values(definition, group.read_options, handle, block)
+            rows.append(shard.packed(index_rows(definition, keys, path, int(blocks.offset[block]), values)))
             size += rows[-1].nbytes
             if size > MOST_BYTES:
                 raise Undecodable(f"its {definition.encoding} bitmaps take more than {MOST_BYTES >> 20:,} MiB")

@@ -74,7 +74,10 @@ def export(spark: SparkSession, table: str, index: str, root: str, name: str | N
     exported = catalog.named(base, indexes, index)
     _require_readable(base, exported)
     permission.require_reading(spark, base, exported.definition.column_names, "an export")
-    definition, hive_name = exported.definition, check_name(name or f"hive_{exported.definition.name}")
+    definition, hive_name = (
+        replace(exported.definition, aggregates=()),
+        check_name(name or f"hive_{exported.definition.name}"),
+    )
     home = raw_hadoop_path(root if ":" in root.partition("/")[0] else "file:" + stores.absolute(root))
     home = f"{home}/{generation.new_name()}"
     columns = [column.name for column in base.partition_columns]

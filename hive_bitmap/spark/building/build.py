@@ -148,6 +148,7 @@ def build(
     auto_refresh: bool | None = None,
     refresh_interval: str = REFRESH_INTERVAL,
     keep_removed: str = "",
+    aggregates: str = "",
     properties: Mapping[str, str] | None = None,
     progress: ProgressCallback | None = None,
 ) -> list[BuildReport]:
@@ -162,9 +163,10 @@ def build(
     the indexes are refreshed after writes, at most once in `refresh_interval`; None means true if
     `hive.optimize.index.autoupdate` of the session is true and the index supports it. `keep_removed`, such as `7 days`,
     is how long the index keeps rows of files that a Delta or Iceberg table no longer has, for queries of older
-    versions. `properties` are user-defined names and values, which are stored and shown. Raise NotFound, AlreadyExists,
-    Unsupported, InvalidProperty or InvalidPredicate before anything is written, and BuildFailed if the job or the
-    publishing fails.
+    versions. With `aggregates`, such as `count(*), sum(amount)`, the rows of the index tables also hold these for each
+    key and block. `properties` are user-defined names and values, which are stored and shown. Raise NotFound,
+    AlreadyExists, Unsupported, InvalidProperty or InvalidPredicate before anything is written, and BuildFailed if the
+    job or the publishing fails.
     """
     started = time.monotonic()
     metastore.require_hive(spark)
@@ -197,6 +199,7 @@ def build(
             auto_refresh=follows,
             refresh_interval=refresh_interval,
             keep_removed=keep_removed,
+            aggregates=aggregates,
             properties=properties,
         )
         if if_not_exists and any(index.definition.name == definition.name for index in indexes):
@@ -208,7 +211,7 @@ def build(
         return Reports()
     definitions = locations.with_roots(spark, definitions, location)
     require_distinct(definitions)
-    keys = sorted({name for definition in definitions for name in definition.column_names})
+    keys = sorted({column.name for definition in definitions for column in definition.read_columns(base)})
     permission.require_reading(spark, base, keys, "CREATE INDEX")
     planned = plan_creation(spark, base, definitions)
     if deferred:

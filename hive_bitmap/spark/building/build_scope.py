@@ -294,7 +294,7 @@ def _plan_existing(
         raise NotFound(f"table {base.full_name} has no index to rebuild")
     for index in selected:
         catalog.require_same_table(base, index)
-    keys = sorted({name for index in selected for name in index.definition.column_names})
+    keys = sorted({column.name for index in selected for column in index.definition.read_columns(base)})
     permission.require_reading(spark, base, keys, "a rebuild")
     partitions = base_files.partitions(spark, base)
     elsewhere = [locations.any_elsewhere(spark, [index.definition]) for index in selected]

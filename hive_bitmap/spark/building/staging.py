@@ -103,7 +103,7 @@ def in_scratch(
 def staged(
     spark: SparkSession, base: Table, sources: Sequence[Source], definitions: Iterable[Definition], folder: str
 ) -> Iterator[str]:
-    """Have Spark read the indexed columns of the files in `sources`.
+    """Have Spark read the indexed and aggregated columns of the files in `sources`.
 
     Yield the folder with the values. The folder is in `folder`, a generation that has been started, and is deleted
     afterwards. For a format that tasks read themselves, "" is yielded. Raise BuildFailed if Spark cannot read the
@@ -123,7 +123,7 @@ def staged(
     except OSError as e:
         raise _no_place(base, e) from e
     try:
-        names = dict.fromkeys(name for definition in definitions for name in definition.column_names)
+        names = dict.fromkeys(column.name for definition in definitions for column in definition.read_columns(base))
         _stage(spark, base, sources, list(names), inner)
         yield inner
     finally:

@@ -54,7 +54,8 @@ def set_properties(spark: SparkSession, table: str, name: str, properties: Mappi
 
     `encoding` and `compression` take effect with the next rebuild, the other properties at once; after a change of the
     encoding, the next rebuild builds the whole index. User-defined properties are stored and shown. Raise NotFound, and
-    InvalidProperty for an invalid value, or a name that looks like a misspelling of one of OWN_PROPERTIES.
+    InvalidProperty for an invalid value, for `aggregates`, which never change, or for a name that looks like a
+    misspelling of one of OWN_PROPERTIES.
     """
     base, indexes = catalog.table_and_indexes(spark, table)
     index = catalog.named(base, indexes, name)
@@ -83,7 +84,8 @@ def extend(
     if not before.where:
         raise Unsupported(f"index {before.name} on table {base.full_name} already covers all partitions")
     covered(spark, base, where, [])  # raises InvalidPredicate
-    permission.require_reading(spark, base, before.column_names, "an extended index")
+    names = [column.name for column in before.read_columns(base)]
+    permission.require_reading(spark, base, names, "an extended index")
     catalog.alter(spark, index, replace(before, where=either(before.where, where, base.partition_columns)))
     return rebuild(spark, table, [name], progress=progress)
 
@@ -121,6 +123,12 @@ def _keep_removed(definition: Definition, value: str) -> Definition:
     return replace(definition, keep_removed=checked_keeping(definition.name, definition.source, value))
 
 
+def _aggregates(definition: Definition, value: str) -> Definition:
+    raise InvalidProperty(
+        f"the aggregates of index {definition.name} cannot change: drop the index and create it again"
+    )
+
+
 def _user_property(definition: Definition, key: str, value: str) -> Definition:
     return replace(definition, properties=tuple({**dict(definition.properties), key: value}.items()))
 
@@ -133,4 +141,5 @@ _CHANGES: Mapping[str, Callable[[Definition, str], Definition]] = {
     "auto_refresh": _auto_refresh,
     "refresh_interval": _refresh_interval,
     "keep_removed": _keep_removed,
+    "aggregates": _aggregates,
 }

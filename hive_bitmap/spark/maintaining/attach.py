@@ -42,7 +42,7 @@ def attach(
     indexes = _of_former(spark, base, former)
     names = {index.definition.name for index in existing}
     missing = [index for index in indexes if index.definition.name not in names]
-    keys = sorted({name for index in missing for name in index.definition.column_names})
+    keys = sorted({column.name for index in missing for column in index.definition.read_columns(base)})
     renamed = {index.definition.name: _under_new_name(base, index.definition) for index in missing}
     if keys:
         permission.require_reading(spark, base, keys, "to attach indexes")

@@ -68,6 +68,7 @@ def create(spark: SparkSession, statement: CreateIndex) -> list[BuildReport]:
         auto_refresh=flag("auto_refresh", properties["auto_refresh"]) if "auto_refresh" in properties else None,
         refresh_interval=properties.get("refresh_interval", REFRESH_INTERVAL),
         keep_removed=properties.get("keep_removed", ""),
+        aggregates=properties.get("aggregates", ""),
         properties={key: value for key, value in properties.items() if key not in OWN_PROPERTIES},
     )
     for report in reports:

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from hive_bitmap.core.explaining.measures import size
 from hive_bitmap.core.index import manifest
+from hive_bitmap.core.index.aggregate_columns import texts
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.index.manifest import Manifest
 from hive_bitmap.core.parallel import map_parallel
@@ -159,6 +160,8 @@ def properties(definition: Definition) -> str:
         pairs |= {"auto_refresh": "true", "refresh_interval": definition.refresh_interval}
     if definition.keep_removed:
         pairs |= {"keep_removed": definition.keep_removed}
+    if definition.aggregates:
+        pairs |= {"aggregates": texts(definition.aggregates)}
     return ",".join(f"{key}={value}" for key, value in (pairs | dict(definition.properties)).items())
 
 

@@ -105,7 +105,8 @@ def verify(spark: SparkSession, table: str, names: Sequence[str] = ()) -> list[V
     checksums.of_generation.cache_clear()
     base, indexes = catalog.table_and_indexes(spark, table)
     chosen = [catalog.named(base, indexes, name) for name in sorted({name.lower() for name in names})] or indexes
-    keys = sorted({name for index in chosen for name in index.definition.column_names if not index.problem})
+    definitions = [index.definition for index in chosen if not index.problem]
+    keys = sorted({column.name for definition in definitions for column in definition.read_columns(base)})
     if keys:
         permission.require_reading(spark, base, keys, "verify")
     listed = sources(spark, base) if chosen else []

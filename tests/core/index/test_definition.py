@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hive_bitmap.core.bitmaps import ENCODINGS
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index import definition as definitions
+from hive_bitmap.core.index.aggregate_columns import FUNCTIONS, Aggregate
 from hive_bitmap.core.index.definition import (
     BY_NAME,
     COMPRESSIONS,
@@ -41,6 +42,11 @@ TABLE = Table(
     columns=tuple(Column(name, type) for name, type in (("id", "bigint"), ("Origin", "string"), ("price", "double"))),
     partition_columns=(Column("year", "int"),),
     location="file:/w/t",
+)
+AGGREGATES = (
+    Aggregate("count"),
+    *(Aggregate(function, Column("v", "decimal(10,2)")) for function in FUNCTIONS),
+    Aggregate("count", Column("s", "string")),
 )
 SMALL = Definition(name="i", database="db", table="t", columns=(Column("k", "int"),), root="file:/r")
 
@@ -311,6 +317,7 @@ DEFINITIONS = st.builds(
     partitioned_by=st.lists(st.builds(Column, NAMES, st.sampled_from(KEY_TYPES)), max_size=2).map(tuple),
     version=st.sampled_from(["3", "1"]),
     index_database=st.sampled_from(["", "idx"]),
+    aggregates=st.sampled_from([(), AGGREGATES[:1], AGGREGATES]),
 )
 
 
@@ -357,7 +364,13 @@ class TestProperties:
         [
             ("version", "2"),
             ("version", "4"),
-            ("features", "aggregates"),
+            ("features", "several_keys"),
+            ("aggregates", "null"),
+            ("aggregates", '[["avg", ["v", "int"]]]'),
+            ("aggregates", '[["sum", ["v", "int"]]]'),
+            ("aggregates", '[["sum"]]'),
+            ("aggregates", '[["count", ["v", "decimal(77,1)"]], ["sum", ["v", "decimal(77,1)"]]]'),
+            ("aggregates", '[["count", ["v", "decimal(a)"]], ["min", ["v", "decimal(a)"]]]'),
             ("type", "TREE"),
             ("encoding", "lz4"),
             ("columns", "[" * 100_000),
@@ -374,15 +387,32 @@ class TestProperties:
         assert from_properties(stored) == SMALL
         assert from_properties({**stored, PREFIX + key: value}) is None
 
+    def test_aggregated_columns_of_lakes_keep_their_names_in_files_and_ids(self) -> None:
+        for source, column in (
+            ("delta", Column("v", "int", file_name="col-1")),
+            ("iceberg", Column("v", "decimal(5,1)", field_id=7)),
+        ):
+            aggregates = tuple(Aggregate(function, column) for function in FUNCTIONS)
+            definition = replace(SMALL, source=source, aggregates=aggregates)
+            stored = to_properties(definition)
+            assert from_properties(stored) == definition
+            assert from_properties({**stored, f"{PREFIX}aggregates": stored[f"{PREFIX}aggregates"][:-9]}) is None
+            base = replace(TABLE, columns=(Column("k", "int"), column))
+            assert definition.read_columns(base) == (*SMALL.columns, column)
+            for other in (replace(column, field_id=9), replace(column, file_name="x"), replace(column, default=True)):
+                assert definition.read_columns(replace(base, columns=(*SMALL.columns, other))) == SMALL.columns
+
     def test_a_table_without_them_is_no_index_table(self) -> None:
         assert from_properties({}) is None and from_table(TABLE) is None
         assert not definitions.has_properties(TABLE)
         assert not definitions.has_properties(replace(TABLE, properties={POINTER: "x", "comment": "y"}))
         assert definitions.has_properties(index_table(SMALL))
 
-    @pytest.mark.parametrize("how", [{"encoding": name} for name in ENCODINGS] + [{"type": "COMPACT"}])
-    def test_an_index_table_has_the_columns_of_its_definition(self, how: dict[str, str]) -> None:
-        definition = replace(SMALL, **how)  # type: ignore[arg-type]
+    @pytest.mark.parametrize(
+        "how", [*({"encoding": name} for name in ENCODINGS), {"type": "COMPACT"}, {"aggregates": AGGREGATES}]
+    )
+    def test_an_index_table_has_the_columns_of_its_definition(self, how: dict[str, Any]) -> None:
+        definition = replace(SMALL, **how)
         table = index_table(definition)
         found = from_table(table)
         assert found == replace(definition, index_table="x")

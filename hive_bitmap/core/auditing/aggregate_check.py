@@ -1,0 +1,59 @@
+"""Compute the aggregates of a block again, for `verify`.
+
+Sums are added in 256 bits here, whatever the values, unlike those of a build (`index.partial_aggregates`).
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hive_bitmap.core.index.aggregate_columns import SUM_DIGITS, Aggregate, scale
+from hive_bitmap.core.index.partial_aggregates import WIDEST_DIGITS
+
+Longs = npt.NDArray[np.int64]
+
+
+def expected_aggregate(aggregate: Aggregate, base: Longs, index: Longs, values: pa.ChunkedArray | None) -> pa.Array:
+    """Return the aggregate that each stored row of a block should hold.
+
+    `base` has the number of the key of each row of the block, `index` that of each stored row, `values` the values of
+    the aggregated column; None for `count(*)`. The aggregate of a key without rows is NULL.
+    """
+    column, function = aggregate.column, aggregate.function
+    if column is None or values is None:
+        function, values = "sum", pa.array(np.ones(len(base), np.int64))
+    elif function == "count":
+        function, values = "sum", pc.is_valid(values).cast(pa.int64())
+    elif function == "sum":
+        values = values.cast(pa.decimal128(SUM_DIGITS, scale(column))).cast(pa.decimal256(WIDEST_DIGITS, scale(column)))
+    grouped = (
+        pa.table({"key": base, "value": values}).group_by("key", use_threads=False).aggregate([("value", function)])
+    )
+    results = grouped[f"value_{function}"].combine_chunks()
+    if column is not None and aggregate.function == "sum":
+        limit = pa.scalar(Decimal(10 ** (SUM_DIGITS - scale(column))), results.type)
+        results = pc.if_else(pc.less(pc.abs(results), limit), results, pa.scalar(None, results.type))
+    at = pc.index_in(pa.array(index), value_set=grouped["key"].combine_chunks())
+    return results.take(at).cast(aggregate.field.type)
+
+
+def wrong_aggregates(aggregate: Aggregate, expected: pa.Array, found: pa.Array, stored: pa.Table) -> Longs:
+    """Return the numbers of the stored rows with a wrong aggregate.
+
+    `found` has the aggregates of the stored rows. Those of a column may be unknown: then they are all NULL, also the
+    count.
+    """
+    right = pc.fill_null(pc.equal(expected, found), False).to_numpy(zero_copy_only=False)
+    is_null = found.is_null().to_numpy(zero_copy_only=False)
+    if aggregate.column is not None:
+        count = Aggregate("count", aggregate.column).field.name
+        counts = stored[count].combine_chunks()
+        right |= is_null & counts.is_null().to_numpy(zero_copy_only=False)
+        if aggregate.function != "count":
+            right |= is_null & expected.is_null().to_numpy(zero_copy_only=False)
+    return np.flatnonzero(~right)

@@ -1,0 +1,186 @@
+"""The aggregates of an index: which partial aggregates its rows hold, and the texts that name them.
+
+An index may store, for each key and block, the count, sum, minimum and maximum of other columns. With the text
+`count(*), sum(amount)` the index table has the columns `_count_of_all`, `_sum_of_amount` and so on, named as those of
+Hive's AGGREGATE index. docs/format.md specifies them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from hive_bitmap.core.columns import Column
+from hive_bitmap.core.formats.key_values import KeyColumn, arrow_type
+from hive_bitmap.core.index.key_columns import base_type, is_reserved, require_stored
+from hive_bitmap.core.predicates.tokens import Tokens
+from hive_bitmap.core.table_info import Table, quote
+from hive_bitmap.errors import InvalidPredicate, InvalidProperty, Unsupported, suggestion
+
+FUNCTIONS = ("sum", "count", "min", "max")
+ALL = "all"  # Hive's name for `*` in the name of a column
+SUMMED = ("tinyint", "smallint", "int", "bigint", "decimal")
+COMPARED = (*SUMMED, "date")  # types of which a minimum and a maximum are stored
+SUM_DIGITS = 38  # of the decimal that holds a sum
+_DECIMALS = {"float": "decimal(9,2)", "double": "decimal(18,2)"}  # what to use instead
+_EXAMPLE = "count(*), sum(amount), min(amount)"
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """A partial aggregate that each row of an index holds.
+
+    `function` is one of FUNCTIONS; without a `column` it is `count(*)`.
+    """
+
+    function: str
+    column: Column | None = None
+
+    def __str__(self) -> str:
+        if self.column is None:
+            return f"{self.function}(*)"
+        name = self.column.name
+        return f"{self.function}({name if name.isidentifier() else quote(name)})"
+
+    @property
+    def stored(self) -> Column:
+        """The column of the index table."""
+        name = f"_{self.function}_of_{ALL if self.column is None else self.column.name}"
+        if self.column is None or self.function == "count":
+            return Column(name, "bigint")
+        if self.function == "sum":
+            return Column(name, f"decimal({SUM_DIGITS},{scale(self.column)})")
+        return Column(name, self.column.type)
+
+    @property
+    def field(self) -> pa.Field:
+        """The column of the index table as an Arrow field."""
+        return pa.field(self.stored.name, arrow_type(KeyColumn(self.stored.name, self.stored.type)))
+
+
+def scale(column: Column) -> int:
+    """Return the digits after the decimal point; 0 for integers."""
+    return arrow_type(KeyColumn(column.name, column.type)).scale if base_type(column) == "decimal" else 0
+
+
+def texts(aggregates: Iterable[Aggregate]) -> str:
+    """Return aggregates as the property that defines them."""
+    return ", ".join(map(str, aggregates))
+
+
+def parse(text: str) -> list[tuple[str, str]]:
+    """Parse a list of aggregates.
+
+    Return pairs of function and column. The column is `*` for `count(*)`; the function is "" for a column without one,
+    which means all functions of its type. Raise InvalidProperty.
+
+    >>> parse("COUNT(*), sum(`a b`), price")
+    [('count', '*'), ('sum', 'a b'), ('', 'price')]
+    """
+    try:
+        tokens = Tokens(text)
+    except InvalidPredicate as e:
+        raise _malformed(text) from e
+    pairs = [_item(tokens)]
+    while tokens.accept(","):
+        pairs.append(_item(tokens))
+    if tokens.token.kind != "end":
+        raise _malformed(text)
+    return pairs
+
+
+def _item(tokens: Tokens) -> tuple[str, str]:
+    name = tokens.advance()
+    if name.kind not in ("word", "name"):
+        raise _malformed(tokens.text)
+    if not tokens.accept("("):
+        return "", name.name
+    function = name.name.lower()
+    if function not in FUNCTIONS:
+        more = ": sum and count give the average" if function == "avg" else suggestion(function, FUNCTIONS)
+        raise InvalidProperty(f"unknown aggregate {function!r}; known: {', '.join(sorted(FUNCTIONS))}{more}")
+    column = tokens.advance()
+    is_star = function == "count" and column.key == "*"
+    if not tokens.accept(")") or not (is_star or column.kind in ("word", "name")):
+        raise _malformed(tokens.text)
+    return function, "*" if is_star else column.name
+
+
+def _malformed(text: str) -> InvalidProperty:
+    return InvalidProperty(
+        f"aggregates is {text!r}: expected functions of columns, not of expressions, such as {_EXAMPLE!r}"
+    )
+
+
+def resolve(table: Table, keys: Sequence[Column], text: str) -> tuple[Aggregate, ...]:
+    """Return the aggregates that a text defines for an index with these keys, in the order of their columns.
+
+    A column with any aggregate has its count, too, and a sum has the minimum and maximum, which prove that no sum
+    overflows. Raise InvalidProperty for a malformed text, NotFound for an unknown column, and Unsupported for a column
+    that cannot be aggregated so, or a name that the index table has already.
+    """
+    if not text.strip():
+        return ()
+    where = f"table {table.full_name}"
+    functions: dict[str, set[str]] = {}
+    counts_rows = False
+    for function, name in parse(text):
+        if (function, name) == ("count", "*"):
+            counts_rows = True
+            continue
+        column = _column(table, keys, name)
+        allowed = functions_of(column)
+        if function not in ("", *allowed) or (not function and allowed == {"count"}):
+            raise _unsupported(column, function, where)
+        added = allowed if function in ("", "sum") else {function, "count"}
+        functions.setdefault(column.name, set()).update(added)
+    aggregates = [Aggregate("count")] if counts_rows else []
+    for column in table.columns:
+        aggregates += [Aggregate(name, column) for name in FUNCTIONS if name in functions.get(column.name, ())]
+    _require_distinct(table, keys, aggregates, where)
+    return tuple(aggregates)
+
+
+def _column(table: Table, keys: Sequence[Column], name: str) -> Column:
+    """Return the column to aggregate.
+
+    Raise NotFound, or Unsupported for a key, a partition column or a column that builds do not read.
+    """
+    column = require_stored(table, name)
+    if column in keys:
+        raise Unsupported(f"column {column.name!r} is a key of the index: its aggregates follow from its values")
+    return column
+
+
+def functions_of(column: Column) -> set[str]:
+    """Return the functions that an index stores of a column of this type."""
+    base = base_type(column)
+    return set(FUNCTIONS) if base in SUMMED else {"count", "min", "max"} if base in COMPARED else {"count"}
+
+
+def _unsupported(column: Column, function: str, where: str) -> Unsupported:
+    base, what = base_type(column), f"column {column.name!r} of {where} is {column.type}"
+    if base in _DECIMALS:
+        return Unsupported(
+            f"{what}, whose sums depend on the order of the rows: use a decimal with the digits of its values, such as "
+            f"{_DECIMALS[base]}"
+        )
+    if function == "sum":
+        return Unsupported(f"{what}: sums are of {', '.join(SUMMED)}")
+    return Unsupported(f"{what}, of which an index stores count only: min and max are of {', '.join(COMPARED)}")
+
+
+def _require_distinct(table: Table, keys: Sequence[Column], aggregates: Sequence[Aggregate], where: str) -> None:
+    """Raise Unsupported if the index table would have two columns of a name."""
+    taken = {column.name.lower() for column in (*keys, *table.partition_columns)}
+    for aggregate in aggregates:
+        name = aggregate.stored.name
+        if aggregate.column is not None and aggregate.column.name.lower() == ALL:
+            raise Unsupported(
+                f"column {aggregate.column.name!r} of {where} cannot be aggregated: _count_of_{ALL} is count(*)"
+            )
+        if name.lower() in taken or is_reserved(name):
+            raise Unsupported(f"{aggregate} would be column {name} of the index table, which has one of that name")
+        taken.add(name.lower())

@@ -1,0 +1,132 @@
+"""The aggregates of an index: how they are written, which columns they make, and what is refused before a build."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from hive_bitmap.core.columns import Column
+from hive_bitmap.core.index.aggregate_columns import texts
+from hive_bitmap.core.index.definition import Definition, define, stored_columns, to_properties
+from hive_bitmap.core.table_info import Lake, Table
+from hive_bitmap.errors import HiveBitmapError, InvalidProperty, NotFound, Unsupported
+
+TYPES = {
+    "k": "int",
+    "amount": "decimal(10,2)",
+    "n": "bigint",
+    "price": "double",
+    "share": "float",
+    "day": "date",
+    "at": "timestamp",
+    "a b": "smallint",
+    "name": "string",
+    "tags": "array<string>",
+    "all": "int",
+    "_sum_of_n": "int",
+}
+TABLE = Table(
+    database="db",
+    name="t",
+    kind="EXTERNAL",
+    columns=tuple(Column(name, type) for name, type in TYPES.items()),
+    partition_columns=(Column("_max_of_day", "int"), Column("p", "int")),
+)
+
+
+def defined(aggregates: str, table: Table = TABLE, keys: tuple[str, ...] = ("k",), **options: str) -> Definition:
+    return define(table, keys, aggregates=aggregates, **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("written", "stored"),
+    [
+        ("", ""),
+        ("count(*)", "count(*)"),
+        ("COUNT(*), Sum(AMOUNT)", "count(*), sum(amount), count(amount), min(amount), max(amount)"),
+        ("min(n), n, count( * )", "count(*), sum(n), count(n), min(n), max(n)"),
+        ("max(n),max(amount)", "count(amount), max(amount), count(n), max(n)"),
+        ("count(price), count(tags), count(name)", "count(price), count(name), count(tags)"),
+        ("`a b`, count(at)", "count(at), sum(`a b`), count(`a b`), min(`a b`), max(`a b`)"),
+        ("min(day)", "count(day), min(day)"),
+    ],
+)
+def test_a_list_of_aggregates(written: str, stored: str) -> None:
+    definition = defined(written)
+    assert texts(definition.aggregates) == stored
+    assert texts(defined(stored).aggregates) == stored
+    assert ("hive_bitmap.features" in to_properties(definition)) == bool(stored)
+
+
+def test_the_columns_of_an_index_table() -> None:
+    stored = stored_columns(
+        defined("count(*), amount, sum(`a b`), day", replace(TABLE, partition_columns=TABLE.columns[:0]))
+    )
+    assert [(column.name, column.type) for column in stored] == [
+        ("_bucketname", "string"),
+        ("_offset", "bigint"),
+        ("_bitmaps", "binary"),
+        ("_gap_lengths", "array<int>"),
+        ("_count_of_all", "bigint"),
+        ("_sum_of_amount", "decimal(38,2)"),
+        ("_count_of_amount", "bigint"),
+        ("_min_of_amount", "decimal(10,2)"),
+        ("_max_of_amount", "decimal(10,2)"),
+        ("_count_of_day", "bigint"),
+        ("_min_of_day", "date"),
+        ("_max_of_day", "date"),
+        ("_sum_of_a b", "decimal(38,0)"),
+        ("_count_of_a b", "bigint"),
+        ("_min_of_a b", "smallint"),
+        ("_max_of_a b", "smallint"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("written", "error", "message"),
+    [
+        ("sum(price)", Unsupported, "'price' of table db.t is double, .*use a decimal .*such as decimal\\(18,2\\)"),
+        ("min(share)", Unsupported, "'share' of table db.t is float, .*such as decimal\\(9,2\\)"),
+        ("price", Unsupported, "such as decimal"),
+        ("sum(day)", Unsupported, "is date: sums are of tinyint, smallint, int, bigint, decimal"),
+        ("max(at)", Unsupported, "is timestamp, of which an index stores count only"),
+        ("name", Unsupported, "is string, of which an index stores count only"),
+        ("sum(p)", Unsupported, "'p' partitions table db.t"),
+        ("count(K)", Unsupported, "'k' is a key of the index"),
+        ("sum(amuont)", NotFound, "did you mean 'amount'"),
+        ("count(all)", Unsupported, "is count"),
+        ("max(day)", Unsupported, "column _max_of_day of the index table, which has one of that name"),
+        ("avg(n)", InvalidProperty, "unknown aggregate 'avg'; known: count, max, min, sum: sum and count"),
+        ("summ(n)", InvalidProperty, "did you mean 'sum'"),
+        ("sum(*)", InvalidProperty, "expected functions of columns"),
+        ("sum(n * 2)", InvalidProperty, "not of expressions"),
+        ("count(distinct n)", InvalidProperty, "expected"),
+        ("sum(n) sum(n)", InvalidProperty, "expected"),
+        ("sum(n),", InvalidProperty, "expected"),
+        ("sum(`n)", InvalidProperty, "expected"),
+        ("1", InvalidProperty, "expected"),
+    ],
+)
+def test_what_is_refused(written: str, error: type[HiveBitmapError], message: str) -> None:
+    with pytest.raises(error, match=message):
+        defined(written)
+
+
+def test_a_key_may_have_the_name_of_an_aggregate() -> None:
+    with pytest.raises(Unsupported, match="_sum_of_n of the index table, which has one of that name"):
+        defined("sum(n)", keys=("_sum_of_n",))
+    assert defined("sum(amount)", keys=("_sum_of_n",)).aggregates
+
+
+def test_compact_indexes_and_columns_from_elsewhere_are_refused() -> None:
+    with pytest.raises(Unsupported, match="is COMPACT, and aggregates are stored for each block: use BITMAP"):
+        defined("count(*)", type="COMPACT")
+    by_log = replace(TABLE, lake=Lake("iceberg", ("n",)))
+    with pytest.raises(Unsupported, match="'n' partitions iceberg table"):
+        defined("n", by_log)
+    with_default = replace(TABLE, columns=(*TABLE.columns, Column("d", "int", default=True)))
+    with pytest.raises(Unsupported, match=r"'d' of table .* has a default value"):
+        defined("d", with_default)
+    with pytest.raises(InvalidProperty, match="pass it as the argument aggregates"):
+        define(TABLE, ["k"], properties={"Aggregates": "count(*)"})
