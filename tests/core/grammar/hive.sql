@@ -57,7 +57,7 @@ CREATE INDEX index ON TABLE table.on (select) AS 'BITMAP';
 CREATE INDEX i ON TABLE t (a) AS 'UNKNOWN' WITH DEFERRED REBUILD;
 --> InvalidProperty: unknown index type 'UNKNOWN'; known: BITMAP, COMPACT
 CREATE INDEX i ON TABLE t (a) AS 'aggregate' WITH DEFERRED REBUILD;
---> Unsupported: index type AGGREGATE is not supported: use AS 'BITMAP', whose indexes also answer counts
+--> Unsupported: index type AGGREGATE is not supported: use AS 'BITMAP', whose indexes also answer counts, with IDXPROPERTIES ('aggregates'='..') to store sums
 CREATE INDEX i ON TABLE t (a) AS 'org.apache.hadoop.hive.ql.index.AggregateIndexHandler';
 --> Unsupported: index type AGGREGATE is not supported: ..
 CREATE INDEX i ON TABLE t (a) AS 'BITMAP' IDXPROPERTIES ('prop1'='val1');
