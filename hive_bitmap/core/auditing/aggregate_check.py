@@ -49,11 +49,10 @@ def wrong_aggregates(aggregate: Aggregate, expected: pa.Array, found: pa.Array, 
     count.
     """
     right = pc.fill_null(pc.equal(expected, found), False).to_numpy(zero_copy_only=False)
+    if aggregate.column is None:
+        return np.flatnonzero(~right)
     is_null = found.is_null().to_numpy(zero_copy_only=False)
-    if aggregate.column is not None:
-        count = Aggregate("count", aggregate.column).field.name
-        counts = stored[count].combine_chunks()
-        right |= is_null & counts.is_null().to_numpy(zero_copy_only=False)
-        if aggregate.function != "count":
-            right |= is_null & expected.is_null().to_numpy(zero_copy_only=False)
-    return np.flatnonzero(~right)
+    counts = stored[Aggregate("count", aggregate.column).field.name].combine_chunks()
+    is_unknown = counts.is_null().to_numpy(zero_copy_only=False)
+    both_null = is_null & expected.is_null().to_numpy(zero_copy_only=False)
+    return np.flatnonzero(~np.where(is_unknown, is_null, right | both_null))

@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hive_bitmap.core.auditing.compare import MOST_MESSAGES, compare_block
@@ -38,6 +38,7 @@ def replaced(rows: pa.Table, name: str, row: int, value: Any) -> pa.Table:
     st.lists(st.tuples(st.none() | st.integers(0, 3), st.none() | st.integers(-9, 9)), min_size=1, max_size=20),
     st.data(),
 )
+@settings(max_examples=40)
 def test_one_wrong_value_is_one_problem(values: list[tuple[int | None, int | None]], data: st.DataObject) -> None:
     keys, aggregated = block(values)
     rows = index_rows(INDEX, keys, "file:/t", 4, aggregated)
