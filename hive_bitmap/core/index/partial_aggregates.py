@@ -19,7 +19,7 @@ from hive_bitmap.core.index.aggregate_columns import SUM_DIGITS, Aggregate
 
 Values: TypeAlias = "pa.Array | pa.ChunkedArray"
 WIDEST_DIGITS = 76  # of a decimal in 256 bits
-_KEY, _VALUE = "key", "value"
+_KEY, _VALUE, _ADDED = "key", "value", "added"
 
 
 def partials(
@@ -36,38 +36,35 @@ def partials(
         return [pa.array(rows, pa.int64()) for _ in aggregates]
     if values is None:
         return [pa.nulls(len(rows), aggregate.field.type) for aggregate in aggregates]
-    of_keys = {"count": _grouped(codes, pc.is_valid(values).cast(pa.int64()), "sum")}
-    of_keys |= {name: _grouped(codes, values, name) for name in ("min", "max") if _has(aggregates, name)}
-    if _has(aggregates, "sum"):
-        of_keys["sum"] = _sums(codes, values, int(rows.sum()))
-    return [of_keys[aggregate.function].cast(aggregate.field.type) for aggregate in aggregates]
-
-
-def _has(aggregates: Sequence[Aggregate], function: str) -> bool:
-    return any(aggregate.function == function for aggregate in aggregates)
-
-
-def _grouped(codes: npt.NDArray[Any], values: Values, function: str) -> pa.Array:
-    """Return an aggregate of the values of each key, by the keys' numbers ascending."""
-    table = pa.table({_KEY: pa.array(codes), _VALUE: values})
-    grouped = table.group_by(_KEY, use_threads=False).aggregate([(_VALUE, function)])
+    columns: dict[str, Values] = {_KEY: pa.array(codes), _VALUE: values}
+    if any(aggregate.function == "sum" for aggregate in aggregates):
+        columns[_ADDED] = _summable(values, int(rows.sum()))
+    named = [(_ADDED if aggregate.function == "sum" else _VALUE, aggregate.function) for aggregate in aggregates]
+    grouped = pa.table(columns).group_by(_KEY, use_threads=False).aggregate(named)
     order = pa.array(np.argsort(grouped[_KEY].to_numpy()))
-    return grouped[f"{_VALUE}_{function}"].combine_chunks().take(order)
+    results = [grouped[f"{column}_{function}"].combine_chunks().take(order) for column, function in named]
+    return [_fitting(result, a.field.type) for result, a in zip(results, aggregates, strict=True)]
 
 
-def _sums(codes: npt.NDArray[Any], values: Values, rows: int) -> pa.Array:
-    """Return the exact sum of each key; NULL without values, and for a sum of more than SUM_DIGITS digits."""
+def _summable(values: Values, rows: int) -> Values:
+    """Return the values in a type that no sum of any of them can leave."""
     if pa.types.is_integer(values.type):
         wide = values.cast(pa.int64())
-        if _largest(wide, rows) >= 1 << 63:
-            wide = wide.cast(pa.decimal128(SUM_DIGITS, 0))  # rows are fewer than 2**32, so 2**95 suffices
-        return _grouped(codes, wide, "sum")
+        if _largest(wide, rows) < 1 << 63:
+            return wide
+        return wide.cast(pa.decimal128(SUM_DIGITS, 0))  # rows are fewer than 2**32, so 2**95 suffices
     scale = values.type.scale
     if _largest(values, rows) <= 10 ** (SUM_DIGITS - scale) - 1:
-        return _grouped(codes, values, "sum")
-    sums = _grouped(codes, values.cast(pa.decimal256(WIDEST_DIGITS, scale)), "sum")
-    bound = pa.scalar(Decimal(10 ** (SUM_DIGITS - scale)), pa.decimal256(WIDEST_DIGITS, scale))
-    return pc.if_else(pc.less(pc.abs(sums), bound), sums, pa.scalar(None, sums.type))
+        return values
+    return values.cast(pa.decimal256(WIDEST_DIGITS, scale))
+
+
+def _fitting(results: pa.Array, type: pa.DataType) -> pa.Array:
+    """Return the results in the stored type; NULL for a sum of more than SUM_DIGITS digits."""
+    if pa.types.is_decimal256(results.type):
+        bound = pa.scalar(Decimal(10 ** (SUM_DIGITS - type.scale)), results.type)
+        results = pc.if_else(pc.less(pc.abs(results), bound), results, pa.scalar(None, results.type))
+    return results.cast(type)
 
 
 def _largest(values: Values, rows: int) -> int:

@@ -172,6 +172,24 @@ def test_a_column_that_cannot_be_read_leaves_its_file_indexed(memory: SparkSessi
     require_verified(memory, "t")
 
 
+def test_damaged_aggregates_are_found_and_mended(memory: SparkSession, plain: Path) -> None:
+    hive_bitmap.build(memory, "t", ["k"], aggregates=AGGREGATES)
+    [index] = catalog.table_and_indexes(memory, "t")[1]
+    [segment] = catalog.segments(memory, index)
+    [shard] = Path(segment.removeprefix("file:")).glob("*.parquet")
+    footer = pq.read_metadata(shard)
+    chunks = [footer.row_group(0).column(number) for number in range(footer.num_columns)]
+    [sums] = [chunk for chunk in chunks if chunk.path_in_schema == "_sum_of_amount"]
+    content = bytearray(shard.read_bytes())
+    content[sums.data_page_offset + sums.total_compressed_size // 2] ^= 1
+    shard.write_bytes(content)
+    [verified] = hive_bitmap.verify(memory, "t")
+    assert any("cannot be read" in problem for problem in verified.problems)
+    hive_bitmap.rebuild(memory, "t", full=True)
+    assert totals(stored(memory)) == expected(0, 1000, 2000)
+    require_verified(memory, "t")
+
+
 def test_a_renamed_table_takes_its_aggregates_along(memory: SparkSession, plain: Path) -> None:
     hive_bitmap.build(memory, "t", ["k"], aggregates=AGGREGATES)
     rename_table(memory, "t", "u")

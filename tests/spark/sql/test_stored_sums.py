@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import hive_bitmap
 from hive_bitmap.errors import InvalidProperty, Unsupported
+from hive_bitmap.hive.hive2.export import export
 from hive_bitmap.spark.metastore import metastore
 from tests.contract import contract
 
@@ -91,3 +93,13 @@ def test_refusals_leave_nothing_behind(spark: SparkSession, database: str) -> No
         with pytest.raises(error, match=message):
             hive_bitmap.sql(spark, create.format(type, aggregates))
     assert metastore.names_like(spark, database, "*") == ["t"]
+
+
+def test_an_export_for_hive_2_leaves_them_out(spark: SparkSession, database: str, tmp_path: Path) -> None:
+    spark.sql("CREATE TABLE t (k int, n int) STORED AS PARQUET")
+    spark.sql("INSERT INTO t VALUES (1, 2), (1, 3), (NULL, 4)")
+    options = "'encoding'='ewah', 'aggregates'='sum(n)'"
+    hive_bitmap.sql(spark, f"CREATE INDEX i ON TABLE t (k) AS 'BITMAP' IDXPROPERTIES ({options})")
+    exported = export(spark, "t", "i", str(tmp_path / "exported"))
+    copied = spark.read.parquet(exported.root)
+    assert copied.columns == ["k", "_bucketname", "_offset", "_bitmaps"] and copied.count() >= 2
