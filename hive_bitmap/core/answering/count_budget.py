@@ -1,9 +1,10 @@
 """Estimate whether Spark counts in less time than the index.
 
-Spark would read the columns. Sizes and statistics suffice if the index is small, or if most of its row groups are
-skipped. Otherwise the matching keys are looked up, without their bitmaps, to learn how many bytes of bitmaps would be
-decoded. Prices are in seconds, measured on one core of a small machine. The comparison assumes that nothing of the
-index is in memory; the time that a plan shows takes cached data into account (`share_in_memory`).
+The time of Spark is estimated from the rows and columns that it would read. The time of the index is estimated from the
+sizes of its shards and the statistics of their row groups. This suffices if the index is small, or if most of its row
+groups are skipped. Otherwise the matching keys are looked up, without their bitmaps, to learn how many bytes of bitmaps
+would be decoded. Prices are in seconds, measured on one core of a small machine. The comparison assumes that nothing of
+the index is in memory; the time that a plan shows takes cached data into account (`share_in_memory`).
 """
 
 from __future__ import annotations

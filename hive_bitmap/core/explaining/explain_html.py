@@ -33,7 +33,7 @@ class ShownPlan(Plan):
 
     @classmethod
     def of(cls, plan: Plan) -> ShownPlan:
-        """Return the same plan."""
+        """Return a copy of a plan, which notebooks show as a page."""
         return cls(**{field.name: getattr(plan, field.name) for field in fields(plan)})
 
     def _repr_html_(self) -> str:

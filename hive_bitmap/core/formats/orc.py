@@ -164,7 +164,10 @@ def bounds(handle: OrcHandle, columns: Sequence[KeyColumn]) -> dict[str, Bounds]
 
 
 def _place(handle: OrcHandle, column: KeyColumn) -> int | None:
-    """Return the number of a column with statistics in the file; None if they do not bound its values."""
+    """Return the number of a column in the file, to find its statistics.
+
+    None if the file lacks the column, if only Spark can read it, or if its type has no reliable bounds (`_BOUNDED`).
+    """
     if column.base not in _BOUNDED:
         return None
     try:

@@ -6,10 +6,10 @@ https://github.com/apache/spark/blob/v4.0.0/sql/core/src/main/scala/org/apache/s
 
 pyorc reads the footer, because it gives the positions of the stripes; pyarrow reads the values.
 
-The types are an allowlist, as for Parquet: those that Arrow reads like Spark, and under which conditions. Dates before
-1582-10-15 and timestamps before 1900 are left to Spark for every writer, because Spark takes the days in ORC files as
-days of the hybrid calendar. Arrow reads a `timestamp` as local time; Spark interprets it as an instant in the default
-time zone of its JVM.
+As for Parquet, there is an allowlist of types that Arrow reads like Spark (`SAFE_CONVERSIONS`). Some of their values
+are converted or left to Spark (`Conversion`). Dates before 1582-10-15 and timestamps before 1900 are left to Spark for
+every writer, because Spark takes the days in ORC files as days of the hybrid calendar. Arrow reads a `timestamp` as
+local time; Spark interprets it as an instant in the default time zone of its JVM.
 """
 
 from __future__ import annotations

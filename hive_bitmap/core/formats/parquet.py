@@ -62,7 +62,7 @@ def blocks(handle: ParquetHandle) -> Blocks:
 def _first_byte(chunk: pq.ColumnChunkMetaData) -> int:
     """Return the position where a column chunk begins.
 
-    That is its dictionary page, if that comes before its data pages.
+    It begins with its dictionary page if this page comes before the data pages.
     """
     start: int = chunk.data_page_offset
     return min(start, chunk.dictionary_page_offset) if chunk.has_dictionary_page else start

@@ -646,8 +646,9 @@ def valid_schemas(
 def known_schemas(columns: Sequence[Column], time_zone: str, reading: Sequence[str] = ()) -> dict[int, frozenset[str]]:
     """Return the checksums (`schema_crc`) that a table with these columns may have had.
 
-    Each is mapped to the names, in lower case, of the columns at that time. Earlier checksums are those from before the
-    last columns were added; a table that a SerDe reads has only the current one.
+    The columns may have been added one after another, so there is a checksum for the first column, for the first two,
+    and so on. Each is mapped to the lower-case names of its columns. If a SerDe reads the table, there is only the
+    current checksum, of all columns.
     """
     ends = [len(columns)] if reading else range(1, len(columns) + 1)
     return {

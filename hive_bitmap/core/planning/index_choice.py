@@ -27,8 +27,9 @@ class Unserved:
 class IndexChoice:
     """The index of each column, and whether each index is used.
 
-    `by_column` has lower-case names; for a count of all rows, its name "" has an index that knows their number.
-    `unserved` says why no index can serve the request; None if one can.
+    `by_column` has the chosen indexes by lower-case column name. A count of all rows needs no column: any index knows
+    the number of rows, and the chosen one has the name "". `unserved` says why no index can serve the request; None if
+    an index can.
     """
 
     by_column: Mapping[str, Definition]

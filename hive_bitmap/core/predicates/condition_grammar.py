@@ -6,8 +6,8 @@
     test: column comparison literal | column IS [NOT] NULL | column [NOT] IN ( literal, .. )
         | column [NOT] BETWEEN literal AND literal
 
-A `Dialect` lists what is accepted. A subclass of `Grammar` makes nodes of it, SQL or predicates, and reads what only
-its dialect has.
+A `Dialect` lists what is accepted. A subclass of `Grammar` turns the condition into SQL or into a predicate, and reads
+the syntax that only its dialect has.
 """
 
 from __future__ import annotations

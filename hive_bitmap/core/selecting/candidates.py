@@ -1,9 +1,9 @@
 """Choose the files that may have matching rows, and look them up.
 
 Partitions are pruned first. Files that are fresh in an index are looked up; all others are read whole. Files with the
-same shard are looked up together, as one unit, even from different partitions. A file whose path is in several shards
-of an index is a unit of its own, so that no other shard is mistaken for its shard. All functions are pure, except that
-lookups read shards.
+same shard are looked up together, as one unit, even from different partitions. Lookups find the index rows of a file by
+its path. If partitions share a folder, several shards of an index may have rows of the same path. Each such file is a
+unit of its own, so that only its own shard is read. All functions are pure, except that lookups read shards.
 """
 
 from __future__ import annotations

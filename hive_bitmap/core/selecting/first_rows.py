@@ -62,9 +62,10 @@ class _Keys:
 
 
 def leave_out(results: LookupResults, bounds: Sequence[Bounds], first: FirstRows) -> LookupResults | None:
-    """Return the results without the blocks that cannot hold the first rows, which are flagged in `left_out`.
+    """Leave out the blocks that cannot hold any of the first rows.
 
-    `bounds` has those of the column, for the blocks of each lookup. None if any block with selected rows may hold one.
+    Return the results without selected rows in these blocks, which are flagged in `left_out`. Return None if no block
+    with selected rows can be left out. `bounds` has the bounds of the sort column in the blocks of each lookup.
     """
     if not results.lookups or any(any(lookup.deletes) for lookup in results.lookups):
         return None

@@ -131,8 +131,8 @@ def _integer_in(value: int, bits: int) -> int | OutOfRange:
 def _decimal(literal: Literal, precision: int, scale: int) -> Decimal | OutOfRange:
     """Return a number as a value of a decimal type.
 
-    Raises EngineOnly if a comparison may lose digits. Spark compares them in a common decimal type, and rounds if its
-    38 digits do not suffice for both.
+    Raises EngineOnly if comparing the number with a column of this type may lose digits. Spark converts both to a
+    common decimal type, and rounds them if its 38 digits do not suffice.
     """
     value = Decimal(str(literal.value))
     if -int(value.as_tuple().exponent) > scale or max(precision - scale, literal.digits) + scale > _MAX_DIGITS:

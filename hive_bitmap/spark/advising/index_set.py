@@ -195,7 +195,7 @@ def _best(steps: Sequence[Step]) -> Step:
 
 
 def _steps(workload: Workload, have: IndexSet, times: int) -> Iterator[Step]:
-    """Yield the steps that are possible after the indexes `have`."""
+    """Yield the steps that may come next, once the indexes `have` are chosen."""
     before = {shape: workload.gain(shape, have) for shape in workload.shapes}
     saved_before = math.fsum(gained.seconds for gained in before.values())
     for indexes in {indexes - have for indexes in workload.sets} - {frozenset()}:

@@ -72,7 +72,10 @@ def indexed_choices(results: LookupResults, numbers: Mapping[Place, int]) -> str
 
 
 def _any_state(ranges: Mapping[tuple[int, int], Sequence[int]]) -> str:
-    """Return the lines that select ranges of files, given by number and size, in whatever state the files are."""
+    """Return the lines that select ranges of files, even if the files have changed.
+
+    `ranges` has the edges of the ranges of each file. Its keys are the number and the size of the file.
+    """
     return "\n".join(
         _line(number, Fingerprint(path="", size=size, mtime_ms=0, tail_crc32=0, etag=IMMUTABLE), sorted(edges))
         for (number, size), edges in ranges.items()

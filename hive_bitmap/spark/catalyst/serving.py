@@ -146,7 +146,8 @@ class Serving:
     def _learn(self, measured: Sequence[Mapping[str, Any]]) -> None:
         """Learn prices from queries that have ended since the last question.
 
-        Spark's scan counts only if it has read all rows: its statistics may have excluded some, or a limit.
+        The time of Spark's scan is used only if the scan has read all rows. Others have skipped rows by statistics, or
+        have stopped at a limit.
         """
         for query in measured:
             decision = self.decisions.get(query["decision"])
@@ -274,10 +275,11 @@ class Serving:
     def execute(self, spark: SparkSession, request: Any) -> str | None:
         """Carry out a decision; `request` is the `Execution.java` that names it.
 
-        `request.add` is called for each batch of rows: those of each key set of counts, or those of a part of the rows.
-        For counts, return a JSON array with the files that Spark has to count itself, as numbers of the scan's listing.
-        For a part of the rows, return "" if its rows were sent. Without a part, return "" if the files are current.
-        Return None if Spark has to execute its own plan, as for a decision that is no longer kept.
+        If the decision is to count, send the counts of each key set. Return a JSON array of the files that Spark has to
+        count itself, by their numbers in the scan's listing. If the decision is to read rows and the request names a
+        part, send the rows of this part and return "". If the request names no part, compare the files of the decision
+        with the current ones, and return "" if they are the same. In all cases, return None if Spark has to execute its
+        own plan, for example because the decision is no longer kept. Batches are sent by `request.add`.
         """
         fields = json.loads(request.text())
         match self.decisions.get(fields["decision"]):

@@ -100,8 +100,8 @@ def live_files(spark: SparkSession, table: Table) -> tuple[FileStatus, ...]:
 def removed_files(spark: SparkSession, table: Table, since: float) -> frozenset[str]:
     """Return the paths of the files that snapshots have removed.
 
-    Snapshots since a time count, in seconds since 1970. Only snapshots that still exist count; a rollback removes no
-    file. Raises Unsupported.
+    Only snapshots that still exist and were committed at the time `since` or later are considered. The time is in
+    seconds since 1970. A rollback removes no file. Raises Unsupported.
     """
     name = in_spark(table.database, table.name, catalog=table.catalog)
     try:

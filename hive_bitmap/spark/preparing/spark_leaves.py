@@ -93,7 +93,7 @@ def _are_too_many(keys: pa.Array) -> bool:
 def with_places(column: Column, keys: pa.Array) -> pa.Table:
     """Return a table of the keys and their positions.
 
-    The keys are in a column of their own name, the positions in PLACE (int32).
+    The keys are in a column with the name of `column`, the positions in PLACE (int32).
     """
     return pa.table({column.name: keys, PLACE: pa.array(range(len(keys)), pa.int32())})
 

@@ -150,7 +150,7 @@ def run(spark: SparkSession, items: Sequence[Any], body: Body, *, count_requests
 def distribute(spark: SparkSession, items: Sequence[Any], most: int | None = None) -> Any:
     """Return a DataFrame with a row for each task.
 
-    Its only column has the pickled items of the task, one of the `cuts`.
+    Its only column has the pickled items of the task. `cuts` says which items a task gets.
     """
     return data_frame(spark, pa.Table.from_batches(_tasks(spark, items, most)))
 

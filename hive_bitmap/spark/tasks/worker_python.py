@@ -1,8 +1,8 @@
 """Choose the Python that runs hive_bitmap's tasks.
 
-If they fail, find out what it lacks. Spark runs `PYSPARK_PYTHON`, by default the first `python3` on the PATH. If Spark
-is local and no Python is configured, these tasks run the Python of this process; functions of users keep Spark's
-default.
+If tasks fail, `lack` finds out what this Python lacks. Spark runs `PYSPARK_PYTHON`, by default the first `python3` on
+the PATH. If Spark is local and no Python is configured, these tasks run the Python of this process; functions of users
+keep Spark's default.
 """
 
 from __future__ import annotations
