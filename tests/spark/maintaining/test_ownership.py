@@ -122,7 +122,7 @@ class TestLinks:
         remains = deletion.delete([folder], definition, "m")
         assert content(victim) == before and (victim / "payroll.parquet").read_text() == "precious"
         assert bool(remains) == (name != "shard") == inside.exists()
-        assert all(f"{name}; delete what is yours" in left.why for left in remains)
+        assert all(f"{name}; delete your files" in left.why for left in remains)
 
     def test_in_place_of_a_partition_and_of_the_root(self, memory: SparkSession, tmp_path: Path) -> None:
         parted = parted_table(memory, tmp_path / "t", 2)
