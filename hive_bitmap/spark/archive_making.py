@@ -1,7 +1,8 @@
 """Make the archive of classes (`class_archive`) in a separate background process.
 
-The process starts Spark in a temporary warehouse and runs what commands run. At its end, the JVM writes the classes
-that it has loaded. A command does not do this in its own JVM, which would hold the warehouse while it writes.
+The process starts Spark in a temporary warehouse and runs what commands run. At the end of the process, its JVM writes
+the loaded classes to the archive. A command cannot write the archive from its own JVM: that JVM would keep the
+warehouse locked while it writes.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def make_in_background() -> None:
 def _begin(base: Path) -> bool:
     """Record that an attempt begins.
 
-    Return False if one began within the last day, or if the folder cannot be written.
+    Return False if another attempt began within the last day, or if the folder cannot be written.
     """
     note = base.with_suffix(".attempt")
     try:

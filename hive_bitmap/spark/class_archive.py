@@ -1,10 +1,10 @@
 """Start the JVM of a session from a class archive (class data sharing).
 
 Spark loads some 20,000 classes until it has answered its first query. An archive lets the JVM map them instead of
-parsing and verifying them, which halves the work of a start. An archive is made by `archive_making` for one Java and
-one set of jars, whose digest is in its name; the JVM compares them again, and ignores an archive that does not fit. A
-damaged archive would crash the JVM, so its size, which is also in its name, is compared here, and the JVM compares its
-checksums.
+parsing and verifying them, which halves the work of a start. `archive_making` makes an archive for one Java and one set
+of jars. The name of the archive has a digest of the Java and the jars, and the size of the archive. The JVM compares
+Java and jars again, and ignores an archive that does not fit. A damaged archive would crash the JVM. So the size is
+compared here, and the JVM compares the checksums.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def options() -> tuple[str, ...]:
 def place() -> Path | None:
     """Return the path of the archive for the current Java and jars.
 
-    The path lacks size and suffix. Return None if no archive can be made for them, or if the user has switched archives
-    off.
+    The path lacks size and suffix. Return None if no archive can be made for this Java and these jars, or if the user
+    has switched archives off.
     """
     folder, spark_home = _folder(), _spark_home()
     if folder is None or spark_home is None or "SPARK_REMOTE" in os.environ:
@@ -58,7 +58,7 @@ def named(base: Path, size: int) -> Path:
 def find(base: Path) -> Path | None:
     """Return the path of the archive at `base`.
 
-    None unless it is complete and only this user can write it.
+    Return None if the archive is incomplete, or if other users can write it.
     """
     for path in base.parent.glob(f"{base.name}-*.jsa"):
         if _is_ours(path) and path == named(base, path.stat().st_size):
@@ -69,7 +69,8 @@ def find(base: Path) -> Path | None:
 def _folder() -> Path | None:
     """Return the folder of archives.
 
-    It is that in VARIABLE, or else one in the user's cache folder. Return None if the variable is set to "".
+    The environment variable VARIABLE names the folder. Without the variable, it is in the user's cache folder. Return
+    None if the variable is "".
     """
     configured = os.environ.get(VARIABLE)
     if configured is not None:
@@ -89,7 +90,7 @@ def _spark_home() -> Path | None:
 def _identities(executable: Path, jars: Path) -> Iterator[str]:
     """Yield path, size and modification time of a Java and of jars.
 
-    The JVM compares them too.
+    The JVM compares the same values.
     """
     for file in (executable.resolve().parent.parent / "lib" / "modules", *sorted(jars.glob("*.jar"))):
         status = file.stat()
@@ -97,9 +98,9 @@ def _identities(executable: Path, jars: Path) -> Iterator[str]:
 
 
 def _is_ours(path: Path) -> bool:
-    """Return whether a file exists that only this user can write.
+    """Return whether a file exists and only this user can write it.
 
-    So nobody else can change code.
+    Other users could otherwise change the code that the JVM runs.
     """
     try:
         statuses = [os.stat(path), os.stat(path.parent)]

@@ -18,7 +18,7 @@ _handled: ContextVar[bool] = ContextVar("handled", default=False)
 def handled() -> Iterator[None]:
     """Keep errors raised in the block out of PySpark's log.
 
-    These are PySpark's errors in this thread.
+    Only PySpark's errors in this thread are kept out.
     """
     from pyspark.logger import PySparkLogger
 

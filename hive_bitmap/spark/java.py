@@ -27,7 +27,7 @@ _ADVICE = (
 def executable() -> str:
     """Return the path of the `java` that Spark will start.
 
-    It is that of JAVA_HOME, or the first on PATH. Raises HiveBitmapError if there is none.
+    Spark starts the `java` of JAVA_HOME, otherwise the first `java` on PATH. Raises HiveBitmapError if neither exists.
     """
     home = os.environ.get("JAVA_HOME")
     path = shutil.which(os.path.join(home, "bin", "java")) if home else shutil.which("java")
@@ -40,7 +40,7 @@ def executable() -> str:
 def version(java: str) -> int:
     """Return the feature release of `java`: 17 for 17.0.15, 8 for 1.8.0_402.
 
-    Raises HiveBitmapError if `java` fails, like the stub of macOS, which only says that Java is not installed.
+    Raises HiveBitmapError if `java` fails. For example, the stub of macOS only says that Java is not installed.
     """
     done = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
     match = re.search(r'version "(?:1\.)?(\d+)', done.stderr + done.stdout)

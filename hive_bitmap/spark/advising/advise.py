@@ -75,10 +75,10 @@ def advise(
 
     The queries are those of all sessions of this application, or those in a `file` that servers with the setting
     `spark.hive_bitmap.advice_file` append to. With `table`, only its queries and indexes count. The set has at most
-    `limit` indexes, chosen in steps. Each step saves most in addition to the steps before it. It must save more time
-    than its builds take, if each query is repeated `times` as often as it was seen. Twice as many indexes are
-    considered, and estimated from a sample of the table's blocks. Raises NotFound for a missing file or table, and
-    Unsupported on a Spark Connect client without a file.
+    `limit` indexes, chosen in steps. Each step is the one that saves most in addition to the steps before it. A step
+    must save more time than its builds take, if each query is repeated `times` as often as it was seen. Up to twice
+    `limit` indexes are considered, each estimated from a sample of the table's blocks. Raises NotFound for a missing
+    file or table, and Unsupported on a Spark Connect client without a file.
     """
     for name, number in {"indexes": limit, "times": times}.items():
         if number < 1:

@@ -32,8 +32,8 @@ RANGE_SHARE = 1 / 3  # assumed share of the keys that a range selects
 class TableFigures:
     """The figures of a table and of a possible index that prices depend on.
 
-    The index would take `index_bytes`. `key` is the spread of an average key, `value` that of an average value that
-    queries compare the column with; None if unknown.
+    The index would take `index_bytes`. `key` is the spread of an average key. `value` is the spread of an average value
+    that queries compare the column with, or None if these values are unknown.
     """
 
     format: str  # a key of FORMATS
@@ -68,8 +68,8 @@ class Gain:
 def gain_by_answers(tally: Tally, table: TableFigures, columns: int) -> Gain:
     """Return the gain of answering a shape's aggregations from an index.
 
-    `columns` is the number of its columns. The gain is zero if Spark counts as quickly, or if the keys of an answer
-    would take too much memory.
+    `columns` is the number of columns of the index. The gain is zero if Spark counts as quickly, or if the keys of an
+    answer would take too much memory.
     """
     rows, keys = table.rows, 1 / table.key.of_rows
     waits = waiting_seconds(table.files, table.cores, table.store)
@@ -85,7 +85,7 @@ def gain_by_answers(tally: Tally, table: TableFigures, columns: int) -> Gain:
 def gain(tally: Tally, table: TableFigures, test: ColumnTest | None) -> Gain:
     """Return what an index would save the unserved queries of a shape.
 
-    The index narrows their scans by `test`; with None, it answers their aggregation.
+    The index narrows the scans of the queries by `test`. If `test` is None, the index answers their aggregation.
     """
     if tally.queries <= 0 or not table.bytes or not table.blocks:
         return Gain()

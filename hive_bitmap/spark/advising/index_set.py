@@ -1,8 +1,8 @@
 """Choose a set of indexes greedily, in steps that save most.
 
-All functions are pure. A step is an index, or several indexes that only together answer a query. What it saves is in
-addition to existing indexes and earlier steps. Among steps that save about the same, the smallest is taken. A step is
-worth it if it saves more time than its builds take, and not too little compared with what the set already saves. Of two
+All functions are pure. A step is an index, or several indexes that only together answer a query. The gain of a step is
+in addition to existing indexes and earlier steps. Among steps that save about the same, the smallest is taken. A step
+is worth it if it saves more time than its builds take, and enough compared with what the set already saves. Of two
 indexes that would narrow the same scan, only the better one counts.
 """
 
@@ -33,7 +33,7 @@ LITTLE = 0.05  # share of a table's saving: an index that adds less is not worth
 class PossibleIndex:
     """An index that could be created.
 
-    It has the figures of its table and keys, and its build time.
+    The figures are those of the base table and the keys. `build_seconds` is the build time.
     """
 
     figures: TableFigures
@@ -78,7 +78,7 @@ class Workload:
     def _by_answer(self, shape: Shape, indexes: IndexSet) -> Gain:
         """Return the gain of an answer from the best few of these indexes.
 
-        Zero without an answer.
+        The gain is zero if no index answers the queries.
         """
         if not answers(shape, [*self.indexed, *indexes]):
             return Gain()
@@ -113,7 +113,7 @@ class Step:
     """Indexes that are created together, and their additional gain.
 
     `queries` is the number of queries that gain. `worth_it` says whether the gain is larger than the build time, and
-    not too small compared with what the set saves without the step.
+    large enough compared with what the set saves without the step.
     """
 
     workload: Workload
@@ -144,8 +144,8 @@ class Step:
 class UnchosenIndex:
     """A possible index that was not chosen.
 
-    `step` is the best step with it after the chosen steps; `alone` is the gain of the best step with it as the first
-    step.
+    `step` is the best step that has the index and comes after the chosen steps. `alone` is the gain of the best first
+    step that has the index.
     """
 
     columns: Columns
@@ -154,9 +154,10 @@ class UnchosenIndex:
 
 
 def choose(workloads: Sequence[Workload], limit: int, times: int) -> tuple[list[Step], list[UnchosenIndex]]:
-    """Choose the steps to take, in order, and return them and the indexes left out.
+    """Choose the steps to take, and the indexes left out.
 
-    The set has at most `limit` indexes. A query that was seen n times is expected n * `times` times.
+    Return the steps in order, and the other indexes. The steps have at most `limit` indexes together. A query that was
+    seen n times is expected n * `times` times.
     """
     chosen: list[Step] = []
     have: dict[str, IndexSet] = {workload.table: frozenset() for workload in workloads}
@@ -185,7 +186,7 @@ def choose(workloads: Sequence[Workload], limit: int, times: int) -> tuple[list[
 def _best(steps: Sequence[Step]) -> Step:
     """Return the smallest of the steps that save about the most.
 
-    If some of its indexes are also a step, return the best such step instead.
+    If a part of its indexes also makes a step, return the best such step instead.
     """
     most = max(step.gain.seconds for step in steps)
     alike = [step for step in steps if step.gain.seconds >= ABOUT * most]
@@ -220,7 +221,8 @@ def _steps(workload: Workload, have: IndexSet, times: int) -> Iterator[Step]:
 def _left_out(remaining: Collection[Columns], first: Sequence[Step], last: Sequence[Step]) -> Iterator[UnchosenIndex]:
     """Yield the `remaining` indexes with their best steps.
 
-    `first` has the steps that were possible before the first choice, `last` those after the last choice.
+    `first` has the steps that were possible before the first choice. `last` has the steps that are possible after the
+    last choice.
     """
     for columns in remaining:
         alone, step = (

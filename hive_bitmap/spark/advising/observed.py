@@ -1,6 +1,6 @@
 """Read the record of queries.
 
-The optimizer rule keeps it in the JVM, and servers append it to a file.
+The optimizer rule keeps the record in the JVM, and servers append it to a file.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Kind(str, Enum):
 class ColumnTest:
     """A test of a column against about `values` values.
 
-    `values` is 0 if they are not counted.
+    `values` is 0 if the values are not counted.
     """
 
     column: str
@@ -53,8 +53,8 @@ class ColumnTest:
 class Shape:
     """The kind of a query: its tests and aggregation, without values.
 
-    Names are in lower case. `key_sets` are sets of columns; counts by the keys of each set answer the aggregation. It
-    is None without an aggregation, and for an aggregation that such counts do not answer.
+    Names are in lower case. `key_sets` are sets of columns; counts by the keys of each set answer the aggregation.
+    `key_sets` is None if the query has no aggregation, or an aggregation that counts do not answer.
     """
 
     database: str
@@ -71,10 +71,10 @@ class Shape:
 class Tally:
     """The number of queries with a shape, and what Spark read for them.
 
-    `queries` is the number of queries that no index served, `bytes` the size of the files that they read, without
-    pruned partitions; `unsized` is the number of these queries for which that size is unknown. `served` is the number
-    of queries that an index served. `columns` counts the queries that needed a column, "*" for all columns. `samples`
-    has some values that columns were compared with.
+    `queries` is the number of queries that no index served. `bytes` is the size of the files that these queries read,
+    without pruned partitions; `unsized` counts the queries whose size is unknown. `served` is the number of queries
+    that an index served. `columns` counts the queries that needed a column, "*" for all columns. `samples` has some
+    values that columns were compared with.
     """
 
     queries: int = 0
@@ -98,9 +98,9 @@ class Tally:
 class Observed:
     """The record of the queries since a time.
 
-    `since` is in seconds since 1970; None without a record. `uses` counts the queries that used an index, by (table,
-    index). The record has a limited size: `forgotten` is the number of shapes and indexes that were dropped from it.
-    `broken` is the number of lines that could not be parsed.
+    `since` is in seconds since 1970, or None if there is no record. `uses` counts the queries that used an index, by
+    (table, index). The record has a limited size: `forgotten` is the number of shapes and indexes that were dropped
+    from it. `broken` is the number of lines that could not be parsed.
     """
 
     shapes: Mapping[Shape, Tally]
@@ -130,7 +130,7 @@ def of_session(spark: SparkSession) -> Observed:
 def of_file(path: str | os.PathLike[str]) -> Observed:
     """Return the record in a file and in its predecessor (`.1`).
 
-    Raises NotFound if there is neither.
+    Raises NotFound if neither file exists.
     """
     paths = [f"{os.fspath(path)}.1", os.fspath(path)]
     existing = [part for part in paths if os.path.isfile(part)]

@@ -14,7 +14,7 @@ from hive_bitmap.core.explaining.reports import Field, figure, texts_of
 
 
 def time_of(at: float | None) -> str:
-    """Format a time, in seconds since 1970, in UTC; a dash for None."""
+    """Format a time in UTC, given in seconds since 1970; None becomes a dash."""
     return "-" if at is None else moment(at)
 
 
@@ -31,10 +31,10 @@ def named(columns: Sequence[Sequence[str]]) -> str:
 class Proposal:
     """A proposed index, or several that only together answer queries.
 
-    `columns` and `statements` have an item for each index. The gains come on top of existing indexes and earlier
-    proposals: `queries` is the number of observed queries that would have gained, `bytes_saved` the bytes of base files
-    that would not have been read, and `seconds_saved` the saved time, estimated by the planner's prices. `index_bytes`
-    and `build_seconds` are estimates.
+    `columns` and `statements` have an item for each index. The gains are in addition to existing indexes and earlier
+    proposals. `queries` is the number of observed queries that would have gained. `bytes_saved` are the bytes of base
+    files that these queries would not have read. `seconds_saved` is the saved time, estimated by the planner's prices.
+    `index_bytes` and `build_seconds` are estimates.
     """
 
     _fields: ClassVar[tuple[Field, ...]] = (
@@ -103,8 +103,8 @@ class Advice:
     """Advice for `queries` scans observed since a time.
 
     `since` is in seconds since 1970. `proposals` are a set of indexes to create, in the order in which they were
-    chosen; the gain of each is in addition to the earlier ones. `left_out` are the other indexes that were considered,
-    by reason. `notes` are sentences on what was not judged.
+    chosen; the gain of each proposal is in addition to the earlier proposals. `left_out` are the other considered
+    indexes, by reason. `notes` are sentences on what was not judged.
     """
 
     queries: int

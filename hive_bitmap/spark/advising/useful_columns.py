@@ -18,8 +18,8 @@ IndexSet = frozenset[Columns]  # indexes of one table, each by its columns
 def useful_sets(shape: Shape, indexed: Collection[Columns]) -> set[IndexSet]:
     """Return sets of indexes that would serve a shape.
 
-    They come on top of the existing indexes `indexed`. An index whose columns are all in an existing index is never in
-    a set. An aggregation may be answered by one index of several columns, or by several indexes together.
+    `indexed` are the columns of existing indexes. No set has an index whose columns are all in an existing index. An
+    aggregation may be answered by one index of several columns, or by several indexes together.
     """
     indexed_columns = frozenset[str]().union(*indexed)
     useful = {frozenset({frozenset((test.column,))}) for test in shape.tests if test.kind is not Kind.OTHER}
@@ -35,7 +35,7 @@ def useful_sets(shape: Shape, indexed: Collection[Columns]) -> set[IndexSet]:
 def _separate_indexes(shape: Shape, indexed: Collection[Columns]) -> IndexSet:
     """Return the smallest indexes that together answer a shape's aggregation.
 
-    The set is empty if they are more than MOST_TOGETHER.
+    The set is empty if more than MOST_TOGETHER indexes would be needed.
     """
     key_sets = {frozenset(keys) for keys in shape.key_sets or ()}
     missing = {keys for keys in key_sets if keys and not any(keys <= index for index in indexed)}
@@ -78,7 +78,7 @@ def needed(shape: Shape) -> Columns:
 def sets_to_look_up(shape: Shape) -> list[Columns]:
     """Return the column sets to look up for an aggregation.
 
-    First its key sets, then a set for each tested column.
+    The key sets of the shape come first, then a set for each tested column.
     """
     keys = [frozenset(keys) for keys in shape.key_sets or () if keys]
     return [*keys, *(frozenset((column,)) for column in sorted(_tested(shape.tests)))]

@@ -1,10 +1,12 @@
 """Estimate an index by indexing a sample of blocks and scaling up the result.
 
 Each index has its own sample: a block takes less space if its equal keys are adjacent than if they are scattered, and
-that differs from column to column. The sample is scaled up by the bytes of the key columns in all blocks, divided by
-those in the sample; the footers of the files have these numbers.
+in the same block the keys of one column may be adjacent, those of another scattered. The sample is scaled up by the
+ratio of the bytes of the key columns in all blocks to their bytes in the sampled blocks. The footers of the files have
+these numbers.
 
-If a library ends the process that reads a file, the file counts as one without blocks, since a build does not index it.
+If a library ends the process that reads a file, the file counts as a file without blocks, because a build does not
+index it either.
 """
 
 from __future__ import annotations
@@ -80,10 +82,11 @@ class Estimate(Report):
 
     `columns` are in the order of the table. `files` and `rows` are the numbers of the table's files and rows,
     `blocks_total` is the number of its blocks with rows. `distinct_keys`, counted in the sampled blocks, is a lower
-    bound. `index_bytes` is the size of shards and cardinalities, `base_bytes` that of all files of the table, `seconds`
-    the time that the tasks of a build would take. `usefulness` is a sentence on what an equality predicate would skip.
+    bound. `index_bytes` is the size of shards and cardinalities, `base_bytes` the size of all files of the table.
+    `seconds` is the time that the tasks of a build would take. `usefulness` is a sentence on what an equality predicate
+    would skip.
 
-    These are shares of the blocks and rows that a key is in, from 0 to 1:
+    Six fields are shares of the blocks or of the rows that have a key, from 0 to 1:
 
     * `share_of_blocks` and `share_of_rows`: of an average key; 1 if no sampled block can be indexed
     * `blocks_of_values` and `rows_of_values`: of an average requested value; None if the sample has none of them
@@ -147,7 +150,7 @@ class Estimate(Report):
 class _Footers:
     """What the footers of a table's files show.
 
-    They have b blocks with rows, in file order, for i indexes.
+    The table has b blocks with rows, in file order. There are i indexes.
     """
 
     paths: tuple[str, ...]  # files of the table
@@ -173,8 +176,8 @@ def estimate(
     """Estimate the size, build time and usefulness of indexes.
 
     `columns` has an item for each index, as in `build`. The share `sample` of the blocks is indexed, but at least four
-    blocks, and the footers of all files are read. Each index is estimated as if it were built alone; if it is built
-    together with large ones, it may have more shards. `values` maps a column name in lower case to some values, as
+    blocks, and the footers of all files are read. Each index is estimated as if it were built alone. An index that is
+    built together with large indexes may have more shards. `values` maps a column name in lower case to some values, as
     text, that queries compare the column with; for an index of this column alone, the shares of these values are
     estimated too. Raise NotFound, Unsupported or InvalidProperty as `build` does.
     """
@@ -223,7 +226,7 @@ def _estimates(
 def _read_footers(
     spark: SparkSession, base_files: Sequence[Source], definitions: Sequence[Definition], options: ReadOptions
 ) -> _Footers:
-    """Read the footers of all files; files that cannot be read have no blocks."""
+    """Read the footers of all files. Count no blocks for a file that cannot be read."""
     files = [file for source in base_files for file in source.files]
     columns = tuple(definition.columns for definition in definitions)
     read = footers(spark, [FooterItem(file.path, columns, options) for file in files])
@@ -247,7 +250,7 @@ def _read_footers(
 def _sampled_blocks(footers: _Footers, index: int, sample: float, cores: int) -> list[Longs]:
     """Choose the blocks to sample for an index, and divide them among tasks.
 
-    There are just enough tasks to keep the cores busy, but none reads more than a task of a build would.
+    There are just enough tasks to keep the cores busy, but no task reads more than a task of a build would.
     """
     chosen = choose_blocks(footers.rows, footers.size[index], sample)
     read = footers.bytes * len(chosen) / max(1, len(footers.rows))

@@ -1,7 +1,7 @@
 """The queue of refreshes of one process.
 
-Each table has at most one pending refresh. A thread runs due refreshes, one after the other, and ends when none is
-requested for a while. It is a daemon, so it does not keep the process alive.
+Each table has at most one pending refresh. A thread runs due refreshes, one after the other, and ends when no refresh
+is requested for a while. The thread is a daemon, so it does not keep the process alive.
 
 The state of a table's refreshes is a value (`State`): the pending request, and when it may begin.
 """
@@ -36,9 +36,9 @@ IDLE_SECONDS = 60.0  # after this time without requests, the thread ends
 
 
 def few(partitions: frozenset[Partition]) -> frozenset[Partition] | None:
-    """Return these partitions; None if there are more than MOST_PARTITIONS.
+    """Return these partitions, or None if there are too many.
 
-    None means all partitions.
+    More than MOST_PARTITIONS are too many. None means all partitions.
     """
     return partitions if len(partitions) <= MOST_PARTITIONS else None
 
@@ -56,7 +56,7 @@ class Outcome(Enum):
 class Key:
     """The key of indexes that are refreshed together.
 
-    They follow a table with the same `interval` (seconds).
+    These indexes follow the same table, with the same `interval` (seconds).
     """
 
     database: str
@@ -77,9 +77,9 @@ class Key:
 class RefreshRequest:
     """A requested refresh of some partitions of a table, or of all (None).
 
-    `session` is the session of the last request, which runs the refresh. `by_query` says that no write has requested
-    it, only queries that found unindexed files. If such a refresh changes nothing, for example because the files cannot
-    be indexed, the next one that only queries request waits twice as long.
+    `session` is the session of the last request, which runs the refresh. `by_query` says that only queries have
+    requested the refresh, which found unindexed files, and no write. If a refresh requested by queries changes nothing,
+    for example because the files cannot be indexed, the next such refresh waits twice as long.
     """
 
     key: Key
@@ -128,7 +128,7 @@ class State:
         return replace(self, request=request if self.request is None else self.request.joined(request))
 
     def after(self, request: RefreshRequest, outcome: Outcome | None, ended: float) -> State:
-        """Return the state after a refresh; `outcome` is None if it failed."""
+        """Return the state after a refresh. `outcome` is None if the refresh failed."""
         unsettled = self.unsettled + 1 if outcome is Outcome.UNSETTLED else 0
         again = outcome in (None, Outcome.TOO_EARLY) or 0 < unsettled < MOST_UNSETTLED
         no_ops = self.no_ops + 1 if outcome is Outcome.IN_VAIN and request.by_query else 0
@@ -146,8 +146,8 @@ def pause(first: float, times: int) -> float:
 class RefreshQueue:
     """A queue that calls `refresh` for each request.
 
-    It does so at most once in the interval of its key. An error of `refresh` is logged once, and the refresh is
-    repeated a minute later, then after twice as long each time, up to an hour. `clock` returns seconds.
+    `refresh` is called at most once in the interval of a key. Its error is logged once. A failed refresh is repeated a
+    minute later, then after twice as long each time, up to an hour. `clock` returns seconds.
     """
 
     def __init__(
@@ -195,7 +195,7 @@ class RefreshQueue:
     def longest_interval(self) -> float:
         """Return the longest interval in seconds of pending and running refreshes.
 
-        Return 0 if there are none.
+        Return 0 if no refresh is pending or running.
         """
         with self._changed:
             return max((key.interval for key in self._states if self._is_wanted(key)), default=0.0)
@@ -241,7 +241,7 @@ class RefreshQueue:
     def _next(self) -> RefreshRequest | None:
         """Wait until a refresh is due, and take it from the queue.
 
-        Return None, which ends the thread, if none is requested for IDLE_SECONDS.
+        Return None if no refresh is requested for IDLE_SECONDS; the thread then ends.
         """
         with self._changed:
             while True:
@@ -282,7 +282,7 @@ def is_followed(spark: SparkSession, key: Key) -> bool:
 
 
 def followers_of(spark: SparkSession, key: Key) -> tuple[Table | None, list[Index]]:
-    """Return the table of a key, and the indexes that share the key.
+    """Return the table of a key and the indexes that share the key.
 
     The table is None if it no longer exists.
     """

@@ -52,7 +52,7 @@ LOOK_SECONDS = 30.0  # writes by path to a table younger than this may be missed
 class TableFolder:
     """The table and the partition values of a folder.
 
-    The folder of the table has no values.
+    The folder of the table itself has no partition values.
     """
 
     database: str
@@ -63,7 +63,7 @@ class TableFolder:
 class TableFolders:
     """A map from folders to tables; safe for many threads.
 
-    The last MOST_TABLES tables are kept.
+    Only the last MOST_TABLES tables are kept.
     """
 
     def __init__(self) -> None:
@@ -94,7 +94,8 @@ class TableFolders:
 class Unindexed:
     """The number, bytes and age of the base files that a query reads whole.
 
-    `lag` is the age of the oldest file in seconds; None for Iceberg, which does not record when files were written.
+    `lag` is the age of the oldest file in seconds. It is None for an Iceberg table, because Iceberg does not record
+    when files were written.
     """
 
     files: int
@@ -132,8 +133,9 @@ class Refresher:
     def seen(self, spark: SparkSession, base: Table, indexes: Iterable[Index], results: LookupResults) -> str:
         """Queue refreshes for the unindexed files of a query.
 
-        Return a message about them, or "". A refresh of the following indexes is queued if a file is older than their
-        interval. A newer file usually has a refresh pending, from the write.
+        Return a message about the files, or "" if there is nothing to say. The refresh of an index that follows its
+        table is queued if a file is older than the index's interval. For a newer file, the write has usually requested
+        a refresh already.
         """
         followers = following(indexes)
         whole_files = [file for file in results.whole_files if not _has_only_deletes(file)]
@@ -156,7 +158,7 @@ class Refresher:
     def wait(self, seconds: float) -> bool:
         """Wait at most `seconds` until all refreshes have ended.
 
-        Failed ones do not count. Return whether they have ended.
+        A failed refresh counts as ended. Return whether all refreshes have ended in time.
         """
         for waiting in self.queue.waiting():
             if not is_followed(waiting.session, waiting.key):
@@ -247,7 +249,7 @@ def _keys(base: Table, followers: Iterable[Index]) -> list[Key]:
 def _has_only_deletes(file: WholeFile) -> bool:
     """Return whether Spark counts a file only because of deleted rows.
 
-    The file is indexed.
+    The file itself is indexed.
     """
     return file.status.etag == WITH_DELETES and file.freshness is Freshness.STALE
 

@@ -1,6 +1,6 @@
 """Refresh the indexes of a table once.
 
-A scheduler requests this, or the queue of indexes that follow their tables.
+A scheduler requests the refresh, or the queue for indexes that follow their tables.
 """
 
 from __future__ import annotations
@@ -103,10 +103,10 @@ def _until_published(
 ) -> list[list[BuildReport]]:
     """Refresh until nothing is left to do, at most MOST_PASSES times.
 
-    Return the reports of each pass. If two builds publish the same partition, the later one wins, with the files that
-    it has seen. So each build checks again after it has published, and the last one sees the final state. If no
-    partition has the given values, all partitions are checked: the metastore may write values in another way than the
-    program that wrote the files.
+    Return the reports of each pass. If two builds publish the same partition, the later build wins, with the files that
+    this build has seen. So each build checks again after it has published, and the last build sees the final state. If
+    no partition has the given values, all partitions are checked, because the metastore may write values in another way
+    than the program that wrote the files.
     """
     names = [index.definition.name for index in followers]
     passes = [refresh(spark, table, names, partitions=partitions or ())]
@@ -128,7 +128,7 @@ def has_changed(report: BuildReport) -> bool:
 def is_being_built(index: Index) -> bool:
     """Return whether a young build of an index is running.
 
-    It began at most YOUNG_SECONDS ago.
+    A build is young if it began at most YOUNG_SECONDS ago.
     """
     young = (
         folder
@@ -139,9 +139,9 @@ def is_being_built(index: Index) -> bool:
 
 
 def _record(spark: SparkSession, indexes: Iterable[Index], record: RefreshRecord) -> None:
-    """Record a refresh in the roots of indexes.
+    """Record a refresh in the root of each index.
 
-    A root that cannot be written is only logged.
+    If a root cannot be written, only log this.
     """
     mine = metastore_id(spark)
     for index in indexes:
