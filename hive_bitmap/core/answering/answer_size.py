@@ -1,8 +1,8 @@
 """Limit the size of an answer from the index alone.
 
-The driver holds the keys of an answer, as rows of the JVM. How many keys there are is known only after counting. So
-planning estimates their number from the manifests and from a sample, a row group of the index. Counting (`tally`) stops
-when its keys exceed the limit; this is remembered, and Spark answers the query from then on.
+The driver holds the keys of an answer, as rows of the JVM. The number of keys is known only after counting. So planning
+estimates the number from the manifests and from a sample, which is a row group of the index. Counting (`tally`) stops
+when the keys exceed the limit. The excess is remembered, and Spark answers the query from then on.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ ROW_BYTES = 128  # memory of a row in the JVM, without its values; the same as i
 class _Sample(NamedTuple):
     """Figures of the first rows of a shard.
 
-    `share` is the number of keys for each row (1 if no two rows have the same key), `width` the bytes of a key.
+    `share` is the number of keys per row: 1 if no two rows have the same key. `width` is the mean size of a key in
+    bytes.
     """
 
     share: float
@@ -43,7 +44,7 @@ _samples: Cache[tuple[str, tuple[str, ...]], _Sample] = Cache("samples of keys",
 class TooLarge(Unsupported):
     """An answer from the index alone that needs too much memory.
 
-    It would take more of the driver's memory than `hive_bitmap.answer_bytes`.
+    The answer would take more of the driver's memory than `hive_bitmap.answer_bytes` allows.
     """
 
 
@@ -55,7 +56,7 @@ def nbytes(keys: pa.Table) -> int:
 def driver_bytes(keys: float, width: float) -> float:
     """Estimate the bytes of an answer's keys in the driver.
 
-    `keys` is their number, `width` the mean size of a key in bytes.
+    `keys` is the number of keys, `width` the mean size of a key in bytes.
     """
     return keys * (ROW_BYTES + width)
 
@@ -63,7 +64,7 @@ def driver_bytes(keys: float, width: float) -> float:
 def estimated_keys(results: LookupResults, key_sets: KeySets, limit: int) -> int:
     """Estimate the number of distinct keys in the answer.
 
-    The keys of all key sets are added up. Raises TooLarge if they exceed `limit` bytes.
+    The keys of all key sets are added up. Raises TooLarge if the keys exceed `limit` bytes.
     """
     selected = sum(int(result.counts.sum()) for result in results.results)
     if not any(key_sets) or selected <= FEW_ROWS:
@@ -101,7 +102,7 @@ def distinct_keys(lookups: Sequence[Lookup], keys: Sequence[str]) -> float:
 def _estimate(lookups: Sequence[Lookup], keys: Sequence[str], selected: int) -> int:
     """Estimate the bytes of the keys of the selected rows.
 
-    Damaged indexes are left out, because their files are read whole.
+    Damaged indexes are left out: the files of a damaged index are read whole.
     """
     sizes = [0]
     for parts in _by_index(lookups, keys).values():
@@ -113,7 +114,7 @@ def _estimate(lookups: Sequence[Lookup], keys: Sequence[str], selected: int) -> 
 
 
 def _by_index(lookups: Sequence[Lookup], keys: Sequence[str]) -> dict[str, list[tuple[Lookup, IndexPart]]]:
-    """Group the parts that have shards by their index."""
+    """Group the parts by their index; parts without shards are left out."""
     by_index: dict[str, list[tuple[Lookup, IndexPart]]] = {}
     for lookup in lookups:
         key_parts = {part.index: part for key in keys if (part := lookup.unit.parts.get(key)) and part.shards}
@@ -133,9 +134,9 @@ def _bytes_of(parts: Sequence[tuple[Lookup, IndexPart]], keys: Sequence[str], se
 
 
 def _keys_of(parts: Sequence[tuple[Lookup, IndexPart]], keys: Sequence[str]) -> tuple[float, float]:
-    """Estimate the number of keys of one index, and their mean size in bytes.
+    """Estimate the number of keys of one index and the mean size of a key in bytes.
 
-    The estimate is extrapolated from a row group of each of its two largest parts.
+    The estimate is extrapolated from a row group of each of the two largest parts.
     """
     largest = sorted(parts, key=lambda pair: -pair[1].entries)[:2]
     samples = [_sample(lookup, part, keys) for lookup, part in largest]
@@ -172,7 +173,7 @@ def _width(column: pa.DictionaryArray) -> float:
 def _are_apart(parts: Sequence[IndexPart]) -> bool:
     """Return whether the first shards of one or two parts share no keys.
 
-    Their statistics show it: in a sorted table, the ranges of keys do not overlap.
+    The statistics of the shards tell: in a sorted table, the ranges of keys do not overlap.
     """
     ranges = [shards.key_range(*part.shards[0], part.key.name) for part in parts]
     if len(ranges) < 2:

@@ -1,10 +1,10 @@
 """Estimate whether Spark counts in less time than the index.
 
 The time of Spark is estimated from the rows and columns that it would read. The time of the index is estimated from the
-sizes of its shards and the statistics of their row groups. This suffices if the index is small, or if most of its row
-groups are skipped. Otherwise the matching keys are looked up, without their bitmaps, to learn how many bytes of bitmaps
-would be decoded. Prices are in seconds, measured on one core of a small machine. The comparison assumes that nothing of
-the index is in memory; the time that a plan shows takes cached data into account (`share_in_memory`).
+sizes of its shards and the statistics of the row groups. This estimate suffices if the index is small, or if most of
+its row groups are skipped. Otherwise the matching keys are looked up without their bitmaps, to learn how many bytes of
+bitmaps would be decoded. Prices are in seconds, measured on one core of a small machine. The comparison assumes that
+nothing of the index is in memory; the time that a plan shows takes cached data into account (`share_in_memory`).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class CountCost:
     """Seconds that a count takes through the index and by Spark.
 
     `seconds` is an upper limit for the index, from the start of counting. `by_spark` is Spark's time for the same rows.
-    `why_slower` says why Spark counts more quickly; None if it does not.
+    `why_slower` says why Spark should count. It is None if the index should count.
     """
 
     seconds: float
@@ -76,9 +76,9 @@ def count_cost(
 ) -> CountCost:
     """Compare counting through the index with counting by Spark.
 
-    `keys` are the grouping columns, in lower case; `waits` is how many seconds Spark waits for the store of the files.
-    For the columns `extremes`, in lower case, only the smallest and the largest key are needed, and for those in
-    `mergeable` a summary or the groups `top`.
+    `keys` are the grouping columns, in lower case. `waits` is how many seconds Spark waits for the store of the files.
+    For the columns `extremes`, in lower case, only the smallest and the largest key are needed. For the columns
+    `mergeable`, only a summary or the groups `top` are needed.
     """
     if are_enough(lookups, keys, extremes):
         opened = sum(len(lookup.unit.parts[keys[0]].shards) for lookup in lookups)
@@ -123,8 +123,8 @@ def _merged(
 ) -> CountCost:
     """Compare merging the sorted keys with counting by Spark.
 
-    Spark's price includes grouping by many keys. If any groups will do, the index reads a row group, and as many rows
-    as are expected to have the groups.
+    Spark's price includes grouping by many keys. If any groups will do, the index reads only the first row group, and
+    as many rows as probably have enough groups.
     """
     seconds, grouped, read, columns = 0.0, 0.0, 0.0, {key}
     for lookup in lookups:
@@ -151,7 +151,7 @@ def _rows(lookups: Sequence[Lookup]) -> int:
 def _compared(
     seconds: float, rows: int, columns: int, cores: int, prices: CountPrices, waits: float, what: str
 ) -> CountCost:
-    """Compare seconds of the index with those of Spark.
+    """Compare the seconds of the index with Spark's seconds.
 
     `what` names the work of the index, as in "the indexes are decoded".
     """
@@ -164,7 +164,7 @@ def _compared(
 def spark_seconds(rows: int, columns: int, cores: int, prices: CountPrices, waits: float = 0.0) -> float:
     """Estimate the seconds that Spark takes to count rows by columns.
 
-    `columns` is their number. They are assumed to have few keys.
+    `columns` is the number of columns. Each column is assumed to have few keys.
     """
     return prices.spark_start + waits + rows * columns * prices.spark_value / cores
 
@@ -174,7 +174,7 @@ def is_counted_by_index(
 ) -> bool:
     """Return whether counting by a whole index is clearly faster than Spark.
 
-    The times include handing on the result, `keys` rows.
+    The times include handing on the result, which has `keys` rows.
     """
     by_spark = spark_seconds(rows, columns, cores, COUNT_PRICES, waits) + keys * COUNT_PRICES.spark_key
     return index_bytes * COUNT_PRICES.key_byte + keys * COUNT_PRICES.key <= CLEARLY_CHEAPER * by_spark
@@ -183,7 +183,7 @@ def is_counted_by_index(
 def index_bytes(lookups: Sequence[Lookup], keys: Sequence[str] = ()) -> int:
     """Return the bytes of the shards that a count needs.
 
-    These are the shards of the keys (in lower case) and of the columns that the predicates test.
+    A count needs the shards of the keys (in lower case), and the shards of the columns that the predicates test.
     """
     shards = set()
     for lookup in lookups:
@@ -221,7 +221,7 @@ def bytes_to_look_up(lookups: Sequence[Lookup]) -> float:
 def _by_column(predicate: Predicate) -> dict[str, Predicate]:
     """Return the OR of the leaves of each tested column.
 
-    A key needs to be looked at only if this OR is TRUE for it.
+    A key can match only if this OR is TRUE for the key.
     """
     leaves: dict[str, list[Predicate]] = {}
     for leaf in leaves_of(predicate):
@@ -233,7 +233,7 @@ def _by_column(predicate: Predicate) -> dict[str, Predicate]:
 def _share_of_groups(lookup: Lookup, column: str, node: Predicate) -> float:
     """Estimate the share of a column's index that may match.
 
-    It is the share in bytes of the row groups whose statistics allow matching keys.
+    The result is the share of the bytes that are in row groups whose statistics allow matching keys.
     """
     part = lookup.unit.parts.get(column)
     if part is None:

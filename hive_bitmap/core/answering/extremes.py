@@ -1,9 +1,9 @@
 """Find the smallest and the largest key of the matching rows.
 
 MIN and MAX need only these two keys. A shard is sorted by its first key column, and the statistics of each row group
-have its smallest and largest key. So reading begins with the shards and row groups that may have the best key. It ends
-when no other row group can have a better key than the best one found. One row group may not be enough, because the rows
-of its best keys may fail the predicate.
+have its smallest and largest key. So reading begins with the shards and row groups that may have the best key. Reading
+ends when no other row group can have a better key than the best key so far. One row group may not be enough, because
+the rows of its best keys may fail the predicate.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ def has_order(column: Column) -> bool:
 
 
 def are_enough(lookups: Sequence[Lookup], keys: Sequence[str], extremes: Collection[str]) -> bool:
-    """Return whether the extremes of one column answer the count.
+    """Return whether the smallest and the largest key of one column answer the count.
 
-    `keys` (in lower case) must be a single column of `extremes`, and its index must have all columns that the
-    predicates test. Then no bitmap is read.
+    This is so if `keys` (in lower case) is a single column of `extremes`, and the index of this column has all columns
+    that the predicates test. Then no bitmap is read.
     """
     return len(keys) == 1 and keys[0] in extremes and all(index_covers(lookup, keys[0]) for lookup in lookups)
 
@@ -44,8 +44,8 @@ def are_enough(lookups: Sequence[Lookup], keys: Sequence[str], extremes: Collect
 def index_covers(lookup: Lookup, key: str) -> bool:
     """Return whether the index of this key covers the predicate.
 
-    The key is in lower case, and its index must have all columns that the predicate tests. If rows are deleted, the
-    index is not enough: all rows with the smallest key may be deleted.
+    The key is in lower case. Its index must have all columns that the predicate tests. If rows are deleted, the result
+    is false: perhaps all rows with the smallest key are deleted.
     """
     if any(lookup.deletes):
         return False
@@ -57,10 +57,10 @@ def index_covers(lookup: Lookup, key: str) -> bool:
 def extremes(lookups: Sequence[Lookup], key: str, matching_keys: MatchingKeys, rows: int) -> pa.Table:
     """Return the smallest and the largest key of the matching rows.
 
-    Both are NULL if all keys are NULL. The index of the key must cover the predicate of each lookup (`index_covers`),
-    and the predicate must be exact in every file. `rows` is the number of matching rows. The result has the columns
-    `key` (in lower case, in the Arrow type of the index) and COUNT (int64). The counts add up to `rows`, so that a
-    count of the rows is right too. Raises CorruptIndex.
+    Both keys are NULL if no row has a key other than NULL. The index of the key must cover the predicate of each lookup
+    (`index_covers`), and the predicate must be exact in every file. `rows` is the number of matching rows. The result
+    has the columns `key` (in lower case, in the Arrow type of the index) and COUNT (int64). The counts add up to
+    `rows`, so a count of the rows is right too. Raises CorruptIndex.
     """
     field = lookups[0].unit.parts[key].key.with_name(key)
     searches = [_Search(key, field.type, matching_keys, largest=largest) for largest in (False, True)]
@@ -77,8 +77,8 @@ def extremes(lookups: Sequence[Lookup], key: str, matching_keys: MatchingKeys, r
 class _Shard:
     """A shard to search.
 
-    `groups` has the number of each row group and the best key that it may have (NULL if unknown), in the order in which
-    they are read.
+    `groups` has a pair for each row group, in the order of reading: the number of the row group, and the best key that
+    the row group may have. This key is NULL if it is unknown.
     """
 
     lookup: Lookup
@@ -95,10 +95,7 @@ class _Search:
         self._best = pc.max if largest else pc.min
 
     def among(self, lookups: Sequence[Lookup]) -> pa.Scalar:
-        """Return the extreme key.
-
-        It is NULL if no row has a key that is not NULL.
-        """
+        """Return the extreme key; NULL if all keys are NULL."""
         best = pa.scalar(None, self._type)
         shards = [self._shard(lookup, shard) for lookup in lookups for shard in lookup.unit.parts[self._key].shards]
         for shard in self._in_order([shard for shard in shards if shard.groups]):

@@ -1,7 +1,7 @@
 """Read the rows of an index, a row group at a time.
 
-An index row is a key in a block of a base file, with the number of base rows that have it. Rows are sorted by key, so
-equal keys of a row group are a run.
+An index row is a key in a block of a base file, with the number of base rows that have the key. Index rows are sorted
+by key, so equal keys of a row group are a run.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ INCONSISTENT = "its keys share rows, or some rows have none"
 class IndexRows:
     """Index rows of one row group, sorted by key.
 
-    The arrays have an item for each row.
+    Each array has an item for each row.
     """
 
     shard: tuple[str, int]  # path and size in bytes
@@ -49,8 +49,8 @@ def index_rows(
 ) -> Iterator[IndexRows]:
     """Yield the rows of an index, a row group at a time.
 
-    The index has these keys and all columns of the predicate. `shards` are some of its shards (path and size in bytes);
-    None stands for all of them.
+    The index must have these keys and all columns of the predicate. `shards` are the shards of the index to read (path
+    and size in bytes); None stands for all shards.
     """
     part = unit.parts[keys[0]]
     blocks = BlockNumbers(unit, unit.covered(part))
@@ -102,8 +102,8 @@ def is_true(node: Predicate, columns: Mapping[str, pa.DictionaryArray], matching
 def summed(rows: IndexRows, counts: Longs, group: Longs | None) -> pa.Table:
     """Return each key with the sum of the counts of its rows.
 
-    Keys with the sum 0 are left out. `group` has the number of the group of each block; None if groups are not counted
-    separately.
+    Keys with the sum 0 are left out. `group` has the number of the group of each block. If `group` is None, groups are
+    not counted separately.
     """
     if group is None:
         sums = np.bincount(rows.run, counts, rows.keys.num_rows).astype(np.int64)

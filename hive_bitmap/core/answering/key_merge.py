@@ -2,9 +2,9 @@
 
 A shard is sorted by its first key column. So the keys of all shards are merged by the key itself, and only a row group
 of each shard is in memory. Two results are computed from the merged keys: a summary of a column, and the groups with
-the most or the fewest rows. Both need all rows of a key, so nothing of a shard is left out before the merge.
+the most or the fewest rows. Each result needs all rows of a key, so nothing of a shard is left out before the merge.
 
-A query that takes any groups needs no merge: row groups are read until they have enough keys.
+A query that accepts any groups needs no merge: row groups are read until enough keys are found.
 """
 
 from __future__ import annotations
@@ -45,8 +45,9 @@ DISTINCT = "distinct keys"  # the last column of a summary
 class Top:
     """The first `rows` groups by their number of rows.
 
-    `first` says which groups come first: those with the most rows or the fewest, or any. `ties` says which of the
-    groups with equally many rows come first: those with the smallest or the largest key, or any.
+    `first` says which groups come first: the groups with the most rows, the groups with the fewest rows, or any groups.
+    `ties` orders groups that have equally many rows: by the smallest key first, by the largest key first, or in any
+    order.
     """
 
     rows: int
@@ -62,9 +63,9 @@ class Top:
 def is_merged(lookups: Sequence[Lookup], keys: Sequence[str], columns: Collection[str], top: Top | None = None) -> bool:
     """Return whether to count keys by merging them.
 
-    Keys are merged if they are more than FEW_KEYS, or if the caller needs any groups. `keys` (in lower case) must be a
-    single one of `columns`; for these the caller needs a summary or the groups `top`. No row may be deleted. Unless any
-    groups will do, all shards must be sorted by the key.
+    Keys are merged if there are more than FEW_KEYS, or if any groups will do. The caller needs only a summary of each
+    of `columns`, or the groups `top`. `keys` (in lower case) must be a single column of `columns`. No row may be
+    deleted. Unless any groups will do, all shards must be sorted by the key.
     """
     if len(keys) != 1 or keys[0] not in columns or not lookups or any(any(lookup.deletes) for lookup in lookups):
         return False
@@ -88,7 +89,7 @@ def merged_answer(lookups: Sequence[Lookup], key: str, matching_keys: MatchingKe
     """Count the matching rows by a key.
 
     Return the first groups, or a summary of the key if `top` is None. The lookups must satisfy the conditions of
-    `merged_counts`, and the same errors are raised. An answer is cached if it depends on shards only.
+    `merged_counts`. Raises the errors of `merged_counts`. An answer that depends on shards only is cached.
     """
     field = lookups[0].unit.parts[key].key.with_name(key)
 
@@ -115,8 +116,8 @@ def merged_counts(lookups: Sequence[Lookup], key: str, matching_keys: MatchingKe
 
     Each key is yielded once. The tables have the columns `key` (in lower case, in the Arrow type of the index) and
     COUNT (int64). All keys of a table are larger than those of the tables before it; NULL comes last. The predicate of
-    each lookup must be exact in every file, and its index sorted by the key (`is_merged`). Raises CorruptIndex or
-    CorruptBitmap if an index is damaged, at the latest after the last table.
+    each lookup must be exact in every file, and the index of each lookup sorted by the key (`is_merged`). Raises
+    CorruptIndex or CorruptBitmap if an index is damaged, at the latest after the last table.
     """
     units = [_CountedUnit(lookup, key, matching_keys) for lookup in lookups]
     field = lookups[0].unit.parts[key].key.with_name(key)
@@ -126,10 +127,11 @@ def merged_counts(lookups: Sequence[Lookup], key: str, matching_keys: MatchingKe
 
 
 def some_groups(lookups: Sequence[Lookup], key: str, matching_keys: MatchingKeys, rows: int) -> pa.Table:
-    """Return `rows` groups, or all if there are fewer; reading stops once there are enough.
+    """Return `rows` groups, or all groups if there are fewer.
 
-    The result has the columns of `merged_counts`, whose lookups it takes, in any order of the keys. Each group has
-    matching rows, but COUNT may lack those that were not read. Raises as `merged_counts` if all groups were read.
+    The lookups must satisfy the conditions of `merged_counts`, and the result has the same columns. The keys are in any
+    order. Reading stops once there are enough groups: COUNT is at least 1, but may lack matching rows that were not
+    read. If all groups were read, raises the errors of `merged_counts`.
     """
     field = lookups[0].unit.parts[key].key.with_name(key)
     taken = pa.schema([field, (COUNT, pa.int64())]).empty_table()
@@ -146,7 +148,7 @@ def some_groups(lookups: Sequence[Lookup], key: str, matching_keys: MatchingKeys
 def merge(runs: Sequence[Iterator[pa.Table]], field: pa.Field) -> Iterator[pa.Table]:
     """Merge runs of sorted keys with their COUNTs, NULL last.
 
-    A run yields tables of distinct keys in ascending order; a table may begin with the last key of the one before.
+    A run yields tables of distinct keys in ascending order. A table may begin with the last key of the preceding table.
     """
     sorted_runs = [_Run(run) for run in runs]
     while alive := [run for run in sorted_runs if run.table is not None]:
@@ -162,7 +164,7 @@ class _CountedUnit:
 
     Each selected row must be counted once (`require_complete`). `counted` yields the keys of a shard with their counts,
     a row group at a time, in ascending order; NULL last. With a predicate, the number of counted rows is checked for
-    each block. Without a predicate, it is checked for each file, and neither offsets nor bitmaps are read.
+    each block. Without a predicate, this number is checked for each file, and neither offsets nor bitmaps are read.
     """
 
     def __init__(self, lookup: Lookup, key: str, matching_keys: MatchingKeys) -> None:
@@ -250,8 +252,8 @@ def _of_runs(keys: pa.Array, rows: Longs, counts: Longs, name: str) -> pa.Table:
 class _Run:
     """The sorted keys of a shard.
 
-    One row group is held at a time. `table` has these keys with their COUNTs; it is None at the end of the shard.
-    `nulls` is the number of rows read so far that have no key.
+    `table` has the keys of one row group with their COUNTs. At the end of the shard, `table` is None. `nulls` is the
+    number of rows without a key, among the rows read so far.
     """
 
     def __init__(self, tables: Iterator[pa.Table]) -> None:
@@ -282,7 +284,7 @@ class _Run:
         return None
 
     def _require_sorted(self, keys: pa.ChunkedArray) -> None:
-        """Raise CorruptIndex unless keys ascend, also from one table to the next."""
+        """Raise CorruptIndex unless keys ascend, in this table and from the preceding table."""
         ascending = pc.all(pc.less(keys.slice(0, len(keys) - 1), keys.slice(1)), min_count=0).as_py()
         if not ascending or (self._last is not None and not pc.less_equal(self._last, keys[0]).as_py()):
             raise CorruptIndex(_UNSORTED)
@@ -292,9 +294,9 @@ class _Run:
 def summary(merged: Iterable[pa.Table], field: pa.Field) -> pa.Table:
     """Summarize the keys of a column.
 
-    The result has up to three rows: the smallest key, the largest key, and NULL if rows have no key. Their COUNTs add
-    up to the number of rows; those of the keys to the number of rows with a key. DISTINCT adds up to the number of
-    distinct keys. `field` is the column of the keys.
+    The result has up to three rows: the smallest key, the largest key, and NULL if rows have no key. The COUNTs of all
+    rows of the result add up to the number of counted rows. Without NULL, the COUNTs add up to the number of rows with
+    a key. DISTINCT adds up to the number of distinct keys. `field` is the column of the keys.
     """
     low = high = pa.scalar(None, field.type)
     rows = distinct = nulls = 0
@@ -318,9 +320,9 @@ def summary(merged: Iterable[pa.Table], field: pa.Field) -> pa.Table:
 
 
 def first_groups(merged: Iterable[pa.Table], top: Top, field: pa.Field) -> pa.Table:
-    """Return few groups, which contain the first ones.
+    """Return a few groups, among them the first groups.
 
-    There are at most twice as many as needed, and the group of NULL. The result has the columns `field` and COUNT.
+    The result has at most twice as many groups as needed, and the group of NULL. Its columns are `field` and COUNT.
     """
     schema = pa.schema([field, (COUNT, pa.int64())])
     held, nulls, worst = schema.empty_table(), schema.empty_table(), None
@@ -340,7 +342,8 @@ def first_groups(merged: Iterable[pa.Table], top: Top, field: pa.Field) -> pa.Ta
 def _cut(groups: pa.Table, top: Top) -> tuple[pa.Table, int | None]:
     """Leave out groups that cannot be among the first.
 
-    Return the others, and the number of rows of the last group among the first; None if there are fewer groups.
+    Return the other groups, and the number of rows that the last of the first groups has. Return None for this number
+    if there are fewer groups than needed.
     """
     if groups.num_rows < top.rows or not top.rows:
         return (groups if top.rows else groups.slice(0, 0)), None

@@ -1,13 +1,13 @@
 """Count the rows that satisfy a predicate, by key.
 
-The keys are those of one index or two. If one index has the keys and all columns of the predicate, cardinalities are
-added up and no bitmap is read; the sums over all rows are cached. In blocks with deleted rows, the bits that each key's
-bitmap shares with these rows are subtracted. Otherwise the rows are selected first, and the bits that each key's bitmap
-shares with the selection are counted, for all keys of a row group of a shard at once. With two indexes, the selection
-is first split by the keys of the one that has few.
+The keys belong to one index or two. If one index has the keys and all columns of the predicate, cardinalities are added
+up and no bitmap is read; the sums over all rows are cached. In blocks with deleted rows, the bits that each key's
+bitmap shares with these rows are subtracted. Otherwise the rows are selected first. Then the bits that each key's
+bitmap shares with the selection are counted, for all keys of a row group of a shard at once. If two indexes have the
+keys, the selection is first split by the keys of the index with few keys.
 
-Every row of a block has exactly one key. So the counts of a block must add up to its selected rows; if they do not, the
-index is damaged.
+Every row of a block has exactly one key. So the counts of a block must add up to its selected rows. If the sum is
+wrong, the index is damaged.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _NO_KEY = pa.table({"": [0]}).select([])
 class _Part:
     """The selected rows that have the same key in one index.
 
-    They are all selected rows if `key` has no columns.
+    If `key` has no columns, the part holds all selected rows.
     """
 
     key: pa.Table  # a single row
@@ -61,7 +61,7 @@ class _Part:
 class Counts:
     """A sum of tables of keys and COUNT.
 
-    It takes at most `limit` bytes (`answer_size.nbytes`).
+    The sum takes at most `limit` bytes (`answer_size.nbytes`).
     """
 
     def __init__(self, nothing: pa.Table, limit: int) -> None:
@@ -87,7 +87,7 @@ class Counts:
 
 
 def require_small(counts: pa.Table, limit: int) -> pa.Table:
-    """Return these counts; raise TooLarge if they take more than `limit` bytes."""
+    """Return the counts; raise TooLarge if the counts take more than `limit` bytes."""
     if nbytes(counts) > limit and len(counts.schema) > 1:
         raise TooLarge("its keys take more than hive_bitmap.answer_bytes")
     return counts
@@ -103,12 +103,12 @@ def tally(
 ) -> pa.Table | None:
     """Count the matching rows of a unit by key.
 
-    These are the rows for which the predicate is TRUE, and only keys that occur are in the result. Its columns are
-    `keys` (lower-case names), in the Arrow types of the index, and COUNT (int64). With `groups`, which has a number for
-    each file, each group of files is counted separately, and GROUP (int64) comes before COUNT. The indexes of the keys
-    must cover every file of the unit, and the predicate must be exact in every file. Returns None if the keys are in
-    more than two indexes, or in two that both have more than MOST_PARTS keys. Raises TooLarge for more keys than fit in
-    `limit` bytes, and CorruptIndex or CorruptBitmap if an index is damaged.
+    A row matches if the predicate is TRUE. The result has only keys that occur. Its columns are `keys` (lower-case
+    names), in the Arrow types of the index, and COUNT (int64). `groups` gives each file the number of a group: each
+    group of files is counted separately, and GROUP (int64) comes before COUNT. The indexes of the keys must cover every
+    file of the unit, and the predicate must be exact in every file. Returns None if the keys are in more than two
+    indexes. Returns None also if the keys are in two indexes that each have more than MOST_PARTS keys. Raises TooLarge
+    for more keys than fit in `limit` bytes. Raises CorruptIndex or CorruptBitmap if an index is damaged.
     """
     columns = (*keys, *(column.lower() for column in columns_of(predicate)))
     grouped = [] if groups is None else [(GROUP, pa.int64())]
@@ -144,8 +144,8 @@ def keys_of_group(
 ) -> pa.Array:
     """Return the distinct keys of matching rows in a row group.
 
-    The result has values of `key` (in lower case) from rows for which the predicate is TRUE. `shard` (path and size in
-    bytes) belongs to the index of the key, which must have all columns of the predicate. Raises CorruptIndex.
+    `key` is in lower case. A row matches if the predicate is TRUE. `shard` (path and size in bytes) belongs to the
+    index of the key, which must have all columns of the predicate. Raises CorruptIndex.
     """
     blocks = BlockNumbers(unit, unit.covered(unit.parts[key]))
     names = list(dict.fromkeys((key, *(column.lower() for column in columns_of(predicate)))))
@@ -158,7 +158,7 @@ def keys_of_group(
 def is_countable(unit: LookupUnit, keys: Sequence[str]) -> bool:
     """Return whether `tally` can count these keys.
 
-    It can if one index has the keys, or if two indexes have them and one of the two has few keys.
+    The keys must be in one index, or in two indexes one of which has few keys.
     """
     if any(key not in unit.parts for key in keys):
         return True  # Spark reads the files of such a unit, so `tally` counts nothing of it
@@ -206,7 +206,10 @@ def _sums(
     limit: int,
     group: Longs | None,
 ) -> pa.Table:
-    """Sum the cardinalities of each key, less its deleted rows; `nothing` is the result without keys."""
+    """Sum the cardinalities of each key, without deleted rows.
+
+    `nothing` is the result if there are no keys.
+    """
     counts, in_blocks = Counts(nothing, limit), np.zeros(len(unit.rows), np.int64)
     deleted = _DeletedRows(unit, unit.parts[keys[0]].encoding) if unit.deleted else None
     for rows in index_rows(unit, keys, predicate, matching_keys):
@@ -232,7 +235,7 @@ class _DeletedRows:
     def of(self, rows: IndexRows) -> Longs:
         """Return how many deleted rows have the key of each index row.
 
-        Only index rows for which the predicate is TRUE are counted.
+        The result is 0 for index rows for which the predicate is not TRUE.
         """
         counts = np.zeros(len(rows.block), np.int64)
         chosen = np.flatnonzero(rows.true & (self._expected[rows.block] > 0))
@@ -248,7 +251,7 @@ class _DeletedRows:
     def require_found(self, *, all: bool) -> None:
         """Require that `of` has counted each deleted row once.
 
-        Unless `all` is set, rows may also be missing. Raises CorruptIndex.
+        If `all` is false, `of` may have missed some deleted rows. Raises CorruptIndex.
         """
         if (self._counted > self._expected).any() or (all and (self._counted != self._expected).any()):
             raise CorruptIndex(INCONSISTENT)
@@ -259,7 +262,7 @@ def _by_overlap(
 ) -> Iterator[pa.Table]:
     """Count the keys of one index in each part of a selection.
 
-    The counts are the bits that bitmaps share with the part.
+    A count is the number of bits that a key's bitmap shares with the part.
     """
     layout, encoding = selected.layout, selected.unit.parts[keys[0]].encoding
     expected = np.array([selection.counts(part.bits, layout) for part in parts], np.int64).reshape(
@@ -290,7 +293,7 @@ def _by_overlap(
 def _has_few_keys(unit: LookupUnit, keys: Sequence[str]) -> bool:
     """Return whether an index has at most MOST_PARTS distinct keys.
 
-    `keys` are the columns of the index that are counted.
+    `keys` are the counted columns of the index.
     """
     distinct: set[tuple[Any, ...]] = set()
     for rows in index_rows(unit, keys, TRUE, {}):

@@ -1,6 +1,6 @@
 """Compute the aggregates of a block again, for `verify`.
 
-Sums are added in 256 bits here, whatever the values, unlike those of a build (`index.partial_aggregates`).
+Here, sums are always computed in 256 bits. A build (`index.partial_aggregates`) uses 256 bits only for large values.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Longs = npt.NDArray[np.int64]
 def expected_aggregate(aggregate: Aggregate, base: Longs, index: Longs, values: pa.ChunkedArray | None) -> pa.Array:
     """Return the aggregate that each stored row of a block should hold.
 
-    `base` has the number of the key of each row of the block, `index` that of each stored row, `values` the values of
+    `base` has the key's number for each row of the block, and `index` for each stored row. `values` has the values of
     the aggregated column; None for `count(*)`. The aggregate of a key without rows is NULL.
     """
     column, function = aggregate.column, aggregate.function
@@ -45,8 +45,8 @@ def expected_aggregate(aggregate: Aggregate, base: Longs, index: Longs, values: 
 def wrong_aggregates(aggregate: Aggregate, expected: pa.Array, found: pa.Array, stored: pa.Table) -> Longs:
     """Return the numbers of the stored rows with a wrong aggregate.
 
-    `found` has the aggregates of the stored rows. Those of a column may be unknown: then they are all NULL, also the
-    count.
+    `found` has the aggregates of the stored rows. The aggregates of a column may be unknown: then all aggregates of
+    this column are NULL, also its count.
     """
     right = pc.fill_null(pc.equal(expected, found), False).to_numpy(zero_copy_only=False)
     if aggregate.column is None:

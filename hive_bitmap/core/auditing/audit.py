@@ -1,8 +1,8 @@
-"""Compare one shard with its base files, inside a Spark task.
+"""Compare one shard with its base files in a Spark task.
 
-Every block of every unchanged file is compared. A shard is sorted by key, so the index rows of a block are scattered
-over the whole shard. A first pass finds the block of each index row and the bytes of each block. Each further pass
-collects the rows of some consecutive blocks, PASS_BYTES at most. So memory is bounded, and an ordinary shard is read
+Each block of each unchanged file is compared. A shard is sorted by key, so the index rows of a block are scattered over
+the whole shard. A first pass finds the block of each index row and the bytes of each block. Each further pass collects
+the index rows of some consecutive blocks, at most PASS_BYTES. So memory is bounded, and most shards are read only
 twice.
 """
 
@@ -31,7 +31,7 @@ PASS_BYTES = 128 << 20  # index rows collected in one pass; a task holds up to t
 
 @dataclass(frozen=True)
 class ShardItem:
-    """Work item of a task: one shard and its files, as the manifest has them.
+    """Work item of a task: one shard and its base files according to the manifest.
 
     `index` is the number of the shard's index in the run.
     """
@@ -46,8 +46,8 @@ class ShardItem:
 class ShardAudit:
     """The result of comparing a shard.
 
-    `files`, `blocks` and `rows` (of the base table) are the numbers that were compared. `stale` counts files that
-    changed after they were listed. `index` is that of the ShardItem.
+    `files`, `blocks` and `rows` (of the base table) count what was compared. `stale` counts files that changed after
+    the files were listed. `index` has the value of `ShardItem.index`.
     """
 
     index: int
@@ -61,8 +61,8 @@ class ShardAudit:
 def audit_shard(item: ShardItem) -> ShardAudit:
     """Compare a shard with its base files.
 
-    Wrong, missing and damaged data is reported in the result, never raised. Raise StoreError if the store fails, which
-    is not a problem of the index.
+    Wrong, missing and damaged data is reported in the result, never raised. Raise StoreError if the store fails: such a
+    failure is not a problem of the index.
     """
     bases = [open_base(indexed_file, item.read_options) for indexed_file in item.files]
     problems = Problems()
@@ -104,7 +104,10 @@ def _audit(item: ShardItem, shard: OpenShard, bases: Sequence[BaseFile], problem
 
 
 def _check_blocks(problems: Problems, path: str, rows: pa.Table, block: Longs) -> None:
-    """Report index rows of unknown blocks, whose number in `block` is -1."""
+    """Report index rows of unknown blocks.
+
+    `block` has the block's number for each row, -1 for an unknown block.
+    """
     unknown = np.flatnonzero(block < 0)
     problems.add_many(
         len(unknown),
@@ -118,7 +121,7 @@ def _check_blocks(problems: Problems, path: str, rows: pa.Table, block: Longs) -
 def _block_finder(bases: Sequence[BaseFile]) -> Callable[[pa.Table], Longs]:
     """Return a function from index rows to block numbers.
 
-    Its argument has n index rows; its result has n numbers (int64), -1 for an unknown block. The blocks with rows
+    The function takes n index rows and returns n numbers (int64), -1 for an unknown block. The blocks with rows
     (`BaseFile.filled`) are numbered consecutively over all files.
     """
     paths = pa.array([base.path for base in bases], pa.string())

@@ -1,6 +1,6 @@
 """Check one base file for `verify`.
 
-It must still be the indexed file, and the manifest must be right about it.
+The file must be unchanged since it was indexed, and the manifest must describe it correctly.
 """
 
 from __future__ import annotations
@@ -27,10 +27,12 @@ COMPARED, STALE, DAMAGED = "compared", "stale", "damaged"
 class RecordedFile:
     """A base file according to the manifest.
 
-    It is `fresh` if a listing shows it unchanged. `spark_only` are the columns, by their names in the table, whose
-    values only Spark reads correctly, and `nested` the marks of its nested columns (`core/nested_types`); None if the
-    table's columns have changed, so that they cannot be compared, or if the manifest has none. `bounds` has the
-    `Bounds.numbers` of columns, by `manifest.bounded_column`; it is empty for the same reasons.
+    `fresh` says whether a listing shows the file unchanged. `spark_only` are the columns, by their names in the table,
+    whose values only Spark reads correctly. `nested` are the marks of the nested columns (`core/nested_types`).
+    `bounds` has the `Bounds.numbers` of columns, by `manifest.bounded_column`.
+
+    If the manifest lacks one of these three, or if the columns of the table have changed, nothing is compared: then
+    `spark_only` and `nested` are None, and `bounds` is empty.
     """
 
     fingerprint: Fingerprint
@@ -45,8 +47,8 @@ class RecordedFile:
 class BaseFile:
     """A base file while it is compared.
 
-    `blocks` are those of the file, or of the manifest if it is not compared. `state` is COMPARED, STALE (it is not the
-    file that was indexed), or DAMAGED (it, or its shard, cannot be read).
+    `blocks` are the blocks of the file; if the file is not compared, the blocks in the manifest. `state` is COMPARED,
+    STALE (the file has changed since it was indexed), or DAMAGED (the file or its shard cannot be read).
     """
 
     indexed_file: RecordedFile
@@ -67,8 +69,8 @@ class BaseFile:
 def recorded_blocks(row: Mapping[str, Any]) -> Blocks:
     """Return the blocks of a base file from its manifest row.
 
-    The row has schema FILES. Manifests of older builds lack the first bytes of blocks, which are not compared; the
-    offsets replace them.
+    The row has schema FILES. Manifests of older builds lack the first bytes of blocks. Then the offsets replace the
+    first bytes, which are not compared.
     """
     starts = row["offsets"] if row["starts"] is None else row["starts"]
     return Blocks(*(np.array(column, np.int64) for column in (row["offsets"], row["lengths"], row["rows"], starts)))

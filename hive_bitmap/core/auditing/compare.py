@@ -4,7 +4,7 @@ Every row must be in the bitmap of its key only. Stored bitmaps are decoded as a
 encoded again, so that errors of the encoder are found. The distinct keys are numbered. For each binary digit of these
 numbers, two unions are computed: of the bitmaps whose key has the digit 0, and of those whose key has the digit 1. Each
 must equal the set of rows whose key has that digit. A row in a wrong bitmap, in two or in none differs in at least one
-digit. That takes log2(keys) decodings of each bitmap, and memory for two bitmaps for each digit.
+digit. The comparison takes log2(keys) decodings of each bitmap, and memory for two bitmaps for each digit.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Problems:
     def add_many(self, count: int, message: Callable[[int], str]) -> None:
         """Add `count` problems.
 
-        `message(i)` describes the i-th and is called for the first few only.
+        `message(i)` describes the i-th problem, and is called for the first few problems only.
         """
         self.messages += [message(number) for number in range(min(count, MOST_MESSAGES - len(self.messages)))]
         self.count += count
@@ -66,9 +66,10 @@ def compare_block(
     """Return the problems of the stored rows of one block.
 
     `keys` holds the indexed columns of all rows of the block, as `Format.key_columns` reads them. `stored` holds the
-    rows of the index table for the block, one for each key in any order. Its schema is `table_schema.built_schema`,
-    without `_cardinality` if that is unknown; COMPACT has no bitmaps. `aggregated` holds the aggregated columns that
-    can be read; aggregates of others are not compared. Problems are returned, not raised.
+    rows of the index table for the block, one for each key in any order. The schema of `stored` is
+    `table_schema.built_schema`, without `_cardinality` if cardinalities are unknown; COMPACT has no bitmaps.
+    `aggregated` holds the aggregated columns that can be read. Aggregates of other columns are not compared. Problems
+    are returned, not raised.
     """
     names = definition.column_names
     base, index = _numbers([keys[name] for name in names], [stored[name] for name in names], key_fields(definition))
@@ -91,7 +92,7 @@ def _numbers(
 ) -> tuple[Longs, Longs]:
     """Number the distinct keys of both tables.
 
-    Return the numbers of base and stored rows.
+    Return the key's number for each base row, and for each stored row.
     """
     numbers: Longs | None = None
     for base_column, stored_column, key in zip(base, stored, fields, strict=True):
@@ -110,10 +111,7 @@ def _numbers(
 
 
 def _compare_keys(problems: Problems, base: Longs, index: Longs, keys: pa.Table, stored: pa.Table) -> None:
-    """Require exactly one stored row for each key of the block.
-
-    There must be no other rows.
-    """
+    """Require exactly one stored row for each key of the block, and no other stored rows."""
     count = int(max(base.max(initial=-1), index.max(initial=-1))) + 1
     rows, copies = np.bincount(base, minlength=count), np.bincount(index, minlength=count)
     missing = np.flatnonzero((rows > 0) & (copies == 0))
@@ -139,7 +137,7 @@ def _compare_cardinalities(
 ) -> None:
     """Require that each cardinality is the number of rows of its key.
 
-    Counts are answered from cardinalities alone.
+    A wrong cardinality would make counts wrong: counts are answered from cardinalities alone.
     """
     rows = np.bincount(base, minlength=int(index.max(initial=-1)) + 1)[index]
     wrong = np.flatnonzero((cardinality.fill_null(-1).to_numpy() != rows) & (rows > 0))
@@ -160,7 +158,7 @@ def _compare_aggregates(
     aggregated: Mapping[Column, pa.ChunkedArray],
     stored: pa.Table,
 ) -> None:
-    """Require that the aggregates of each key are those of its rows."""
+    """Require that the stored aggregates of each key are right."""
     keys = stored.select(definition.column_names)
     for aggregate in definition.aggregates:
         if aggregate.column is None or aggregate.column in aggregated:
@@ -182,8 +180,8 @@ def _compare_rows(
 ) -> None:
     """Require that every row is in the bitmap of its key only.
 
-    A row in no bitmap is reported only if its key has a stored row; otherwise, `_compare_keys` reports the key. Raise
-    CorruptBitmap for a stored bitmap that does not fit the block.
+    A row that is in no bitmap is reported only if its key has a stored row. If the key has no stored row,
+    `_compare_keys` reports the key. Raise CorruptBitmap for a stored bitmap that does not fit the block.
     """
     nbytes = (len(base) + 7) // 8
     digits = max(1, int(max(base.max(initial=0), index.max(initial=0))).bit_length())
@@ -224,7 +222,7 @@ def _bits(packed: Bytes, rows: int) -> npt.NDArray[np.bool_]:
 def _first(numbers: Longs, count: int) -> Longs:
     """Return the position of the first occurrence of each number below `count`.
 
-    Return -1 if there is none.
+    The position is -1 for a number that does not occur.
     """
     first = np.full(count, -1, np.int64)
     first[numbers[::-1]] = np.arange(len(numbers))[::-1]

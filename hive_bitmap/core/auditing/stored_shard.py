@@ -26,8 +26,8 @@ _MAGIC = b"PAR1"  # at the start of a Parquet file
 class StoredShard:
     """A shard according to its manifest.
 
-    `size` and `cardinality_size` are in bytes. `sums` and `cardinality_sums` are checksums (`index.checksums`); None if
-    the generation has none.
+    `size` and `cardinality_size` are in bytes. `sums` and `cardinality_sums` are checksums (`index.checksums`). They
+    are None if the generation has no checksums.
     """
 
     definition: Definition
@@ -43,7 +43,8 @@ class StoredShard:
 class OpenShard:
     """A shard that is being read.
 
-    `cardinalities` (int32) has one for each row of the shard; None if they are unreadable, or for COMPACT.
+    `cardinalities` (int32) has the cardinality of each row of the shard. It is None for COMPACT, and if the
+    cardinalities are unreadable.
     """
 
     stored: StoredShard
@@ -58,8 +59,8 @@ class OpenShard:
     def row_groups(self) -> Iterator[tuple[int, pa.Table]]:
         """Yield the number and the rows of each row group, in order.
 
-        The rows have the schema `schema`. There is one row for each key and block; a row of COMPACT, which has many
-        blocks, is expanded. Raise CorruptIndex.
+        The rows have the schema `schema`. There is one row for each key and block: a stored row of COMPACT has many
+        blocks, and is expanded to many rows. Raise CorruptIndex.
         """
         before = 0  # rows of the row groups before this one
         for group in range(self.file.num_row_groups):
@@ -82,7 +83,7 @@ class OpenShard:
     def check_statistics(self, problems: Problems, group: int, rows: pa.Table) -> None:
         """Report keys outside the statistics of their row group.
 
-        Lookups skip a row group by its statistics. Raise CorruptIndex.
+        Lookups skip a row group if its statistics rule out the keys. Raise CorruptIndex.
         """
         with _reading(f"shard {self.stored.path}"):
             for number, name in enumerate(self.stored.definition.column_names):
@@ -96,8 +97,8 @@ class OpenShard:
 def opened(stored: StoredShard, problems: Problems) -> Iterator[OpenShard]:
     """Open a shard.
 
-    Problems that leave its rows readable, such as unreadable cardinalities, are added to `problems`. Raise CorruptIndex
-    if the shard itself cannot be read.
+    Problems that leave the rows of the shard readable, such as unreadable cardinalities, are added to `problems`. Raise
+    CorruptIndex if the shard itself cannot be read.
     """
     with _reading(f"shard {stored.path}"):
         source = stores.open_input(stored.path)
