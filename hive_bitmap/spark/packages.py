@@ -40,7 +40,7 @@ def require(needed: tuple[str, ...] = DRIVER) -> None:
 def file_of(package: str, name: str) -> Path:
     """Return the path of a data file.
 
-    If the package is in a zip (`spark.submit.pyFiles`), each call makes a copy, which lasts as long as the process.
+    If `package` is in a zip (`spark.submit.pyFiles`), each call extracts a copy, which lasts as long as the process.
     """
     return _copies.enter_context(as_file(files(package) / name))
 
@@ -62,8 +62,8 @@ def for_tasks(run: Callable[..., Iterator[Any]], /, **arguments: Any) -> Callabl
     """Return `run` with these arguments for `mapInArrow`.
 
     The result checks the executor's packages first. `run` itself is pickled by name, so unpickling it fails with a
-    traceback if the executor lacks hive_bitmap or a package. `checked` is a nested function, which is pickled by value,
-    so it can run and raise a clear error.
+    traceback if the executor lacks hive_bitmap or a package. The nested function `checked` is pickled by value, so it
+    can run and raise a clear error.
     """
     from pyspark import cloudpickle
 

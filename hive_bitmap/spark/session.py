@@ -34,13 +34,13 @@ def session(
 ) -> SparkSession:
     """Return the active session, or create one.
 
-    A new session uses the folder `warehouse`, or the existing configuration if that is None, and its queries use the
-    indexes (see `hive_bitmap.enable`). `master` defaults to `local[*]` for a warehouse folder, otherwise to that of the
-    configuration. `conf` overrides any setting.
+    A new session uses the folder `warehouse`; if `warehouse` is None, it uses the existing configuration. Queries of a
+    new session use the indexes (see `hive_bitmap.enable`). `master` defaults to `local[*]` for a warehouse folder,
+    otherwise to the master of the configuration. `conf` overrides any setting.
 
     Raises HiveBitmapError if Java or a package is missing or too old, if another process uses the warehouse, and if the
-    warehouse is None but no configuration names a metastore; InvalidProperty for an unknown setting of hive_bitmap in
-    `conf`.
+    warehouse is None but no configuration names a metastore. Raises InvalidProperty for an unknown setting of
+    hive_bitmap in `conf`.
     """
     require()
     if setting_problems := problems(conf or {}):
@@ -75,9 +75,9 @@ def session(
 
 
 def default_warehouse() -> str | None:
-    """Return the folder of tables for commands that name none.
+    """Return the warehouse folder for commands that name none.
 
-    None if SPARK_REMOTE is set or a configuration names a metastore.
+    Return None if SPARK_REMOTE is set or a configuration names a metastore.
     """
     return None if "SPARK_REMOTE" in os.environ or any(_named_metastores()) else "warehouse"
 
@@ -117,7 +117,7 @@ def _embedded(warehouse: Path) -> dict[str, str]:
 def _configured() -> dict[str, str]:
     """Return the settings in HIVE_CONF_DIR.
 
-    It is not on Spark's class path, so Spark would not find them.
+    The folder is not on Spark's class path, so Spark would not find the settings.
     """
     if default_warehouse() is not None:
         raise HiveBitmapError(
@@ -142,7 +142,7 @@ def _named_metastores() -> Iterator[str]:
 
 
 def _hive_site(path: Path) -> dict[str, str]:
-    """Return the properties of a Hadoop configuration file; none if it does not exist."""
+    """Return the properties of a Hadoop configuration file. A missing file has none."""
     if not path.is_file():
         return {}
     try:
@@ -158,7 +158,7 @@ def _hive_site(path: Path) -> dict[str, str]:
 def _spark_defaults(path: Path) -> dict[str, str]:
     """Return the properties of a spark-defaults.conf, without the prefix `spark.hadoop.`.
 
-    Its lines are `key value` or `key=value`.
+    The lines of the file are `key value` or `key=value`.
     """
     if not path.is_file():
         return {}

@@ -1,8 +1,8 @@
 """Cache values for each session for a few seconds.
 
-This saves requests to the metastore. All values of a session are in one object, which is dropped with the session; a
-`TtlCache` is a part of it. Values that depend only on the user of a session are cached once for all sessions of that
-user, because clients of a server open a session for a few queries.
+This saves requests to the metastore. All values of a session are in one object, which is dropped with the session. A
+`TtlCache` is a part of these values. Values that depend only on the user of a session are cached once for all sessions
+of that user, because a client of a server may open a new session for every few queries.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ V = TypeVar("V")
 
 
 class _Values:
-    """The cached values of a session, or of all sessions of a user; they are dropped with the last of them."""
+    """The cached values of a session or of a user; dropped with the session, or with the user's last session."""
 
     def __init__(self) -> None:
         self.of_cache: dict[TtlCache[Any, Any], dict[Any, tuple[float, Any]]] = {}
@@ -58,9 +58,9 @@ def _values_of(spark: SparkSession) -> tuple[_Values, _Values]:
 class TtlCache(Generic[K, V]):
     """A cache of each session's `most` newest values, by key.
 
-    With `by_user`, values are cached for each user instead. `version` changes when the cache is cleared. A caller that
-    computes a value reads the version first, and passes it to `put`: a value whose computation began before the cache
-    was cleared is then not stored.
+    With `by_user`, values are cached for each user instead. `version` changes when the cache is cleared. A caller reads
+    the version before it computes a value, and passes the version to `put`. So `put` does not store a value whose
+    computation began before the cache was cleared.
     """
 
     def __init__(self, most: int = 4096, *, by_user: bool = False) -> None:
@@ -72,7 +72,7 @@ class TtlCache(Generic[K, V]):
     def get(self, spark: SparkSession, key: K, seconds: float) -> V | None:
         """Return the value that was added in the last `seconds`.
 
-        None if there is none.
+        Return None if there is no such value.
         """
         with _lock:
             entry = self._entries(spark).get(key)

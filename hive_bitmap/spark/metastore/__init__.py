@@ -1,9 +1,9 @@
 """Read and change tables and partitions in the metastore, and list their base files.
 
 Files are listed as the session reads them. Tables and partitions are values (`core/table_info`). Two implementations of
-one protocol (`protocol`) read and change the metastore; only they contain the SQL of statements that change tables
-(`table_ddl`). Reading a table also makes the store settings of its session current (`session_stores`). This package
-does not depend on indexes.
+one protocol (`protocol`) read and change the metastore. The SQL of statements that change tables is in `table_ddl`,
+which only these implementations use. Reading a table also makes the store settings of its session current
+(`session_stores`). This package does not depend on indexes.
 """
 
 __all__ = [

@@ -62,6 +62,6 @@ def change(
 ) -> bool:
     """Add and move partitions of a table, or move it, in one batch.
 
-    The batch is a `protocol.Changes`. Return whether none of the `added` partitions existed.
+    The batch is a `protocol.Changes`. Return whether all of the `added` partitions were added by this call.
     """
     return metastore.of(spark).change(spark, table, Changes(added=added, vacated=vacated, moved=moved))

@@ -57,7 +57,7 @@ def partitions(spark: SparkSession, base: Table) -> list[Partition]:
 def removed_files(spark: SparkSession, base: Table, since: float) -> frozenset[str]:
     """Return the paths of the files that a lake table has removed.
 
-    They were removed since a time, in seconds since 1970.
+    The files were removed at the time `since`, in seconds since 1970, or later.
     """
     if base.lake is None:
         return frozenset()
@@ -80,7 +80,7 @@ def list_files(base: Table, of_table: Sequence[Partition]) -> list[Source]:
 def require_one_listing(source: Source) -> None:
     """Raise Unsupported if Hive may read files that Spark does not read.
 
-    They are in the folder of the source.
+    Only files in the folder of the source are checked.
     """
     try:
         listing = stores.listing(source.folder)
@@ -98,7 +98,7 @@ def require_one_listing(source: Source) -> None:
 def changed(base: Table, listed: Sequence[Source]) -> int:
     """Return how many base files have changed since the listing.
 
-    Added and deleted ones count; 0 for a lake table.
+    Added and deleted files count as changed. The result is 0 for a lake table.
     """
     if base.lake is not None:
         return 0
@@ -110,8 +110,8 @@ def changed(base: Table, listed: Sequence[Source]) -> int:
 def matching(base: Table, spec: Spec | None, partitions_of_table: Sequence[Values]) -> list[Values]:
     """Return the partitions that match a partition spec.
 
-    It may be partial; without a spec, all match. Raises NotFound if the spec names an unknown partition column, or if
-    no partition matches.
+    The spec may name only some of the partition columns. Without a spec, all partitions match. Raises NotFound if the
+    spec names an unknown partition column, or if no partition matches.
     """
     if spec is None:
         return list(partitions_of_table)

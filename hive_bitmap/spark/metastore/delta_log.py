@@ -1,7 +1,7 @@
 """Read the columns and live files of a Delta table from its log, in classic sessions.
 
-Spark's relation of a Delta table has the log, which is read by public methods of the session's Delta (4.0 to 4.4). No
-class of Delta is imported. A table with any other relation cannot be indexed.
+Spark's relation of a Delta table has the log. Public methods of the session's Delta (4.0 to 4.4) read the log; no class
+of Delta is imported. A table with any other relation cannot be indexed.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ def live_files(spark: SparkSession, table: Table) -> tuple[FileStatus, ...]:
 def removed_files(spark: SparkSession, table: Table, since: float) -> frozenset[str]:
     """Return the paths of the files removed from a Delta table.
 
-    They were removed since a time, in seconds since 1970. The log keeps removed files for
-    `delta.deletedFileRetentionDuration`. Raises Unsupported if it is unreadable.
+    The files were removed at the time `since`, in seconds since 1970, or later. The log keeps removed files for
+    `delta.deletedFileRetentionDuration`. Raises Unsupported if the log is unreadable.
     """
     from pyspark.sql import DataFrame
 
@@ -93,7 +93,7 @@ def _file(root: str, path: str, size: int, modified: int) -> FileStatus:
 def _files_of_log(spark: SparkSession, table: Table) -> Any:
     """Return Delta's index of a table's current files.
 
-    It is the one that a query of the session gets. Raises Unsupported.
+    A query of the session gets the same index. Raises Unsupported if the table has none.
     """
 
     leaf: Any = spark.table(table.spark_name)._jdf.queryExecution().analyzed().collectLeaves().head()

@@ -47,10 +47,10 @@ def described(spark: SparkSession, table: Table) -> Table:
 
 
 def table_of_catalog(spark: SparkSession, catalog: str, database: str, name: str) -> Table | None:
-    """Return a table of an Iceberg catalog that is not in the metastore.
+    """Return a table that is in an Iceberg catalog but not in the metastore.
 
-    None if it does not exist. `catalog` is "" for the session catalog. Raises Unsupported for a name with characters
-    that catalogs treat differently, and for a catalog that fails.
+    Return None if the table does not exist. `catalog` is "" for the session catalog. Raises Unsupported for a name with
+    characters that catalogs treat differently, and for a catalog that fails.
     """
     from pyspark.errors import AnalysisException
 

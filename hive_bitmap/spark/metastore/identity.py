@@ -1,6 +1,6 @@
 """Identify a metastore.
 
-So an index root in a shared folder can be assigned to its metastore.
+With the id of the metastore, an index root in a shared folder can be assigned to its metastore.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def metastore_id(spark: SparkSession) -> str:
     """Return the id of the session's metastore; "" if it is unknown.
 
     Ids are compared by `roots.may_be_same`. An id consists of hashes, because the addresses of the metastore servers or
-    of their database may contain a password. It is unknown for a metastore in memory, and for a session that does not
-    show its configuration.
+    of their database may contain a password. The id is unknown for a metastore in memory, and in a session that does
+    not show its configuration.
     """
     configuration = _configured(spark)
     addresses = _of_servers(configuration.get(URIS, "")) or _of_database(
@@ -52,10 +52,10 @@ def _configured(spark: SparkSession) -> dict[str, str]:
 
 
 def _of_servers(uris: str) -> list[str]:
-    """Return the addresses of metastore servers: first all of them as one, then each.
+    """Return the addresses of metastore servers: all of them joined, then each.
 
-    Addresses on this machine include its name. So clients that name different servers of one metastore have an address
-    in common.
+    So clients that name different servers of one metastore may still have an address in common. An address on this
+    machine includes the name of the machine.
     """
     servers = sorted({_with_host(uri.strip().lower()) for uri in uris.split(",") if uri.strip()})
     return list(dict.fromkeys([",".join(servers), *servers])) if servers else []

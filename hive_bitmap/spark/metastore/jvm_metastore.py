@@ -1,8 +1,8 @@
 """Read and change the metastore through the catalog of a classic session.
 
 One call reads or changes many tables or partitions. Tables are created, dropped, renamed and given properties by the
-SQL of `SqlMetastore`, as all programs do, so that Spark's authorizers and listeners see it. Values are read, and
-changed partitions sent, as one JSON text.
+SQL of `SqlMetastore`. Other programs use the same SQL, so Spark's authorizers and listeners see it. One JSON text
+transfers all values that are read, or all partitions that are changed.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class JvmMetastore(SqlMetastore):
     def describe(self, spark: SparkSession, database: str, names: Sequence[str], view: str) -> list[Table]:
         """Describe tables as the protocol says, in one call.
 
-        If a table is of a kind that Spark does not support, the call fails, and each table is described in a call of
-        its own. Raises ServerError if the metastore fails.
+        The call fails if Spark does not support the kind of one of the tables. Then each table is described in a call
+        of its own. Raises ServerError if the metastore fails.
         """
         from pyspark.errors import PySparkException
 
@@ -105,7 +105,7 @@ class JvmMetastore(SqlMetastore):
         return are_new
 
     def _move(self, spark: SparkSession, verbatim: SparkSession, table: Table, changes: Changes) -> None:
-        """Move partitions, AT_ONCE of them in one call, which is one transaction."""
+        """Move partitions in batches of AT_ONCE; each batch is one call and one transaction."""
         if not changes.moved:
             return
         jvm, changed = bridge(spark), []
@@ -129,9 +129,9 @@ class JvmMetastore(SqlMetastore):
     def refresh_files(self, spark: SparkSession, table: Table) -> None:
         """Make the session list the files of a table again.
 
-        All its DataFrames share this listing. A table that Spark reads by a SerDe has no such listing: its files are
-        listed for each query. If another session has altered or recreated the table, the session still knows the former
-        columns, which do not fit the files. Then it reads the schema again, too.
+        All DataFrames of the table share one listing. A table that Spark reads by a SerDe has no such listing: its
+        files are listed for each query. If another session has altered or recreated the table, the session still knows
+        the former columns, which do not fit the files. Then the session also reads the schema again.
         """
         leaves: Any = spark.table(table.spark_name)._jdf.queryExecution().analyzed().collectLeaves()
         relation = leaves.head()
@@ -147,7 +147,7 @@ class JvmMetastore(SqlMetastore):
     def is_cached(self, spark: SparkSession, spark_name: str) -> bool:
         """Return whether the rows of a table are cached in the session.
 
-        If nothing at all is cached, `isCached` is not called, because it analyzes the table.
+        If the session has cached nothing at all, `isCached` is not called, because a call would analyze the table.
         """
         return not bridge(spark).cache.isEmpty() and spark.catalog.isCached(spark_name)
 
@@ -165,8 +165,8 @@ class JvmMetastore(SqlMetastore):
 def owned_by(spark: SparkSession, owner: str) -> Iterator[None]:
     """Inside the block, make `owner` the owner of the tables that this thread creates.
 
-    Without `owner`, and if the thread of Python has no thread of its own in the JVM (Spark Connect, or
-    PYSPARK_PIN_THREAD=false), the tables belong to the user of the session.
+    The tables belong to the user of the session in two cases: if `owner` is "", and if the thread of Python has no
+    thread of its own in the JVM (Spark Connect, or PYSPARK_PIN_THREAD=false).
     """
     if not owner or not jvm_reader.available(spark) or not _has_jvm_thread(spark):
         yield
@@ -200,7 +200,7 @@ def _described(jvm: Bridge, database: str, names: Sequence[str]) -> list[Table]:
 def _metastore_errors() -> Iterator[None]:
     """Turn an error of the metastore into a ServerError of one sentence.
 
-    For an unknown database, it becomes NotFound.
+    The error for an unknown database becomes NotFound.
     """
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 

@@ -28,7 +28,7 @@ _bridges: WeakKeyDictionary[SparkSession, Bridge] = WeakKeyDictionary()
 def available(spark: SparkSession) -> bool:
     """Return whether py4j can reach the JVM of this session.
 
-    True in a classic session, false over Spark Connect.
+    It can in a classic session, but not over Spark Connect.
     """
     return getattr(spark, "_jsparkSession", None) is not None
 
@@ -48,7 +48,7 @@ def table_of(spark: SparkSession, described: Any) -> Table:
 def to_python(spark: SparkSession, value: Any) -> Any:
     """Convert a Scala or Java value to Python.
 
-    It is a collection, a map, or an object with public fields.
+    The value is a collection, a map, or an object with public fields.
     """
     return bridge(spark).json(value)
 
@@ -56,8 +56,8 @@ def to_python(spark: SparkSession, value: Any) -> Any:
 def text_of(text: Any) -> str:
     """Return the text of a Java `StringBuilder` or `StringBuffer`.
 
-    It is transferred in pieces, because a text larger than the buffer of the socket is delayed by 40 ms, until the
-    receiver acknowledges its first part.
+    The text is transferred in pieces: a text larger than the buffer of the socket would be delayed by 40 ms, until the
+    receiver acknowledges the first part.
     """
     length = text.length()
     return "".join(text.substring(at, min(at + PIECE, length)) for at in range(0, length, PIECE))
@@ -67,7 +67,7 @@ def text_of(text: Any) -> str:
 class Bridge:
     """Objects of the JVM that most requests need.
 
-    They are cached, because reaching one takes a call for each step.
+    The objects are cached, because each step on the way to an object takes a call.
     """
 
     jvm: Any
@@ -98,7 +98,7 @@ class Bridge:
     def has_foreign_rules(self) -> bool:
         """Whether other programs have added rules that see all plans.
 
-        The rules of hive_bitmap are added in another place, and do not count.
+        The rules of hive_bitmap do not count; they are added in another place.
         """
         extensions = self.session.extensions()
         return any(not getattr(extensions, name)(self.session).isEmpty() for name in _RULES)

@@ -1,7 +1,7 @@
 """Read the settings of a classic session through py4j.
 
-They are those of Spark and Hadoop; those of the server have precedence. All functions but `with_startup` need a session
-for which `jvm_reader.available` is true.
+These are settings of Spark and of Hadoop. Settings of the server have precedence. All functions but `with_startup` need
+a session for which `jvm_reader.available` is true.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def of_map(spark: SparkSession, scala_map: Any) -> dict[str, str]:
 def _of_readers(spark: SparkSession) -> dict[str, str]:
     """Return the settings in OF_READERS that were set outside the session.
 
-    A program or a site file has set them.
+    A program or a site file has set these settings.
     """
     conf = cast(Any, spark.sparkContext)._jsc.hadoopConfiguration()
     values = {name: conf.get(name) for name in OF_READERS}
@@ -77,8 +77,8 @@ def has_own_python(spark: SparkSession) -> bool:
 def with_startup(settings: Mapping[str, str]) -> dict[str, str]:
     """Add the `hive_bitmap` settings that Spark was started with.
 
-    A session's settings have precedence. At its start Spark ignores all settings without the prefix `spark.`, so users
-    add this prefix there; the result has these settings without it.
+    A session's settings have precedence. When Spark starts, it ignores all settings without the prefix `spark.`, so
+    users add this prefix. The result has the settings without the prefix.
 
     >>> with_startup({"spark.hive_bitmap.strategy": "rows"})["hive_bitmap.strategy"]
     'rows'

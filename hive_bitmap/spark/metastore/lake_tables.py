@@ -40,7 +40,7 @@ _PHYSICAL_NAME, _ID = "delta.columnMapping.physicalName", "delta.columnMapping.i
 class Facts:
     """A snapshot of a Delta log.
 
-    It has the schema as JSON, and how columns are named in files.
+    `schema` is the schema as JSON. `mapping` is the way in which columns are named in files.
     """
 
     schema: str
@@ -65,8 +65,9 @@ class Facts:
 class IcebergFacts:
     """A version of an Iceberg table.
 
-    It has the schema and all partition specs, as Iceberg's JSON. `format` is the format of new files, `version` that of
-    the table's format. `past` says that this is an older version, or one of a branch other than the main one.
+    `schema` and `specs`, all partition specs, are Iceberg's JSON. `format` is the format of new files, `version` the
+    version of the table format. `past` says that this is an older version of the table, or a version in a branch other
+    than the main branch.
     """
 
     schema: str
@@ -170,7 +171,7 @@ def sentence(error: Exception) -> str:
 
 
 def _mapped(column: Column, metadata: Mapping[str, Any], mapping: str) -> Column | None:
-    """Return a column with its name in files; None if that is uncertain."""
+    """Return a column with its name in files, or None if that name is uncertain."""
     if mapping == "none":
         return column
     physical, id = metadata.get(_PHYSICAL_NAME), metadata.get(_ID)

@@ -31,8 +31,8 @@ SESSION_VIEWS = "session"  # Spark 4.2 and later use this name in place of a dat
 def split_name(spark: SparkSession, name: str) -> tuple[str, str, str]:
     """Split `t`, `db.t` or `catalog.db.t` into the (catalog, database, table) that `spark.table` reads.
 
-    The catalog is "" for the session catalog. Raises Unsupported if the table is in any other catalog that is not
-    Iceberg's.
+    The catalog is "" for the session catalog. Raises Unsupported if the table is in another catalog, unless that is one
+    of Iceberg's.
     """
     catalog, database, table = name_parts(name)
     catalog = catalog or catalog_of(spark, database)
@@ -59,7 +59,7 @@ def is_indexed_catalog(spark: SparkSession, name: str) -> bool:
 def hive_problem(spark: SparkSession) -> str:
     """Say that the session has no Hive metastore, and the remedy.
 
-    "" if it has one.
+    Return "" if the session has one.
     """
     implementation = spark.conf.get(CATALOG_IMPLEMENTATION, "in-memory")
     if implementation == "hive":
@@ -73,7 +73,7 @@ def hive_problem(spark: SparkSession) -> str:
 def require_hive(spark: SparkSession) -> None:
     """Raise Unsupported if the session has no Hive metastore.
 
-    Indexes would end with the session, but their files would stay.
+    In such a session, indexes would end with the session, but their files would stay.
     """
     if problem := hive_problem(spark):
         raise Unsupported(problem)
@@ -82,7 +82,7 @@ def require_hive(spark: SparkSession) -> None:
 def catalog_of(spark: SparkSession, database: str) -> str:
     """Return the catalog where Spark looks for a table that is named without one.
 
-    This is the current catalog, unless the name in the place of the database is that of a catalog.
+    This is the current catalog, unless `database` is the name of a catalog.
     """
     if database.lower() == GLOBAL_TEMP:
         return SESSION_CATALOG
@@ -129,15 +129,16 @@ def database_folder(spark: SparkSession, database: str) -> str:
 def describe(spark: SparkSession, name: str) -> Table:
     """Return the table of that name as the session resolves it.
 
-    Raise NotFound, which lists the existing tables.
+    Raise NotFound if there is no such table; the message lists the existing tables.
     """
     return describe_with(spark, name, lambda database, table: [])[0]
 
 
 def describe_with(spark: SparkSession, name: str, others: Callable[[str, str], list[str]]) -> tuple[Table, list[Table]]:
-    """Return a table, and other existing tables of its database.
+    """Return a table and other tables of its database.
 
-    This takes one call if the session can. `others(database, table)` names the others; missing ones are left out.
+    `others(database, table)` returns the names of the other tables; missing tables are left out. All tables are
+    described in one call if the session can do that.
     """
     from pyspark.errors import AnalysisException
 
@@ -184,7 +185,7 @@ def _describe_elsewhere(spark: SparkSession, catalog: str, database: str, table:
 def describe_many(spark: SparkSession, database: str, names: Sequence[str]) -> list[Table]:
     """Return the tables of these names that exist.
 
-    This takes one call if the session can.
+    All tables are described in one call if the session can do that.
     """
     return _with_stores(spark).describe(spark, database, names, view="") if names else []
 
@@ -192,7 +193,7 @@ def describe_many(spark: SparkSession, database: str, names: Sequence[str]) -> l
 def _view(name: str) -> str:
     """Return the name of a temporary view that Spark would read instead.
 
-    "" if no view is possible.
+    Return "" if no view can have the name.
     """
     _, database, table = name_parts(name)
     return "" if database and database.lower() != SESSION_VIEWS else table
@@ -239,8 +240,8 @@ def forget_files(spark: SparkSession, table: Table) -> None:
 def refresh_files(spark: SparkSession, table: Table) -> None:
     """Make the session list the files of a table again.
 
-    In a classic session, existing DataFrames of the table follow too, as they do after an INSERT of the session; after
-    `forget_files` they would always read the earlier files.
+    In a classic session, existing DataFrames of the table also read the new files, as they do after an INSERT of the
+    session. After `forget_files`, existing DataFrames would always read the earlier files.
     """
     of(spark).refresh_files(spark, table)
 
@@ -261,7 +262,7 @@ def time_zone(spark: SparkSession) -> str:
 def default_parallelism(spark: SparkSession) -> int:
     """Return how many tasks the cluster runs at once.
 
-    A default if it is unknown.
+    Return a default if the number is unknown.
     """
     return of(spark).default_parallelism(spark)
 
@@ -274,6 +275,6 @@ def current_user(spark: SparkSession) -> str:
 def has_foreign_rules(spark: SparkSession) -> bool:
     """Return whether others' rules may change the session's plans.
 
-    Others, such as authorizers, have added them to Spark.
+    Other programs, such as authorizers, have added these rules to Spark.
     """
     return of(spark).has_foreign_rules(spark)

@@ -1,12 +1,13 @@
 """Decide whether Spark shows a session the unchanged rows of a table.
 
 Code that reads files without Spark's plans must check this first: builds, `estimate`, `verify` and the functions of
-Python do. Authorizers, such as Ranger's for Spark, are rules of Spark's analyzer and optimizer. They refuse a plan, or
-put a row filter or masks above the scan of a table. So the table's scan is optimized, and the result must be a mere
-scan. Without rules that others have added, Spark is not called; whether there are any is determined once per session.
+Python do. Authorizers, such as Ranger's for Spark, are rules of Spark's analyzer and optimizer. Such rules refuse a
+plan, or put a row filter or masks above the scan of a table. So the check has Spark optimize the table's scan, and
+requires that the result is a mere scan. Whether other programs have added rules is determined once per session; without
+such rules, Spark is not called.
 
-`metastore/security_settings` enforces the settings of a server that its sessions must not undo. Administrators find
-this in docs/guide/security.md.
+`metastore/security_settings` enforces the settings of a server that its sessions must not undo. docs/guide/security.md
+explains all this to administrators.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ def only_spark_reads(spark: SparkSession) -> bool:
 def why_raw_values_hidden(spark: SparkSession, base: Table, columns: Sequence[str]) -> str:
     """Return why raw values would be hidden from this session.
 
-    The cause is a row filter or a mask; "" without one. `columns` are the columns to read, or empty for all. Only rules
-    that others added to Spark can hide values, so without such rules Spark is not called.
+    The reason is a row filter or a mask. Return "" if there is neither. `columns` are the columns to read; if `columns`
+    is empty, all. Only rules that others added to Spark can hide values, so without such rules Spark is not called.
     """
     from pyspark.errors import PySparkException
 
@@ -78,7 +79,7 @@ def _jvm_error_class() -> Any:
 def _node_above_scan(frame: DataFrame) -> str:
     """Return the first plan node that is not a scan or a choice of columns.
 
-    "" if there is none.
+    Return "" if there is no such node.
     """
     plan: Any = frame._jdf.queryExecution().optimizedPlan()
     while plan.nodeName() == "Project":
@@ -112,7 +113,7 @@ def _node_above_scan_by_text(frame: DataFrame) -> str:
 def added_in(plan: str) -> str:
     r"""Return what the text of an optimized plan has besides a plain scan.
 
-    "" for a scan and a choice of columns.
+    Return "" if the plan has only a scan and a choice of columns.
 
     >>> added_in("Project [k#1]\n+- Relation spark_catalog.default.t[k#1,s#2] parquet")
     ''

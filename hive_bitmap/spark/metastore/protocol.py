@@ -37,9 +37,10 @@ def columns_of(schema: Mapping[str, Any]) -> list[Column]:
 class Changes:
     """A batch of changes to the folders of a table or its partitions.
 
-    They are by partition values. An unpartitioned table has the partition values (), and can only be `moved`.
-    Partitions in `added` are added first. Then all partitions in `moved` are moved, in a single call where the session
-    has one. A session without such a call first moves the partitions in `vacated` to the folders that are given there.
+    The new folders are by partition values. An unpartitioned table has the partition values (), and can only be
+    `moved`. Partitions in `added` are added first. Then all partitions in `moved` are moved, in a single call where the
+    session has one. A session without such a call first moves the partitions in `vacated` to the folders that are given
+    there.
     """
 
     added: Mapping[Values, str] = field(default_factory=dict)
@@ -50,8 +51,8 @@ class Changes:
 class Metastore(Protocol):
     """Reads and changes the session's catalog; `JvmMetastore` and `SqlMetastore` implement it.
 
-    Both have the same results for the same calls (tests/spark/metastore/test_contract.py). They differ in the sessions
-    that they serve, and in the number of calls to the metastore.
+    Both have the same results for the same calls (tests/spark/metastore/test_contract.py). The implementations differ
+    in the sessions that they serve, and in the number of calls to the metastore.
     """
 
     def available(self, spark: SparkSession) -> bool:
@@ -67,7 +68,7 @@ class Metastore(Protocol):
         """Return the folder of a database, as a URI."""
 
     def describe(self, spark: SparkSession, database: str, names: Sequence[str], view: str) -> list[Table]:
-        """Return those of the tables that exist; none of an unknown database.
+        """Return the tables that exist; for an unknown database, return none.
 
         If there is a temporary view named `view`, it hides the first table, and only the view is returned. Tables of a
         kind that Spark does not support, such as the index tables of Hive 2, are left out.
@@ -86,14 +87,14 @@ class Metastore(Protocol):
         """Create an external table.
 
         Return False if a table or view of that name exists. The table gets the columns, location and properties of
-        `table`; its comment is the property `comment`. It belongs to the table's `owner`, or to the session's user if
-        that is "" or the session cannot choose.
+        `table`; its comment is the property `comment`. It belongs to the table's `owner`. If the owner is "", or if the
+        session cannot choose an owner, it belongs to the session's user.
         """
 
     def drop_table(self, spark: SparkSession, name: str, *, if_exists: bool, purge: bool) -> None:
         """Drop a table, given by its name in Spark's SQL.
 
-        The files of an external one stay.
+        The files of an external table stay.
         """
 
     def drop_database(self, spark: SparkSession, database: str, *, if_exists: bool) -> None:
@@ -102,7 +103,7 @@ class Metastore(Protocol):
     def rename_table(self, spark: SparkSession, table: Table, name: str) -> None:
         """Rename a table inside its database.
 
-        The files of an external one are not moved.
+        The files of an external table are not moved.
         """
 
     def set_properties(
@@ -117,8 +118,8 @@ class Metastore(Protocol):
         """Apply a batch of changes.
 
         Return whether all of the `added` partitions were added by this call. A partition that exists already is not
-        added again. Partitions are moved in one change of the metastore if the session can, and lose their statistics.
-        Afterwards the session lists the table's files again.
+        added again. Partitions are moved in one change of the metastore if the session can do that. Moved partitions
+        lose their statistics. Afterwards the session lists the table's files again.
         """
 
     def forget_files(self, spark: SparkSession, table: Table) -> None:
@@ -136,13 +137,13 @@ class Metastore(Protocol):
     def time_zone(self, spark: SparkSession) -> str:
         """Return the default time zone of the JVM.
 
-        "" if it is unknown: then only Spark reads ORC timestamps.
+        Return "" if the time zone is unknown; then only Spark reads ORC timestamps.
         """
 
     def default_parallelism(self, spark: SparkSession) -> int:
         """Return how many tasks the cluster runs at once.
 
-        A default if it is unknown.
+        Return a default if the number is unknown.
         """
 
     def current_user(self, spark: SparkSession) -> str:
@@ -151,5 +152,5 @@ class Metastore(Protocol):
     def has_foreign_rules(self, spark: SparkSession) -> bool:
         """Return whether others' rules may change the session's plans.
 
-        Others, such as authorizers, have added them to Spark.
+        Other programs, such as authorizers, have added these rules to Spark.
         """

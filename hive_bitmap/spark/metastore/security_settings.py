@@ -30,8 +30,8 @@ def items(settings: Mapping[str, str], name: str) -> tuple[str, ...]:
 def enforced(server: Mapping[str, str], session: Mapping[str, str]) -> dict[str, str]:
     """Return a session's settings with those of its server enforced.
 
-    A session may only be stricter than its server. The user that the process reads as, and the folder of its cache, are
-    set by the server only, since all sessions share the process.
+    A session may only be stricter than its server. Only the server sets the user that the process reads as, and the
+    folder of its cache, because all sessions share the process.
 
     >>> enforced({"hive_bitmap.trusted_owners": "etl,ops"}, {"hive_bitmap.trusted_owners": "ops,me"})
     {'hive_bitmap.trusted_owners': 'ops'}

@@ -22,7 +22,7 @@ _lock = Lock()
 
 @dataclass
 class _Changed:
-    """The changed settings of a session: their former values, and the number of open blocks that need the changes."""
+    """The former values of a session's changed settings, and the number of open blocks that need the changes."""
 
     before: dict[str, str | None]
     blocks: int = 0
@@ -35,10 +35,10 @@ _sessions: WeakKeyDictionary[SparkSession, _Changed] = WeakKeyDictionary()
 def verbatim_partitions(spark: SparkSession) -> Iterator[SparkSession]:
     """Yield a session that takes values in a partition spec verbatim.
 
-    It has the same catalog. In other sessions `01` of an int becomes `1`. The yielded session also evaluates constants
-    such as X'69', even if the original session keeps their text. The original session keeps its settings, since other
-    threads may use it; only a Spark Connect session, which cannot be cloned, has the changed settings until the last of
-    its blocks ends.
+    Other sessions change the value `01` of an int to `1`. The yielded session also evaluates constants such as X'69',
+    even if the original session keeps their text. It is a clone with the same catalog: the original session keeps its
+    settings, because other threads may use it. A Spark Connect session cannot be cloned. So its own settings are
+    changed until the last of its blocks ends.
     """
     if jvm_reader.available(spark):
         clone = jvm_reader.cloned(spark)

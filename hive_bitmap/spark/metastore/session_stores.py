@@ -1,6 +1,6 @@
 """The store settings of a session.
 
-They are its own settings, and its Hadoop configuration if py4j can reach the JVM.
+The store settings are the session's own settings, and its Hadoop configuration if py4j can reach the JVM.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _options: TtlCache[str, Options] = TtlCache(most=1)
 def use(spark: SparkSession) -> None:
     """Use the store settings of this session from now on.
 
-    They are read when a store first needs them.
+    The settings are read when a store first needs them.
     """
     session = weakref.ref(spark)
 

@@ -33,7 +33,7 @@ UNKNOWN_PARALLELISM = 8  # assumed number of tasks that a cluster runs at once
 class SqlMetastore:
     """The `Metastore` of any session.
 
-    It sends an SQL statement for each table and each partition.
+    This implementation sends an SQL statement for each table and each partition.
     """
 
     def available(self, spark: SparkSession) -> bool:
@@ -125,7 +125,7 @@ class SqlMetastore:
     def _move(self, spark: SparkSession, verbatim: SparkSession, table: Table, changes: Changes) -> None:
         """Move partitions one by one, vacated ones first.
 
-        So a reader may miss rows, but never sees them twice.
+        In this order a reader may miss rows for a moment, but never sees rows twice.
         """
         still_to_move = {
             values: folder for values, folder in changes.moved.items() if folder != changes.vacated.get(values)
@@ -165,7 +165,7 @@ def is_unknown_kind(error: PySparkException) -> bool:
 
 
 def is_there_already(error: Exception) -> bool:
-    """Return whether an error says that a partition to add exists already."""
+    """Return whether an error says that a partition exists already."""
     return "PARTITIONS_ALREADY_EXIST" in str(error)
 
 

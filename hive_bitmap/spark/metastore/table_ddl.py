@@ -51,7 +51,7 @@ def renaming(table: Table, name: str) -> str:
 def setting(table: Table, properties: Mapping[str, str], unset: Collection[str] = ()) -> Iterator[str]:
     """Yield the statements that set properties of a table.
 
-    They also unset those of `unset` that it has.
+    The statements also unset the properties in `unset` that the table has.
     """
     if properties:
         pairs = ", ".join(f"{literal(key)}={literal(value)}" for key, value in properties.items())

@@ -1,8 +1,8 @@
 """Find, check and alter the indexes of a table.
 
-Their index tables are in the metastore. An index table is a plain EXTERNAL table. Its TBLPROPERTIES hold the definition
-of the index; its partitions are slots, each of which points at a segment or at nothing. `Index.problem` reports changes
-by other programs in the index table or the base table.
+Each index has an index table in the metastore, a plain EXTERNAL table. Its TBLPROPERTIES hold the definition of the
+index; its partitions are slots, each of which points at a segment or at nothing. `Index.problem` reports changes by
+other programs in the index table or the base table.
 """
 
 from __future__ import annotations
@@ -92,8 +92,8 @@ class Index:
 class _IndexTables:
     """The tables that may be index tables.
 
-    `defined` ones have a definition, `damaged` ones have lost theirs. `_written` are the indexes found in the files of
-    damaged tables, by table name, as far as these files have been read.
+    `defined` ones have a definition, `damaged` ones have lost theirs. `_written` has, by table name, the indexes found
+    in the files of damaged tables that have been read so far.
     """
 
     defined: tuple[Index, ...]
@@ -106,7 +106,7 @@ class _IndexTables:
         return cls(tuple(among(tables)), damaged)
 
     def judged(self, judge: trust.Judge) -> list[Index]:
-        """Return the indexes; those that are not trusted have the reason in `problem`.
+        """Return the indexes; each untrusted index has the reason in `problem`.
 
         Files of untrusted tables are not read.
         """
@@ -147,8 +147,8 @@ def table_and_indexes(spark: SparkSession, name: str, seconds: float = 0) -> tup
 def indexes_on(spark: SparkSession, base: Table, seconds: float = 0) -> list[Index]:
     """Return the indexes of a table that was already described.
 
-    They may be cached for up to `seconds`. The POINTER property is read again, because a session may keep the
-    description of a table for as long as it lives.
+    The indexes may be cached for up to `seconds`. The POINTER property is read again, because a session may keep the
+    description of a table until the session ends.
     """
     session_stores.use(spark)  # metastore calls do this too, but a cached answer makes none
     key, version = (base.catalog, base.database, base.name), _index_tables.version
@@ -167,7 +167,7 @@ def indexes_on(spark: SparkSession, base: Table, seconds: float = 0) -> list[Ind
 def with_pointed(spark: SparkSession, tables: Sequence[Table], bases: Sequence[Table]) -> list[Table]:
     """Return these tables, and the index tables that base tables point at.
 
-    The latter are in any database; the POINTER properties of `bases` name them.
+    The POINTER properties of the base tables `bases` name these index tables, which may be in any database.
     """
     pointed = {name for base in bases for name in pointers(base)}
     return [*tables, *described(spark, pointed - set(map(_name, tables)))]
@@ -180,7 +180,7 @@ def _name(table: Table) -> Name:
 def _judged(spark: SparkSession, base: Table, index_tables: _IndexTables) -> list[Index]:
     """Return the indexes on a base table.
 
-    If queries cannot use one, it has the reason in `problem`.
+    If queries cannot use an index, its `problem` has the reason.
     """
     judged = index_tables.judged(trust.by_base(spark, base))
     return [
@@ -192,7 +192,7 @@ def _judged(spark: SparkSession, base: Table, index_tables: _IndexTables) -> lis
 def _former(index: Index) -> str:
     """Return the problem of an index in a former format.
 
-    Such an index is no longer read. "" for the current format.
+    Queries no longer read such an index. Return "" for the current format.
     """
     name, version = index.definition.name, index.definition.version
     return (
@@ -225,7 +225,7 @@ def find_even_if_dropped(spark: SparkSession, name: str) -> tuple[Table | None, 
 def _orphans_elsewhere(spark: SparkSession, name: str, known_tables: Sequence[Table]) -> list[Table]:
     """Return possible index tables of a missing table in other databases.
 
-    They have the default names of its index tables.
+    Such tables have the default names of the missing table's index tables.
     """
     catalog, database, table = metastore.split_name(spark, name)
     pattern, known_names = index_table_name(database, table, "*"), set(map(_name, known_tables))
@@ -249,10 +249,10 @@ def metastore_errors() -> tuple[type[Exception], ...]:
 
 
 def indexes_of_database(spark: SparkSession, database: str) -> list[Index]:
-    """Return every index with its index table or base table in a database.
+    """Return all indexes with index table or base table in a database.
 
-    They are sorted by base table and index name. Index tables may have any name. There are none in an unknown database.
-    A table that points at the index table of another table does not add that index.
+    The indexes are sorted by base table and index name. Index tables may have any name. An unknown database has no
+    indexes. If a table of the database points at the index table of another table, that index is not added.
     """
     indexes = ((index, index.definition) for index in _distinct(with_copies(spark, tables_around(spark, database))))
     return [
@@ -263,7 +263,7 @@ def indexes_of_database(spark: SparkSession, database: str) -> list[Index]:
 def indexes_on_tables_of(spark: SparkSession, database: str) -> list[Index]:
     """Return every index on the tables of a database.
 
-    They are sorted by base table and index name.
+    The indexes are sorted by base table and index name.
     """
     return [index for index in indexes_of_database(spark, database) if index.definition.database == database]
 
@@ -271,8 +271,8 @@ def indexes_on_tables_of(spark: SparkSession, database: str) -> list[Index]:
 def indexed_tables(spark: SparkSession, database: str | None, *, all_databases: bool = False) -> list[str]:
     """Return the names in Spark's SQL of the tables that have an index, sorted.
 
-    The indexes are in `database` or on its tables, in the session's current database (None), or in any database.
-    Dropped tables are included as long as they have an index left.
+    The index or its table is in `database`; None means the session's current database. With `all_databases`, any
+    database will do. A dropped table is included as long as it has an index left.
     """
     every_database = metastore.database_names(spark) if all_databases else []
     databases = every_database or [database or spark.catalog.currentDatabase()]
@@ -284,8 +284,8 @@ def indexed_tables(spark: SparkSession, database: str | None, *, all_databases: 
 def with_copies(spark: SparkSession, tables: Sequence[Table]) -> list[Index]:
     """Return the index of each index table of some databases.
 
-    Several index tables may claim to be the same index. `tables` are all tables of these databases. Base tables in
-    other databases are looked up by the definitions of their indexes.
+    Several index tables may claim to be the same index; then each has its own item. `tables` are all tables of these
+    databases. The definitions of the indexes name the base tables in other databases.
     """
     base_names = {name for table in tables if (name := trust.base_named(table))}
     bases = described(spark, base_names - set(map(_name, tables)))
@@ -295,7 +295,7 @@ def with_copies(spark: SparkSession, tables: Sequence[Table]) -> list[Index]:
 def tables_around(spark: SparkSession, *databases: str) -> list[Table]:
     """Return the tables and views of databases.
 
-    The index tables to which these point are added.
+    The result also has the index tables to which these tables point.
     """
     tables = [table for database in databases for table in tables_of_database(spark, database)]
     return with_pointed(spark, tables, tables)
@@ -403,7 +403,7 @@ def default_folder(spark: SparkSession, database: str) -> str:
 def slots_of(spark: SparkSession, table: Table, seconds: float = 0) -> dict[int, str]:
     """Return the folder of each slot of an index table, by number.
 
-    It is empty if another process has dropped the table. The result may be cached for up to `seconds`, as in
+    The result is empty if another process has dropped the table. It may be cached for up to `seconds`, as in
     `table_and_indexes`.
     """
     key, version = (table.database, table.name), _slots.version
@@ -420,7 +420,7 @@ def slots_of(spark: SparkSession, table: Table, seconds: float = 0) -> dict[int,
 def segments(spark: SparkSession, index: Index, seconds: float = 0) -> list[str]:
     """Return the folders of an index's published segments, oldest first.
 
-    There are none for an index in a former format.
+    The result is empty for an index in a former format.
     """
     if index.definition.is_former:
         return []
@@ -428,7 +428,7 @@ def segments(spark: SparkSession, index: Index, seconds: float = 0) -> list[str]
 
 
 def _partitions(spark: SparkSession, table: Table) -> list[Partition]:
-    """Return the partitions of a table; none if it has been dropped."""
+    """Return the partitions of a table. A dropped table has none."""
     from pyspark.errors import PySparkException
 
     try:
@@ -450,8 +450,8 @@ def places(spark: SparkSession, table: Table) -> list[str]:
 def renaming(spark: SparkSession, base: Table, former: Definition, renamed: Definition) -> Iterator[None]:
     """Keep the pointer to an index table right while it is renamed.
 
-    Inside the block, the base table points at both names, and afterwards at the new one. So the index table is found
-    even if the process is killed.
+    Inside the block, the base table points at both names; after the block, it points at the new name. So the index
+    table is found even if the process is killed.
     """
     old, new = ({name.pointer} if name.needs_pointer else set() for name in (former, renamed))
     point_to(spark, base, new, set())
@@ -486,8 +486,8 @@ def alter(spark: SparkSession, index: Index, changed: Definition) -> None:
 def move(spark: SparkSession, index: Index, changed: Definition) -> None:
     """Move an index to the new name of its base table.
 
-    The index table is renamed first, if needed; then the definition is written. In this order, if the process is killed
-    in between, the index is still found under the former name of its base table.
+    The index table is renamed first, if needed; then the definition is written. If the process is killed between the
+    two steps, the index is still found under the former name of its base table.
     """
     with changing():
         if changed.index_table != index.table.name:
@@ -506,7 +506,7 @@ def on_change(listener: Callable[[], None]) -> None:
 def changing() -> Iterator[None]:
     """Call `clear_caches` before and after a change of index tables.
 
-    Entries cached during it may be stale.
+    Entries that were cached during the change may be stale.
     """
     clear_caches()
     try:
@@ -518,7 +518,8 @@ def changing() -> Iterator[None]:
 def clear_caches() -> None:
     """Clear the caches of index tables and slots, and then call the listeners.
 
-    The caches come first: listeners set a new version, and a question with that version must not get the old state.
+    The caches are cleared first, because listeners set a new version, and a question with the new version must not get
+    the old state.
     """
     session_cache.clear(_index_tables, _slots)
     for listener in tuple(_listeners):
@@ -528,8 +529,8 @@ def clear_caches() -> None:
 def point_to(spark: SparkSession, base: Table, added: set[str], removed: set[str]) -> None:
     """Add and remove names in a base table's POINTER property.
 
-    No other property of a base table is ever written. The property is read and written again until it is right, because
-    other builds write it too.
+    No other property of a base table is ever written. Other builds write the property too, so it is read and written
+    again until it is right.
     """
     if not added and not removed:
         return
@@ -550,7 +551,7 @@ def point_to(spark: SparkSession, base: Table, added: set[str], removed: set[str
 def among(tables: Iterable[Table]) -> list[Index]:
     """Return the indexes defined in the properties of these tables.
 
-    Untrusted ones are included.
+    Untrusted indexes are included.
     """
     defined = ((from_table(table), table) for table in tables)
     return [Index(definition=definition, table=table) for definition, table in defined if definition is not None]
@@ -559,7 +560,7 @@ def among(tables: Iterable[Table]) -> list[Index]:
 def at(table: Table, root: str) -> Index | None:
     """Return the index of a table in this root, trusted or not.
 
-    None if there is none.
+    Return None if the table has no index in this root.
     """
     if indexes := among([table]):
         return indexes[0]
@@ -568,10 +569,11 @@ def at(table: Table, root: str) -> Index | None:
 
 
 def _distinct(indexes: Iterable[Index]) -> list[Index]:
-    """Return each index once, sorted by base table and index name.
+    """Return each index once.
 
-    If several tables claim to be the same index, a trusted table wins, then an EXTERNAL table, as builds create them,
-    then the first by table name.
+    The indexes are sorted by base table and index name. If several tables claim to be the same index, a trusted table
+    wins over an untrusted one. Next, an EXTERNAL table wins, because builds create EXTERNAL tables. Last, the first
+    table by name wins.
     """
 
     def rank(index: Index) -> tuple[bool, bool, str, str]:
@@ -599,7 +601,7 @@ def _is_damaged(table: Table) -> bool:
 def _from_files(table: Table) -> Index | None:
     """Return the index of a table with edited properties.
 
-    Its definition is that of its newest generation. The result is None if there is no generation, or if the folder
+    The newest generation of the index has its definition. Return None if there is no generation, or if the folder
     cannot be read.
     """
     try:

@@ -1,7 +1,7 @@
 """Determine the partitions that an index covers: those that satisfy its WHERE.
 
-WHERE is a condition on the partition columns. Spark evaluates it over the partition values, so it means the same as in
-a query.
+WHERE is a condition on the partition columns. Spark evaluates WHERE over the partition values, so that WHERE means the
+same as in a query.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _NUMBER = "__number"
 def satisfying(frame: DataFrame, condition: str) -> DataFrame:
     """Return the rows of a DataFrame that satisfy an SQL condition.
 
-    The condition is put in parentheses, because `where` would read the last word of `k = 1 AND` as an alias. It must
-    also be valid without them, unlike `a) OR (b`. Raises ParseException, and InvalidPredicate for text that is not
-    valid Unicode.
+    The condition is put in parentheses, because `where` would read the last word of `k = 1 AND` as an alias. The
+    condition must also be valid without the parentheses, unlike `a) OR (b`. Raises ParseException, and InvalidPredicate
+    for text that is not valid Unicode.
     """
     require_characters(condition)
     unbracketed = frame.where(condition)
@@ -40,7 +40,7 @@ def satisfying(frame: DataFrame, condition: str) -> DataFrame:
 def bracketed(condition: str) -> str:
     """Return a condition in parentheses.
 
-    A line break ends a comment, which would hide the closing parenthesis.
+    A line break before the closing parenthesis ends a comment, which would otherwise hide the parenthesis.
     """
     return f"({condition}\n)" if "--" in condition else f"({condition})"
 

@@ -1,7 +1,7 @@
 """Hints for queries that read a table without its indexes.
 
 Indexes may belong to the table's former name, or to a table whose folder is read by its path. Hints are computed only
-when a query is explained, because that reads all index tables of a database.
+when a query is explained, because finding them takes all index tables of a database.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ MOST_INDEXES = 1000  # most indexes of a database that are examined
 
 
 def of_former_name(spark: SparkSession, table: str) -> str:
-    """Describe the indexes of a missing table that fit `table`; "" if there are none.
+    """Describe the indexes of missing tables that fit `table`.
 
-    `table` may be the missing table under a new name.
+    `table` may be one of the missing tables under a new name. Return "" if there are no such indexes.
     """
     try:
         base = metastore.describe(spark, table)

@@ -1,6 +1,6 @@
 """Determine the root of an index.
 
-It must be apart from all folders of tables and other indexes. The root is the default one or LOCATION. Readers of a
+The root is LOCATION or the default root. It must be apart from all folders of tables and of other indexes. Readers of a
 table that lies at, above or below the root would take shards for rows, or fail at a folder.
 """
 
@@ -41,11 +41,11 @@ def with_root(spark: SparkSession, definition: Definition, location: str | None)
 def with_roots(spark: SparkSession, definitions: Sequence[Definition], location: str | None) -> list[Definition]:
     """Return definitions, each with an id and its `root`.
 
-    Their index tables are in one database. The root is the folder of an index's generations: LOCATION, or a new folder
-    under `catalog.default_folder`, whose name ends with a part of the id. Raises AlreadyExists for a root that overlaps
-    the root of another index (`overlap`). Raises InvalidProperty for a root that overlaps the folder of a table of any
-    database, or that lacks the host its scheme needs. The partitions of the base table are checked by
-    `require_apart_from`.
+    The index tables of the definitions are in one database. The root is the folder of an index's generations. It is
+    LOCATION, or a new folder under `catalog.default_folder`; the name of a new folder ends with a part of the id.
+    Raises AlreadyExists for a root that overlaps the root of another index (`overlap`). Raises InvalidProperty for a
+    root that overlaps the folder of a table of any database, or that lacks the host its scheme needs.
+    `require_apart_from` checks the partitions of the base table.
     """
     identified = [replace(definition, id=roots.new_id()) for definition in definitions]
     if location is None:
@@ -63,7 +63,7 @@ def with_roots(spark: SparkSession, definitions: Sequence[Definition], location:
 def require_apart_from(base: Table, definitions: Iterable[Definition], folders: Sequence[str]) -> None:
     """Require that an index root is apart from these partition folders.
 
-    Raise InvalidProperty if it is, contains or lies in one.
+    Raise InvalidProperty if the root is one of the folders, contains one or lies in one.
     """
     taken = [place for place in map(canonical, folders) if place] if base.partition_columns else []
     for definition in definitions:
@@ -76,7 +76,7 @@ def require_apart_from(base: Table, definitions: Iterable[Definition], folders: 
 def any_elsewhere(spark: SparkSession, definitions: Sequence[Definition]) -> bool:
     """Return whether an index root belongs to another metastore.
 
-    This metastore is then a copy of it.
+    This metastore is then a copy of the other metastore.
     """
     this_metastore = metastore_id(spark)
     return any(roots.is_elsewhere(definition, this_metastore) for definition in definitions)
@@ -85,7 +85,8 @@ def any_elsewhere(spark: SparkSession, definitions: Sequence[Definition]) -> boo
 def require_own(spark: SparkSession, base: Table, definition: Definition) -> None:
     """Require that builds of an existing index have made its root.
 
-    Raise Unsupported otherwise. A missing root passes if a new index may have it: the build will make it.
+    Raise Unsupported if they have not. A missing root passes if a new index might have this root: the build will make
+    the folder.
     """
     root = definition.root
     remedy = f"drop index {definition.name}, and create it again"
@@ -127,7 +128,7 @@ def has_default_root(spark: SparkSession, definition: Definition) -> bool:
 def canonical(place: str) -> str:
     """Return a table's place in the form of `stores.canonical`.
 
-    "" if it has none, or no store supports it.
+    Return "" if the table has no place, or if no store supports the place.
     """
     try:
         return stores.canonical(place) if place else ""
@@ -138,7 +139,7 @@ def canonical(place: str) -> str:
 def overlap(folder: str, other: str) -> bool:
     """Return whether a folder is another one, contains it or lies in it.
 
-    Both are given as `stores.canonical`.
+    Both folders are in the form of `stores.canonical`.
     """
     return _is_in(folder, other) or _is_in(other, folder)
 
@@ -164,8 +165,8 @@ def require_unmarked(root: str) -> None:
 def _require_free_home(spark: SparkSession, definition: Definition) -> None:
     """Require that the default folder is apart from tables and indexes.
 
-    It must not be the folder of one, nor lie in it. The error is InvalidProperty for a table, AlreadyExists for an
-    index.
+    The default folder must not be the folder of a table or an index, nor lie in such a folder. Raise InvalidProperty
+    for the folder of a table, AlreadyExists for the folder of an index.
     """
     home = catalog.default_folder(spark, definition.index_table_database)
     require_unmarked(home)
@@ -192,7 +193,7 @@ def _require_free_home(spark: SparkSession, definition: Definition) -> None:
 def _places_of(spark: SparkSession, database: str, *, fresh: bool) -> dict[str, str]:
     """Return the canonical place of each table of a database.
 
-    It is up to APART_SECONDS old unless `fresh`.
+    The answer may be cached for APART_SECONDS unless `fresh`.
     """
     places = None if fresh else _places.get(spark, database, APART_SECONDS)
     if places is None:

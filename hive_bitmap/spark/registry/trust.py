@@ -1,11 +1,11 @@
 """Decide which indexes are trusted.
 
-An index table is found by name and properties, which anybody who may create tables can forge. It is trusted if its
-owner is the owner of its base table, or an owner whom the administrator trusts, or if it lies in a folder that the
-administrator trusts. In a metastore without owners, both owners are empty and therefore equal. If the base table is
-gone, the user of the session takes the place of its owner. An index table in another database than its base table is
-trusted only if the base table points at it. The decision uses only the metastore's own data, before any file is read at
-a place that properties name.
+An index table is found by name and properties, but anybody who may create tables can forge these. An index table is
+trusted for one of three reasons: its owner is the owner of its base table, the administrator trusts its owner, or the
+administrator trusts a folder in which it lies. In a metastore without owners, both owners are empty and therefore
+equal. If the base table is gone, the user of the session takes the place of its owner. An index table in another
+database than its base table is trusted only if the base table points at it. The decision uses only the metastore's own
+data, before any file is read at a place that properties name.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def by_base(spark: SparkSession, base: Table) -> Judge:
 def by_database(spark: SparkSession, tables: Sequence[Table]) -> Judge:
     """Return the judge of a database's index tables, given all its tables.
 
-    `tables` also include the base tables of these index tables in other databases. An index table without a definition
-    is trusted if it is trusted for one of the tables that it may index, by its name.
+    `tables` also include the base tables that these index tables have in other databases. An index table without a
+    definition may index any table that fits its name. It is trusted if it is trusted for one of these tables.
     """
     by_name = {(table.catalog, table.database, table.name): table for table in tables}
 
@@ -54,8 +54,8 @@ def by_database(spark: SparkSession, tables: Sequence[Table]) -> Judge:
 def base_named(table: Table) -> tuple[str, str] | None:
     """Return the database and the name of an index table's base table.
 
-    The result is None if its properties name no table, or one in another catalog; the index tables of such a table lie
-    in the database of that name.
+    Return None if the properties name no table, or a table in another catalog. The index tables of such a table lie in
+    the session catalog's database of the same name.
     """
     base_name = table.properties.get(f"{PREFIX}table", "") if has_properties(table) else ""
     database, _, name = base_name.partition(".")
@@ -65,7 +65,7 @@ def base_named(table: Table) -> tuple[str, str] | None:
 def _why_not_pointed(base: Table, table: Table) -> str:
     """Return why a base table does not point at an index table.
 
-    "" if it does, or need not. It need not if both are in the same database.
+    Return "" if it does, or if both tables are in the same database, where no pointer is needed.
     """
     if table.database == base.database or (table.database, table.name) in pointers(base):
         return ""
@@ -78,7 +78,7 @@ def _why_not_pointed(base: Table, table: Table) -> str:
 def _may_index(base: Table, table: Table) -> bool:
     """Return whether a table may be an index table of `base`.
 
-    That is decided by their names, and by properties that name the other table.
+    The names of the tables decide, and properties of a table that name the other table.
     """
     if base_named(table) == (base.database, base.name) or (table.database, table.name) in pointers(base):
         return True
@@ -100,9 +100,9 @@ def why_untrusted(
 ) -> str:
     """Return why an index is not trusted; "" if it is.
 
-    `table` is its index table. If its owner is not trusted, both the place of the table and the root in its definition,
-    if it has one, must be in a trusted folder. `settings` returns the settings of the session, with those of its server
-    enforced; it is called only if the owners differ.
+    `table` is the index table. If its owner is not trusted, the index table must be in a trusted folder, and so must
+    the root in its definition, if there is a definition. `settings` returns the settings of the session, with the
+    settings of its server enforced. It is called only if the two tables have different owners.
     """
     if table.owner == base.owner:
         return ""
