@@ -7,7 +7,7 @@ protocol:
   the index table.
 * `decode_into` ORs m stored bitmaps, of any blocks, into a selection (`selection`). Several bitmaps may belong to the
   same block.
-* `to_cached` returns the bitmaps in the form in which they are cached in memory between queries (`cached_bitmaps`).
+* `to_cached` returns bitmaps in the form that is cached in memory between queries (`cached_bitmaps`).
 * `cardinalities` counts the set bits of each bitmap without decoding it into a selection.
 * A bitmap that does not fit its block raises CorruptBitmap before any bit is written. Bitmaps are never truncated,
   padded or repaired.
@@ -34,10 +34,10 @@ __all__ = ["ENCODINGS", "Encoding", "cached_bitmaps", "gap", "keybytes", "plain"
 class Encoding(Protocol):
     """A stored form of bitmaps.
 
-    It has a name and columns in the index table, and encodes and decodes bitmaps. In all methods `columns` are the
-    stored columns of m bitmaps, which may belong to different blocks: one array of m values for each of FIELDS, of its
-    type. `rows` (int64, m) is the number of rows of each bitmap's block. All methods raise CorruptBitmap for a bitmap
-    that does not fit its block.
+    An encoding has a name and columns in the index table, and encodes and decodes bitmaps. In all methods `columns` are
+    the stored columns of m bitmaps, which may belong to different blocks. There is one array of m values for each of
+    FIELDS, in the type of the field. `rows` (int64, m) is the number of rows of each bitmap's block. All methods raise
+    CorruptBitmap for a bitmap that does not fit its block.
     """
 
     NAME: str  # the value of the property `hive_bitmap.encoding`
@@ -60,7 +60,7 @@ class Encoding(Protocol):
     def to_cached(self, columns: Sequence[pa.Array]) -> CachedBitmaps:
         """Return the bitmaps in the form that is cached between queries.
 
-        They are addressed by their number. Whether a bitmap fits its block is checked when it is used, not here.
+        A bitmap is addressed by its number. Whether the bitmap fits its block is checked at each use, not here.
         """
 
     def cardinalities(self, columns: Sequence[pa.Array], rows: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -1,8 +1,8 @@
 """Bitmaps cached in memory between queries.
 
-They have forms that can quickly be ORed into a selection. All forms implement `CachedBitmaps`. `PlainBitmaps` keeps
-every byte and suits dense bitmaps; `SparseBitmaps` keeps only the non-zero bytes; `StoredBitmaps` keeps the stored
-columns and decodes them at each use.
+All forms can quickly be ORed into a selection, and implement `CachedBitmaps`. `PlainBitmaps` keeps every byte and suits
+dense bitmaps; `SparseBitmaps` keeps only the non-zero bytes; `StoredBitmaps` keeps the stored columns and decodes the
+bitmaps at each use.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _SHORT = 256
 class CachedBitmaps(Protocol):
     """Bitmaps in memory, addressed by the numbers 0 to m-1.
 
-    In all methods, `which` has the numbers of the requested bitmaps, ascending. Bitmap which[i] is of a block of
-    rows[i] rows, whose part of a selection begins at byte starts[i]. CorruptBitmap is raised for a bitmap that does not
-    fit its block, before any bitmap is used.
+    In all methods, `which` has the numbers of the requested bitmaps, ascending. Bitmap which[i] belongs to a block of
+    rows[i] rows. The block's part of a selection begins at byte starts[i]. Before any bitmap is used, CorruptBitmap is
+    raised for a bitmap that does not fit its block.
     """
 
     @property
@@ -44,7 +44,7 @@ class CachedBitmaps(Protocol):
     def or_into(self, bits: Bits, which: Longs, starts: Longs, rows: Longs, within: Bits | None = None) -> int:
         """OR the bitmaps into `bits`; return the number of bytes read.
 
-        `bits` is a selection. Rows that the selection `within` does not hold may be left out.
+        `bits` is a selection. Rows outside the selection `within` may be left out.
         """
 
     def shared(self, selections: Sequence[Bits], which: Longs, starts: Longs, rows: Longs) -> Longs:
@@ -104,8 +104,8 @@ class PlainBitmaps:
 class SparseBitmaps:
     """Bitmaps by their non-zero bytes.
 
-    Bitmap i owns the bytes first[i] to first[i+1] of `position` and `value`. A run of 0xFF is one entry. `full` are the
-    entries of runs that are longer than one byte, `run` their lengths.
+    Bitmap i owns the bytes first[i] to first[i+1] of `position` and `value`. A run of 0xFF is one entry. `full` has the
+    entries of runs longer than one byte, and `run` the lengths of these runs.
     """
 
     first: Longs  # m + 1
@@ -188,7 +188,7 @@ class _PlacedBytes:
 class StoredBitmaps:
     """Bitmaps in their stored columns.
 
-    `decode_into` of their encoding decodes them at each use.
+    The encoding's `decode_into` decodes the bitmaps at each use.
     """
 
     columns: Sequence[pa.Array]

@@ -1,8 +1,8 @@
 """Parse Roaring's portable serialisation.
 
 The containers of many bitmaps are located and checked at once. `roaring` describes the layout. The position of a
-container depends on the sizes of those before it, so `_locate` loops: its step i locates container i of every bitmap.
-There are as many steps as the largest bitmap has containers, at most one for every 65536 rows.
+container depends on the sizes of the preceding containers, so `_locate` loops: step i locates container i of every
+bitmap. The number of steps is the number of containers of the largest bitmap, at most one for every 65536 rows.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ARRAY_MAX = 4096  # most rows of a container of kind ARRAY; with more rows BITS 
 class Containers:
     """The position, kind and size of c containers.
 
-    They are the containers of m bitmaps, in order.
+    The containers belong to m bitmaps, in order.
     """
 
     data: NDArray[np.uint8]  # the stored bytes of all bitmaps
@@ -38,7 +38,7 @@ class Containers:
     def array_rows(self) -> NDArray[np.int64]:
         """Return the row numbers in containers of kind ARRAY.
 
-        Each is row & 0xFFFF. They are laid end to end.
+        A number is row & 0xFFFF. The numbers of all containers are laid end to end.
         """
         chosen = self.kind == ARRAY
         return _numbers(self.data, self.at[chosen], self.cardinality[chosen])
@@ -46,7 +46,7 @@ class Containers:
     def run_rows(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the first row and the length of each run.
 
-        The runs are those of all containers of kind RUNS, end to end; the first row is row & 0xFFFF.
+        The runs of all containers of kind RUNS are laid end to end. The first row is row & 0xFFFF.
         """
         chosen = self.kind == RUNS
         pairs = _numbers(self.data, self.at[chosen] + 2, 2 * self.runs[chosen])
@@ -167,7 +167,7 @@ def _require_each(good: NDArray[np.bool_], owner: NDArray[np.int64], bitmaps: in
 def _numbers(data: NDArray[np.uint8], at: NDArray[np.int64], count: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the 16-bit numbers of some ranges, end to end.
 
-    Range i has the count[i] numbers that begin at data[at[i]].
+    Range i has count[i] numbers, and begins at data[at[i]].
     """
     return data[spans(at, 2 * count)].view("<u2").astype(np.int64)
 

@@ -48,7 +48,7 @@ _LENGTH = np.array([number.bit_length() for number in range(256)])  # of a byte:
 def encode(b: KeyBytes) -> tuple[pa.Array, ...]:
     """Encode the bitmaps of the k keys.
 
-    Returns one column of k values: the same numbers that Hive's EWAH_BITMAP gives.
+    Returns one column of k values. The numbers are the same as in the result of Hive's EWAH_BITMAP.
     """
     begin, index, word, run = _words(b)
     full = word == _FULL
@@ -114,7 +114,7 @@ def cardinalities(columns: Sequence[pa.Array], rows: NDArray[np.int64]) -> NDArr
 class _StoredWords:
     """The markers of checked bitmaps, in order.
 
-    All arrays but `numbers` have one entry for each marker.
+    All arrays have one entry for each marker, except `numbers`.
     """
 
     numbers: NDArray[np.int64]  # the stored arrays, end to end
@@ -190,9 +190,9 @@ def _markers(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the position of each marker and the number of its bitmap.
 
-    The number of literals in a marker gives the position of the next one. All are found in log2(markers) rounds, by
-    pointer jumping: a round finds the markers that are 1, 2, 4, .. markers after one that is already reached. Raises
-    CorruptBitmap if literals reach beyond the words of their bitmap.
+    The number of literals in a marker gives the position of the next marker. All markers are found in log2(markers)
+    rounds, by pointer jumping: the rounds find the markers that are 1, 2, 4, .. markers after a marker already reached.
+    Raises CorruptBitmap if literals reach beyond the words of their bitmap.
     """
     stay = len(numbers)
     jump = np.append(np.minimum(np.arange(1, stay + 1) + (numbers.view(np.uint64) >> 33).astype(np.int64), stay), stay)

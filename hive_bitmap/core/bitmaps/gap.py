@@ -1,9 +1,9 @@
 """Gap-coded bitmaps, the default encoding.
 
-They are the second iteration in the design of HIVE-1803, which Hive never implemented. The design:
-https://cwiki.apache.org/confluence/display/Hive/IndexDev+Bitmap.
+Gap-coded bitmaps are the second iteration in the design of HIVE-1803. Hive never implemented this iteration. The
+design: https://cwiki.apache.org/confluence/display/Hive/IndexDev+Bitmap.
 
-`_bitmaps binary`: the bytes of the plain bitmap, in which each run of equal bytes 0x00 or 0xFF is a single byte, the
+`_bitmaps binary`: the bytes of the plain bitmap, except that each run of equal bytes 0x00 or 0xFF is a single byte, the
 mark of the run. `_gap_lengths array<int>`: the length of each run in bytes, in the order of the marks. A run at the end
 is stored too, so the decoded length is always ceil(rows / 8). Example: rows 5, 12 and 64 of a block of 72 rows, whose
 plain bitmap is 20 10 00 00 00 00 00 00 01.
@@ -97,7 +97,7 @@ def decode_into(
 def to_cached(columns: Sequence[pa.Array]) -> CachedBitmaps:
     """Return the bitmaps in the form that is cached.
 
-    Raises CorruptBitmap if marks and gap lengths differ.
+    Raises CorruptBitmap if a bitmap has more or fewer gap lengths than marks.
     """
     return _cached(_stored(columns))
 
@@ -193,7 +193,7 @@ def _checked_marks(stored: _StoredGaps) -> NDArray[np.int64]:
 def _cached(stored: _StoredGaps) -> CachedBitmaps:
     """Return the bitmaps as PlainBitmaps or SparseBitmaps.
 
-    PlainBitmaps are faster to OR. They are preferred if they need at most twice the memory of SparseBitmaps.
+    PlainBitmaps are faster to OR, and are returned if they need at most twice the memory of SparseBitmaps.
     """
     decoded = stored.decoded()
     if decoded.sum() > 2 * SPARSE_BYTES * np.count_nonzero(stored.data):

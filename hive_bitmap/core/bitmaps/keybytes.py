@@ -1,8 +1,8 @@
 """The non-zero bytes of the bitmaps of one block.
 
 Every encoding starts from this form. The bitmaps of a block have at most one non-zero byte for each row, however many
-keys there are, so the form is never larger than the block. It is computed by whole-array operations, without a loop
-over rows.
+keys there are. So the form has no more entries than the block has rows. Whole-array operations compute the form,
+without a loop over rows.
 
 Example: a block of 10 rows, of which the first 9 have key 0 and the last has key 1. The bitmaps are ff 01 and 00 02.
 Three bytes are not zero: two of key 0, and the byte at position 1 of key 1.
@@ -31,9 +31,9 @@ _FEW_KEYS = 32  # up to so many keys, comparing all rows with each key is faster
 class KeyBytes:
     """The non-zero bytes of the bitmaps of a block's k keys.
 
-    The block has `rows` rows. Key i owns the entries first[i] to first[i+1] (exclusive) of `position`, the byte of the
-    bitmap, ascending for each key, and `value`, 1 to 255. Row r is bit r % 8, least significant first, of byte r // 8.
-    Every key owns at least one entry.
+    The block has `rows` rows. Key i owns the entries first[i] to first[i+1] (exclusive) of `position` and `value`, at
+    least one entry. `position` is the number of the byte in the bitmap, ascending for each key. `value` is the byte
+    itself, 1 to 255. Row r is bit r % 8, least significant first, of byte r // 8.
     """
 
     rows: int
@@ -54,7 +54,7 @@ class KeyBytes:
     def part(self, first: int, end: int) -> KeyBytes:
         """Return the bitmaps of consecutive keys.
 
-        They are the keys from `first` to `end` (exclusive, or the last key).
+        The result has the keys from `first` to `end` (exclusive, or the last key).
         """
         owned = self.first[first : end + 1]
         entries = slice(int(owned[0]), int(owned[-1]))
@@ -69,7 +69,7 @@ def key_bytes(codes: NDArray[Any]) -> tuple[NDArray[np.int64], KeyBytes]:
     """Return the codes that occur, and their bitmaps.
 
     The codes `present` are ascending (int64, k), and key i of the bitmaps is the code present[i]. `codes` has an
-    integer below 2**32 for each row of the block: an index into the keys of the block.
+    integer below 2**32 for each row of the block: the number of the row's key.
 
     >>> present, b = key_bytes(np.array([3, 3, 0, 3, 3, 3, 3, 3, 3]))
     >>> present.tolist(), b.first.tolist(), b.position.tolist(), b.value.tolist()
@@ -84,8 +84,8 @@ def join_full(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any], NDArray[np.int64]]:
     """Join adjacent bytes (or words) of the value `full`.
 
-    Each run of them becomes one entry. Returns `first` (k + 1), and the position, value and run length, in bytes (or
-    words), of each remaining entry.
+    Each run of `full` becomes one entry. Returns `first` (k + 1), and the position, the value and the run length of
+    each remaining entry. Run lengths are in bytes (or words).
 
     >>> first, position, value, run = join_full(np.array([0, 4]), np.arange(4), np.array([255, 255, 1, 255]), 255)
     >>> first.tolist(), position.tolist(), value.tolist(), run.tolist()
@@ -105,7 +105,7 @@ def join_full(
 def _by_matrix(codes: NDArray[Any], keys: int) -> tuple[NDArray[np.int64], KeyBytes]:
     """Compute `key_bytes` from the matrix of all bytes of all keys.
 
-    All rows are compared with each key.
+    The code of each row is compared with each key.
     """
     nbytes = (len(codes) + 7) // 8
     matrix = np.empty((keys, nbytes), np.uint8)

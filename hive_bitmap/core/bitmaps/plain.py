@@ -1,6 +1,6 @@
 """Plain (uncompressed) bitmaps.
 
-They are the first implementation in the design of HIVE-1803:
+Plain bitmaps are the first implementation in the design of HIVE-1803:
 https://cwiki.apache.org/confluence/display/Hive/IndexDev+Bitmap.
 
 `_bitmaps binary`: row r of the block is bit r % 8, least significant first, of byte r // 8; ceil(rows / 8) bytes.
@@ -55,7 +55,7 @@ def decode_into(
 def to_cached(columns: Sequence[pa.Array]) -> PlainBitmaps:
     """Return the bitmaps in the form that is cached.
 
-    Raises CorruptBitmap if one is NULL.
+    Raises CorruptBitmap if a bitmap is NULL.
     """
     return PlainBitmaps(*binary_values(columns[0]))
 

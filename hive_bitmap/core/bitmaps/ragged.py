@@ -44,7 +44,8 @@ def segment_sums(values: NDArray[Any], offsets: NDArray[np.int64]) -> NDArray[np
 def pieces(offsets: NDArray[np.int64], size: int) -> Iterator[slice]:
     """Cut the sequences into slices of limited size.
 
-    A slice has consecutive sequences, of no more than `size` values together, or a single larger sequence.
+    A slice has consecutive sequences with at most `size` values together. A sequence with more than `size` values is a
+    slice by itself.
 
     >>> list(pieces(np.array([0, 2, 3, 9, 10]), 4))
     [slice(0, 2, None), slice(2, 3, None), slice(3, 4, None)]
@@ -85,7 +86,7 @@ def spans(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.i
 def binary_array(data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> pa.Array:
     """Return sequences of bytes as a binary array.
 
-    They must have less than 2 GiB in all (32-bit offsets).
+    All sequences together must have less than 2 GiB (32-bit offsets).
     """
     buffers = [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(data)]
     return pa.Array.from_buffers(pa.binary(), len(offsets) - 1, buffers)
@@ -118,8 +119,8 @@ def binary_values(column: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.int64
 def list_values(column: pa.Array) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Return the elements of an array of integer lists, and the offsets.
 
-    The elements are laid end to end, and the offsets are those of the lists. The array may be a slice. Raises
-    CorruptBitmap for a null list or a null in a list.
+    The elements of all lists are laid end to end. The offsets (int64) say where each list begins. The array may be a
+    slice. Raises CorruptBitmap for a null list or a null in a list.
     """
     _require_values(column)
     offsets = column.offsets.to_numpy().astype(np.int64)
@@ -129,7 +130,7 @@ def list_values(column: pa.Array) -> tuple[NDArray[Any], NDArray[np.int64]]:
 
 
 def take(column: pa.Array, order: pa.Array) -> pa.Array:
-    """Return the same as `column.take(order)`, only faster.
+    """Return the result of `column.take(order)`, only faster.
 
     `order` holds 0-based indexes. Arrow copies lists number by number, so here a list of numbers is taken as one binary
     value.

@@ -1,6 +1,6 @@
 """Roaring bitmaps in their portable serialisation.
 
-CRoaring and the Java and Go libraries write it. The format:
+CRoaring and the Java and Go libraries write this serialisation. The format:
 https://github.com/RoaringBitmap/RoaringFormatSpec#standard-32-bit-roaring-bitmap.
 
 `_bitmaps binary`, little-endian, consists of:
@@ -49,7 +49,7 @@ FIELDS = (pa.field("_bitmaps", pa.binary()),)
 def encode(b: KeyBytes) -> tuple[pa.Array, ...]:
     """Encode the bitmaps of the k keys.
 
-    Returns one column of k values. Each container has the kind that is smallest.
+    Returns one column of k values. Each container has the kind that takes the fewest bytes.
     """
     key_of = np.repeat(np.arange(b.keys), np.diff(b.first))
     chunk = b.position >> 13  # a container's 65536 rows are 8192 bytes of a plain bitmap
@@ -110,8 +110,9 @@ def cardinalities(columns: Sequence[pa.Array], rows: NDArray[np.int64]) -> NDArr
 def _rows_and_runs(b: KeyBytes, bounds: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
     """Return the rows of each container, and the runs among them.
 
-    Returns the rows (row & 0xFFFF) and their offsets, then the positions of the rows that begin a run, and the offsets
-    of these. All offsets are by container. Container i has the entries bounds[i] to bounds[i+1] (exclusive) of `b`.
+    Returns four arrays: the rows (row & 0xFFFF), the offsets of each container's rows, the positions of the rows that
+    begin a run, and the offsets of each container's runs. Container i has the entries bounds[i] to bounds[i+1]
+    (exclusive) of `b`.
     """
     bit = np.flatnonzero(np.unpackbits(b.value, bitorder="little"))
     row = (b.position[bit >> 3] * 8 + (bit & 7)) & 0xFFFF

@@ -4,9 +4,9 @@ A selection is a uint8 array, least significant bit first. Each block begins at 
 padded with zeros. AND and OR of two selections of the same layout are numpy's `&` and `|`. Because the padding must
 stay 0, do not complement a selection with `~`; subtract it from another one with `and_not`.
 
-Functions that OR bytes, runs of bytes and runs of rows into a selection use whole-array operations, since several of
-them may fall into the same byte. They loop only over slices that are long enough for copying a slice to be faster than
-indexing its bytes.
+The functions that OR bytes, runs of bytes or runs of rows into a selection use whole-array operations; several rows or
+runs may fall into the same byte. A loop handles only long slices, for which copying the slice is faster than indexing
+its bytes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _WIDE = 256  # sequences of this mean size in bytes or more are ORed as slices
 def byte_lengths(rows: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return ceil(rows / 8).
 
-    This is the size in bytes of the bitmap of a block with so many rows.
+    The result is the size in bytes of the bitmap of a block with this number of rows.
     """
     return (rows + 7) // 8
 
@@ -44,9 +44,9 @@ def tail_bits(rows: NDArray[np.int64]) -> NDArray[np.uint8]:
 def or_bytes(bits: NDArray[np.uint8], at: NDArray[np.int64], value: NDArray[np.uint8]) -> None:
     """Compute bits[at] |= value, also for repeated positions.
 
-    For a position that occurs in `at` several times, numpy's indexed OR keeps only one of the values, so the loop
-    repeats it for the values that are not yet in place. Each round adds at least one bit to every such byte, so there
-    are at most eight. (numpy's `bitwise_or.at` takes twice as long.)
+    For a position that occurs in `at` several times, numpy's indexed OR keeps only one of the values. So a loop repeats
+    the OR for the values that are not yet in place. Each round adds at least one bit to every unfinished byte, so there
+    are at most eight rounds. (numpy's `bitwise_or.at` takes twice as long.)
     """
     while len(at):
         bits[at] |= value
@@ -63,7 +63,7 @@ def or_slices(
 ) -> None:
     """OR slices of `data` into `bits`.
 
-    Slice i is data[begins[i]:begins[i]+lengths[i]], and goes to starts[i].
+    Slice i is data[begins[i]:begins[i]+lengths[i]]. Its first byte goes to bits[starts[i]].
     """
     if lengths.sum() < _WIDE * len(lengths):
         source = spans(begins, lengths)
@@ -88,7 +88,7 @@ def fill(bits: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np
 def or_rows(bits: NDArray[np.uint8], rows: NDArray[np.int64]) -> None:
     """Set the bits with these numbers.
 
-    They are counted from the first byte of `bits`.
+    Bits are counted from the first byte of `bits`.
     """
     byte = rows >> 3
     start = np.flatnonzero(changes(byte))
@@ -151,7 +151,7 @@ def everything(where: BitLayout) -> NDArray[np.uint8]:
 def everything_in(where: BitLayout, blocks: ArrayLike) -> NDArray[np.uint8]:
     """Return a selection of every row of the chosen blocks.
 
-    `blocks` are their numbers. No other row is selected.
+    `blocks` are the numbers of the chosen blocks. No other row is selected.
     """
     chosen = np.asarray(blocks, np.int64)
     bits = nothing(where)
@@ -163,7 +163,7 @@ def everything_in(where: BitLayout, blocks: ArrayLike) -> NDArray[np.uint8]:
 def and_not(bits: NDArray[np.uint8], removed: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Return the rows of `bits` that are not in `removed`.
 
-    Both, and the result, are selections of the same layout.
+    The arguments and the result are selections of the same layout.
     """
     return bits & ~removed
 
@@ -190,7 +190,7 @@ def any_in(bits: NDArray[np.uint8], where: BitLayout) -> NDArray[np.bool_]:
 def rows(bits: NDArray[np.uint8], where: BitLayout, block: int) -> NDArray[np.int64]:
     """Return the numbers of the selected rows of one block.
 
-    They are int64, 0-based and ascending.
+    Row numbers are int64, 0-based and ascending.
 
     >>> rows(np.array([0b101, 1], np.uint8), layout([9]), block=0).tolist()
     [0, 2, 8]

@@ -1,7 +1,7 @@
 """The block map of a plan.
 
-It has one row per file and one cell per block; if there are too many blocks, adjacent ones share a cell. A limited
-number of files is drawn, first the files that the plan reads. The others are counted.
+The map has one row per file and one cell per block. If a file has too many blocks, adjacent blocks share a cell. A
+limited number of files is drawn, first the files that the plan reads. Files that are not drawn are counted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Int64s = npt.NDArray[np.int64]
 class Cells:
     """The cells of one file, each for one or more adjacent blocks.
 
-    The arrays have an element per cell.
+    Each array has an element per cell.
     """
 
     first: Int64s  # number of the cell's first block in its file
@@ -46,7 +46,7 @@ class Cells:
 class MapRow:
     """A file of the map.
 
-    `cells` is empty if the index does not have the file's blocks.
+    `cells` is empty if the blocks of the file are not in the index.
     """
 
     path: str
@@ -66,7 +66,7 @@ class MapRow:
 class BlockMap:
     """The files to draw, in the plan's order.
 
-    `more` files of the plan are not drawn; the plan keeps `kept_more` of these.
+    `more` is the number of files that are not drawn. The plan keeps `kept_more` of the files that are not drawn.
     """
 
     rows: tuple[MapRow, ...]
@@ -104,7 +104,7 @@ def blocks_kept(plan: Plan) -> int | None:
 def block_map(plan: Plan, max_files: int, max_cells: int) -> BlockMap:
     """Make the map of at most `max_files` files.
 
-    Each has at most `max_cells` cells; both limits are at least 1.
+    A file has at most `max_cells` cells. `max_files` and `max_cells` are at least 1.
     """
     is_kept = files_kept(plan)
     drawn = np.sort(np.argsort(~is_kept, kind="stable")[:max_files])

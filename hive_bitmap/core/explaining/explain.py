@@ -54,7 +54,7 @@ def to_json(plan: Plan) -> dict[str, Any]:
     """Return the plan as JSON values.
 
     The result has the fields of the plan, with `files` and `blocks` as lists of objects, and the counts of files.
-    `factors` is None unless prices were learnt.
+    `factors` is None if no prices were learnt.
     """
     learnt = plan.factors
     return {
@@ -208,7 +208,7 @@ def _grid(no_wrap: bool = False) -> Table:
 def _shorten(text: str, width: int) -> str:
     """Shorten a text to at most `width` characters.
 
-    Its middle is left out.
+    The middle of a longer text is left out.
 
     >>> _shorten("part-00000-6f1c-c000.snappy.parquet", 20)
     'part-00000-6f…arquet'

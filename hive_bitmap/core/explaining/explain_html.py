@@ -1,8 +1,8 @@
 """Show a plan as one self-contained HTML page.
 
-It has no script and no link, and is light or dark as the reader prefers. Every text that comes from the plan is
-escaped. A block's colour is the share of its rows that is selected, on a logarithmic scale from a thousandth to all;
-its tooltip has the file, offset and rows.
+The page has no script and no link, and is light or dark as the reader prefers. Every text from the plan is escaped. The
+colour of a block shows the share of the block's rows that are selected, on a logarithmic scale from a thousandth to all
+rows. The tooltip of a block has the file, offset and rows.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ def page(title: str, lines: Iterable[str], kind: str = "") -> str:
 def fragment(lines: Iterable[str], height: int = 0) -> str:
     """Return lines of HTML as a frame to embed in another page.
 
-    An example is a notebook. The frame has its own styles, runs no script and loads nothing. Its height is `height` in
-    em; 0 means the estimated height of the content, but at most MOST_HEIGHT. Readers can scroll the frame and drag it
-    higher.
+    The other page may be a notebook. The frame has its own styles, runs no script and loads nothing. `height` is the
+    height of the frame in em. 0 means the estimated height of the content, but at most MOST_HEIGHT. Readers can scroll
+    the frame and drag it higher.
     """
     whole = page("hive_bitmap", lines, "frame")
     return (

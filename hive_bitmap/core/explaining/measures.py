@@ -15,7 +15,7 @@ def measures(plan: Plan) -> list[tuple[str, str, str, str]]:
     """Return how much a plan reads.
 
     The rows are (what, kept, of all, share); a dash stands for an unknown figure. An answer from the index reads only
-    files that are not indexed in their current state; its last row has the number of counted rows.
+    files that are not indexed in their current state. For such an answer, the last row has the number of counted rows.
     """
     if not plan.looked_up:
         return [(word, "-", "-", "-") for word in ("files", "blocks", "bytes", "rows")]
@@ -72,7 +72,7 @@ def reasons(counts: Mapping[str, int]) -> str:
 def percent(part: float | None, whole: float | None) -> str:
     """Return the share of `part` in `whole`, in percent.
 
-    The text is `0 %` or `100 %` only if the share is exactly that.
+    The text is `0 %` only for exactly no share, and `100 %` only for exactly the whole.
 
     >>> [percent(0, 9), percent(1, 9), percent(1, 90_000), percent(8_999, 9_000), percent(9, 9), percent(0, 0)]
     ['0 %', '11 %', '<0.1 %', '>99 %', '100 %', '-']
@@ -110,7 +110,7 @@ def thousands(value: int | None) -> str:
 
 
 def or_dash(text: str | None) -> str:
-    """Return a text; a dash if there is none."""
+    """Return the text; a dash if the text is empty or None."""
     return text or "-"
 
 
@@ -124,7 +124,7 @@ def counted(number: int, what: str) -> str:
 
 
 def seconds(value: float) -> str:
-    """Return a duration; below a second in milliseconds.
+    """Return a duration as text, in milliseconds if it is less than a second.
 
     >>> [seconds(0.0042), seconds(0.25), seconds(12.34)]
     ['4 ms', '250 ms', '12.3 s']

@@ -1,7 +1,7 @@
 """Declare the fields of reports, and show reports as tables in a notebook.
 
-The command line prints the same fields. Notebooks show tables in the style of the page of a plan, with a row for each
-report.
+The command line prints the same fields. A table in a notebook has a row for each report, in the style of the HTML page
+of a plan.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ _HEAD, _ROW, _ALL = 7, 4, 32  # heights in em
 class Field:
     """A field of a report, for programs and as a column of tables.
 
-    `of` is a function that returns the value, or its attribute; the default is the attribute `name`. `show` formats the
-    value for people. Tables have the fields with a heading. A record lacks an `optional` field if its value is None.
+    `of` is a function from the report to the value, or the name of the report's attribute; the default is the attribute
+    `name`. `show` formats the value for people. Tables have the fields with a heading. If the value of an `optional`
+    field is None, records lack the field.
     """
 
     name: str
@@ -77,9 +78,9 @@ def record_of(report: HasFields) -> dict[str, Any]:
 
 
 def columns_of(reports: Sequence[HasFields], names: Sequence[str] = ()) -> list[Field]:
-    """Return the fields with these names, by default all with a heading.
+    """Return the fields with these names, by default all fields with a heading.
 
-    The reports are of one kind.
+    All reports must be of one kind.
     """
     if not reports:
         return []

@@ -1,8 +1,8 @@
 """The supported file formats.
 
-A format finds the blocks of a file, and reads the values of their rows as Spark does. Each file format is a module.
-Modules of formats that Arrow can read implement `Format`; those of formats that only Spark reads implement `Layout`,
-and `EngineFormat` makes a `Format` of them.
+A format finds the blocks of a file, and reads the values of the blocks' rows as Spark does. Each file format is a
+module. If Arrow can read the format, the module implements `Format`. If only Spark reads the format, the module
+implements `Layout`, and `EngineFormat` makes a `Format` of the layout.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = [
 class Format(Protocol):
     """Operations on the files of one format.
 
-    A handle is the value that `open_file` of the same format returned. It is not sent to another process.
+    A handle is a value that `open_file` of the same format returned. Handles are not sent to other processes.
     """
 
     def open_file(self, path: str) -> Any:
@@ -58,13 +58,13 @@ class Format(Protocol):
     def names(self, handle: Any) -> list[str]:
         """Return the names of the file's top-level columns.
 
-        The result is empty for a file in which columns are found by position.
+        The result is empty if the columns of the file are found by position.
         """
 
     def by_name(self, handle: Any) -> bool:
         """Return whether Spark finds all columns by name.
 
-        Then the keys of this file stay the same if other columns change.
+        If all columns are found by name, the keys of this file stay the same when other columns of the table change.
         """
 
     def column_bytes(self, handle: Any, columns: Sequence[KeyColumn]) -> npt.NDArray[np.int64]:
@@ -77,37 +77,39 @@ class Format(Protocol):
     def key_columns(self, handle: Any, block: int, columns: Sequence[KeyColumn]) -> pa.Table:
         """Return the columns of all rows of a block as keys.
 
-        `block` is its number. The columns (see `key_values`) are in the given order, with the types of
+        `block` is the number of the block. The columns (see `key_values`) are in the given order, with the types of
         `key_values.arrow_type`; strings may be dictionary-encoded. Raises Undecodable unless the values are certainly
-        the same that Spark reads.
+        the values that Spark reads.
         """
 
     def spark_only_columns(self, handle: Any, schema: Sequence[KeyColumn]) -> dict[str, str]:
         """Return the table columns that only Spark may read from this file, with reasons.
 
-        `read_rows` must not be called with these columns, except for nested columns whose marks allow it.
+        `read_rows` must not be called with these columns, except for nested columns that `read_rows` can read according
+        to their marks.
         """
 
     def nested_marks(self, handle: Any, schema: Sequence[KeyColumn]) -> list[str]:
         """Return the marks of the table's nested columns in this file.
 
-        Marks say what `read_rows` can read of a column (see `core/nested_types`). `schema` has the columns of the
-        table. The nested columns are `spark_only_columns`, too: readers that do not know marks leave them to Spark.
+        Marks say which parts of a column `read_rows` can read (see `core/nested_types`). `schema` has the columns of
+        the table. Nested columns are also in `spark_only_columns`, so that readers without knowledge of marks leave
+        nested columns to Spark.
         """
 
     def bounds(self, handle: Any, columns: Sequence[KeyColumn]) -> dict[str, Bounds]:
-        """Return the bounds of columns in each block, by the names of the columns.
+        """Return the bounds of columns in each block, by column name.
 
-        Columns without certain bounds are missing: those of other types than integers, dates and timestamps, and those
-        that the file lacks, or stores in another way. Raises Undecodable.
+        Only integers, dates and timestamps have bounds. Columns that the file lacks or stores in another type are
+        missing in the result, as are all other columns without certain bounds. Raises Undecodable.
         """
 
     def rehearse(self, handle: Any, schema: Sequence[KeyColumn]) -> None:
         """Read everything in the footer that queries will read later.
 
-        `schema` has the columns of the table. A damaged footer may end the process whose C++ libraries read it, so a
-        build task reads it before any other process does. `nested_marks` reads what queries need of nested columns.
-        Raises Undecodable.
+        `schema` has the columns of the table. A damaged footer may end the process that reads the footer with C++
+        libraries, so a build task reads the footer before any other process does. `nested_marks` reads what queries
+        need for nested columns. Raises Undecodable.
         """
 
     def bytes_at_once(self, path: str, columns: Sequence[KeyColumn]) -> int:
@@ -124,9 +126,9 @@ class Format(Protocol):
     ) -> Iterator[pa.RecordBatch]:
         """Yield the selected rows of the file, with these columns.
 
-        Rows are in file order. `selection` has pairs of the number of a block, ascending, and the numbers of its
-        selected rows, 0-based inside the block and ascending, or None for all rows. Raises FileNotFoundError,
-        Undecodable or FileChanged when the first or a later batch is requested.
+        Rows are in file order. `selection` has pairs (number of a block, numbers of its selected rows), ascending by
+        block. The row numbers are 0-based inside the block and ascending; None stands for all rows. Raises
+        FileNotFoundError, Undecodable or FileChanged when the first or a later batch is requested.
         """
 
     def read_together(
@@ -136,7 +138,7 @@ class Format(Protocol):
     ) -> pa.RecordBatch | None:
         """Return the selected rows of several files, at most FEW_ROWS in all.
 
-        `files` are paths and selections as `read_rows` takes them; the rows are in the order of the files. Returns None
+        `files` has paths with selections like that of `read_rows`. The rows are in the order of the files. Returns None
         if `read_rows` has to read each file instead. Raises the same errors as `read_rows`.
         """
 
@@ -145,11 +147,11 @@ class Format(Protocol):
 class FileFormat:
     """A file format of tables.
 
-    The metastore identifies it by the class of the table's input format. A format has either a `reader`, which reads
-    values with Arrow, or a `layout`, if only Spark reads its values. A table of a format with a layout is supported if
-    its SerDe is one of `serdes`, which make exactly one row of each record. Session settings that change how Spark
-    reads such files belong to `listings/serde.DOUBTFUL_SETTINGS`. Files with one of the suffixes `unsplit` are never
-    split.
+    The metastore identifies a file format by the class of the table's input format. A format has a `reader`, which
+    reads values with Arrow, or a `layout`, if only Spark reads its values. A table whose format has a layout is
+    supported if its SerDe is one of `serdes`: these SerDes make exactly one row of each record. Session settings that
+    change how Spark reads such files belong to `listings/serde.DOUBTFUL_SETTINGS`. Files with one of the suffixes
+    `unsplit` are never split.
     """
 
     name: str

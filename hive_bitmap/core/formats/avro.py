@@ -1,9 +1,9 @@
 """Avro layout: a unit is a data block of the file.
 
-It is identified by the offset of the sync marker before it. The format:
+A data block is identified by the offset of the sync marker before the data block. The format:
 https://avro.apache.org/docs/1.11.1/specification/#object-container-files.
 
-A reader reads the blocks whose sync marker starts in its split, see `sync` and `pastSync` of
+If the sync marker of a block starts in a split, the reader of this split reads the block, see `sync` and `pastSync` of
 https://github.com/apache/avro/blob/release-1.11.1/lang/java/avro/src/main/java/org/apache/avro/file/DataFileReader.java.
 """
 

@@ -1,8 +1,8 @@
-"""Find the blocks of a file, also in formats that have none of their own.
+"""Find the blocks of a file, also in formats without blocks of their own.
 
-A block is a part that its format can read independently. In formats without blocks, consecutive units form a block of
-about BLOCK_BYTES. A unit is what a reader assigns to a split as a whole: a line of text, or the records after one sync
-marker. A layout finds the positions of the units and their numbers of rows. It does not read values.
+A block is a part of a file that its format can read independently. In formats without blocks, consecutive units form a
+block of about BLOCK_BYTES. A unit is what a reader assigns to a split as a whole: a line of text, or the records after
+one sync marker. A layout finds the positions of the units and their numbers of rows, but does not read values.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class Blocks:
     """All blocks of one file in file order.
 
     Blocks without rows are included. The arrays are int64, with one entry for each block. `offset` is the byte that
-    identifies a block and by which readers assign it to a split; the format's module says which byte that is. `length`
-    is the size of the block in bytes, `rows` its number of rows, `start` its first byte.
+    identifies a block; readers assign the block to a split by this byte. The module of the format says which byte
+    `offset` is. `length` is the size of the block in bytes, `rows` its number of rows, `start` its first byte.
     """
 
     offset: npt.NDArray[np.int64]
@@ -41,8 +41,8 @@ class Blocks:
     def of(cls, offset: list[int], length: list[int], rows: list[int], start: list[int] | None = None) -> Blocks:
         """Create the blocks of a file.
 
-        Their `start` is their offset by default. Raises Undecodable if two blocks that have rows have the same offset,
-        and for numbers of more than 64 bits.
+        By default, the `start` of a block is its offset. Raises Undecodable if two blocks that have rows have the same
+        offset, and for numbers of more than 64 bits.
         """
         columns = (offset, length, rows, offset if start is None else start)
         try:
@@ -71,8 +71,8 @@ class Bounds:
     """The smallest and the largest value of a column in each block of a file.
 
     The arrays are int64, with one entry for each block. `nulls` is the number of NULLs; -1 if the bounds are not known.
-    `low` and `high` are integers, the days of dates or the microseconds of timestamps since 1970; 0 if all values are
-    NULL.
+    `low` and `high` are the values of an integer column, days since 1970 for dates, and microseconds since 1970 for
+    timestamps. If all values are NULL, `low` and `high` are 0.
     """
 
     nulls: Longs
@@ -81,23 +81,26 @@ class Bounds:
 
     @classmethod
     def of(cls, blocks: Sequence[tuple[int, int, int] | None]) -> Bounds:
-        """Create the bounds from those of each block: NULLs, smallest and largest value; None if they are not known."""
+        """Create the bounds from tuples (NULLs, smallest value, largest value).
+
+        There is a tuple for each block; None stands for a block with unknown bounds.
+        """
         known = [(-1, 0, 0) if block is None else block for block in blocks]
         return cls(*np.array(known, np.int64).reshape(-1, 3).T)
 
     @property
     def numbers(self) -> Longs:
-        """All numbers in one array: those of `nulls`, `low` and `high`."""
+        """All numbers in one array: first `nulls`, then `low`, then `high`."""
         return np.concatenate([self.nulls, self.low, self.high])
 
 
 def known_bounds(
     rows: int, nulls: int, low: int | None, high: int | None, floor: int | None
 ) -> tuple[int, int, int] | None:
-    """Return the bounds of a block with `rows` rows, as `Bounds.of` takes them.
+    """Return the bounds of a block with `rows` rows, as a tuple for `Bounds.of`.
 
-    None if statistics are missing or contradict each other, or if a value may be less than `floor`: below it, writers
-    and readers may mean other days by the same number.
+    Return None if statistics are missing or contradict each other. Return None also if a value may be less than
+    `floor`: below `floor`, writers and readers may mean different days by the same number.
     """
     if nulls == rows:
         return nulls, 0, 0
@@ -130,7 +133,7 @@ class Layout(Protocol):
 def blocks(layout: Layout, path: str) -> Blocks:
     """Return the blocks of a file.
 
-    The offset of a block is that of its first unit. Raises FileNotFoundError or Undecodable.
+    The offset of a block is the offset of its first unit. Raises FileNotFoundError or Undecodable.
     """
     offsets: list[int] = []
     rows: list[int] = []
@@ -152,9 +155,9 @@ def blocks(layout: Layout, path: str) -> Blocks:
 def row_offsets(layout: Layout, path: str, offset: int, length: int, rows: Longs | None) -> Longs:
     """Return the offsets of the units that hold these rows.
 
-    `offset` and `length` are those of a block; `rows` are 0-based inside the block and ascending, or None for all rows.
-    The result is ascending. A reader that reads every split with one of these offsets reads all of the rows. Raises
-    FileNotFoundError or Undecodable.
+    `offset` and `length` belong to one block. `rows` are row numbers, 0-based inside the block and ascending; None
+    stands for all rows. The result is ascending. A reader that reads every split with one of these offsets reads all of
+    the rows. Raises FileNotFoundError or Undecodable.
     """
     with stores.open_input(path) as source:
         chosen = [np.zeros(0, np.int64)]

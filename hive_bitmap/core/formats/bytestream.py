@@ -16,8 +16,8 @@ _MOST_SHIFT = 63  # most bits of a number before its last byte
 def unsigned(data: bytes, at: int) -> tuple[int, int]:
     """Return the number at this place, and the place behind it.
 
-    A number has seven bits in each byte, the lowest first. Raises IndexError at the end of the data, and Undecodable
-    for a number of more than 64 bits.
+    A number has seven bits in each byte, the lowest bits first. Raises IndexError at the end of the data, and
+    Undecodable for a number of more than 64 bits.
 
     >>> unsigned(bytes([5, 0x96, 1]), 1)
     (150, 3)
@@ -47,7 +47,7 @@ def signed(data: bytes, at: int) -> tuple[int, int]:
 class ByteStream:
     """A buffered forward reader of bytes of a file.
 
-    It reads from `start` to before `end`. Methods raise Undecodable if they would read beyond `end`.
+    The reader covers the bytes from `start` to before `end`. Methods raise Undecodable instead of reading beyond `end`.
     """
 
     def __init__(self, source: pa.NativeFile, start: int, end: int) -> None:
@@ -92,7 +92,7 @@ class ByteStream:
     def hadoop_int(self) -> int:
         """Read a variable-length number of Hadoop.
 
-        The format is that of `WritableUtils.writeVLong`.
+        `WritableUtils.writeVLong` writes this format.
         """
         first = struct.unpack("b", self.read(1))[0]
         if first >= -112:
@@ -113,7 +113,7 @@ class ByteStream:
     def avro_long(self) -> int:
         """Read an Avro long.
 
-        It is a zigzag-encoded number, seven bits in each byte, the lowest first.
+        An Avro long is a zigzag-encoded number with seven bits in each byte, the lowest bits first.
         """
         value = shift = 0
         while True:

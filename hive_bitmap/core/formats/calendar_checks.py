@@ -1,6 +1,6 @@
 """Check dates and timestamps.
 
-Raise Undecodable for a column with values that Arrow may read differently than Spark.
+The checks raise Undecodable for a column with values that Arrow may read differently from Spark.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ def require_whole_seconds_near_1970(values: Values, name: str) -> None:
 
     Raises Undecodable if a timestamp (in microseconds) within a day of 1970-01-01 has a fraction of a second. ORC
     stores the seconds and the fraction separately, so within the second before 1970 the sign is lost. The Java and C++
-    readers infer it in different time zones (the writer's, the reader's, UTC), and their results differ by a second.
+    readers infer the sign in different time zones (the writer's, the reader's, UTC), and the results of the readers
+    differ by a second.
     """
     micros = np.asarray(values.cast(pa.int64()).drop_null())
     if bool(np.any((np.abs(micros) < _DAY) & (micros % 1_000_000 != 0))):

@@ -1,7 +1,7 @@
 """Queries of the DuckDB database of this process.
 
-The database is closed before the process ends. Otherwise, if another thread is inside DuckDB, Python aborts at its end,
-or prints what DuckDB has not freed.
+The database is closed before the process ends. Otherwise, if another thread is still inside DuckDB, Python aborts at
+the end of the process, or prints what DuckDB has not freed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LONGEST_WAIT = 10.0  # seconds that the end of the process waits for running que
 class _Gate:
     """A counter of the threads inside DuckDB.
 
-    Once it is closed, no thread can enter.
+    Once the gate is closed, no thread can enter.
     """
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class _Gate:
     def close(self) -> None:
         """Close the gate, and wait until all threads have left.
 
-        It waits at most LONGEST_WAIT.
+        The wait takes at most LONGEST_WAIT.
         """
         with self._changed:
             self._closed = True
@@ -62,8 +62,8 @@ _gate = _Gate()
 def table(query: str, paths: Sequence[str], wanted: pa.Table | None = None) -> pa.Table:
     """Return the result of a query.
 
-    `paths` are its parameters, and `wanted` is the table that it calls `wanted`. Raises duckdb.Error, also if the
-    process is ending.
+    `paths` are the parameters of the query. The query may refer to the table `wanted` by this name. Raises
+    duckdb.Error, also if the process is ending.
     """
     with _gate.entered():
         return _table(query, paths, wanted)
@@ -72,8 +72,8 @@ def table(query: str, paths: Sequence[str], wanted: pa.Table | None = None) -> p
 def _table(query: str, paths: Sequence[str], wanted: pa.Table | None) -> pa.Table:
     """Execute a query with its own cursor.
 
-    The cursor is destroyed before this returns or raises, because its destructor releases Python's lock for a moment,
-    and must not do so while the process ends.
+    The cursor is destroyed before this function returns or raises. The destructor of a cursor releases Python's lock
+    for a moment, which must not happen while the process ends.
     """
     connection = _database().cursor()
     try:
@@ -89,7 +89,7 @@ def _table(query: str, paths: Sequence[str], wanted: pa.Table | None) -> pa.Tabl
 def _database() -> duckdb.DuckDBPyConnection:
     """Return the DuckDB database of this process.
 
-    It is opened once, since that takes 12 ms. It caches no files.
+    The database is opened only once, because opening it takes 12 ms. The database caches no files.
     """
     options: dict[str, str | bool | int | float | list[str]] = {"threads": 1, "enable_external_file_cache": False}
     database = duckdb.connect(":memory:", config=options)

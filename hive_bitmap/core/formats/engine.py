@@ -1,6 +1,6 @@
 """Formats whose values only the engine (Spark) reads.
 
-This process finds the positions of their blocks.
+This process only finds the positions of the blocks of a file.
 """
 
 from __future__ import annotations
@@ -30,17 +30,14 @@ class EngineHandle:
 class EngineFormat:
     """A `Format` that only finds the blocks of a file.
 
-    It finds them by the file's layout, and cannot read any column.
+    The layout of the format finds the blocks. No column can be read.
     """
 
     name: str
     layout: Layout
 
     def open_file(self, path: str) -> EngineHandle:
-        """Check that the file exists.
-
-        Raises FileNotFoundError if it does not.
-        """
+        """Check that the file exists; raise FileNotFoundError if it does not."""
         stores.status(path)
         return EngineHandle(path)
 

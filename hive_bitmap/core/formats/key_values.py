@@ -48,11 +48,13 @@ _TYPE = re.compile(r"(?P<base>[a-z_]+)(?:\((?P<first>\d+)(?:,\s*(?P<second>\d+))
 class KeyColumn:
     """A column of the table: its name and Spark type.
 
-    `type` is Spark's simple string. `file_name` is the column's name in Parquet files, empty if that is `name`; a
-    column with a `field_id` is found by that id instead. Two attributes are needed for ORC files only. `time_zone` is
-    the default time zone of the engine's JVM, in which Spark interprets the local timestamps of ORC; if it is "", only
-    Spark reads such columns. `position` is the column's 0-based position among the table's columns without its
-    partition columns; in files without names, columns are found by position.
+    `type` is Spark's simple string. `file_name` is the column's name in Parquet files; "" if files have the column
+    under `name`. A column with a `field_id` is found by this id instead of a name.
+
+    `time_zone` and `position` are needed for ORC files only. `time_zone` is the default time zone of the engine's JVM,
+    in which Spark interprets the local timestamps of ORC. If `time_zone` is "", only Spark reads columns with local
+    timestamps. `position` is the column's 0-based position among the table's columns, without partition columns. In
+    files without column names, columns are found by `position`.
     """
 
     name: str
@@ -66,7 +68,7 @@ class KeyColumn:
     def base(self) -> str:
         """The type without its parameters.
 
-        It is `decimal` for `decimal(7,2)`. The text of nested types is unchanged.
+        The result is `decimal` for `decimal(7,2)`. For a nested type, the result is the whole type.
         """
         match = _TYPE.fullmatch(self.type)
         return match["base"].lower() if match else self.type
@@ -75,14 +77,14 @@ class KeyColumn:
     def parameters(self) -> tuple[int, ...]:
         """The parameters of the type.
 
-        They are (precision, scale) of a decimal, (length,) of char and varchar, () of other types.
+        The result is (precision, scale) for a decimal, (length,) for char and varchar, and () for other types.
         """
         match = _TYPE.fullmatch(self.type)
         return tuple(int(number) for number in (match["first"], match["second"]) if number) if match else ()
 
 
 def has_plain_name(name: str) -> bool:
-    """Return whether all readers find a column of this name, judged by its characters.
+    """Return whether all readers find a column by this name, judged by the characters of the name.
 
     >>> has_plain_name("größe (cm)"), has_plain_name("a`b")
     (True, False)
@@ -93,7 +95,7 @@ def has_plain_name(name: str) -> bool:
 def is_simple(column: KeyColumn) -> bool:
     """Return whether the column can be a key.
 
-    Its type must not be nested, an interval, or a variant.
+    A key's type must not be nested, an interval, or a variant.
     """
     return column.base == "decimal" or column.base in _ARROW
 
@@ -132,15 +134,15 @@ def column_type(column: KeyColumn) -> pa.DataType:
 
 
 def nulls(column: KeyColumn, rows: int) -> pa.Array:
-    """Return NULL for each row, as Spark does for a column that the file lacks."""
+    """Return a NULL for each row, as Spark does if the file lacks the column."""
     return pa.nulls(rows, column_type(column))
 
 
 def converted(values: Values, column: KeyColumn) -> Values:
     """Cast the values to the column's Arrow type and pad CHAR.
 
-    Strings may stay dictionary-encoded. Raises Undecodable if a value does not fit the type; Spark would overflow, fail
-    or return NULL.
+    Strings may stay dictionary-encoded. Raises Undecodable if a value does not fit the type. For such a value, Spark
+    would overflow, fail or return NULL.
     """
     target = arrow_type(column)
     with decoding(f"column {column.name!r}"):
@@ -156,8 +158,8 @@ def converted(values: Values, column: KeyColumn) -> Values:
 def canonical(values: Values) -> Values:
     """Return the values as keys, with one zero and one NaN.
 
-    Raises Undecodable for strings that are not UTF-8. Spark does not validate strings, so rows may contain such
-    strings; but readers of an index table may reject them.
+    Raises Undecodable for strings that are not UTF-8. Rows may contain such strings, because Spark does not validate
+    strings; but readers of an index table may reject strings that are not UTF-8.
     """
     try:
         values.validate(full=True)
@@ -175,7 +177,7 @@ def canonical(values: Values) -> Values:
 def decoding(what: str) -> Iterator[None]:
     """Convert errors about the content of a file to Undecodable.
 
-    These are errors of Arrow, pyorc and Python. Errors of the store, which have an errno, are raised unchanged.
+    Errors of Arrow, pyorc and Python are converted. Errors of the store, which have an errno, are raised unchanged.
     """
     try:
         yield
@@ -190,7 +192,7 @@ def decoding(what: str) -> Iterator[None]:
 def _with_dictionary(values: Values, column: KeyColumn) -> Values:
     """Convert only the dictionaries of the values.
 
-    So each distinct value is converted once instead of once a row.
+    Then each distinct value is converted only once, not once for each row.
     """
     if isinstance(values, pa.ChunkedArray):
         chunks = [_with_dictionary(chunk, column) for chunk in values.chunks]

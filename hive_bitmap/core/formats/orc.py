@@ -1,6 +1,6 @@
 """ORC: a block is a stripe.
 
-It is identified by its first byte. The file footer lists the stripes, see `StripeInformation` in
+A stripe is identified by its first byte. The file footer lists the stripes, see `StripeInformation` in
 https://orc.apache.org/specification/ORCv1/.
 """
 
@@ -62,7 +62,7 @@ Located = tuple[str, Conversion] | None
 def blocks(handle: OrcHandle) -> Blocks:
     """Return the stripes of the file.
 
-    `offset` is their first byte; `length` includes index, data and stripe footer.
+    `offset` is the first byte of a stripe. `length` includes index, data and stripe footer.
     """
     with decoding("its list of stripes"):
         stripes = list(footer(handle.source).iter_stripes())
@@ -78,7 +78,7 @@ def blocks(handle: OrcHandle) -> Blocks:
 def names(handle: OrcHandle) -> list[str]:
     """Return the names of the columns.
 
-    There are none in a file whose columns are found by position.
+    The result is empty if the columns of the file are found by position.
     """
     return [] if handle.positional else [column.name for column in handle.columns]
 
@@ -86,9 +86,10 @@ def names(handle: OrcHandle) -> list[str]:
 def by_name(handle: OrcHandle) -> bool:
     """Return whether keys stay the same when other columns change.
 
-    They do if the file names its columns, even if the table's columns are moved. But Spark compares timestamps of the
-    file and of the table by position, also those inside of other types, and fails if only one of them has a time zone
-    (`checkTimestampCompatibility` of OrcUtils). So the types of the columns must not hold any timestamps.
+    Keys stay the same if the file names its columns, even if the columns of the table are moved. But Spark compares the
+    timestamps of the file and of the table by position, also timestamps inside other types. Spark fails if only one of
+    two compared timestamps has a time zone (`checkTimestampCompatibility` of OrcUtils). So the result is False if the
+    types of the columns contain timestamps.
     """
     return bool(names(handle)) and all(column.base in _WITHOUT_TIMESTAMPS for column in handle.columns)
 
@@ -119,7 +120,7 @@ def key_columns(handle: OrcHandle, block: int, columns: Sequence[KeyColumn]) -> 
 def bytes_at_once(path: str, columns: Sequence[KeyColumn]) -> int:
     """Estimate the bytes of an average stripe, decoded whole.
 
-    The estimate comes from the footer. `columns` are those that `read_rows` takes. Raises FileNotFoundError or
+    The estimate comes from the footer. `columns` are the columns to be read by `read_rows`. Raises FileNotFoundError or
     Undecodable.
     """
     handle = open_file(path)
@@ -141,9 +142,10 @@ def nested_marks(handle: OrcHandle, schema: Sequence[KeyColumn]) -> list[str]:
 
 
 def bounds(handle: OrcHandle, columns: Sequence[KeyColumn]) -> dict[str, Bounds]:
-    """Return the bounds of integers and dates in each stripe, by the statistics of the stripes.
+    """Return the bounds of integers and dates in each stripe, from the statistics of the stripes.
 
-    There are none if these statistics are damaged or too large: no other reader needs them.
+    The result is empty if the statistics of the stripes are damaged or too large: no other reader needs these
+    statistics.
     """
     places = {column: number for column in columns if (number := _place(handle, column)) is not None}
     if not places:
@@ -166,7 +168,8 @@ def bounds(handle: OrcHandle, columns: Sequence[KeyColumn]) -> dict[str, Bounds]
 def _place(handle: OrcHandle, column: KeyColumn) -> int | None:
     """Return the number of a column in the file, to find its statistics.
 
-    None if the file lacks the column, if only Spark can read it, or if its type has no reliable bounds (`_BOUNDED`).
+    Return None if the file lacks the column, if only Spark can read the column, or if the column's type has no reliable
+    bounds (`_BOUNDED`).
     """
     if column.base not in _BOUNDED:
         return None
@@ -182,7 +185,7 @@ def _place(handle: OrcHandle, column: KeyColumn) -> int | None:
 
 
 def _stated_bounds(column: KeyColumn, rows: int, stated: StripeStatistics | None) -> tuple[int, int, int] | None:
-    """Return the bounds of a column in a stripe of so many rows; None if they are not certain."""
+    """Return the bounds of a column in a stripe with `rows` rows; None if the bounds are not certain."""
     if stated is None or stated.values is None:
         return None
     floor = FIRST_DAY if column.base == "date" else None
@@ -219,9 +222,9 @@ def read_rows(
     """Yield the selected rows in file order.
 
     The values have the Arrow types of `key_values.arrow_type`. `columns` must not be in `spark_only_columns`.
-    `selection` has pairs of the number of a block, ascending, and the numbers of its selected rows, 0-based inside the
-    block and ascending, or None for all rows. Raises FileNotFoundError or Undecodable when the first or a later batch
-    is requested.
+    `selection` has pairs (number of a block, numbers of its selected rows), ascending by block. The row numbers are
+    0-based inside the block and ascending; None stands for all rows. Raises FileNotFoundError or Undecodable when the
+    first or a later batch is requested.
     """
     handle = open_file(path)
     schema = pa.schema([(column.name, arrow_type(column)) for column in columns])
@@ -255,7 +258,7 @@ def _stripe(handle: OrcHandle, block: int, located: Sequence[Located]) -> pa.Rec
 def _names(handle: OrcHandle, located: Sequence[Located]) -> list[str]:
     """Return the names of the stored columns to read.
 
-    If the file has none of them, the result is its first column, which gives the number of rows.
+    If the file has none of the columns, the result is the file's first column, which gives the number of rows.
     """
     return sorted({at[0] for at in located if at is not None}) or [column.name for column in handle.columns[:1]]
 
@@ -278,7 +281,7 @@ def _table_values(stripe: pa.RecordBatch, column: KeyColumn, at: Located) -> Val
 def _micros(values: Values, zone: str, name: str) -> Values:
     """Round timestamps down to microseconds, as Spark does.
 
-    Local timestamps become instants in the time zone `zone`, unless it is "".
+    Local timestamps become instants in the time zone `zone`, unless `zone` is "".
     """
     micros = pc.floor_temporal(values, unit="microsecond").cast(pa.timestamp("us", values.type.tz))
     require_whole_seconds_near_1970(micros, name)
@@ -307,7 +310,7 @@ def _reason(handle: OrcHandle, column: KeyColumn) -> str:
 def _statistics_within(handle: OrcHandle, name: str, column: KeyColumn) -> bool:
     """Return whether the footer proves that pyarrow and Spark read all values alike.
 
-    This is decided by the range of the values, dates or timestamps.
+    The values are dates or timestamps. Their range in the footer is compared with the range that is read alike.
     """
     try:
         stats = statistics(footer(handle.source), name)

@@ -1,15 +1,15 @@
 """Open ORC files, and find columns by Spark's rules.
 
-Columns are found by name, ignoring case, or by position if every name in the file begins with `_col`, as old versions
-of Hive wrote them. A missing column is NULL. These are the rules of `requestedColumnIds` in
+Columns are found by name, ignoring case. If every name in the file begins with `_col`, as in files of old Hive
+versions, columns are found by position. A missing column is NULL. These are the rules of `requestedColumnIds` in
 https://github.com/apache/spark/blob/v4.0.0/sql/core/src/main/scala/org/apache/spark/sql/execution/datasources/orc/OrcUtils.scala.
 
 pyorc reads the footer, because it gives the positions of the stripes; pyarrow reads the values.
 
-As for Parquet, there is an allowlist of types that Arrow reads like Spark (`SAFE_CONVERSIONS`). Some of their values
-are converted or left to Spark (`Conversion`). Dates before 1582-10-15 and timestamps before 1900 are left to Spark for
-every writer, because Spark takes the days in ORC files as days of the hybrid calendar. Arrow reads a `timestamp` as
-local time; Spark interprets it as an instant in the default time zone of its JVM.
+As for Parquet, there is an allowlist of types that Arrow reads like Spark (`SAFE_CONVERSIONS`). Some values of these
+types are converted or left to Spark (`Conversion`). Dates before 1582-10-15 and timestamps before 1900 are left to
+Spark for every writer, because Spark takes the days in ORC files as days of the hybrid calendar. Arrow reads a
+`timestamp` as local time; Spark interprets it as an instant in the default time zone of its JVM.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ SAFE_CONVERSIONS: Mapping[str, tuple[str, ...]] = {
 class Conversion:
     """How to read a stored column as a table column.
 
-    `floor`: the least value (days or microseconds since 1970) that Arrow and Spark read alike; None if they read all
-    values alike. `zone`: the time zone in which stored local timestamps become instants; "" for no conversion.
-    `padded`: whether the stored strings are padded with blanks that do not belong to the value.
+    `floor` is the least value (days or microseconds since 1970) that Arrow and Spark read alike; None if all values are
+    read alike. `zone` is the time zone in which stored local timestamps become instants; "" for no conversion. `padded`
+    says whether stored strings are padded with blanks that do not belong to the value.
     """
 
     floor: int | None = None
@@ -84,7 +84,8 @@ def conversion_for(stored: KeyColumn, column: KeyColumn) -> Conversion:
 def _is_wider_decimal(column: KeyColumn, stored: KeyColumn) -> bool:
     """Return whether a decimal column holds all values of the stored decimal column.
 
-    It needs at least as many digits before the point, and after it. The result is false for other types.
+    The column's type needs at least as many digits as the stored type, both before and after the point. The result is
+    false for other types.
     """
     if column.base != "decimal" or stored.base != "decimal" or not stored.parameters:
         return False
@@ -101,8 +102,8 @@ _ICEBERG_ID = "iceberg.id"  # attribute in which Iceberg keeps the id of a colum
 class OrcHandle:
     """An open ORC file.
 
-    `columns` are the top-level columns. Their types are Spark types if Spark wrote them to the file, else ORC types.
-    Columns that Iceberg wrote have ids.
+    `columns` are the top-level columns. If Spark wrote its own types to the file, the columns have Spark types;
+    otherwise, ORC types. Columns that Iceberg wrote have ids.
     """
 
     path: str
@@ -127,7 +128,7 @@ class OrcHandle:
     def positional(self) -> bool:
         """Whether the columns are found by position.
 
-        It is false for a file without columns.
+        The result is false for a file without columns.
         """
         return bool(self.columns) and all(column.name.startswith("_col") for column in self.columns)
 
@@ -186,9 +187,9 @@ def statistics(opened: pyorc.Reader, name: str) -> Mapping[str, Any]:
 def _require_plain_names(kind: pyorc.TypeDescription) -> None:
     """Require names of columns and fields that Spark cannot misread.
 
-    Spark requests columns by the text of a type, in which it does not escape backticks. A backtick may make it read the
-    wrong columns. Raises Undecodable for backticks and other characters that readers may misread, also in names of
-    fields inside a column.
+    Spark requests columns by the text of a type, and does not escape backticks in this text. So a backtick may make
+    Spark read the wrong columns. Raises Undecodable for backticks and other characters that readers may misread, also
+    in the names of fields inside a column.
     """
     fields = kind.fields if isinstance(kind, pyorc.Struct) else {}
     for name in fields:

@@ -46,8 +46,8 @@ def decoded_share(selected: Any, rows: Any, stride: int) -> Any:
     """Return the cost of reading rows of a stripe, as a share of decoding it all.
 
     `selected` of the `rows` rows are read. The cost is 1 if the whole stripe is decoded, and less if pyorc seeks to
-    each row. `stride` is the number of rows between two entries of the row index: opening the stripe costs as much as
-    decoding `stride` rows, a seek a quarter of that. Numbers and arrays are accepted.
+    each row. `stride` is the number of rows between two entries of the row index. Opening the stripe costs as much as
+    decoding `stride` rows; a seek costs a quarter as much. Numbers and arrays are accepted.
     """
     few = np.maximum(selected, 2) * stride <= rows
     return np.where(few, (1 + selected / 4) * stride / np.maximum(rows, 1), 1.0)
@@ -56,7 +56,7 @@ def decoded_share(selected: Any, rows: Any, stride: int) -> Any:
 class RowReader:
     """A reader of rows of an open file.
 
-    `names` are the top-level columns that it reads.
+    `names` are the top-level columns to read.
     """
 
     def __init__(self, handle: OrcHandle, names: Collection[str]) -> None:
@@ -66,7 +66,7 @@ class RowReader:
     def pays(self, selected: int, total: int) -> bool:
         """Return whether seeking `selected` of `total` rows beats decoding the stripe.
 
-        It is false without a row index.
+        The result is false without a row index.
         """
         stride: int = self._handle.file.row_index_stride
         return stride > 0 and bool(decoded_share(selected, total, stride) < 1)
@@ -74,7 +74,7 @@ class RowReader:
     def read(self, block: int, rows: npt.NDArray[np.int64]) -> pa.RecordBatch | None:
         """Return rows of a stripe as pyarrow would.
 
-        `rows` are 0-based and ascending. Returns None if pyorc cannot read them.
+        `rows` are row numbers, 0-based and ascending. Returns None if pyorc cannot read the rows.
         """
         try:
             stripe = self._reader.read_stripe(block)

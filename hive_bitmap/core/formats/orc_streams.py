@@ -1,8 +1,8 @@
 """Check the streams of ORC stripes, as bytes.
 
 Readers differ in how they treat streams that do not fit the type of their column. The C++ reader adds up the lengths of
-the texts of a stripe, and ends the process if some are negative or very large. So the kinds of streams and the lengths
-of texts are checked before it reads a stripe.
+the texts of a stripe, and ends the process if some lengths are negative or very large. So the kinds of streams and the
+lengths of texts are checked before the C++ reader reads a stripe.
 
 The structures are `StripeFooter` of
 https://github.com/apache/orc-format/blob/v1.0.0/src/main/proto/orc/proto/orc_proto.proto; lengths are runs of integers,
@@ -69,7 +69,8 @@ def require_sound_stripes(source: pa.NativeFile, tail: OrcTail) -> None:
 def require_sound_lengths(source: pa.NativeFile, tail: OrcTail, block: int, positions: Collection[int]) -> None:
     """Require sound lengths of the texts in a stripe.
 
-    The lengths are those in the stripe's streams. `positions` are those of top-level columns. Raises Undecodable.
+    The lengths are in the streams of the stripe. `positions` are the positions of top-level columns. Raises
+    Undecodable.
     """
     texts = [tail.top[position] for position in positions if tail.kinds[tail.top[position]] in _TEXTS]
     if not texts:
@@ -93,7 +94,7 @@ def require_sound_lengths(source: pa.NativeFile, tail: OrcTail, block: int, posi
 
 
 def are_sound(lengths: bytes, most: int, *, first_version: bool) -> bool:
-    """Return whether encoded lengths are not negative, and their sum is at most `most`.
+    """Return whether no encoded length is negative, and the sum of all lengths is at most `most`.
 
     The encoding is version 1 or 2 of ORC's run-length encoding. The result is false if a run is cut off.
     """
@@ -106,13 +107,13 @@ def are_sound(lengths: bytes, most: int, *, first_version: bool) -> bool:
 
 
 class _Negative(Exception):
-    """A length that is negative, or takes more bits than a sound one."""
+    """A length that is negative, or takes more bits than a sound length."""
 
 
 def _total(data: bytes, *, exact: bool) -> int:
     """Return the sum of integers in version 2 of the encoding.
 
-    Unless `exact`, packed integers count as the greatest ones that their bits can hold. Raises _Negative, and
+    Unless `exact`, each packed integer counts as the greatest integer that its bits can hold. Raises _Negative, and
     IndexError if the last run is cut off.
     """
     at = total = 0
@@ -192,7 +193,7 @@ def _packed(
 ) -> npt.NDArray[np.uint64]:
     """Return integers of `width` bits, packed from the highest bit.
 
-    Raises _Negative if they are too wide.
+    Raises _Negative if `width` is more than `widest`.
     """
     if width > widest:
         raise _Negative
@@ -205,7 +206,7 @@ def _packed(
 def _slice(data: bytes, start: int, end: int) -> bytes:
     """Return data[start:end].
 
-    Raises IndexError if the data end before.
+    Raises IndexError if the data end before `end`.
     """
     if end > len(data):
         raise IndexError

@@ -1,9 +1,9 @@
 """Check the tail of an ORC file, as bytes.
 
 The checks find encryption, unknown versions, and statistics that end the process of a C++ reader. Arrow does not show
-that a file is encrypted: for an encrypted column it reads the masked values that are stored beside it. So the bytes are
-checked here, before anything else opens the file. Only the encryption in the file's footer counts, as for other readers
-of ORC.
+that a file is encrypted: for an encrypted column, Arrow reads masked values, which are stored beside the encrypted
+values. So the bytes are checked here, before anything else opens the file. Only the encryption in the file's footer
+counts, as for other readers of ORC.
 
 The structures are `PostScript` and `Footer` of
 https://github.com/apache/orc-format/blob/v1.0.0/src/main/proto/orc/proto/orc_proto.proto.
@@ -55,8 +55,8 @@ MOST_FOOTER_BYTES = 16 << 20  # limit for ORC files, decompressed
 class OrcTail:
     """The parts of an ORC footer that describe streams.
 
-    `codec` is the number of the compression. `kinds` has the type (its number in `Type.Kind`) of each column, `top` the
-    numbers of the top-level columns, and `stripes` the fields of each StripeInformation, by number.
+    `codec` is the number of the compression. `kinds` has the type of each column, as a number of `Type.Kind`. `top` has
+    the numbers of the top-level columns. `stripes` has the fields of each StripeInformation, by field number.
     """
 
     codec: int
@@ -69,8 +69,8 @@ class OrcTail:
 class StripeStatistics:
     """What a stripe states about an integer or date column.
 
-    `values` is the number of values that are not NULL; `low` and `high` are integers, or days since 1970. Each is None
-    if it is missing.
+    `values` is the number of values that are not NULL. `low` and `high` are the smallest and the largest value:
+    integers, or days since 1970. A missing figure is None.
     """
 
     values: int | None
@@ -95,8 +95,8 @@ def damaged_if_undecodable() -> Iterator[None]:
 def require_plain_orc(source: pa.NativeFile) -> OrcTail:
     """Return the tail of an ORC file with a plain and sound footer.
 
-    Raises Undecodable unless the file is an ORC file of a known version, its footer shows no encryption, and its
-    statistics are those of the types of its columns.
+    Raises Undecodable unless the file is an ORC file of a known version, its footer shows no encryption, and the
+    statistics of each column fit the column's type.
     """
     with damaged_if_undecodable():
         footer, codec = _orc_footer(source)
@@ -124,7 +124,7 @@ def _tail_of(footer: bytes, codec: int) -> OrcTail:
 
 
 def _require_statistics_of(kinds: Sequence[int], statistics: Sequence[int | bytes]) -> None:
-    """Require that each column has the statistics of its type.
+    """Require that the statistics of each column fit the column's type.
 
     A footer may also have no statistics at all. Raises Undecodable.
     """
@@ -161,7 +161,7 @@ def _orc_footer(source: pa.NativeFile) -> tuple[bytes, int]:
 def _postscript(source: pa.NativeFile) -> tuple[list[tuple[int, int | bytes]], int]:
     """Return the fields of the postscript, and its first byte.
 
-    Raises Undecodable if the file does not end with one.
+    Raises Undecodable if the file does not end with a postscript.
     """
     size = source.size()
     length = source.read_at(1, size - 1)[0] if size > len(_ORC_MAGIC) else size
@@ -174,8 +174,8 @@ def _postscript(source: pa.NativeFile) -> tuple[list[tuple[int, int | bytes]], i
 def stripe_statistics(source: pa.NativeFile, columns: Sequence[int]) -> list[dict[int, StripeStatistics | None]]:
     """Return what each stripe states about integer and date columns, given by their numbers.
 
-    None stands for a column without statistics. The list is empty for a file without statistics of stripes. Raises
-    Undecodable.
+    The result has a mapping for each stripe, by column number; None stands for a column without statistics. The result
+    is empty for a file without statistics of stripes. Raises Undecodable.
     """
     with damaged_if_undecodable():
         postscript, start = _postscript(source)
@@ -293,7 +293,8 @@ def _zstd(chunk: bytes, most: int) -> bytes:
 def _lz4(chunk: bytes, most: int) -> bytes:
     """Decompress a block of LZ4.
 
-    Its size follows from its sequences. The format: https://github.com/lz4/lz4/blob/v1.9.4/doc/lz4_Block_format.md.
+    The decompressed size follows from the sequences of the block. The format:
+    https://github.com/lz4/lz4/blob/v1.9.4/doc/lz4_Block_format.md.
     """
     at = size = 0
     while True:
@@ -313,7 +314,7 @@ def _lz4(chunk: bytes, most: int) -> bytes:
 def _lz4_length(chunk: bytes, at: int, length: int) -> tuple[int, int]:
     """Return a length, and the place behind its bytes.
 
-    `length` is its first four bits.
+    `length` is the number in the first four bits of the length.
     """
     if length < 15:
         return length, at

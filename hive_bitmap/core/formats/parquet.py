@@ -1,7 +1,7 @@
 """Parquet: a block is a row group.
 
-It is identified by the first byte of the first data page of its first column. Hive's reader assigns a row group to a
-split by that byte, which follows the dictionary page, in
+A row group is identified by the first byte of the first data page of its first column, after the dictionary page. By
+this byte, Hive's reader assigns a row group to a split, see
 https://github.com/apache/hive/blob/rel/release-2.3.9/ql/src/java/org/apache/hadoop/hive/ql/io/parquet/ParquetRecordReaderBase.java.
 """
 
@@ -81,7 +81,7 @@ def by_name(handle: ParquetHandle) -> bool:
 def column_bytes(handle: ParquetHandle, columns: Sequence[KeyColumn]) -> npt.NDArray[np.int64]:
     """Return the compressed size of columns in each row group.
 
-    It is in bytes, plus 1.
+    The size is in bytes, plus 1.
     """
     leaves = [handle.leaves[at[0]] for column in columns if (at := find(handle, column)) is not None]
     with decoding("its list of row groups"):
@@ -137,7 +137,7 @@ def nested_marks(handle: ParquetHandle, schema: Sequence[KeyColumn]) -> list[str
 def bounds(handle: ParquetHandle, columns: Sequence[KeyColumn]) -> dict[str, Bounds]:
     """Return the bounds of integers, dates and timestamps in each row group.
 
-    They are those of the footer's statistics. For INT96, which has no statistics, the values are read.
+    The bounds come from the statistics in the footer. For INT96, which has no statistics, the values are read.
     """
     with decoding("its footer"):
         pairs = [(column.name, _bounds(handle, column)) for column in columns]
@@ -145,7 +145,7 @@ def bounds(handle: ParquetHandle, columns: Sequence[KeyColumn]) -> dict[str, Bou
 
 
 def _bounds(handle: ParquetHandle, column: KeyColumn) -> Bounds | None:
-    """Return the bounds of a column; None if they are not certain."""
+    """Return the bounds of a column; None if the bounds are not certain."""
     try:
         at = find(handle, column)
     except Undecodable:  # only Spark reads the column
@@ -164,7 +164,7 @@ def _bounds(handle: ParquetHandle, column: KeyColumn) -> Bounds | None:
 
 
 def _stated_bounds(handle: ParquetHandle, group: int, leaf: int, floor: int | None) -> tuple[int, int, int] | None:
-    """Return the bounds of a column in a row group by its statistics; None if they are not certain."""
+    """Return the bounds of a column in a row group, from statistics; None if the bounds are not certain."""
     chunk, rows = handle.metadata.row_group(group).column(leaf), handle.metadata.row_group(group).num_rows
     if chunk.physical_type != handle.metadata.schema.column(leaf).physical_type or chunk.num_values != rows:
         return None
@@ -177,7 +177,7 @@ def _stated_bounds(handle: ParquetHandle, group: int, leaf: int, floor: int | No
 
 
 def _read_bounds(handle: ParquetHandle, group: int, column: KeyColumn) -> tuple[int, int, int] | None:
-    """Return the bounds of a timestamp column in a row group by its values; None if only Spark reads them."""
+    """Return the bounds of a timestamp column in a row group, from the values; None if only Spark reads the values."""
     try:
         values = key_columns(handle, group, [column])[column.name]
     except Undecodable:

@@ -1,10 +1,10 @@
 """Open Parquet files, and find columns by Spark's rules.
 
-Columns are found by name, ignoring case. If the table maps its columns by id, they are found by their ids in the file.
-A missing column is NULL.
+Columns are found by name, ignoring case. If the table maps its columns by id, columns are found by their ids in the
+file. A missing column is NULL.
 
-The bytes of the footer are checked first, because Arrow does not show encryption. For an encrypted column some calls of
-Arrow end the process, since a C++ exception escapes.
+The bytes of the footer are checked first, because Arrow does not show encryption. For an encrypted column, some calls
+of Arrow end the process: a C++ exception escapes.
 
 The structures are `FileMetaData` and `ColumnChunk` of
 https://github.com/apache/parquet-format/blob/apache-parquet-format-2.10.0/src/main/thrift/parquet.thrift, in Thrift's
@@ -41,9 +41,9 @@ _BYTE, _DOUBLE, _BINARY, _MAP, _STRUCT, _UUID = 3, 7, 8, 11, 12, 13
 class _Struct:
     """The checks of a struct of the footer.
 
-    `inner` has the checks of the structs in it, by field. A struct must not have the fields `encrypted`, and must have
-    the fields `required`. If it has a `name`, the notes get an entry with the name and the positions of its fields
-    `noted`.
+    `inner` has the checks of the structs inside the struct, by field. A struct must not have the fields `encrypted`,
+    and must have the fields `required`. If `name` is not empty, the notes get an entry: the name, and the positions of
+    the fields `noted`.
     """
 
     inner: Mapping[int, _Struct] = field(default_factory=dict)
@@ -88,8 +88,8 @@ def parquet_footer_length(source: pa.NativeFile) -> int:
 def require_plain_parquet(source: pa.NativeFile) -> None:
     """Require a Parquet file without encryption.
 
-    Raises Undecodable unless the footer shows that neither it nor any column is encrypted, and its size statistics fit
-    its schema.
+    Raises Undecodable if the footer or a column is encrypted, or if the size statistics in the footer do not fit the
+    schema.
     """
     size = parquet_footer_length(source)
     footer = source.read_at(size, source.size() - _PARQUET_END - size)
@@ -104,8 +104,8 @@ def require_plain_parquet(source: pa.NativeFile) -> None:
 def _require_sound_sizes(data: bytes, notes: Notes) -> None:
     """Require size statistics that fit the schema.
 
-    With others, some calls of Arrow end the process. The checks are those of `SizeStatistics::Validate` of
-    https://github.com/apache/arrow/blob/apache-arrow-19.0.0/cpp/src/parquet/size_statistics.cc. Raises Undecodable.
+    If the statistics do not fit, some calls of Arrow end the process. `SizeStatistics::Validate` has the same checks,
+    see https://github.com/apache/arrow/blob/apache-arrow-19.0.0/cpp/src/parquet/size_statistics.cc. Raises Undecodable.
     """
     if not any(name == _SIZES.name for name, _ in notes):
         return
@@ -128,7 +128,7 @@ def _require_sound_sizes(data: bytes, notes: Notes) -> None:
 def _leaves(data: bytes, elements: Sequence[Mapping[int, int]]) -> list[tuple[int, int, int]]:
     """Return the type and the levels of each leaf column of the schema.
 
-    The levels are the greatest definition level and the greatest repetition level.
+    A leaf has two levels: the greatest definition level and the greatest repetition level.
     """
 
     def number(fields: Mapping[int, int], field_id: int, default: int) -> int:
@@ -191,7 +191,7 @@ def _check_structs(data: bytes, at: int, kind: int, struct: _Struct, notes: Note
 def _field(data: bytes, at: int, before: int) -> tuple[int, int]:
     """Return the id of a field, and the place behind its head.
 
-    The head is at `at`. `before` is the id of the preceding field, 0 for the first one.
+    The head is at `at`. `before` is the id of the preceding field, 0 for the first field.
     """
     if near := data[at] >> 4:
         return before + near, at + 1
@@ -234,7 +234,7 @@ def _skip_values(data: bytes, at: int, count: int, first: int, second: int, *, b
     """Return the place behind the values of a list or map.
 
     A list has `count` values of the type `first`. A map (`both`) has `count` pairs, with keys of the type `first` and
-    values of the type `second`. A boolean takes a byte here.
+    values of the type `second`. In lists and maps, a boolean takes a byte.
     """
     for _ in range(count):
         for kind in (first, second) if both else (first,):
@@ -247,7 +247,7 @@ def _skip_values(data: bytes, at: int, count: int, first: int, second: int, *, b
 def _list_head(data: bytes, at: int) -> tuple[int, int, int]:
     """Return the count, the type and the place of a list's elements.
 
-    The place is that of the first element.
+    The place is the position of the first element.
     """
     head = data[at]
     at += 1
@@ -264,8 +264,8 @@ FIELD_ID = b"PARQUET:field_id"  # the key under which Arrow keeps a column's id
 class ParquetHandle:
     """An open Parquet file.
 
-    `names` are the top-level columns. `dictionaries` are the columns that Arrow reads as dictionaries because the Arrow
-    schema in the file says so.
+    `names` are the top-level columns. `dictionaries` are the columns that the Arrow schema in the file declares as
+    dictionaries: Arrow reads these columns as dictionaries.
     """
 
     path: str
@@ -286,7 +286,7 @@ class ParquetHandle:
     def leaves(self) -> dict[str, int]:
         """The ordinals of the simple columns, by name.
 
-        They are neither nested nor repeated.
+        A simple column is neither nested nor repeated.
         """
         schema = self.metadata.schema
         columns = ((schema.column(ordinal), ordinal) for ordinal in range(len(schema)))
@@ -315,8 +315,8 @@ class ParquetHandle:
     def reader(self, dictionaries: Sequence[str] = ()) -> pq.ParquetFile:
         """Return a reader of the file.
 
-        It reads the named string columns as dictionaries, and INT96 in microseconds. In nanoseconds, pyarrow's default,
-        the year 9999 would overflow to 1816.
+        The reader reads the string columns `dictionaries` as dictionaries, and INT96 in microseconds. In nanoseconds,
+        pyarrow's default, the year 9999 would overflow to 1816.
         """
         return pq.ParquetFile(
             self.source,
@@ -365,7 +365,7 @@ def find(handle: ParquetHandle, column: KeyColumn) -> tuple[str, Conversion] | N
 def candidate_names(handle: ParquetHandle, column: KeyColumn) -> list[str]:
     """Return the top-level columns that may be this column.
 
-    Raises Undecodable if ids cannot decide it.
+    Raises Undecodable if columns are mapped by id and a column of the file has no id.
     """
     if column.field_id is None:
         return handle.fields.get((column.file_name or column.name).lower(), [])

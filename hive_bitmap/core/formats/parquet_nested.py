@@ -1,7 +1,7 @@
 """Find and convert the nested columns of Parquet files.
 
-Only one layout of arrays and maps is read: the one that the format's specification prescribes, with the names that it
-prescribes (or `item`, which Arrow wrote). Older writers have others, which readers tell apart by rules of their own:
+Only one layout of arrays and maps is read: the layout and the names that the format's specification prescribes (and the
+name `item`, which Arrow wrote). Older writers used other layouts, and each reader has its own rules for them:
 https://github.com/apache/parquet-format/blob/apache-parquet-format-2.10.0/LogicalTypes.md#nested-types. The layout is
 checked in the footer: Arrow's view of the schema must lead to the very paths and levels of the file's leaves.
 
@@ -61,8 +61,8 @@ IsAtLeast = Callable[[ParquetHandle, int, int | None], bool]
 class Location:
     """The location of a nested column in a file.
 
-    `name` is that of the column in the file, "" if the file lacks it. `leaves` are the ordinals of its leaves, `marks`
-    its marks.
+    `name` is the column's name in the file; "" if the file lacks the column. `leaves` are the ordinals of the column's
+    leaves, `marks` its marks.
     """
 
     name: str = ""
@@ -73,8 +73,8 @@ class Location:
 def marks(handle: ParquetHandle, column: KeyColumn, is_at_least: IsAtLeast) -> list[str]:
     """Return the marks of a nested column of the table (see `nested_types`).
 
-    There are none if only Spark reads the column. `is_at_least` says whether statistics prove that no value of a leaf
-    is less than a floor.
+    The result is empty if only Spark reads the column. `is_at_least` says whether statistics prove that no value of a
+    leaf is less than a floor.
     """
     try:
         location = _locate(handle, column, _type(handle, column), is_at_least)
@@ -85,9 +85,9 @@ def marks(handle: ParquetHandle, column: KeyColumn, is_at_least: IsAtLeast) -> l
 
 
 def locate(handle: ParquetHandle, column: KeyColumn) -> Location:
-    """Return where a nested column is; its name is "" if the file lacks it.
+    """Return the location of a nested column.
 
-    Raises Undecodable if only Spark reads it.
+    The name in the location is "" if the file lacks the column. Raises Undecodable if only Spark reads the column.
     """
     type = _type(handle, column)
     location = _locate(handle, column, type, None)
@@ -161,8 +161,8 @@ def _count(type: pa.DataType) -> int:
 class _Node:
     """A node of the file's schema.
 
-    `field` is its Arrow field, `first` the ordinal of its first leaf. `definition` and `repetition` are the levels
-    above it.
+    `field` is the node's Arrow field, `first` the ordinal of its first leaf. `definition` and `repetition` are the
+    levels above the node.
     """
 
     field: pa.Field
@@ -192,7 +192,7 @@ class _Node:
 class _Walk:
     """A comparison of a type of the table with a column of the file.
 
-    It adds leaves and marks to `location`.
+    The comparison adds leaves and marks to `location`.
     """
 
     handle: ParquetHandle
@@ -264,7 +264,7 @@ def _has_type(stored: pq.ColumnSchema, type: str) -> bool:
 def _is_arrow_type(stored: pa.DataType, wanted: pa.DataType) -> bool:
     """Return whether a leaf has the Arrow type that its table type needs.
 
-    The Arrow schema in the file may give it another one.
+    The Arrow schema in the file may give the leaf another Arrow type.
     """
     if pa.types.is_timestamp(wanted):
         return pa.types.is_timestamp(stored)

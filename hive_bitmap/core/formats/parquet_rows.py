@@ -1,13 +1,13 @@
 """Read selected rows of Parquet files.
 
-Each row group is read by the faster of two readers. If few rows of a row group are selected, DuckDB reads them by their
-numbers, and decodes only the pages that hold them. Otherwise pyarrow reads the whole row group, and the rows are taken
-from it. Measured with seven columns on one thread, DuckDB against pyarrow: 0.10 s against 0.20 s for 1 % of the rows,
-0.36 s against 0.24 s for half of the rows.
+Each row group is read by the faster of two readers. If few rows of a row group are selected, DuckDB reads the rows by
+their numbers, and decodes only the pages with selected rows. Otherwise pyarrow reads the whole row group, and then the
+selected rows are taken. Measured with seven columns on one thread, DuckDB against pyarrow: 0.10 s against 0.20 s for 1
+% of the rows, 0.36 s against 0.24 s for half of the rows.
 
 For at most FEW_ROWS rows, the query of DuckDB has the row numbers as literals, and one query can read several files.
-Measured with nine columns, it takes 3 ms for a row of each file; a query for each file with a semi-join takes 5.5 ms.
-The semi-join is faster from a hundred rows on.
+Measured with nine columns, one query with literals takes 3 ms for a row of each file; a query with a semi-join for each
+file takes 5.5 ms. The semi-join is faster from a hundred rows on.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _BY_NUMBERS = f"({_FROM_FILE} WHERE file.{_ROW_NUMBER} IN ({{numbers}}) ORDER BY
 class _OutputColumns:
     """The columns to return, and their names in the file.
 
-    The name is "" if the file lacks the column. `leaves` are the ordinals of the leaves of nested columns, by name.
+    The name is "" if the file lacks the column. `leaves` has the ordinals of the leaves of each nested column, by name.
     """
 
     columns: tuple[KeyColumn, ...]
@@ -96,9 +96,9 @@ def read_rows(path: str, columns: Sequence[KeyColumn], selection: Sequence[Block
     """Yield the selected rows in file order.
 
     The values have the Arrow types of `key_values.arrow_type`. `columns` must not be in `spark_only_columns`.
-    `selection` has pairs of the number of a block, ascending, and the numbers of its selected rows, 0-based inside the
-    block and ascending, or None for all rows. Raises FileNotFoundError, Undecodable or FileChanged when the first or a
-    later batch is requested.
+    `selection` has pairs (number of a block, numbers of its selected rows), ascending by block. The row numbers are
+    0-based inside the block and ascending; None stands for all rows. Raises FileNotFoundError, Undecodable or
+    FileChanged when the first or a later batch is requested.
     """
     handle = open_file(path)
     with handle.source:
@@ -115,7 +115,7 @@ def read_together(
 ) -> pa.RecordBatch | None:
     """Return selected rows of several files, read by one query.
 
-    `files` are paths and selections as `read_rows` takes them. Returns None if `read_rows` has to read each file
+    `files` has paths with selections like that of `read_rows`. Returns None if `read_rows` has to read each file
     instead. Raises the same errors as `read_rows`.
     """
     if sum(_selected(selection) for _, selection in files) > FEW_ROWS or not all(is_local(path) for path, _ in files):
@@ -198,7 +198,7 @@ def _first_rows(handle: ParquetHandle) -> Rows:
 def bytes_at_once(path: str, columns: Sequence[KeyColumn]) -> int:
     """Estimate the bytes that `read_rows` decodes at once.
 
-    They do not depend on the size of a block.
+    The result does not depend on the size of a block.
     """
     return _BATCH_BYTES
 
@@ -226,7 +226,7 @@ def _is_safe_for_duckdb(handle: ParquetHandle) -> bool:
     """Return whether DuckDB reads this file, and its columns with their stored names and types.
 
     DuckDB takes paths as glob patterns, renames columns whose names differ in case only, and converts GeoParquet
-    columns to its geometry type.
+    columns to DuckDB's geometry type.
     """
     return (
         is_local(handle.path)
@@ -242,8 +242,8 @@ def _by_duckdb(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the selected rows, read by DuckDB.
 
-    If DuckDB raises an error, for example for strings that are not UTF-8, pyarrow reads the rows instead, or raises an
-    error that says what is wrong.
+    DuckDB may raise an error, for example for strings that are not UTF-8. Then pyarrow reads the rows instead, or
+    raises an error that says what is wrong.
     """
     first, numbers = _first_rows(handle), _numbers(handle, selection)
     size = _batch_size_of(handle, output)
@@ -272,8 +272,8 @@ def _of_blocks(numbers: Rows, first: Rows) -> list[BlockRows]:
 class _BatchSize:
     """The number of rows of a file to read at once.
 
-    It begins small, because values of a few bytes in the file may take megabytes in memory, and grows with the measured
-    sizes. It is cached, so the next query begins with the number that the last one reached.
+    The number begins small, because values of a few bytes in the file may take megabytes in memory. It grows as long as
+    the measured sizes allow. It is cached, so the next query begins with the number that the last query reached.
     """
 
     def __init__(self, largest: int) -> None:
@@ -282,10 +282,7 @@ class _BatchSize:
         self.rows = max(self._sure, _FIRST_ROWS)
 
     def read(self, rows: int, size: int) -> None:
-        """Adapt the number of rows to the last read.
-
-        That was a read of `rows` rows, with `size` bytes in all.
-        """
+        """Adapt the number of rows to the last read, of `rows` rows and `size` bytes in all."""
         by_size = _BATCH_BYTES * rows // max(size, 1)
         self.rows = max(min(by_size, _GROWTH * self.rows, _BATCH_ROWS), self._sure)
 
@@ -302,8 +299,9 @@ def _batch_size_of(handle: ParquetHandle, output: _OutputColumns) -> _BatchSize:
 def _largest_row(handle: ParquetHandle, output: _OutputColumns, blocks: Sequence[int]) -> int:
     """Return an upper bound for the bytes of a row of these columns.
 
-    It follows from the footer: a text cannot be larger than its column chunk. Rows may be larger than the average,
-    because a dictionary stores a text once that many rows repeat. A row may have all values of a repeated leaf.
+    The bound follows from the footer: a text cannot be larger than its column chunk. A row may be larger than the
+    average size suggests, because a dictionary stores a text only once, even if many rows repeat the text. A row may
+    have all values of a repeated leaf.
     """
     ordinals = output.ordinals(handle)
     repeated = [at for at in ordinals if handle.metadata.schema.column(at).max_repetition_level]
@@ -337,9 +335,9 @@ def _listed(names: Sequence[str]) -> str:
 def _by_arrow(
     handle: ParquetHandle, output: _OutputColumns, selection: Sequence[BlockRows]
 ) -> Iterator[pa.RecordBatch]:
-    """Read blocks with Arrow, and check that it has read all their rows.
+    """Read blocks with Arrow, and check that Arrow has read all rows of each block.
 
-    Arrow ends without an error where a column has fewer values than the block has rows.
+    If a column has fewer values than the block has rows, Arrow stops without an error.
     """
     file = handle.reader()
     for block, rows in selection:
@@ -360,7 +358,7 @@ def _by_arrow(
 def _rows_at_once(handle: ParquetHandle, file: pq.ParquetFile, output: _OutputColumns, block: int) -> int:
     """Return how many rows of a block to decode at once.
 
-    If values may be large, this follows from the size of the first rows of the block.
+    If values may be large, the number depends on the size of the first rows of the block.
     """
     largest, rows = _largest_row(handle, output, [block]), handle.metadata.row_group(block).num_rows
     size = _BatchSize(largest)

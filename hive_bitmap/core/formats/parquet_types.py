@@ -1,10 +1,10 @@
 """The types that Arrow and Spark read alike from Parquet files.
 
-This is an allowlist of pairs of stored kind and table type, with conditions: Spark 4 reads them without an error, and
-tests compared the values. Dates and timestamps need more care: writers of the hybrid calendar stored other numbers for
-days before 1582-10-15 and timestamps before 1900. Only the metadata of Spark's own writer proves which calendar was
-used. For other writers the session's configuration decides, so only Spark reads their old values.
-See `datetimeRebaseSpec` and `int96RebaseSpec` in
+The module holds an allowlist of pairs (stored kind, table type), with conditions. Spark 4 reads each of these pairs
+without an error, and tests compared the values. Dates and timestamps need more care: writers with the hybrid calendar
+stored other numbers for days before 1582-10-15 and timestamps before 1900. Only the metadata of Spark's own writer
+proves which calendar was used. For other writers the session's configuration decides, so only Spark reads their old
+values. See `datetimeRebaseSpec` and `int96RebaseSpec` in
 https://github.com/apache/spark/blob/v4.0.0/sql/core/src/main/scala/org/apache/spark/sql/execution/datasources/DataSourceUtils.scala.
 """
 
@@ -78,8 +78,8 @@ _UNITS = {"milliseconds": "ms", "microseconds": "us"}
 class Conversion:
     """How to read a stored column as a table column.
 
-    `floor`: the least stored value (days or microseconds since 1970) that Arrow and Spark read alike; None if they read
-    all values alike. `narrowed`: whether a stored value may be too large for the type of the table's column.
+    `floor` is the least stored value (days or microseconds since 1970) that Arrow and Spark read alike; None if all
+    values are read alike. `narrowed` says whether a stored value may be too large for the type of the table's column.
     """
 
     floor: int | None = None
@@ -94,7 +94,7 @@ class Conversion:
 def conversion_for(leaf: pq.ColumnSchema, column: KeyColumn, metadata: Mapping[bytes, bytes] | None) -> Conversion:
     """Return how a column of the table is read from the file.
 
-    `leaf` is the file's column, and `metadata` that of the file. Raises Undecodable.
+    `leaf` is the column of the file, `metadata` the metadata of the file. Raises Undecodable.
     """
     kind = stored_kind(leaf)
     if kind == "decimal":
@@ -115,7 +115,7 @@ def conversion_for(leaf: pq.ColumnSchema, column: KeyColumn, metadata: Mapping[b
 def stored_kind(leaf: pq.ColumnSchema) -> str:
     """Return the kind of a stored column.
 
-    It is a key of SAFE_CONVERSIONS, `decimal`, or the text of an unsupported type.
+    The result is a key of SAFE_CONVERSIONS, `decimal`, or the text of an unsupported type.
     """
     logical: dict[str, Any] = json.loads(leaf.logical_type.to_json())
     match logical["Type"]:
@@ -160,7 +160,7 @@ def _decimal_conversion(leaf: pq.ColumnSchema, column: KeyColumn) -> Conversion:
 def _proleptic(metadata: Mapping[bytes, bytes] | None, since: tuple[int, int], legacy: bytes) -> bool:
     """Return whether the metadata of a file proves that it uses the proleptic calendar.
 
-    The metadata must show that Spark of version `since` or later wrote the file, and lack the key `legacy`.
+    The metadata must show that Spark of version `since` or later wrote the file, and must not have the key `legacy`.
     """
     metadata = metadata or {}
     version = metadata.get(_SPARK_VERSION, b"").split(b".")[:2]

@@ -1,9 +1,9 @@
 """SequenceFile layout: a unit is the records after one sync marker.
 
 A unit is identified by the first byte of the marker's escape. The records between the header and the first marker are a
-unit too, identified by the end of the header. A reader reads the records after every marker that starts in its split,
-up to the next marker. In a block-compressed file each block has a marker and gives its number of records; in other
-files records are counted. This is version 6 of the format:
+unit too, identified by the end of the header. A reader reads the records after every marker that starts in the reader's
+split, up to the next marker. In a block-compressed file, each block has a marker and states its number of records. In
+other files, records are counted. The module reads version 6 of the format:
 https://hadoop.apache.org/docs/r3.5.0/api/org/apache/hadoop/io/SequenceFile.html.
 """
 
@@ -54,7 +54,7 @@ def _blocks(file: ByteStream, mark: bytes, end: int) -> Iterator[tuple[int, int]
 
 
 def _records(file: ByteStream, mark: bytes, end: int) -> Iterator[tuple[int, int]]:
-    """Yield units of records, which are counted one by one."""
+    """Yield units of records that are counted one by one."""
 
     def record(length: int) -> int:
         file.big_int()  # length of the key, which is part of the record
@@ -67,8 +67,8 @@ def _records(file: ByteStream, mark: bytes, end: int) -> Iterator[tuple[int, int
 def between_marks(file: ByteStream, mark: bytes, end: int, rows_of: Callable[[int], int]) -> Iterator[tuple[int, int]]:
     """Yield the offset and the number of rows of each unit.
 
-    Only units that start before `end` are yielded. `rows_of` is called with the length of a record or row group, which
-    was just read. It skips the record or row group and returns its number of rows.
+    Only units that start before `end` are yielded. When the length of a record or row group has been read, `rows_of` is
+    called with this length. `rows_of` skips the record or row group, and returns its number of rows.
     """
     position, rows = file.position, 0
     while not file.at_end():

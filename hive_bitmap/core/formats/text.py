@@ -1,10 +1,11 @@
 """Text layout: a unit is a line.
 
-It is identified by its first byte. Lines end at \\n, \\r or \\r\\n, as in Hadoop. Hadoop's rule is `readDefaultLine` in
+A line is identified by its first byte. Lines end at \\n, \\r or \\r\\n, as in Hadoop. Hadoop's rule is
+`readDefaultLine` in
 https://github.com/apache/hadoop/blob/rel/release-3.4.1/hadoop-common-project/hadoop-common/src/main/java/org/apache/hadoop/util/LineReader.java.
 
-Hadoop recognises compressed files by their names. A gzip or deflate file cannot be split, so it is a single unit, at
-offset 0.
+Hadoop recognises compressed files by their names. A gzip or deflate file cannot be split: the whole file is a single
+unit, at offset 0.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def units(source: pa.NativeFile, path: str, start: int, end: int) -> Iterator[Un
 def _line_ends(data: np.ndarray[tuple[int], np.dtype[np.uint8]], count: int) -> Longs:
     """Return the positions after the line ends in the first `count` bytes, ascending.
 
-    `data` also has the byte after these, if there is one, because a \\n may follow a \\r.
+    `data` has one more byte, unless the file ends there, because a \\n may follow a \\r.
     """
     head = data[:count]
     ends = head == _NEW_LINE
