@@ -2,8 +2,8 @@
 
 If the files of the table have stayed in place, the files of the index stay too: its index table is renamed, and the
 marker of its root gets the new name of the table. If the rename has moved the files, as for a managed table, the rows
-of the index have paths that no longer exist. Then each index gets a new index table and folder, into which its shards
-are rewritten. Once these are published, the old index is dropped.
+of the index have paths that no longer exist. Then each index gets a new index table and a new folder, into which its
+shards are rewritten. Once the new index is published, the old index is dropped.
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ def attach(
     """Give a renamed table the indexes that it had under its name `former`.
 
     Files that are unchanged since they were indexed are not read again. Return a report for each index, sorted by name,
-    except for indexes that an earlier call has attached. A session with indexes enabled does this itself at
-    `ALTER TABLE .. RENAME TO`. Raise NotFound if the table or the indexes do not exist, Unsupported if there is still a
-    table with the former name, or if an index is not trusted or does not fit the table, AlreadyExists, and BuildFailed.
+    except for indexes that an earlier call has attached. A session with indexes enabled attaches indexes itself at
+    `ALTER TABLE .. RENAME TO`. Raise NotFound if the table or the indexes do not exist. Raise Unsupported if there is
+    still a table with the former name, or if an index is not trusted or does not fit the table. Raise AlreadyExists if
+    the new name of an index is taken, and BuildFailed.
     """
     base, existing = catalog.table_and_indexes(spark, table)
     indexes = _of_former(spark, base, former)
@@ -67,7 +68,7 @@ def attach(
 def _of_former(spark: SparkSession, base: Table, former: str) -> list[Index]:
     """Return the indexes of a table that no longer exists under this name.
 
-    Raise NotFound if there are none; Unsupported if the table still exists, or an index is not trusted.
+    Raise NotFound if there are no such indexes, and Unsupported if the table still exists or an index is not trusted.
     """
     existing, indexes = catalog.find_even_if_dropped(spark, former)
     if existing is not None:
@@ -95,7 +96,7 @@ def _under_new_name(base: Table, former: Definition) -> Definition:
 
 
 def _may_stay(spark: SparkSession, base: Table, index: Index) -> bool:
-    """Return whether an index could keep its folder, if the files that it covers have not moved."""
+    """Return whether an index could keep its folder if its base files have not moved."""
     former = index.definition
     if former.is_former or not former.id or former.database != base.database or former.catalog != base.catalog:
         return False
@@ -106,7 +107,7 @@ def _may_stay(spark: SparkSession, base: Table, index: Index) -> bool:
 def _keep(spark: SparkSession, base: Table, index: Index, indexes: Sequence[Index], renamed: Definition) -> None:
     """Give an index the new name of its table, and keep its folder.
 
-    Raise Unsupported and AlreadyExists.
+    Raise Unsupported if another index claims the folder, and AlreadyExists if the new name is taken.
     """
     former = index.definition
     if problem := roots.rival(former, catalog.trusted_definitions(indexes)):
@@ -137,7 +138,7 @@ def _moved(
 
 
 def _rename_table(spark: SparkSession, table: str, definition: Definition, name: str) -> None:
-    """Give an index table the name that IN TABLE had given to the former one."""
+    """Give an index table the name that IN TABLE gave to the former index table."""
     base, indexes = catalog.table_and_indexes(spark, table)
     index = catalog.named(base, indexes, definition.name)
     named = replace(index.definition, index_table=name)

@@ -1,10 +1,10 @@
 """Delete what builds left behind: replaced, incomplete and dropped generations.
 
-A folder is deleted only if markers prove that it belongs to an index, or to a dropped index of this database, that was
-created in this metastore. Folders marked by another metastore are deleted only after this one has taken them over, for
-example because a metastore was moved. The root of an untrusted index is not even read. All other folders are left
-alone, and reported with a sentence. A generation is never deleted while a table of the database points at it, while its
-build may be running, or before the grace period is over.
+A folder is deleted only if markers prove that it belongs to an index that was created in this metastore. The index must
+exist, or have been dropped from this database. If another metastore has marked a folder, the folder is deleted only
+after this metastore has taken it over, for example because the metastore was moved. The root of an untrusted index is
+not even read. All other folders are left alone, and a sentence reports each of them. A generation is never deleted
+while a table of the database points at it, while its build may be running, or before the grace period is over.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ BY_TAKING_OVER = "if this metastore was moved, and is not a copy, run clean with
 class Leftover:
     """A folder that nothing references.
 
-    `bytes` is its size, `why` the reason why it was left behind. It is `due` for deletion in `seconds` seconds; 0 means
-    now. `kept` is the reason never to delete it: nothing proves that it is ours, it contains other files, or it cannot
-    be read; "" without such a reason.
+    `bytes` is the size of the folder, `why` the reason why it was left behind. The folder is due for deletion in
+    `seconds` seconds; 0 means now. `kept` is the reason never to delete the folder: nothing proves that it is ours, it
+    contains other files, or it cannot be read. `kept` is "" without such a reason.
     """
 
     path: str
@@ -66,7 +66,7 @@ class _Root:
 class _Candidate:
     """A generation in the root of an index, and its state.
 
-    `reason_kept` says why it does not belong to that index; "" if it does.
+    `reason_kept` says why the generation does not belong to that index. It is "" if the generation does.
     """
 
     path: str
@@ -86,14 +86,15 @@ def clean(
 ) -> list[Leftover]:
     """Delete what builds of indexes have left behind.
 
-    The indexes are those of a table, or of the current database. The indexes of a database have their index table or
-    their base table in it. Return all leftovers. Those that are not `due` are kept, since running queries may still
-    read a generation for `grace_seconds` after it was replaced; if that time was not recorded, the grace period begins
-    now. With `dry_run` nothing is deleted or recorded. `location` is the folder of an index whose table was dropped by
-    other means than hive_bitmap. Give it if `clean` does not find the folder, or if nothing proves that the folder
-    belongs to this metastore. With `take_over`, the folders of these indexes, and `location`, are marked as folders of
-    this metastore: use it if the address of the metastore has changed, never in a copy of a metastore that is still
-    used. Raise NotFound for a missing folder, and for a missing table without leftovers.
+    With `table`, clean up the indexes of this table, otherwise those with index table or base table in the current
+    database. Return all leftovers. Leftovers that are not `due` are kept, because running queries may still read a
+    generation for `grace_seconds` after it was replaced. If the time of the replacement was not recorded, the grace
+    period begins now. With `dry_run` nothing is deleted or recorded. `location` is the folder of an index whose table
+    was dropped by other means than hive_bitmap. Give the location if `clean` does not find the folder, or if nothing
+    proves that the folder belongs to this metastore. With `take_over`, the folders of these indexes, and `location`,
+    are marked as folders of this metastore. Use `take_over` if the address of the metastore has changed, never in a
+    copy of a metastore that is still used. Raise NotFound for a missing folder, and for a missing table without
+    leftovers.
     """
     this_metastore = metastore_id(spark)
     if take_over and not this_metastore:
@@ -154,7 +155,7 @@ def _home(spark: SparkSession, table: str) -> tuple[str, str]:
 def _take_over(definitions: Sequence[Definition], this_metastore: str) -> None:
     """Mark the roots of indexes as roots of this metastore.
 
-    Raise StoreError if one cannot be written.
+    Raise StoreError if a root cannot be written.
     """
     for definition in definitions:
         try:
@@ -166,9 +167,9 @@ def _take_over(definitions: Sequence[Definition], this_metastore: str) -> None:
 def _existing(
     indexes: Sequence[Index], trusted: Sequence[Definition], this_metastore: str, take_over: bool
 ) -> tuple[list[_Root], list[Leftover]]:
-    """Return the roots of indexes.
+    """Return the roots of indexes, and reports on roots to leave alone.
 
-    The second list has a report for each root in which nothing may be deleted.
+    There is a report for each root in which nothing may be deleted.
     """
     usable, refused = [], []
     for index in indexes:
@@ -215,7 +216,7 @@ def _live(spark: SparkSession, tables: Sequence[Table], folders: Sequence[str]) 
 def _given_folder(location: str | None) -> str:
     """Return the folder of an index at the given location.
 
-    "" without a location. Raise NotFound if it does not exist.
+    Return "" without a location. Raise NotFound if the folder does not exist.
     """
     folder = "" if location is None else catalog.root_at(location)
     if folder and not stores.exists(folder):
@@ -226,7 +227,7 @@ def _given_folder(location: str | None) -> str:
 def _unclaimed(spark: SparkSession, database: str, tables: Sequence[Table], given_folder: str) -> list[str]:
     """Return the folders of indexes that no table uses.
 
-    They are those in the default folder of indexes, and the given one.
+    The candidates are the folders in the default folder of indexes, and the given folder.
     """
     home = catalog.default_folder(spark, database)
     folders = {f"{home}/{folder}" for folder in generation.subfolders(home)} | (
@@ -240,8 +241,8 @@ def _unclaimed(spark: SparkSession, database: str, tables: Sequence[Table], give
 def _only_begun(folders: Sequence[str], given_folder: str, grace_seconds: float, dry_run: bool) -> Iterator[Leftover]:
     """Delete unfinished markers of killed builds with their folders.
 
-    Yield a report for each. Folders with other content are left out, except for the given one, whose other content
-    stays.
+    Yield a report for each folder. Folders with other content are left out. The given folder is not left out, but its
+    other content stays.
     """
     for folder in folders:
         files = roots.only_begun(folder, alone=folder != given_folder)
@@ -262,9 +263,9 @@ def _only_begun(folders: Sequence[str], given_folder: str, grace_seconds: float,
 class _Search:
     """Which dropped indexes to look for: those of a database, or of one table.
 
-    The indexes of a database had their index table or their base table in it. `given_folder` is a folder that the
-    caller gives, `taken_over` the same folder if the caller takes it over; "" without one. `this_metastore` is the id
-    of the metastore.
+    The indexes of a database had their index table or their base table in it. `given_folder` is the folder that the
+    caller gives, or "". `taken_over` is the same folder if the caller takes it over, otherwise "". `this_metastore` is
+    the id of the metastore.
     """
 
     database: str
@@ -285,7 +286,8 @@ def _dropped(
 ) -> tuple[list[_Root], list[Leftover]]:
     """Find roots of dropped indexes among folders.
 
-    Return those that provably belong to this metastore, or that the caller gives, and reports on the others.
+    Return the roots that provably belong to this metastore or that the caller gives. Also return reports on the other
+    roots.
     """
     dropped, unproved = [], []
     for folder in folders:
@@ -309,10 +311,10 @@ def _index_databases(folders: Sequence[str], search: _Search) -> list[str]:
 
 
 def _owner(folder: str, search: _Search) -> tuple[Definition | None, str]:
-    """Return the index that the markers of a root name.
+    """Return the index that the markers of a root name, and a reason to keep the root.
 
-    The second item is the reason why the root may not belong to this metastore. The index is None for a folder that is
-    not a root; the reason is "" if it provably belongs to this metastore.
+    The index is None if the folder is not a root. The reason says why the root may not belong to this metastore. It is
+    "" if the root provably belongs to this metastore.
     """
     try:
         owner = roots.owner(folder)
@@ -413,7 +415,7 @@ def _leftover(candidate: _Candidate, grace_seconds: float) -> Leftover:
 def _deleted(candidates: Sequence[_Candidate], leftovers: Sequence[Leftover], this_metastore: str) -> list[Leftover]:
     """Delete the generations that are due.
 
-    Return the reports, with the reasons why some remain.
+    Return the reports, with the reasons why some generations remain.
     """
     due = [
         (candidate.root, candidate.path)

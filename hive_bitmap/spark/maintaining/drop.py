@@ -26,11 +26,11 @@ log = logging.getLogger(__name__)
 def drop(spark: SparkSession, table: str, name: str, *, if_exists: bool = False, where: str | None = None) -> bool:
     """Drop an index and delete its generations, but nothing else.
 
-    Return whether it existed. With `where`, a condition on the partition columns, only the partitions for which it is
-    true are dropped from the index; if no other partition is covered, the index is dropped. The base table may have
-    been dropped before. Raise NotFound for an unknown table or index unless `if_exists`, and if the index covers no
-    partition for which `where` is true. Raise Unsupported for `where` on an index that was created without a WHERE and
-    so covers all partitions.
+    Return whether it existed. `where` is a condition on the partition columns: only the partitions that satisfy it are
+    dropped from the index. If these are all covered partitions, the index is dropped. The base table may have been
+    dropped before. Raise NotFound for an unknown table or index unless `if_exists`. Raise NotFound also if the index
+    covers no partition that satisfies `where`. Raise Unsupported for `where` on an index that was created without a
+    WHERE, because such an index covers all partitions.
     """
     metastore.split_name(spark, table)  # raises an error for a malformed name, also with `if_exists`
     try:
@@ -52,10 +52,10 @@ def drop(spark: SparkSession, table: str, name: str, *, if_exists: bool = False,
 
 
 def drop_table(spark: SparkSession, table: str) -> None:
-    """Drop a table, unless it no longer exists, then its indexes.
+    """Drop a table and its indexes.
 
-    Raise NotFound for an unknown table without indexes, and Unsupported for a view. If Spark refuses to drop the table,
-    its indexes stay.
+    The table may have been dropped before. Raise NotFound for an unknown table without indexes, and Unsupported for a
+    view. If Spark refuses to drop the table, its indexes stay.
     """
     base, indexes = catalog.find_even_if_dropped(spark, table)
     if base is not None and base.kind in ("VIEW", "TEMPORARY"):

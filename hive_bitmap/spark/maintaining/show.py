@@ -1,6 +1,6 @@
 """Show the state of a table's indexes.
 
-The state is how much of the base files they cover, and their problems.
+The state of an index says which base files the index covers, and what is wrong.
 """
 
 from __future__ import annotations
@@ -62,11 +62,11 @@ class PartitionStatus:
 
     `fresh`, `stale`, `unindexed` and `gone` are numbers of base files: unchanged since they were indexed, changed
     since, not in the index, and in the index but deleted. `built` is when the last build began, in seconds since 1970.
-    `unseen_since` is the time of the oldest change of a file that is not in the index, in the same unit; None without
-    such a change, or if the log of the table does not record it. `problem` says what is wrong with the generation;
-    queries read the affected files whole. `keys` is the number of distinct keys, if requested. The next rebuild reads
-    `to_read` files of `bytes_to_read` bytes; `why_read` has their number for each reason. Numbers of rows are None if
-    only Spark may read the table.
+    `unseen_since` is the time of the oldest file change that is not in the index, in the same unit. It is None without
+    such a change, or if the log of the table does not record its time. `problem` says what is wrong with the
+    generation; queries read the affected files whole. `keys` is the number of distinct keys, if requested. The next
+    rebuild reads `to_read` files of `bytes_to_read` bytes; `why_read` has the number of these files for each reason.
+    Numbers of rows are None if only Spark may read the table.
     """
 
     _fields: ClassVar[tuple[Field, ...]] = (Field("partition", "partition", of="name"), *_STATUS_FIELDS)
@@ -94,10 +94,10 @@ class PartitionStatus:
 class IndexStatus(Report):
     """The state of one index: its partitions, and sums over them.
 
-    Partitions that its WHERE excludes are left out. `problem` says why queries cannot use the index or parts of it; ""
-    if they can. `keys` is the number of distinct keys, if requested. `last_refresh` is the last recorded refresh after
-    writes; None without a record. `segments` is the number of segments; `dead_rows` is the number of base rows of
-    deleted files, which only SQL queries of the index table see.
+    Partitions that its WHERE excludes are left out. `problem` says why queries cannot use the index or parts of it. It
+    is "" if they can use the whole index. `keys` is the number of distinct keys, if requested. `last_refresh` is the
+    last recorded refresh after writes, or None without a record. `segments` is the number of segments; `dead_rows` is
+    the number of base rows of deleted files, which only SQL queries of the index table see.
     """
 
     _fields: ClassVar[tuple[Field, ...]] = (
@@ -178,7 +178,7 @@ class IndexStatus(Report):
     def next_rebuild(self) -> str:
         """A sentence on what the next rebuild reads, and why.
 
-        "" if it reads nothing.
+        The sentence is "" if the rebuild reads nothing.
         """
         why = reasons(by_reason(partition.why_read for partition in self.partitions))
         if not why:
@@ -189,7 +189,7 @@ class IndexStatus(Report):
     def unseen_since(self) -> float | None:
         """The time of the oldest change that is not in the index.
 
-        In seconds since 1970; None without such a change.
+        The time is in seconds since 1970. It is None without such a change.
         """
         return min(
             (partition.unseen_since for partition in self.partitions if partition.unseen_since is not None),
@@ -200,7 +200,7 @@ class IndexStatus(Report):
     def lag(self) -> float:
         """The age of the oldest change that is not in the index.
 
-        In seconds; 0 without such a change.
+        The age is in seconds. It is 0 without such a change.
         """
         return 0.0 if self.unseen_since is None else max(time.time() - self.unseen_since, 0.0)
 
@@ -220,7 +220,7 @@ class IndexStatus(Report):
     def built(self) -> float | None:
         """When the last build of any partition began, in seconds since 1970.
 
-        None without a build.
+        The time is None if no partition was built.
         """
         return max((partition.built for partition in self.partitions if partition.built is not None), default=None)
 
@@ -306,7 +306,7 @@ def _manifest(folder: str) -> Manifest | None:
 def _problem(spark: SparkSession, index: Index, damaged: Sequence[str], covered_files: Covered) -> str:
     """Return the first problem of an index's segments and slots.
 
-    The text has the number of others; "" without a problem.
+    The text also has the number of further problems. Return "" without a problem.
     """
     problems = [f"{folder} is damaged, missing or not of this index: rebuild the index" for folder in damaged]
     if not index.definition.is_former:
@@ -320,7 +320,7 @@ def _problem(spark: SparkSession, index: Index, damaged: Sequence[str], covered_
 
 
 def _problem_of(folder: str, covered_files: Covered) -> str:
-    """Return what is wrong with the shards of a segment; "" if nothing is."""
+    """Return the problem of a segment's shards; "" without a problem."""
     try:
         files = stores.listing(folder).files
     except FileNotFoundError:
@@ -435,7 +435,7 @@ def _rounded(parts: npt.NDArray[Any]) -> list[int]:
 def _why_read(records: FileRecords, crc: int) -> list[str]:
     """Return why the next rebuild reads each listed file.
 
-    "" for a file that it does not read.
+    The reason is "" for a file that the rebuild does not read.
     """
     tried = np.append(records.covered.files["schema_crc"].to_numpy() == crc, False)[records.row]
     usual = UNBUILT if not records.covered.segments else NEW

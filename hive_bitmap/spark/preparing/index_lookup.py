@@ -1,6 +1,6 @@
 """Look up a request's predicate in the indexes of a snapshot.
 
-This process does it, or tasks if much of the indexes has to be read.
+This process looks up; if much of the indexes has to be read, tasks do.
 """
 
 from __future__ import annotations
@@ -51,8 +51,9 @@ DRIVER_STATISTICS_BYTES = 4 << 30  # beyond so many bytes of index, tasks read t
 class Counting:
     """The sets of keys by which rows are counted.
 
-    Keys are in lower case. For the key sets in `extremes`, MIN and MAX are enough, and for those in `mergeable` a
-    summary or the groups `top`. An answer that costs more than Spark's own is not looked up, unless it is `forced`.
+    Keys are in lower case. For the key sets in `extremes`, MIN and MAX are enough. For the key sets in `mergeable`, a
+    summary or the groups `top` are enough. If Spark's own count would cost less, the answer is not looked up, unless it
+    is `forced`.
     """
 
     key_sets: Sequence[Sequence[str]]

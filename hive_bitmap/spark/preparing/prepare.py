@@ -1,6 +1,6 @@
 """Plan a request.
 
-The steps are: choose its indexes, take a snapshot of the table, look up, and make the plan. Each is done once.
+The steps are: choose the indexes, take a snapshot of the table, look up, and make the plan. Each step is done once.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Reading:
     def pieces(self) -> list[Piece | WholePiece] | None:
         """The looked-up blocks and the whole files in the order of Spark's scan.
 
-        None if that order is unknown.
+        The result is None if that order is unknown.
         """
         most = self.resolved.split_bytes
         return None if most is None else pieces_in_order(self.results, self.format, most)
@@ -81,7 +81,7 @@ class Reading:
 class Prepared:
     """A plan with its input for tasks.
 
-    `reading` is None if Spark reads everything. `snapshot` is None if this was decided without a snapshot.
+    `reading` is None if Spark reads everything. `snapshot` is None if no snapshot was needed to decide that.
     """
 
     plan: Plan
@@ -108,7 +108,7 @@ class Prepared:
 class _PlannedRequest:
     """A request with its table, settings and choice of indexes.
 
-    All of it is known before any file is looked at.
+    All this is known before any file is looked at.
     """
 
     request: Request
@@ -145,7 +145,7 @@ class _PlannedRequest:
     def needed(self) -> tuple[Column, ...]:
         """The columns that the request needs, in table order.
 
-        There is at least one data column.
+        If the request needs no data column, one is added.
         """
         return _needed(self.request, self.resolved.base)
 
@@ -170,8 +170,8 @@ class _PlannedRequest:
     def limit(self) -> int | None:
         """The estimated number of index-selected rows that Spark reads.
 
-        Spark stops reading after about so many rows; None if it reads all. Each test that the index does not cover is
-        assumed to keep a third of the rows.
+        Spark stops reading after about this number of rows. The limit is None if Spark reads all rows. Each test that
+        the index does not cover is assumed to keep a third of the rows.
         """
         if self.request.limit is None:
             return None
@@ -222,7 +222,7 @@ def prepare(
 
 
 def _why_unserved(case: _PlannedRequest) -> Unserved | None:
-    """Say why no index serves the request; None if one does."""
+    """Say why no index serves the request; None if an index does."""
     if not case.settings.enabled:
         return Unserved(Reason.OFF, f"{settings.PREFIX}enabled is false")
     if case.choice.unserved is not None:
@@ -234,7 +234,7 @@ def _why_unserved(case: _PlannedRequest) -> Unserved | None:
 def _snapshot(spark: SparkSession, case: _PlannedRequest, earlier: Snapshot | None) -> Snapshot:
     """Take a snapshot with the indexes that matter to the request.
 
-    These are the indexes that serve it, and those that show which of its columns can be decoded.
+    An index matters if it serves the request, or if it shows which of the request's columns can be decoded.
     """
     names = {definition.name for definition in case.choice.by_column.values()}
     if case.resolved.base.lake is None:
@@ -252,8 +252,8 @@ def _snapshot(spark: SparkSession, case: _PlannedRequest, earlier: Snapshot | No
 def _by_cost(spark: SparkSession, case: _PlannedRequest, snapshot: Snapshot) -> Prepared:
     """Return the cheapest plan.
 
-    If the indexes must pay, or if Spark stops after some rows, `_why_all_is_read` checks first whether a lookup in all
-    partitions may pay. If it may not, the plan is a full scan.
+    If the indexes must pay, or if Spark stops after some rows, `_why_all_is_read` first checks whether a lookup in all
+    partitions may pay. If the lookup cannot pay, the plan is a full scan.
     """
     must_pay = case.request.must_pay and case.settings.strategy is None
     if (must_pay or case.limit is not None) and (why_not := _why_all_is_read(spark, case, snapshot)) is not None:
@@ -284,8 +284,8 @@ def _first_rows(
 ) -> Prepared | None:
     """Return a plan that reads only blocks with rows that the query needs.
 
-    None if every block may have some, or if it is not the cheapest plan. `plan` is the plan for all blocks. This
-    process must read the rows itself, as it has to compare all files afterwards.
+    Return None if every block may have needed rows, or if the plan is not the cheapest. `plan` is the plan for all
+    blocks. This process must read the rows itself, because it has to compare all files after the read.
     """
     bounded = _bounded(case, snapshot, results)
     if bounded is None or case.settings.strategy not in (None, Strategy.ROWS):
@@ -317,9 +317,10 @@ def _first_rows(
 def _bounded(
     case: _PlannedRequest, snapshot: Snapshot, results: LookupResults, share: float = 1.0
 ) -> LookupResults | None:
-    """Return the results without the blocks that cannot have a row which the query needs; None if any block may.
+    """Return the results without the blocks that cannot have a needed row.
 
-    In a sample, which is a `share` of the table, this is so for the same share of the needed rows.
+    Return None if every block may have a row that the query needs. If the results are those of a sample, `share` is its
+    share of the table, and the query is assumed to need the same share of its rows from the sample.
     """
     first, base = case.request.first, case.resolved.base
     if first is None or (results.whole_files and not case.resolved.narrows):
@@ -334,7 +335,8 @@ def _bounded(
 def _why_all_is_read(spark: SparkSession, case: _PlannedRequest, snapshot: Snapshot) -> Unserved | None:
     """Say why a lookup in all partitions would not pay.
 
-    The table is small, or a sample of its partitions shows it. None if the lookup may pay.
+    Either the table is small, or a sample of its partitions shows that a lookup does not pay. Return None if the lookup
+    may pay.
     """
     prices = Prices(case.format, case.resolved.cores, snapshot.store, case.factors)
     size = snapshot.files.bytes
@@ -418,7 +420,7 @@ def _inputs(case: _PlannedRequest, snapshot: Snapshot, reading: Reading) -> Plan
 def _unreadable(case: _PlannedRequest, reading: Reading) -> dict[str, str]:
     """Return why our tasks cannot read some of the files.
 
-    If Spark lists the files of the scan, it counts or reads the unindexed files itself.
+    Unindexed files are no reason if Spark lists the files of the scan: Spark then counts or reads these files itself.
     """
     lake, whole = case.resolved.base.lake, reading.results.whole_files
     if lake is not None:
@@ -432,7 +434,7 @@ def _unreadable(case: _PlannedRequest, reading: Reading) -> dict[str, str]:
 def _why_not_beside_spark(reading: Reading) -> str:
     """Say why our rows cannot be placed among those that Spark reads.
 
-    Return "" if they can.
+    Return "" if our rows can be placed there.
     """
     if reading.pieces is None:
         return "the query sees the order of the rows, which only Spark's own reader knows"
@@ -444,7 +446,7 @@ def _why_not_beside_spark(reading: Reading) -> str:
 def _can_driver_read(case: _PlannedRequest) -> bool:
     """Whether this process can read rows and pass them to Spark.
 
-    That depends on the format and the types; rows of a lake table are never read here.
+    The format and the types must allow this. The rows of a lake table are never read in this process.
     """
     if case.resolved.base.lake is not None:
         return False
@@ -470,7 +472,7 @@ def _after_error(
 ) -> Prepared:
     """Return a full scan after an error.
 
-    Its reason has this code, or STORE if a store has failed.
+    The reason of the full scan has this code, or STORE if a store has failed.
     """
     code = Reason.STORE if isinstance(error, StoreError) else code
     plan = full_scan(resolved.base.full_name, request.predicate, fallback_reason(error), uses, code)
@@ -480,7 +482,7 @@ def _after_error(
 def _counting(request: Request, base: Table, own_settings: Settings) -> Counting:
     """Return the sets of keys by which rows are counted.
 
-    There are none if rows are read.
+    The result has no sets if rows are read.
     """
     sets = (request.grouping_sets or (request.keys,)) if request.count else ()
     return Counting(

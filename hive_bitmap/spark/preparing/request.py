@@ -53,9 +53,9 @@ class Engine(Protocol):
     """The questions that a lookup asks Spark about a scan."""
 
     def satisfying(self, leaf: SparkLeaf, column: Column, keys: pa.Array) -> pa.Array | None:
-        """Return those keys of a column for which a leaf is TRUE.
+        """Return the keys of a column for which a leaf is TRUE.
 
-        None if Spark cannot evaluate it.
+        Return None if Spark cannot evaluate the leaf.
         """
 
     def deleted(self, versions: Mapping[str, str]) -> Mapping[str, DeletedRows]:
@@ -85,11 +85,12 @@ class NoEngine:
 class ResolvedTable:
     """The table of a scan in Spark's plan, with its indexes.
 
-    `settings` are those of the session, `predicate` is the condition of the scan; `engine` evaluates leaves of it, and
-    `cores` is the number of tasks that run at the same time. `partitions` are the values and files of the partitions
-    that Spark reads (None if it does not list them), and `native` says whether its own Parquet or ORC reader reads
-    them. `split_bytes` is the size of the largest splits of Spark's own scan, which determines the order of the rows; 0
-    if the query sees no order, None if it sees the order and sizes do not determine it.
+    `settings` are the settings of the session. `predicate` is the condition of the scan, and `engine` evaluates leaves
+    of the predicate. `cores` is the number of tasks that run at the same time. `partitions` are the values and files of
+    the partitions that Spark reads, or None if Spark does not list them. `native` says whether Spark's own Parquet or
+    ORC reader reads the files. `split_bytes` is the size of the largest splits of Spark's own scan, which determines
+    the order of the rows. `split_bytes` is 0 if the query sees no order, and None if the query sees an order that sizes
+    do not determine.
     """
 
     base: Table

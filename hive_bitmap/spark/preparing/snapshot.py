@@ -1,6 +1,7 @@
 """Take a snapshot of a table and its indexes at one moment.
 
-It has the partitions that remain after pruning by the predicate, and what indexes cover of their files.
+A snapshot has the partitions that remain after pruning by the predicate, and records which of their files the indexes
+cover.
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ SAMPLED = 8  # partitions to look up first if a lookup in all partitions may not
 class Snapshot:
     """The partitions that remain after pruning, and their files.
 
-    `predicates` are the residual predicates of these partitions and `values` their typed values (a row for each).
+    `predicates` are the residual predicates of these partitions. `values` has a row of typed values for each partition.
     `indexes` are the names of the indexes whose manifests were read, `zone` is the session's time zone, `schemas` the
-    `definition.known_schemas` of the table, `store` the speed of the files' store. `all_partitions` are all partitions
-    of the table, pruned ones too, if Spark has not listed its files.
+    `definition.known_schemas` of the table, `store` the speed of the files' store. If Spark has not listed the files of
+    the table, `all_partitions` are all its partitions, including the pruned ones.
     """
 
     resolved: ResolvedTable
@@ -53,7 +54,7 @@ class Snapshot:
     def sample(self) -> Snapshot | None:
         """Return a snapshot of SAMPLED of the partitions, evenly spread.
 
-        None if there are fewer than twice as many.
+        Return None if the snapshot has fewer than twice as many partitions.
         """
         step = len(self.files.partitions) // SAMPLED
         if step < 2:

@@ -1,7 +1,7 @@
 """Have Spark evaluate leaves of a predicate over the keys of an index.
 
-These are leaves that only Spark can evaluate; the keys are the distinct ones. After any error (such as `10/k` for a key
-that another conjunct excludes) the leaf has no answer: all rows may match.
+Only Spark can evaluate these leaves. Spark evaluates each over the distinct keys. If the evaluation fails, the leaf has
+no answer, so all rows may match. For example, `10/k` fails for a key 0 that another conjunct excludes.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def evaluate_leaves(
 def _distinct(definition: Definition, column: str, table: TableFiles) -> pa.Array | None:
     """Return all distinct keys of a column in the index.
 
-    None if there are too many to evaluate, or if a shard is damaged.
+    Return None if there are too many keys to evaluate, or if a shard is damaged.
     """
     field = next(field for field in key_fields(definition) if field.name.lower() == column.lower())
     keys, pending, rows = pa.array([], field.type), [], 0
@@ -101,7 +101,7 @@ def with_places(column: Column, keys: pa.Array) -> pa.Table:
 def at_places(keys: pa.Array, frame: DataFrame) -> pa.Array:
     """Return the keys at the positions that a DataFrame has.
 
-    It was made from `with_places` and then filtered.
+    The DataFrame was made from the result of `with_places` and then filtered.
     """
     places = frame.select(PLACE)
     if len(keys) <= FEW_KEYS:  # Spark collects a small LocalRelation without a job

@@ -3,8 +3,8 @@
 Also say how finely Spark's own reader can skip data.
 
 Tasks run on other machines, with another Python and other permissions. Before a plan first relies on tasks, a small job
-has each of them open a file, once for each session and store. Without this check the query would fail if tasks cannot
-read the files, although Spark alone can answer it.
+has each task open a file, once for each session and store. Without this check, a query that Spark alone can answer
+would fail if tasks cannot read the files.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ def why_unreadable(
 ) -> dict[str, str]:
     """Return why only Spark can read some files, by their path.
 
-    The path "" stands for all files. `columns` are the data columns to read, `whole` the files to be read whole,
-    `needed` the columns of the table that the request needs; `typed` are the partition columns whose values have an
-    Arrow type. Only Spark reads the whole files: no build has opened their current version, or found that it can index
-    them, and a damaged footer may end the process in which C++ reads it.
+    The path "" stands for all files. `columns` are the data columns to read, `needed` the columns of the table that the
+    request needs. `typed` are the partition columns whose values have an Arrow type. `whole` are the files to be read
+    whole. Only Spark reads these: no build has opened their current version and found that it can be indexed, and if a
+    footer is damaged, C++ that reads it may end the process.
     """
     readable = {*typed, *(column.name for column in columns)}
     if missing := [column.name for column in needed if column.name not in readable]:
@@ -101,7 +101,7 @@ def _open_in_tasks(spark: SparkSession, path: str) -> None:
 def _open(path: str) -> None:
     """Request the status of a file from this task's machine.
 
-    A file of a remote store may have been deleted by now; a local file must be there.
+    It is no error if a file of a remote store has been deleted by now. A local file must exist.
     """
     try:
         stores.status(path)

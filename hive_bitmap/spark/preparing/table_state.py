@@ -1,6 +1,6 @@
 """Read the current state of a table and its indexes.
 
-It consists of partitions, files and published manifests.
+The state consists of partitions, files and published manifests.
 """
 
 from __future__ import annotations
@@ -46,9 +46,8 @@ def prune_partitions(
 ) -> tuple[list[int], list[Predicate], pa.Table]:
     """Prune partitions by a predicate.
 
-    Return the numbers of the remaining partitions, the residual predicate of each, and their typed values. A partition
-    remains unless the predicate is FALSE or NULL for all its rows. The table has a row for each remaining partition;
-    see `typed_values`.
+    Return the numbers of the remaining partitions, their residual predicates, and a table of their typed values (see
+    `typed_values`), with a row for each. A partition remains unless the predicate is FALSE or NULL for all its rows.
     """
     if not base.partition_columns:
         return [0], [predicate], pa.table({"": [0]})
@@ -66,7 +65,7 @@ def prune_partitions(
 def _matching_values(base: Table, predicate: Predicate, typed: pa.Table, engine: Engine) -> MatchingKeys:
     """Return the partition values for which each leaf is TRUE.
 
-    Leaves are those that Spark evaluates over a partition column; values are the existing ones.
+    The leaves are tests of a partition column that Spark evaluates over its existing values.
     """
     columns = {column.name.lower(): column for column in base.partition_columns if column.name in typed.column_names}
     matching_values = {}
@@ -88,9 +87,9 @@ def states(
 ) -> TableFiles:
     """Return the files of partitions, and what indexes record about them.
 
-    `schemas` are the schema checksums under which an indexed file's keys are still valid, or None for all; files
-    indexed under another checksum count as unindexed. `numbers` are the positions of the partitions among all listed
-    partitions. Raises Unsupported for an ambiguous folder.
+    `schemas` are the schema checksums under which an indexed file's keys are still valid. None means all checksums.
+    Files indexed under another checksum count as unindexed. `numbers` are the positions of the partitions among all
+    listed partitions. Raises Unsupported for an ambiguous folder.
     """
     files = files_in(base, [partition.location for partition in partitions])
     listed = _states(base, [partition.values for partition in partitions], files, numbers)
@@ -112,9 +111,9 @@ def states_of(
 ) -> TableFiles:
     """Return the same as `states` for partitions that Spark has listed.
 
-    `typed` has a row of typed values for each partition. Spark prints a partition value by its type, `1` where the
-    metastore has `01`, so partitions are compared by typed values. If several partitions in an index have equal typed
-    values, none of them is used. If a table's log has the partitions, its index covers files without partitions.
+    `typed` has a row of typed values for each partition. Spark prints a partition value by its type, for example `1`
+    for the metastore's `01`, so partitions are compared by typed values. If several partitions in an index have equal
+    typed values, none of these partitions is used. In the index of a lake table, no file has a partition.
     """
     listed = _states(base, [values for values, _ in partitions], [files for _, files in partitions], numbers)
     listed_rows = _rows(base, typed)
@@ -140,7 +139,7 @@ def _table_files(
 ) -> TableFiles:
     """Return partitions, and what indexes record about their files.
 
-    `place` returns the number of each partition in an index, -1 if the index does not have it.
+    `place` returns the number that each partition has in an index, or -1 if the index lacks the partition.
     """
     listing, files = listing_of(listed), {}
     for index in indexes:

@@ -34,8 +34,8 @@ class FunctionDecision:
 def decision_on(frame: DataFrame, table: str, predicate: str | None, strategy: Strategy | None) -> FunctionDecision:
     """Return the rule's decision on a DataFrame of `table_rows`, which was not planned before.
 
-    The indexes are consulted even if the scan need not pay (`must_pay` is False). Raises Unsupported if the requested
-    strategy, which was set for the rows, cannot answer.
+    `strategy` is the strategy that was set for the DataFrame, if any. Raises Unsupported if this strategy cannot
+    answer.
     """
     if why := why_spark_alone(frame.sparkSession):
         if strategy not in (None, Strategy.FULL_SCAN):
@@ -58,7 +58,7 @@ def decision_on(frame: DataFrame, table: str, predicate: str | None, strategy: S
 def plan_of(relation: Relation, table: str) -> Plan:
     """Return the plan of a scan that the rule has reported.
 
-    Without a report, it is a full scan with the reason.
+    If the rule has made no plan, return a full scan with the reason.
     """
     if relation.plan is not None:
         return relation.plan

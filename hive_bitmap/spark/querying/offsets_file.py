@@ -1,9 +1,8 @@
 """Write the compact-index result file of a predicate.
 
-Its readers take file names and offsets. In some formats, blocks consist of lines or of parts between sync marks, and
-readers of compact indexes need the offsets of these units. A block may span several splits of a reader, so its own
-offset does not suffice: the offset of each unit with a selected row is listed. The number of offsets grows with the
-rows, so tasks find them.
+The readers of such a file take file names and offsets. In some formats, a block consists of units: lines, or parts
+between sync marks. A block may span several splits of a reader, so the offset of the block does not suffice: the file
+lists the offset of each unit with a selected row. The number of offsets grows with the rows, so tasks find the offsets.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ log = logging.getLogger(__name__)
 class UnitTask:
     """The input of a task that locates rows.
 
-    They are the selected rows of `lookup`, or all rows of `whole_file`.
+    The task locates the selected rows of `lookup`, or all rows of `whole_file`.
     """
 
     format: str
@@ -64,7 +63,7 @@ def unit_offsets(
     """Return the offsets of the units to read, by path.
 
     These are the units that may have selected rows, and all units of the `whole` files. Raises Unsupported if the units
-    of a file cannot be determined, or if it was replaced since it was planned.
+    of a file cannot be determined, or if a file was replaced since it was planned.
     """
     tasks = [UnitTask(format, None, {}, path) for path in whole]
     if results is not None:
@@ -83,9 +82,9 @@ def unit_offsets(
 
 
 def located(task: UnitTask) -> tuple[dict[str, Longs], str]:
-    """Compute the offsets of each file, inside the task.
+    """Compute the offsets of a task's files, inside the task.
 
-    The second item is the reason why they cannot be determined, or "".
+    Return the offsets by path, and the reason if the offsets cannot be determined, otherwise "".
     """
     try:
         return dict(_all(task) if task.lookup is None else _selected(task, task.lookup)), ""
@@ -117,10 +116,10 @@ def _selected(task: UnitTask, lookup: Lookup) -> Iterator[tuple[str, Longs]]:
 def write_offsets(spark: SparkSession, table: str, predicate: str | None, path: str, *, utf8: bool = False) -> Plan:
     """Write the result file of a predicate to `path` and return its plan.
 
-    `path` is a local path or a Hadoop path. The file lists every block that may have a matching row, and all blocks of
-    files that are not indexed in their current state. A base file without a line has no match. `utf8` allows paths that
-    are not ASCII, for a Hive whose JVM has UTF-8 as its default charset. A warning is logged if the reader might stop
-    at its limit of bytes.
+    `path` is a local path or a Hadoop path. The result file lists every block that may have a matching row, and all
+    blocks of base files whose current version is not indexed. A base file without a line has no match. `utf8` allows
+    paths that are not ASCII, for a Hive whose JVM has UTF-8 as its default charset. A warning is logged if the reader
+    might stop at its limit of bytes.
 
     Raises the errors of `plan`, and Unsupported for a table whose blocks cannot be determined, a path that the reader
     would not find, or a folder that Hive may list differently from Spark. Then nothing is written.
@@ -153,8 +152,8 @@ def write_offsets(spark: SparkSession, table: str, predicate: str | None, path: 
 def whole_files(planned: Plan, listed: Mapping[str, FileStatus]) -> list[str]:
     """Return the files that are not indexed in their current state.
 
-    All their blocks must be listed. `listed` are the files of the table by path. They have the tags of the store, which
-    Spark's listing lacks.
+    All blocks of these files must be listed in the result file. `listed` are the files of the table by path, with the
+    tags of the store, which Spark's listing lacks.
     """
     if planned.candidates is None:
         nothing = planned.blocks_total == 0  # no row satisfies the predicate

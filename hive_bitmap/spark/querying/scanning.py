@@ -45,9 +45,9 @@ def group_counts(
     """Count the rows that satisfy the predicate, by the values of columns.
 
     The result has a row for each combination of values that occurs, in no particular order. Its columns are the
-    grouping columns, named as in the table, and `count` (int64). The index alone answers for partition columns together
-    with the columns of one index, or of two indexes if one of them has few keys; otherwise Spark counts. Raises the
-    errors of `plan`.
+    grouping columns, named as in the table, and `count` (int64). The grouping columns can be partition columns, and the
+    columns of one index, or of two indexes if one of the two has few keys. Then the index alone answers; otherwise
+    Spark counts. Raises the errors of `plan`.
     """
     chosen_strategy = Strategy.chosen(strategy)
     rows = table_rows(spark, table, predicate, strategy=chosen_strategy, must_pay=False)
@@ -69,11 +69,11 @@ def scan(
 ) -> DataFrame:
     """Return `spark.table(table).where(predicate)`, read through the index if that is cheaper.
 
-    The result is an ordinary DataFrame of Spark, with `columns` only if given. It sees the files that the session
-    listed last. The session need not be enabled. `strategy` overrides the choice by cost if an index can be used, as
-    `hive_bitmap.strategy` does for a session. For a Spark Connect client the server plans: with the extension it uses
-    indexes as for SQL, otherwise it uses none. Raises the errors of `plan`, and Unsupported for a strategy that cannot
-    answer.
+    The result is an ordinary DataFrame of Spark. If `columns` are given, it has only these. It reads the files that the
+    session listed last. The session need not be enabled. `strategy` overrides the choice by cost if an index can be
+    used, as `hive_bitmap.strategy` does for a session. For a Spark Connect client the server plans. A server with the
+    extension uses indexes as for SQL, any other server uses none. Raises the errors of `plan`, and Unsupported for a
+    strategy that cannot answer.
     """
     chosen_strategy = Strategy.chosen(strategy)
     if chosen_strategy is Strategy.INDEX_ONLY:
@@ -94,10 +94,11 @@ def plan(
 ) -> Plan:
     """Plan how `scan` would answer now, without reading rows of the table.
 
-    With `count`, plan `hive_bitmap.count` instead. `predicate` is a condition in Spark SQL, None for all rows;
-    `columns` are those to read, None for all. `strategy` overrides the choice by cost: `index only`, `rows`, `blocks`,
-    `files` or `full scan`. The indexes are consulted even for a small table, for which a query would not use them.
-    `str()` of the plan sums it up. For a Spark Connect client, whose server plans, it is a full scan with this reason.
+    With `count`, plan `hive_bitmap.count` instead. `predicate` is a condition in Spark SQL, or None for all rows.
+    `columns` are the columns to read, or None for all. `strategy` overrides the choice by cost: `index only`, `rows`,
+    `blocks`, `files` or `full scan`. The indexes are consulted even for a small table, for which a query would not use
+    them. `str()` of the plan sums it up. For a Spark Connect client the plan is a full scan, with the reason that the
+    server plans.
 
     Raises NotFound for an unknown table or column, InvalidPredicate for a predicate that is not SQL, and Unsupported
     for a strategy that cannot answer.

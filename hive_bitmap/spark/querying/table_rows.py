@@ -1,6 +1,6 @@
 """The rows of a table as a DataFrame with the table in its plan.
 
-It is `spark.table(table).where(predicate)`.
+The DataFrame is `spark.table(table).where(predicate)`.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ def table_rows(
 ) -> DataFrame:
     """Return the rows that satisfy a predicate, for the rule to plan.
 
-    Without a predicate, all rows are returned, without `columns`, all columns. The session need not be enabled.
-    `strategy` overrides the choice by cost. Unless the scan `must_pay`, the indexes are consulted for a table of any
-    size, without a time limit, and the files are the current ones, not those that the session listed last. For a Spark
+    Without a predicate, return all rows; without `columns`, all columns. The session need not be enabled. `strategy`
+    overrides the choice by cost. Unless the scan `must_pay`, the indexes are consulted for a table of any size and
+    without a time limit, and the files are the current files, not those that the session listed last. For a Spark
     Connect client the server plans, with its extension or alone. Raises NotFound for an unknown table or column, and
     InvalidPredicate, with Spark's text, for a predicate that Spark refuses.
     """
@@ -75,7 +75,7 @@ def table_rows(
 
 
 def why_spark_alone(spark: SparkSession) -> str:
-    """Return why functions of hive_bitmap use no index in this session; "" if they may."""
+    """Return why functions of hive_bitmap use no index in this session; "" if they can."""
     if not jvm_reader.available(spark):
         return BY_SERVER
     try:

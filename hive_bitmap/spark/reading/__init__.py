@@ -1,7 +1,7 @@
 """Execute a plan by our own tasks.
 
-They return rows, counts, or offsets for readers of compact indexes. `superset` reads rows, or makes Spark skip files.
-`aggregates` counts in the index. Each task checks that the file that it opens is the planned one; `file_set`
+Our tasks return rows, counts, or offsets for readers of compact indexes. `superset` reads rows, or makes Spark skip
+files. `aggregates` counts in the index. Each task checks that the file that it opens is the planned one; `file_set`
 checks the files of a plan before it is executed.
 """
 

@@ -66,8 +66,8 @@ _Tallied: TypeAlias = "pa.Table | _NotCounted"
 class _Counted:
     """The counts from the index, and the files that it cannot count.
 
-    `uncounted` are the lookups of files that have to be read, in addition to the whole files. If the counts are
-    `enough` for the query, no file has to be read.
+    `uncounted` are the lookups of the indexed files that cannot be counted and have to be read, in addition to the
+    whole files. If the counts are `enough` for the query, no file has to be read.
     """
 
     counts: pa.Table  # the keys, each once, and COUNT
@@ -85,11 +85,12 @@ class _Counted:
 
 @dataclass(frozen=True)
 class KnownCounts:
-    """The counts of each grouping set that the index has.
+    """The counts of each grouping set, as far as the index has them.
 
-    They cover all files except the `unknown` ones, which have to be read. There is a table for each grouping set: its
-    columns and `count` (int64), with a row for each combination of values that occurs. For a column of many values it
-    may be a summary (`key_merge.summary`) or the first groups, if the request has `summaries` or `top`.
+    The counts cover all files except the `unknown` files, which have to be read. There is a table for each grouping
+    set. A table has the grouping columns and `count` (int64), with a row for each combination of values that occurs.
+    For a column of many values, the table may be a summary (`key_merge.summary`) or have only the first groups, if the
+    request has `summaries` or `top`.
     """
 
     tables: tuple[pa.Table, ...]
@@ -101,9 +102,9 @@ def known_counts(
 ) -> KnownCounts | None:
     """Count each grouping set of a prepared request from the index.
 
-    `changed` are files that have changed since they were looked up; they are not counted. Return None if Spark has to
-    count all. Among other reasons, it has to if a store fails, or if the keys take too much memory, which is
-    remembered.
+    `changed` are files that have changed since they were looked up; these are not counted. Return None if Spark has to
+    count all files, for example because a store fails or the keys take too much memory. That keys take too much memory
+    is remembered.
     """
     try:
         return _counts_by_set(spark, request, prepared, changed)
@@ -169,7 +170,7 @@ def _counts_of_set(
 ) -> _Counted | None:
     """Return the counts from the index, and the uncounted files.
 
-    None if Spark has to count all. Raises TooLarge if the keys take more than `limit` bytes.
+    Return None if Spark has to count all files. Raises TooLarge if the keys take more than `limit` bytes.
     """
     if plan.strategy != Strategy.INDEX_ONLY:
         return None
@@ -230,7 +231,7 @@ def _counts_of_set(
 def _merged(
     spark: SparkSession, lookups: Sequence[Lookup], key: str, matching_keys: MatchingKeys, top: Top | None
 ) -> pa.Table:
-    """Merge the keys of all lookups, in this process or in a task; return the first groups, or a summary."""
+    """Merge the keys of all lookups, in this process or in a task."""
     compute = partial(merged_answer, key=key, matching_keys=matching_keys, top=top)
     if index_bytes(lookups, [key]) <= DRIVER_INDEX_BYTES:
         return compute(lookups)
@@ -241,7 +242,7 @@ def _merged(
 def _schema(reading: Reading, keys: Sequence[str]) -> pa.Schema | None:
     """Return the schema of the answer.
 
-    None if a key is named COUNT, or is a partition column that only Spark can convert to its type.
+    Return None if a key is named COUNT, or if a key is a partition column that only Spark can convert to its type.
     """
     base = reading.resolved.base
     columns = [find((*base.columns, *base.partition_columns), key, f"table {base.full_name}") for key in keys]
@@ -265,7 +266,7 @@ def _among(lookup: Lookup, reading: Reading, places: frozenset[Place]) -> Flags:
 def _confirmed(lookup: Lookup) -> Flags:
     """Return for each file whether it is unchanged since it was indexed.
 
-    If the store has tags, the listing that was just compared has already shown that.
+    In a store with tags, no request is needed: the listing that was just compared has shown that the file is unchanged.
     """
     if pc.all(pc.not_equal(lookup.described["etag"], ""), min_count=0).as_py():
         return np.ones(len(lookup.unit.paths), bool)
@@ -285,7 +286,7 @@ def _restricted(lookup: Lookup, files: Flags) -> list[Lookup]:
 def _by_partition(lookup: Lookup, rows: Longs, reading: Reading, schema: pa.Schema) -> pa.Table:
     """Return the number of rows of each partition of a lookup.
 
-    The result has the schema of the answer, which has no keys besides partition columns.
+    The result has the schema of the answer, whose keys are all partition columns.
     """
     if len(schema) == 1:
         return pa.table({COUNT: [int(rows.sum())]}, schema=schema)
@@ -315,8 +316,8 @@ def _tally_all(
 ) -> Iterator[_Tallied]:
     """Count the keys of each lookup, in the driver or in tasks.
 
-    The driver does it if little of the index has to be read. Only few tasks run at a time, because each may return as
-    many keys as the limit allows.
+    The driver counts if little of the index has to be read. Only few tasks run at a time, because each task may return
+    as many keys as the limit allows.
     """
     if not lookups or index_bytes(lookups, keys) <= DRIVER_INDEX_BYTES:
         yield from map(count, lookups)

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 class FileSet:
     """The files that a plan relies on, beyond what Spark itself checks.
 
-    Spark lists the files of a SerDe table only at execution, so planning lists them itself: `partitions` are then all
-    partitions of the table, and `read` those that the plan reads, with their files. For other tables `partitions` is
-    None. `opened` are the indexed files that tasks of the plan open: Spark may have listed them long before it planned,
-    and a task that finds another file can only fail.
+    Spark lists the files of a SerDe table only at execution, so planning lists the files itself. For such a table,
+    `partitions` are all partitions of the table, and `read` has the partitions that the plan reads, with their files.
+    For other tables, `partitions` is None. `opened` are the indexed files that tasks of the plan open. Spark may have
+    listed these files long before it planned, and a task that finds a changed file can only fail.
     """
 
     base: Table
@@ -44,7 +44,7 @@ class FileSet:
 
     @classmethod
     def of_tasks(cls, reading: Reading) -> FileSet:
-        """Return the files that tasks open: those with rows that the indexes locate."""
+        """Return the files that tasks open. In these files the indexes locate rows."""
         places = {(piece.lookup, piece.file): None for piece in reading.pieces or () if isinstance(piece, Piece)}
         opened = tuple(reading.results.lookups[lookup].fingerprints[file] for lookup, file in places)
         return cls(base=reading.resolved.base, opened=opened)
@@ -52,7 +52,7 @@ class FileSet:
     def is_current(self, spark: SparkSession) -> bool:
         """Whether the files are unchanged.
 
-        False if a store or the metastore fails.
+        The result is False if a store or the metastore fails.
         """
         try:
             session_stores.use(spark)

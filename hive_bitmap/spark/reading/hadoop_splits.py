@@ -1,8 +1,8 @@
 """Prune Hadoop's splits in a plan of Spark.
 
-Splits that no selected block touches are not read. This serves tables that only Spark reads, in sessions with a JVM.
-The partitions of the physical plan are Hadoop's splits, and Spark's `PartitionPruningRDD` drops some of them; Spark's
-own reader reads the remaining splits.
+A split is read only if a selected block touches it. Splits are pruned for tables that only Spark reads, in sessions
+with a JVM. The partitions of the physical plan are Hadoop's splits, and Spark's `PartitionPruningRDD` drops some of
+them; Spark's own reader reads the remaining splits.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def pruned(spark: SparkSession, frame: DataFrame, results: LookupResults, *, alw
 def _splits(partitions: Any) -> list[Split] | None:
     """Return the partitions of a plan as splits.
 
-    None if there are too many, or if a partition is not a split.
+    Return None if there are too many partitions, or if a partition is not a split.
     """
     if len(partitions) > MOST_SPLITS:
         return None

@@ -1,8 +1,8 @@
 """Read selected rows of base files in a task.
 
-Only files that a build has opened are read, in the version that it opened: a damaged footer may end the process in
-which C++ reads it. Rather than miss rows, the query fails with FileChanged if a file was replaced after it was planned,
-changes while it is read, or no longer exists.
+A file is read only in the version that a build has opened before, because C++ that reads a damaged footer may end the
+process. If a file was replaced after it was planned, changes while it is read, or no longer exists, the query fails
+with FileChanged rather than miss rows.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class ReadTask:
     """The input of one task: the blocks to read, in order.
 
     The task reads the selected rows of these blocks. `pieces` are parts of the files of `lookups`. `columns` are read
-    from the files; `constants` has the values of the partitions of the lookups, a row for each. `names` are the columns
-    of the result in their order. With `check_only` the task reads no rows, and only checks that the files are unchanged
-    since planning.
+    from the files. `constants` has a row of values for each partition of the lookups. `names` are the columns of the
+    result in their order. With `check_only` the task reads no rows, and only checks that the files are unchanged since
+    planning.
     """
 
     format: str
@@ -179,7 +179,7 @@ class _Reader:
     def _read(self, piece: Piece) -> Iterator[pa.RecordBatch]:
         """Yield the rows of an unchanged file.
 
-        Raise FileChanged if it changes while it is read, or if only Spark can read it.
+        Raise FileChanged if the file changes while it is read, or if only Spark can read it.
         """
         fingerprint = self._fingerprint(piece)
         _require_planned(fingerprint, self.listed)
@@ -192,7 +192,7 @@ class _Reader:
     def _read_together(self, pieces: Sequence[Piece]) -> pa.RecordBatch | None:
         """Return the few rows of local files of a single partition.
 
-        None if each file has to be read by itself. Raise FileChanged if a file changes while it is read.
+        Return None if each file has to be read by itself. Raise FileChanged if a file changes while it is read.
         """
         fingerprints = [self._fingerprint(piece) for piece in pieces]
         if len(pieces) < 2 or sum(map(self._rows, pieces)) > FEW_ROWS:
@@ -215,7 +215,7 @@ class _Reader:
     def _complete(self, piece: Piece, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the batch with the partition's values added.
 
-        Its columns are in the order of the result.
+        The columns are in the order of the result.
         """
         arrays = []
         for name in self.task.names:
@@ -229,7 +229,7 @@ class _Reader:
 def _rows_of(task: ReadTask, fingerprint: Fingerprint, rows: BlockRows) -> Iterator[pa.RecordBatch]:
     """Read some rows of a file that is still unchanged.
 
-    Raises FileChanged if it changes while it is read.
+    Raises FileChanged if the file changes while it is read.
     """
     read = FORMATS[task.format].read_rows
     if fingerprint.tagged:  # each request is bound to the tag, so no other check is needed
@@ -253,8 +253,8 @@ def _require_unchanged(fingerprint: Fingerprint) -> None:
 def _listed(fingerprints: Sequence[Fingerprint]) -> dict[str, FileStatus]:
     """List the folders of files that have a tag, if this saves requests.
 
-    The alternative is a request for each file. Listing saves requests for folders with several files, and for many
-    folders, which may be listed together.
+    Without a listing, each file takes a request. Listing saves requests if a folder has several files. It also saves
+    requests for many folders, which may be listed together.
     """
     counts = Counter(fingerprint.path.rpartition("/")[0] for fingerprint in fingerprints if fingerprint.tagged)
     folders = [folder for folder, files in counts.items() if files > 1 or len(counts) >= stores.MANY_FOLDERS]
@@ -278,7 +278,7 @@ def _matches(fingerprint: Fingerprint, listed: Mapping[str, FileStatus]) -> bool
 def _is_unchanged(fingerprint: Fingerprint, listed: Mapping[str, FileStatus]) -> bool:
     """Return whether a file is still the planned one.
 
-    Raises FileChanged if it no longer exists.
+    Raises FileChanged if the file no longer exists.
     """
     if _matches(fingerprint, listed):
         return True

@@ -1,6 +1,6 @@
 """Read the rows of a plan, or a superset of them.
 
-Our own tasks read them, or Spark's reader of a SerDe, which skips some splits. The query that uses the rows applies its
+Our own tasks read them, or Spark's reader of a SerDe, which skips some splits. The query that uses the rows applies the
 predicate: the index prunes, the engine decides.
 """
 
@@ -42,9 +42,9 @@ PIECE_BYTES = 1 << 20  # the weight of opening a file, when work is distributed 
 def schema_of(spark: SparkSession, name: str, base: Table, settings: Mapping[str, str]) -> StructType:
     """Return the schema of `spark.table(name)`.
 
-    `base` is that table in the metastore. Spark caches tables: if its schema differs from the metastore's, because
-    another session altered the table, Spark is made to read it again. The schema is cached while `base` and the
-    settings stay the same, because analysing a table takes as long as planning a small query.
+    `base` is that table in the metastore. Spark caches tables. If another session has altered the table, Spark's cached
+    schema differs from the metastore's schema, and Spark is made to read the table again. The result is cached while
+    `base` and the settings stay the same, because analysing a table takes as long as planning a small query.
     """
     key = (base.database, base.name)
     cached = _seen.get(spark, key, catalog.INDEX_CACHE_SECONDS)
@@ -65,7 +65,7 @@ def _types(schema: StructType) -> dict[str, str]:
 def split_rows(spark: SparkSession, request: Request, prepared: Prepared) -> DataFrame | None:
     """Return the requested columns of a SerDe table, from the splits that may have selected rows.
 
-    Spark reads them. Return None if it has to read all splits.
+    Spark reads the rows. Return None if Spark has to read all splits.
     """
     reading = prepared.reading
     if reading is None or reading.resolved.base.partition_columns:
@@ -129,7 +129,7 @@ def tasks_of(reading: Reading, pieces: Sequence[Piece], at_once: int) -> list[Re
 def shared_tasks(reading: Reading, pieces: Sequence[Piece], at_once: int) -> list[ReadTask]:
     """Return the tasks of `tasks_of` for a single process.
 
-    They have the same lookups, which are evaluated once.
+    The tasks have the same lookups, so that the lookups are evaluated once.
     """
     [whole] = tasks_of(reading, pieces, 1)
     count = len(whole.pieces)
