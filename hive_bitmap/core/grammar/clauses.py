@@ -64,8 +64,8 @@ def properties(cursor: Cursor) -> Pairs:
 def index_properties(cursor: Cursor) -> Pairs:
     """Parse IDXPROPERTIES.
 
-    Names of hive_bitmap's own properties become lower case, others stay as they are written. Raises InvalidProperty for
-    a name that looks like a misspelt property of hive_bitmap.
+    Names of hive_bitmap's own properties become lower case. Other names keep their case. Raises InvalidProperty for a
+    name that looks like a misspelt property of hive_bitmap.
     """
     return tuple((own_property(key) or key, value) for key, value in properties(cursor))
 
@@ -212,7 +212,7 @@ def _with_pair(cursor: Cursor) -> tuple[str, str]:
 
 
 def _checked(key: str, value: str) -> tuple[str, str]:
-    """Validate a property as openLooKeng does and return it.
+    """Validate a property as openLooKeng does; return the property.
 
     Properties without meaning for hive_bitmap are preserved.
     """

@@ -51,7 +51,7 @@ class Cursor(Tokens):
     def end(self, *expected: str) -> None:
         """Require the end of the statement.
 
-        `expected` are the clauses that could follow here, for the error.
+        `expected` are the clauses that could follow here. The error names these clauses.
         """
         if self.token.kind != "end":
             raise self.mismatch(*expected, "the end")
@@ -59,7 +59,7 @@ class Cursor(Tokens):
     def name(self) -> str:
         """Consume an identifier.
 
-        It is a word, or text in backticks or (openLooKeng) double quotes.
+        An identifier is a word, or text in backticks or (openLooKeng) double quotes.
         """
         token = self.token
         if token.kind not in ("word", "name") and not (token.kind == "string" and token.text[0] == '"'):
@@ -93,7 +93,7 @@ class Cursor(Tokens):
     def string(self, *, escapes: bool = True) -> str:
         """Consume a quoted string and return its value.
 
-        A quote inside it is doubled or, with `escapes`, preceded by a backslash.
+        A quote inside the string is doubled or, with `escapes`, preceded by a backslash.
         """
         if self.token.kind != "string":
             raise self.mismatch("a quoted string")

@@ -36,9 +36,9 @@ def parse(text: str, is_indexable: Callable[[TableName], bool] = TableName.is_ow
 
     `is_indexable` says whether a table may have indexes; by default, tables of the session's own catalog may.
 
-    DROP TABLE, and DROP DATABASE with CASCADE, count as index statements, since they drop indexes. Raises
-    InvalidStatement, with line and column, for a malformed statement; Unsupported, InvalidProperty or NotFound for an
-    index type or property that hive_bitmap does not have.
+    DROP TABLE and DROP DATABASE with CASCADE count as index statements, because these statements drop indexes. Raises
+    InvalidStatement, with line and column, for a malformed statement. Raises Unsupported, InvalidProperty or NotFound
+    for an index type or property that hive_bitmap does not have.
 
     >>> parse("DROP INDEX IF EXISTS i ON sales")
     DropIndex(name='i', table=TableName(name='sales', database='', catalog=''), if_exists=True, where=None)
@@ -108,7 +108,8 @@ def _drop(cursor: Cursor) -> Statement | None:
 def _update(cursor: Cursor) -> Statement | None:
     """Parse what follows UPDATE INDEX.
 
-    Return None if it is Spark's UPDATE of a table named INDEX: that has SET after the table's name or alias.
+    Return None if the statement is Spark's UPDATE of a table named INDEX. Spark's UPDATE has SET after the name or
+    alias of the table.
     """
     if cursor.token.key in (".", "SET", "AS"):
         return None

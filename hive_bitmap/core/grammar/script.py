@@ -1,6 +1,6 @@
 """Split SQL scripts into statements, and return a statement's first words.
 
-Only quotes and comments are recognized, by the rules of Spark's lexer (comments nest), so every Spark statement is
+Only quotes and comments are recognized, by the rules of Spark's lexer: comments nest. So every Spark statement is
 accepted.
 """
 
@@ -30,7 +30,7 @@ _COMMENT_EDGE = re.compile(r"/\*(?!\+)|\*/")
 class Part:
     """A statement of a script, without its semicolon.
 
-    It begins at `line` and `column`, counted from 1.
+    The statement begins at `line` and `column`, counted from 1.
     """
 
     text: str
@@ -41,7 +41,7 @@ class Part:
     def in_place(self) -> str:
         """The text, padded with newlines and spaces to its position in the script.
 
-        Errors then have the script's positions.
+        With this padding, errors have the positions in the script.
         """
         return "\n" * (self.line - 1) + " " * (self.column - 1) + self.text
 
@@ -71,7 +71,7 @@ def split(text: str) -> list[Part]:
 def is_complete(text: str) -> bool:
     """Whether the text ends with the semicolon of a statement.
 
-    Space and comments after it are ignored.
+    Space and comments after the semicolon are ignored.
 
     >>> is_complete("SELECT 1; -- done"), is_complete("SELECT ';")
     (True, False)
@@ -98,7 +98,7 @@ def first_words(text: str, most: int) -> list[str]:
 def syntax_error(text: str, offset: int, reason: str) -> InvalidStatement:
     """Return a syntax error at an offset.
 
-    It has the reason, and the line and column, counted from 1.
+    The error has the reason, and the line and column, counted from 1.
     """
     line, column = _place(text, offset)
     return InvalidStatement(f"line {line}, column {column}: {reason}")
@@ -121,7 +121,7 @@ def _pieces(text: str) -> Iterator[tuple[str, int, int]]:
 def _comment_end(text: str, at: int) -> int:
     """Return the offset after the end of a comment.
 
-    Return 0 if it is not closed. The comment begins before `at`; nested comments are part of it.
+    Return 0 if the comment is not closed. The comment begins before `at`. Nested comments are part of the comment.
     """
     depth = 1
     for edge in _COMMENT_EDGE.finditer(text, at):

@@ -1,7 +1,7 @@
 """Index statements as values, the same for Hive's and openLooKeng's dialects.
 
-Names of indexes are in lower case, as in both systems. A statement without a table means the only index of that name
-in the current database.
+Names of indexes are in lower case, as in Hive and in openLooKeng. A statement without a table means the only index with
+the given name in the current database.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Dialect(Enum):
 class TableName:
     """A table as a statement names it.
 
-    An empty database or catalog means the session's current one.
+    An empty database means the session's current database, and an empty catalog the session's current catalog.
     """
 
     name: str
@@ -54,13 +54,13 @@ class TableName:
         return bool(self.catalog) and self.catalog.lower() not in OWN_CATALOGS
 
     def is_own(self) -> bool:
-        """Return whether the name has no catalog or that of the session's own catalog."""
+        """Return whether the name has no catalog or the session's own catalog."""
         return not self.foreign
 
 
 @dataclass(frozen=True)
 class Where:
-    """A condition on partition columns, in Spark SQL, and the columns in it."""
+    """A condition on partition columns, in Spark SQL, and the columns of the condition."""
 
     sql: str
     columns: tuple[str, ...]
@@ -70,7 +70,7 @@ class Where:
 class CreateIndex:
     """CREATE INDEX.
 
-    `properties` are those of the index, `table_properties` additional ones of its index table.
+    `properties` are the properties of the index. `table_properties` are additional properties of the index table.
     """
 
     name: str
@@ -144,7 +144,8 @@ class DropIndex:
 class ShowIndexes:
     """SHOW INDEX.
 
-    With `table`, the result has Hive's columns. Otherwise it has openLooKeng's, for the current database or one name.
+    With `table`, the result has Hive's columns. Otherwise the result has openLooKeng's columns, and shows all indexes
+    of the current database or the index with one name.
     """
 
     table: TableName | None = None
@@ -162,7 +163,7 @@ class DropTable:
 
 @dataclass(frozen=True)
 class DropDatabase:
-    """DROP DATABASE .. CASCADE, which also drops the indexes of all its tables."""
+    """DROP DATABASE .. CASCADE, which also drops the indexes of all tables in the database."""
 
     name: str
     catalog: str = ""

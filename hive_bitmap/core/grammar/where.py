@@ -1,7 +1,7 @@
 """Translate openLooKeng's WHERE on partition columns to Spark SQL.
 
-In openLooKeng a name may be in double quotes, and a backslash in a string is not an escape. Its WHERE allowed only `=`
-and IN, joined by OR; this one also takes AND, NOT, ranges, BETWEEN and IS NULL.
+In openLooKeng a name may be in double quotes, and a backslash in a string is not an escape. The WHERE of openLooKeng
+allowed only `=` and IN, joined by OR. This module also allows AND, NOT, ranges, BETWEEN and IS NULL.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The definition and the storage of an index.
 
-An index is stored in segments, which have a manifest and shards. Building, querying and checking share these modules. A
-published segment never changes. `lookup` reads keys and bitmaps of a shard.
+An index is stored in segments. A segment has a manifest and shards, and never changes after it is published. `lookup`
+reads keys and bitmaps of a shard. Building, querying and checking indexes share the modules of this package.
 """
 
 __all__ = [

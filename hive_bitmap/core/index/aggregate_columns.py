@@ -1,8 +1,8 @@
 """The aggregates of an index: which partial aggregates its rows hold, and the texts that name them.
 
 An index may store, for each key and block, the count, sum, minimum and maximum of other columns. With the text
-`count(*), sum(amount)` the index table has the columns `_count_of_all`, `_sum_of_amount` and so on, named as those of
-Hive's AGGREGATE index. docs/format.md specifies them.
+`count(*), sum(amount)` the index table has the columns `_count_of_all`, `_sum_of_amount` and so on. The column names
+follow Hive's AGGREGATE index. docs/format.md specifies the columns.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _EXAMPLE = "count(*), sum(amount), min(amount)"
 class Aggregate:
     """A partial aggregate that each row of an index holds.
 
-    `function` is one of FUNCTIONS; without a `column` it is `count(*)`.
+    `function` is one of FUNCTIONS. If `column` is None, the aggregate is `count(*)`.
     """
 
     function: str
@@ -73,8 +73,8 @@ def texts(aggregates: Iterable[Aggregate]) -> str:
 def parse(text: str) -> list[tuple[str, str]]:
     """Parse a list of aggregates.
 
-    Return pairs of function and column. The column is `*` for `count(*)`; the function is "" for a column without one,
-    which means all functions of its type. Raise InvalidProperty.
+    Return pairs (function, column). For `count(*)`, the column is `*`. For a column without a function, the function is
+    "", which means all functions that suit the type of the column. Raise InvalidProperty.
 
     >>> parse("COUNT(*), sum(`a b`), price")
     [('count', '*'), ('sum', 'a b'), ('', 'price')]
@@ -117,9 +117,9 @@ def _malformed(text: str) -> InvalidProperty:
 def resolve(table: Table, keys: Sequence[Column], text: str) -> tuple[Aggregate, ...]:
     """Return the aggregates that a text defines for an index with these keys, in the order of their columns.
 
-    A column with any aggregate has its count, too, and a sum has the minimum and maximum, which prove that no sum
-    overflows. Raise InvalidProperty for a malformed text, NotFound for an unknown column, and Unsupported for a column
-    that cannot be aggregated so, or a name that the index table has already.
+    Each aggregated column also gets its count. A column with a sum also gets its minimum and maximum, which prove that
+    no sum overflows. Raise InvalidProperty for a malformed text, and NotFound for an unknown column. Raise Unsupported
+    for a column that does not support the function, and for a name that the index table has already.
     """
     if not text.strip():
         return ()

@@ -1,13 +1,14 @@
 """CRC-32 checksums of all files of a generation.
 
-They keep a flipped bit from changing an answer. Parquet has checksums of its pages, but not of its page headers and
-footer, and a flipped bit in a footer can crash the process inside Arrow. Therefore `_manifest/checksums` (JSON) holds a
-list of checksums for each file name. A file of the manifest or of cardinalities has one checksum. A shard has one for
-its footer, then one for each column chunk, row group by row group. A generation without that file is not checked.
+The checksums keep a flipped bit from changing an answer. Parquet has checksums of its pages, but not of page headers
+and footers, and a flipped bit in a footer can crash the process inside Arrow. Therefore `_manifest/checksums` (JSON)
+holds a list of checksums for each file name. A file of the manifest or of cardinalities has one checksum. A shard has a
+checksum for its footer, then a checksum for each column chunk, row group by row group. A generation without
+`_manifest/checksums` is not checked.
 
-A read of a generation may fail because a file is damaged, or because the index was dropped or rebuilt: queries use a
-generation for some seconds after it was replaced, see `catalog.INDEX_CACHE_SECONDS`. In both cases a query reads the
-base files whole.
+A read of a generation may fail because a file is damaged. A read may also fail because the index was dropped or
+rebuilt: queries use a generation for some seconds after it was replaced, see `catalog.INDEX_CACHE_SECONDS`. In each
+case the query reads the base files whole.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ Unreadable: TypeAlias = CorruptIndex | CorruptBitmap
 
 
 def of_shard(source: pa.NativeFile) -> list[int]:
-    """Compute a shard's checksums, of its footer and then of column chunks."""
+    """Compute a shard's checksums: of the footer, then of each column chunk."""
     chunks = _chunks(pq.read_metadata(source))
     return [zlib.crc32(_footer(source)), *(zlib.crc32(source.read_at(size, start)) for start, size in chunks)]
 
@@ -47,7 +48,7 @@ def write(folder: str, sums: Mapping[str, Sequence[int]]) -> None:
 def read(folder: str) -> Mapping[str, Sequence[int]]:
     """Return the checksums of a generation by file name.
 
-    The mapping is empty if the generation has no checksums. Raises OSError if they are unreadable.
+    The mapping is empty if the generation has no checksums. Raises OSError if the checksums are unreadable.
     """
     try:
         return of_generation(folder)
@@ -63,7 +64,7 @@ def _bytes(by_name: Mapping[str, Sequence[int]]) -> int:
 def of_generation(folder: str) -> Mapping[str, Sequence[int]]:
     """Return the checksums of a generation, which never change.
 
-    Raises FileNotFoundError, or OSError if they are not JSON.
+    Raises FileNotFoundError if there are no checksums, and OSError if they are not JSON.
     """
     try:
         by_name = json.loads(stores.read_immutable(f"{folder}/{FOLDER}/{NAME}"))
@@ -177,7 +178,7 @@ def _chunks(metadata: pq.FileMetaData) -> list[tuple[int, int]]:
 def error(folder: str, file: str, cause: Exception) -> CorruptIndex:
     """Return the error for a file that could not be read.
 
-    `folder` is its generation, `cause` the error of the read.
+    `folder` is the generation of the file, `cause` the error of the read.
     """
     if isinstance(cause, FileNotFoundError) and not stores.exists(f"{folder}/{FOLDER}"):
         return DroppedIndex(f"generation {folder} or its manifest no longer exists")

@@ -1,8 +1,8 @@
 """The definition of an index, stored as TBLPROPERTIES of its index table.
 
 The definition has the columns, type, encoding and so on. The default name of an index table is
-`<db>__<table>_<index>__`, as in Hive. By default the table is in the database of the base table. Planning relies on the
-properties, never on the name. docs/format.md lists the properties.
+`<db>__<table>_<index>__`, as in Hive. By default, the index table is in the database of the base table. Planning relies
+on the properties of an index table, never on its name. docs/format.md lists the properties.
 """
 
 from __future__ import annotations
@@ -68,19 +68,24 @@ SEGMENT = Column(SEGMENT_NAME, "int")  # the partition column of every index tab
 class Definition:
     """The definition of an index.
 
-    `id` is assigned at CREATE and never changes; indexes of early versions get theirs at the next rebuild. `table` is
-    the base table, `index_table` the index table, `root` the folder of its generations. `index_database` is the
-    database of the index table; empty if it is that of the base table. `where` is a condition on the partition columns:
-    only partitions for which it is true are covered; empty means all. An index that is not `enabled` is kept up to date
-    but not used. `next_encoding`, if not empty, is the encoding that the next rebuild changes to. An index with
-    `auto_refresh` is refreshed after writes by the applications that see them, each of them at most once in
-    `refresh_interval`, a length of time. `properties` are user-defined names and values; they are stored and shown, and
-    have no effect. `source` is `delta` or `iceberg` if a log of that kind lists the files of the base table; empty if
-    its folders do. `partitioned_by` are the partition columns that the base table had when it was indexed. `version` is
-    that of the format. Index rows of files that were removed from a lake table are kept for the length of time
-    `keep_removed`, for queries of older versions of the table; if it is empty, they are not kept. `catalog` is Spark's
-    name of the base table's catalog; empty for the session's own catalog, which has all index tables. Each row of the
-    index table has the values of the `aggregates`.
+    `id` is assigned at CREATE and never changes. An index of an early version gets an id at the next rebuild. `catalog`
+    is Spark's name of the base table's catalog; empty for the session's own catalog. `table` is the base table.
+    `index_database` is the database of the index table; empty for the database of the base table. All index tables are
+    in the session's own catalog. `index_table` is the index table, and `root` the folder of the generations.
+
+    `where` is a condition on the partition columns. Only partitions that satisfy the condition are covered; empty means
+    all partitions. `next_encoding` is the encoding that the next rebuild changes to; empty for no change. Each row of
+    the index table has the values of the `aggregates`. `properties` are user-defined names and values, which are stored
+    and shown, and have no effect. `version` is the version of the format.
+
+    An index that is not `enabled` is kept up to date but not used. An index with `auto_refresh` is refreshed after
+    writes, by the applications that see the writes. Each application refreshes the index at most once in
+    `refresh_interval`, a length of time.
+
+    `source` is `delta` or `iceberg` if a log of this kind lists the files of the base table. It is empty if the folders
+    of the table list the files. `partitioned_by` are the partition columns that the base table had when the table was
+    indexed. `keep_removed` is a length of time: index rows of files that were removed from a lake table are kept so
+    long, for queries of older versions of the table. If `keep_removed` is empty, these rows are not kept.
     """
 
     name: str
@@ -116,13 +121,13 @@ class Definition:
     def has_bitmaps(self) -> bool:
         """Whether the index stores the bitmaps of its keys (BITMAP).
 
-        A COMPACT index stores only the blocks that contain them.
+        A COMPACT index stores only which blocks contain each key.
         """
         return self.type == "BITMAP"
 
     @property
     def bitmap_encoding(self) -> str | None:
-        """The encoding of the bitmaps; None if there are none."""
+        """The encoding of the bitmaps; None for an index without bitmaps."""
         return self.encoding if self.has_bitmaps else None
 
     @property
@@ -142,9 +147,10 @@ class Definition:
         return tuple(dict.fromkeys(column for column in columns if column is not None))
 
     def read_columns(self, base: Table) -> tuple[Column, ...]:
-        """Return the columns that builds read: the keys, then the aggregated columns that the table still has.
+        """Return the columns that builds read: the keys, then the aggregated columns.
 
-        An aggregated column that the table no longer has with this type is not read: its aggregates are NULL.
+        An aggregated column is left out if the table no longer has the column with this type. The aggregates of such a
+        column are NULL.
         """
         return (*self.columns, *(column for column in self.aggregated_columns if column in base.columns))
 
@@ -182,7 +188,7 @@ class Definition:
     def has_default_table(self) -> bool:
         """Whether the index table has its default name.
 
-        That name depends on the name of the index.
+        The default name contains the name of the index.
         """
         return self.index_table == index_table_name(self.database, self.table, self.name)
 
@@ -219,7 +225,7 @@ class Definition:
     def renewed(self, base: Table) -> Definition:
         """Return the definition with `next_encoding` applied, in the current format.
 
-        If it differs, a rebuild must build the whole index.
+        If the result differs from this definition, a rebuild must build the whole index.
         """
         partitioned_by = base.partition_columns if self.is_former else self.partitioned_by
         encoding = self.next_encoding or self.encoding
@@ -247,12 +253,14 @@ def define(
     """Define an index on columns of a table.
 
     The columns are put in the order of the base table, as in Hive. `index_table` is the name of the index table, with
-    or without a database. If it is None, the index table has its default name, in `index_database`; index tables of
-    Delta and Iceberg tables, which get no pointer, stay in the database of their base table. `aggregates` is a list
-    such as `count(*), sum(amount)`. Raise NotFound for an unknown column, Unsupported for a column that cannot be a key
-    or be aggregated, a table that is itself an index table, or aggregates of a COMPACT index, and InvalidProperty for
-    an unknown type, encoding or compression, `auto_refresh` of a COMPACT index, an invalid interval, malformed
-    aggregates, or a name in `properties` that has an argument of its own.
+    or without a database. If `index_table` is None, the index table has its default name, in `index_database`. An index
+    table of a Delta or Iceberg table gets no pointer, and stays in the database of its base table. `aggregates` is a
+    list such as `count(*), sum(amount)`.
+
+    Raise NotFound for an unknown column. Raise Unsupported for a column that cannot be a key or be aggregated, for a
+    table that is itself an index table, and for aggregates of a COMPACT index. Raise InvalidProperty for an unknown
+    type, encoding or compression, for `auto_refresh` of a COMPACT index, for an invalid interval, for malformed
+    aggregates, and for a name in `properties` that has an argument of its own.
     """
     if not columns:
         raise InvalidProperty("an index needs at least one column")
@@ -308,7 +316,7 @@ def define(
 def _index_table(table: Table, index_table: str, index_database: str) -> tuple[str, str]:
     """Return the database and the name of a new index table.
 
-    The database is "" for that of the base table, the name "" for the default name.
+    An empty database stands for the database of the base table, an empty name for the default name.
     """
     database, _, name = index_table.rpartition(".")
     if index_table and not name:
@@ -333,8 +341,8 @@ def _require_of_lake(table: Table, *, where: str, index_table: str | None) -> No
 def own_property(key: str) -> str | None:
     """Return the item of OWN_PROPERTIES that a key names, ignoring case.
 
-    Return None for a user-defined property. Raise InvalidProperty for a likely misspelling of an own property, which
-    would silently have no effect.
+    Return None for a user-defined property. Raise InvalidProperty if the key is probably a misspelt item of
+    OWN_PROPERTIES: such a property would silently have no effect.
     """
     if key.lower() in OWN_PROPERTIES:
         return key.lower()
@@ -344,7 +352,7 @@ def own_property(key: str) -> str | None:
 
 
 def require_followable(name: str, type: str, auto_refresh: bool) -> None:
-    """Raise InvalidProperty if an index of this type cannot have this `auto_refresh`."""
+    """Raise InvalidProperty if `auto_refresh` is set and an index of this type cannot have it."""
     if auto_refresh and type == "COMPACT":
         raise InvalidProperty(
             f"index {name} is COMPACT: its readers expect it to change at a rebuild only; auto_refresh is for BITMAP"
@@ -352,10 +360,10 @@ def require_followable(name: str, type: str, auto_refresh: bool) -> None:
 
 
 def checked_keeping(name: str, source: str, length: str) -> str:
-    """Check a value of `keep_removed`, and return it in its stored form.
+    """Return the stored form of a value of `keep_removed`, after a check.
 
-    A number without a unit is in days. Raise InvalidProperty for an invalid length of time, and for an index on a table
-    that is neither Delta nor Iceberg: its removed files no longer exist.
+    A number without a unit is in days. Raise InvalidProperty for an invalid length of time. Raise InvalidProperty also
+    for an index on a table that is neither Delta nor Iceberg: removed files of such a table no longer exist.
 
     >>> [checked_keeping("i", "delta", length) for length in ("7", "12 hours", "0")]
     ['7 days', '12 hours', '']
@@ -370,7 +378,7 @@ def checked_keeping(name: str, source: str, length: str) -> str:
 
 
 def checked_interval(length: str) -> str:
-    """Check a value of `refresh_interval`, and return it in its stored form.
+    """Return the stored form of a value of `refresh_interval`, after a check.
 
     Raise InvalidProperty as `interval_of` does.
     """
@@ -490,7 +498,8 @@ def has_properties(table: Table) -> bool:
 def from_properties(properties: Mapping[str, str]) -> Definition | None:
     """Return the definition in these TBLPROPERTIES.
 
-    Return None if there is no definition, if its version is unknown, or if it was edited.
+    Return None if the properties store no definition, if the version of the definition is unknown, or if the definition
+    was edited.
     """
     stored = {key[len(PREFIX) :]: value for key, value in properties.items() if key.startswith(PREFIX)}
     try:
@@ -545,8 +554,8 @@ def knows(properties: Mapping[str, str]) -> bool:
 def _columns(text: str, source: str) -> tuple[Column, ...]:
     """Read a JSON array of columns.
 
-    Raise ValueError or TypeError for other content, and RecursionError if it is nested deeply. Columns may have names
-    or ids of their own in files only if `source` is not empty, so for Delta and Iceberg tables.
+    Raise ValueError or TypeError for other content, and RecursionError for deeply nested content. Only columns of Delta
+    and Iceberg tables, for which `source` is not empty, may have names or ids of their own in files.
     """
     columns = tuple(_column(*fields) for fields in json.loads(text))
     if not source and any(column.file_name or column.field_id is not None for column in columns):
@@ -565,7 +574,7 @@ def _aggregates_text(aggregates: Sequence[Aggregate]) -> str:
 def _aggregates(text: str, source: str) -> tuple[Aggregate, ...]:
     """Read a JSON array of aggregates.
 
-    Raise as `_columns`.
+    Raise the same errors as `_columns`.
     """
     items = [(function, _columns(json.dumps(columns), source)) for function, *columns in json.loads(text)]
     aggregates = tuple(Aggregate(function, *columns) for function, columns in items)
@@ -585,7 +594,8 @@ def _column(name: str, type: str, file_name: str = "", field_id: int | None = No
 def _column_fields(column: Column) -> list[str | int]:
     """Return a column as a list to store as JSON.
 
-    The list has the name and type, and the name or id in files if the column is found there by it.
+    The list has the name and the type. If files have the column under another name or an id, the list also has this
+    name or id.
     """
     if column.field_id is not None:
         return [column.name, column.type, column.file_name, column.field_id]
@@ -605,7 +615,7 @@ def stored_columns(definition: Definition) -> list[Column]:
 def value_columns(definition: Definition) -> list[Column]:
     """Return the columns of an index table that store the partition of a base file.
 
-    Timestamps are stored as text, because their values depend on the time zone of the reader.
+    Timestamps are stored as text, because the value of a timestamp depends on the time zone of the reader.
     """
     as_text = ("timestamp", "timestamp_ntz")
     return [
@@ -616,9 +626,9 @@ def value_columns(definition: Definition) -> list[Column]:
 def schema_crc(columns: Sequence[Column], time_zone: str, reading: Sequence[str] = ()) -> int:
     """Return a CRC-32 that identifies the columns of the base table.
 
-    The result changes when a column is added, dropped, renamed, moved or retyped. If there is a timestamp column, it
-    also depends on the time zone of Spark's JVM, which decides the values of ORC's wall-clock times. `reading` has the
-    other properties that decide how files are read (`serde.read_properties`).
+    The result changes when a column is added, dropped, renamed, moved or retyped. If there is a timestamp column, the
+    result also depends on the time zone of Spark's JVM, which decides the values of ORC's wall-clock times. `reading`
+    has the other properties that decide how files are read (`serde.read_properties`).
     """
     zone = time_zone if any(column.type == "timestamp" for column in columns) else ""
     typed = ([column.name.lower(), column.type] for column in columns)
@@ -632,9 +642,10 @@ def valid_schemas(
 
     `columns` are the current columns of the table. The result None stands for all checksums: Parquet files, whose
     columns are found by name, and files of Iceberg tables, whose columns are found by id, stay indexed after any
-    change. So do ORC files with column names and without timestamps; BY_NAME in the result stands for them. Other ORC
-    files may lack column names or hold wall-clock times: they stay indexed only if columns were added after the others.
-    Files that a SerDe reads stay indexed only if nothing changed.
+    change. ORC files with column names and without timestamps also stay indexed after any change: BY_NAME in the result
+    stands for such ORC files. Other ORC files may lack column names or hold wall-clock times. These files stay indexed
+    only if the changes added columns after the existing columns. Files that a SerDe reads stay indexed only if nothing
+    changed.
     """
     ids = [column.field_id is not None for column in columns]
     if format == "parquet" or (format == "orc" and not reading and all(ids)):
@@ -647,8 +658,8 @@ def known_schemas(columns: Sequence[Column], time_zone: str, reading: Sequence[s
     """Return the checksums (`schema_crc`) that a table with these columns may have had.
 
     The columns may have been added one after another, so there is a checksum for the first column, for the first two,
-    and so on. Each is mapped to the lower-case names of its columns. If a SerDe reads the table, there is only the
-    current checksum, of all columns.
+    and so on. Each checksum is mapped to the lower-case names of its columns. If a SerDe reads the table, there is only
+    the current checksum, of all columns.
     """
     ends = [len(columns)] if reading else range(1, len(columns) + 1)
     return {
@@ -658,7 +669,7 @@ def known_schemas(columns: Sequence[Column], time_zone: str, reading: Sequence[s
 
 
 def one_of(kind: str, value: str, allowed: Sequence[str]) -> str:
-    """Return the value; raise InvalidProperty unless it is one of the allowed values."""
+    """Return the value; raise InvalidProperty unless the value is allowed."""
     if value not in allowed:
         raise InvalidProperty(f"unknown {kind} {value!r}; known: {', '.join(allowed)}{suggestion(value, allowed)}")
     return value

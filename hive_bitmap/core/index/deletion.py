@@ -1,10 +1,10 @@
 """Delete generations, and folders that become empty.
 
-Only files with names that builds of this index have given are deleted; a location alone is never enough. The markers of
-the root and of the generation must name the index. Shards in the generation are recognised by their names, which begin
-with the token of the build or are listed in the marker. A folder that holds anything else stays, and a sentence says
-what it holds. Markers are deleted last: if this process is killed before that, they still identify the remaining files.
-Links are not followed.
+A file is deleted only if builds of this index gave the file its name; the location of a file is never enough. The
+markers of the root and of the generation must name the index. Shards in the generation are recognised by their names,
+which begin with the token of the build or are listed in the marker. A folder with any other content stays, and a
+sentence says what the folder holds. Markers are deleted last: if this process is killed earlier, the markers still
+identify the remaining files. Links are not followed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Remains:
 
 
 def delete(folders: Iterable[str], definition: Definition, metastore: str) -> list[Remains]:
-    """Delete generations of an index of this metastore; return what stays.
+    """Delete generations of an index of this metastore; return the remains.
 
     A missing generation is not an error.
     """
@@ -60,7 +60,7 @@ def delete_abandoned(folder: str, root: str, shards: Collection[str]) -> None:
     """Delete shards of a build that are not in `shards`.
 
     The generation is not yet published. Spark runs a task again if its executor is lost or slow, so two attempts may
-    write shards. SQL queries of the index table would read these rows twice.
+    write shards with the same rows. SQL queries of the index table would read these rows twice.
     """
     own_name = _own_shard(folder)
     abandoned = [name for name in generation.entries(folder).names if own_name.fullmatch(name) and name not in shards]
@@ -73,9 +73,10 @@ def delete_abandoned(folder: str, root: str, shards: Collection[str]) -> None:
 def remove_root(definition: Definition, metastore: str) -> str:
     """Remove the folders of an index's partitions, then its marker and root.
 
-    Folders with foreign content stay. Return a sentence that names this content; "" if there is none. If the root has
-    generations, such as that of a running build, it stays with its marker. Without a marker that names the index, as in
-    roots of early versions, all these folders stay: they may have existed before the index.
+    Folders with foreign content stay. Return a sentence that names this content; "" if there is no foreign content. A
+    root that has generations stays with its marker: for example, a running build may be writing a generation. If no
+    marker names the index, as in roots of early versions, the root and all its folders stay, because they may have
+    existed before the index.
     """
     root = definition.root
     if problem := roots.refusal(definition, metastore):
@@ -115,7 +116,7 @@ def _remove_empty_parents(folder: str, root: str) -> None:
 
 
 def _foreign_entries(root: str, folder: str) -> list[str]:
-    """Return the entries of a root or partition folder that no build has made.
+    """Return the entries in a root or partition folder that do not come from builds.
 
     The result has paths relative to the root.
     """
@@ -133,7 +134,7 @@ def _foreign_entries(root: str, folder: str) -> list[str]:
 
 
 def _delete(definition: Definition, folder: str) -> Remains | None:
-    """Delete one generation; return its remains, or None if it is gone."""
+    """Delete one generation; return its remains, or None if nothing remains."""
     root = definition.root
     try:
         marker = generation.built(folder)
@@ -162,7 +163,7 @@ def _delete(definition: Definition, folder: str) -> Remains | None:
 def _delete_content(folder: str, root: str, marker: Built) -> None:
     """Delete the content of a generation, but not its markers.
 
-    These are the shards, the manifest and the staged files.
+    The content consists of the shards, the manifest and the staged files.
     """
     is_shard = _shards_of(folder, marker)
     _delete_files(folder, root, is_shard)
@@ -176,7 +177,7 @@ def _delete_content(folder: str, root: str, marker: Built) -> None:
 
 
 def _delete_files(folder: str, root: str, is_ours: Callable[[str], bool]) -> None:
-    """Delete the files in a folder for whose names `is_ours` is true; subfolders stay."""
+    """Delete the files in a folder if `is_ours` is true for their names; subfolders stay."""
     content = generation.entries(folder)
     real_folders = set(content.folders) - content.others
     stores.delete_files(folder, [name for name in content.names if is_ours(name) and name not in real_folders], root)
@@ -199,7 +200,7 @@ def _own_shard(folder: str) -> re.Pattern[str]:
 
 
 def _shard_of_cardinalities(name: str) -> str:
-    """Return the name of a cardinalities file's shard; "" for another file.
+    """Return the name of the shard of a cardinalities file; "" for any other file.
 
     >>> _shard_of_cardinalities("part-1.cardinalities")
     'part-1.parquet'

@@ -1,9 +1,9 @@
-"""Fingerprints, which show whether a base file is still the one that was indexed.
+"""Fingerprints, which show whether a base file has changed since it was indexed.
 
 A fingerprint has a size, a modification time, a checksum of the tail, and an etag. Size and time alone are not enough:
 a file can be rewritten twice within the resolution of the store's clock. Therefore a fingerprint holds a CRC-32 of the
-end of the file, where Parquet and ORC keep their footers. It is taken only when the last change of the file is older
-than that resolution. Git's document technical/racy-git describes the problem.
+end of the file, where Parquet and ORC keep their footers. A fingerprint is taken only when the time since the last
+change of the file exceeds the resolution of the clock. Git's document technical/racy-git describes the problem.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ COARSE_RESOLUTION = 2.0  # seconds; for FAT, HFS+, NFS, and stores with times in
 class Fingerprint:
     """One base file in the state that was indexed.
 
-    `etag` is empty if the store has none; `mtime_ms` is milliseconds since 1970. A file with the etag IMMUTABLE is
-    identified by its path, and by the size and time in the log of its table. It has no CRC, and is not read again to
-    compare it.
+    `etag` is empty if the store has no etags. `mtime_ms` is in milliseconds since 1970. A file with the etag IMMUTABLE
+    is identified by its path, and by the size and time in the log of its table. The fingerprint of such a file has no
+    CRC, and the file is not read again for a comparison.
     """
 
     path: str
@@ -57,14 +57,15 @@ class Fingerprint:
     def tagged(self) -> bool:
         """Whether a read can require that the file still has this etag.
 
-        Then the file need not be checked before and after reading.
+        If so, the file need not be checked before and after reading.
         """
         return bool(self.etag) and self.etag != IMMUTABLE and stores.has_tags(self.path)
 
     def matches(self, status: FileStatus) -> bool:
         """Return whether a listing shows the same file.
 
-        If the listing has no etags, size and time decide. A fingerprint without an etag does not match a file with one.
+        If the listing has no etags, size and time decide. A fingerprint without an etag does not match a file with an
+        etag.
         """
         same_tag = self.etag == status.etag or not status.etag
         return self.size == status.size and self.mtime_ms == status.mtime_ms and same_tag
@@ -72,7 +73,7 @@ class Fingerprint:
     def confirmed(self) -> bool:
         """Return whether the file in the store is still the same.
 
-        Without an etag, the checksum of its tail is compared.
+        Without an etag, the checksum of the file's tail is compared.
         """
         if self.etag == IMMUTABLE:
             return True
@@ -88,7 +89,8 @@ class Fingerprint:
 def matching(indexed: pa.Table, sizes: Longs, times: Longs, tags: pa.Array) -> Flags:
     """Return for each file whether a listing shows it unchanged; see `Fingerprint.matches`.
 
-    `indexed` has the columns size, mtime_ms and etag of a manifest; the arrays are those of the listing.
+    `indexed` has the columns size, mtime_ms and etag of a manifest. The arrays are the sizes, times and etags of the
+    listing.
     """
     same: Flags = (indexed["size"].to_numpy() == sizes) & (indexed["mtime_ms"].to_numpy() == times)
     alike = pc.or_(pc.equal(indexed["etag"], tags), pc.equal(tags, ""))
@@ -106,9 +108,9 @@ def immutable(listed: FileStatus) -> Fingerprint:
 def take(path: str) -> Fingerprint:
     """Take the fingerprint of a file.
 
-    Any later change of the file gives another fingerprint: if the last change is too recent, this waits for the
-    resolution of the store's clock. Raises FileNotFoundError, and Undecodable for a file whose last change lies in the
-    future by this machine's clock.
+    Any later change of the file gives another fingerprint: if the last change is too recent, this function waits for
+    the resolution of the store's clock. Raises FileNotFoundError, and Undecodable for a file whose last change lies in
+    the future by this machine's clock.
     """
     status, crc = stores.status_and_crc(path)
     wait = status.changed_ms / 1000 + _resolution(status) - time.time()

@@ -1,10 +1,10 @@
 """Generations: folders with one published state of an index.
 
-A generation belongs to an index table or an index partition. Every build writes a new folder, which never changes after
-it is published. A generation that a dead build left behind, or that no metastore entry references any more, is
-recognised by its name, manifest and marker files, and deleted by a later build or by `clean` (`deletion`). A marker
-holds the definition of the index, so that the folder is recognised as ours after its table is dropped. A folder without
-a readable marker has no known owner and is not touched.
+A generation belongs to an index table or an index partition. Each build writes a new folder, which never changes after
+the folder is published. A generation is unused if a dead build left it behind, or if no metastore entry references it
+any more. An unused generation is recognised by its name, manifest and marker files. A later build or `clean` deletes
+unused generations (`deletion`). A marker holds the definition of the index, so that the folder is recognised as ours
+after the table of the index is dropped. A folder without a readable marker has no known owner and is not touched.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _NAME = re.compile(r"generation-\d{8}T\d{6}-[0-9a-f]{8}")
 class State(Enum):
     """The state of a generation by its files alone.
 
-    The files do not show whether the metastore references it.
+    The files do not show whether the metastore references the generation.
     """
 
     BUILDING = "its build may still be running"
@@ -53,9 +53,9 @@ class State(Enum):
 class Usage:
     """The state of a generation, its unused time, and its index.
 
-    `unused_seconds` is the time since it was retired; 0 for BUILDING, COMPLETE and UNKNOWN, and infinite for ORPHANED,
-    which never had a reader. `problem` says why the state is UNKNOWN. An ORPHANED generation without a definition is
-    empty but for markers.
+    `unused_seconds` is the time since a REPLACED generation was retired. It is infinite for an ORPHANED generation,
+    which never had a reader, and 0 in all other states. `problem` says why the state is UNKNOWN. An ORPHANED generation
+    without a definition is empty except for markers.
     """
 
     state: State
@@ -68,8 +68,8 @@ class Usage:
 class Built:
     """The marker of a build.
 
-    `author` is the process of the build, `linked` the names of the shards that it linked or copied from older
-    generations. `linked` is None in generations of early versions, in which shards have other names.
+    `author` is the process of the build. `linked` has the names of the shards that the build linked or copied from
+    older generations. `linked` is None in generations of early versions, whose shards have other names.
     """
 
     author: Author
@@ -78,14 +78,14 @@ class Built:
 
 
 def empty_folder(root: str) -> str:
-    """Return the folder of empty slots, those that have no segment (`segments.slots`)."""
+    """Return the folder of empty slots: slots without a segment (`segments.slots`)."""
     return f"{root}/{EMPTY_FOLDER}"
 
 
 def make_empty_folder(root: str, access: Access | None) -> str:
-    """Make the folder of empty slots unless it exists; return its path.
+    """Make the folder of empty slots unless the folder exists; return its path.
 
-    Its file gets the permissions `access`.
+    The file in the folder gets the permissions `access`.
     """
     folder = empty_folder(root)
     _require_no_link(f"{folder}/{EMPTY_FILE}", root)
@@ -113,10 +113,11 @@ def partition_folder(root: str, names: Iterable[str], values: Iterable[str | Non
 def accesses(folders: Sequence[tuple[str, str]]) -> list[Access | None]:
     """Return the access that generations for some base files must have.
 
-    Each item of `folders` is the folder of base files and the root of an index. A generation is at most as readable as
-    the base folder and its parents, except for parents that it shares with the root. If the base folder is sticky, only
-    the owner may write. The store is asked once for each folder. The result is None if the base folder no longer
-    exists, if it is in another store than the root, or if its store has no permissions.
+    Each item of `folders` is a pair: the folder of base files, and the root of an index. A generation is at most as
+    readable as the base folder and the parents of the base folder. Parents that are also parents of the root do not
+    count. If the base folder is sticky, only the owner may write. The store is asked once for each folder. The access
+    is None if the base folder no longer exists, if it is not in the store of the root, or if the store has no
+    permissions.
     """
     enclosing = [stores.enclosing(folder, root) for folder, root in folders]
     distinct = list(dict.fromkeys(path for paths in enclosing for path in paths))
@@ -132,10 +133,10 @@ def accesses(folders: Sequence[tuple[str, str]]) -> list[Access | None]:
 def start(folder: str, access: Access | None, definition: Definition, linked: Sequence[str] = ()) -> None:
     """Create the folder of a generation, and mark it as being built.
 
-    The folder gets the permissions `access`, if its store has permissions. It counts as being built until
-    `markers.end_work`, or the end of this process. `linked` are the names of the shards that will be linked or copied
-    into it. Raise FileExistsError if the folder or its manifest folder exists, because it may belong to another build;
-    OSError for a link between root and folder.
+    The folder gets the permissions `access`, if its store has permissions. The generation counts as being built until
+    `markers.end_work`, or until this process ends. `linked` are the names of the shards that will be linked or copied
+    into the folder. Raise FileExistsError if the folder or its manifest folder exists: an existing folder may belong to
+    another build. Raise OSError for a link between root and folder.
     """
     _require_no_link(folder, definition.root)
     stores.make_folder(parent(folder))
@@ -161,8 +162,8 @@ def _require_no_link(folder: str, root: str) -> None:
 def retire(folder: str, definition: Definition) -> None:
     """Start the grace period of a generation that is no longer published.
 
-    Folders that are not generations of this index are left alone. A generation stays if its folder cannot be marked,
-    which is logged. A link is not marked, because its target may belong to somebody else.
+    Folders that are not generations of this index are left alone. If a folder cannot be marked, the failure is logged,
+    and the generation stays. A link is not marked, because its target may belong to somebody else.
     """
     if stores.is_link(folder):
         log.warning("folder %s was replaced, but stays: it is a link", folder)
@@ -184,7 +185,7 @@ def is_generation(path: str) -> bool:
 def belongs_to(folder: str, definition: Definition) -> bool:
     """Return whether a location is a generation of this index.
 
-    It must be below the root of the index.
+    A generation must be below the root of the index.
     """
     return is_generation(folder) and folder.startswith(f"{definition.root}/") and ".." not in folder.split("/")
 
@@ -192,7 +193,7 @@ def belongs_to(folder: str, definition: Definition) -> bool:
 def build_time(folder: str) -> float:
     """Return when the build of a generation began, in seconds since 1970.
 
-    The name of the generation has the time.
+    The time comes from the name of the generation.
     """
     begun = _begun(folder)
     if begun is None:
@@ -214,7 +215,7 @@ def _begun(path: str) -> datetime | None:
 def build_token(folder: str) -> str:
     """Return the eight hex digits in the name of a generation.
 
-    They are also in the names of its new shards.
+    The names of the generation's new shards have the same digits.
     """
     return folder.rpartition("-")[2]
 
@@ -256,7 +257,7 @@ def all_below(root: str) -> list[str]:
 def with_partitions(root: str) -> list[str]:
     """Return a folder and the partition folders below it, at any depth.
 
-    Parents come before their subfolders.
+    A parent comes before its subfolders.
     """
     folders = deeper = [root]
     while deeper := [path for paths in map_parallel(_partitions, deeper) for path in paths]:
@@ -267,7 +268,7 @@ def with_partitions(root: str) -> list[str]:
 def links_below(root: str) -> list[str]:
     """Return the links in a root and its partition folders.
 
-    They have names like generations or partition folders.
+    Links count if their names are like the names of generations or partition folders.
     """
     parents = with_partitions(root)
     listed = zip(parents, map_parallel(entries, parents), strict=True)
@@ -293,8 +294,8 @@ def superseded(
 ) -> list[str]:
     """Return the generations of an index that may be deleted.
 
-    These are not in `live`, and are ORPHANED, or REPLACED for at least `grace_seconds`. A COMPLETE generation that is
-    not in `live` is retired, so its grace period begins now.
+    A generation may be deleted if it is not in `live`, and is ORPHANED, or REPLACED for at least `grace_seconds`. A
+    COMPLETE generation that is not in `live` is retired: its grace period begins now.
     """
     unused = [folder for folder in folders if folder not in live]
     usages = [
@@ -314,8 +315,8 @@ def superseded(
 def usage(folder: str) -> Usage:
     """Return the state of a generation by its markers.
 
-    Call this before asking the metastore which generations it references. In the other order, a build could publish the
-    generation and end in between; the generation would then seem to be neither referenced nor being built.
+    Call this function before asking the metastore for the referenced generations. In the other order, a build could
+    publish the generation and end in between. Then the generation would seem to be neither referenced nor being built.
     """
     try:
         marker = built(folder)
@@ -346,13 +347,13 @@ def is_being_written(folder: str) -> bool:
 def is_marker(name: str) -> bool:
     """Return whether an entry of a generation is a marker.
 
-    It may be one that was not completely written.
+    Also markers that were not completely written count.
     """
     return any(name == marker or markers.is_begun(name, marker) for marker in (MARKER, RETIRED))
 
 
 def entries(path: str) -> stores.Listing:
-    """Return the content of a folder; nothing if it does not exist."""
+    """Return the content of a folder; nothing if the folder does not exist."""
     try:
         return stores.listing(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -366,8 +367,8 @@ def _is_complete(folder: str) -> bool:
 def _without_marker(folder: str, problem: str) -> Usage:
     """Return the state of a folder without a readable marker.
 
-    A folder that is empty but for unreadable markers is that of a build that just began, or was killed at its
-    beginning. Any other is UNKNOWN.
+    If a folder has nothing but unreadable markers, its build has just begun, or was killed at the beginning. Any other
+    folder without a readable marker is UNKNOWN.
     """
     try:
         content = entries(folder)
@@ -380,10 +381,7 @@ def _without_marker(folder: str, problem: str) -> Usage:
 
 
 def _retired(folder: str) -> float | None:
-    """Return when a generation was retired, in seconds since 1970.
-
-    None without a readable marker.
-    """
+    """Return when a generation was retired, in seconds since 1970; None without a readable marker."""
     try:
         content = markers.read(folder, RETIRED) or {}
     except Unreadable:

@@ -35,8 +35,8 @@ KEY_TYPES = (
 def require_keys(table: Table, columns: Sequence[str]) -> None:
     """Require that all of these columns can be keys of an index.
 
-    Raises Unsupported for columns that cannot be keys, else ColumnNotFound for missing columns. The error names all of
-    them.
+    Raises Unsupported for columns that cannot be keys, else ColumnNotFound for missing columns. The error names all
+    such columns.
     """
     unknown: list[HiveBitmapError] = []
     refused: list[HiveBitmapError] = []
@@ -66,7 +66,7 @@ def base_type(column: Column) -> str:
 def _check_key(table: Table, name: str) -> None:
     """Require that a column can be a key.
 
-    Raise NotFound for a missing column, and Unsupported for one that cannot be a key.
+    Raise NotFound for a missing column, and Unsupported for a column that cannot be a key.
     """
     where = f"table {table.full_name}"
     column = require_stored(table, name)
@@ -85,10 +85,10 @@ def _check_key(table: Table, name: str) -> None:
 
 
 def require_stored(table: Table, name: str) -> Column:
-    """Return the column of this name, whose values base files hold.
+    """Return the column of this name, after checking that base files hold its values.
 
-    Raise NotFound for a missing column, and Unsupported for one whose values come from elsewhere, or whose name cannot
-    be in a statement.
+    Raise NotFound for a missing column. Raise Unsupported if the values of the column come from elsewhere, or if its
+    name cannot be in a statement.
     """
     where = f"table {table.full_name}"
     if name.lower() in (column.name.lower() for column in table.partition_columns):

@@ -1,7 +1,7 @@
 """Look up keys in a shard.
 
-First, keys, blocks and cardinalities of whole row groups are read, then only the bitmaps that are needed. A shard never
-changes, so what was read is cached (`memory_budget`).
+First, the keys, blocks and cardinalities of whole row groups are read. Then only the needed bitmaps are read. All of
+these values are cached (`memory_budget`), because a shard never changes.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ _cache: Cache[tuple[Any, ...], Any] = Cache(SHARDS, lambda rows: rows.nbytes)
 class KeyStats:
     """Statistics of one key column in a row group.
 
-    `low` and `high` are its smallest and largest value, None if the statistics lack them. `nulls` says whether NULL may
-    occur.
+    `low` and `high` are the smallest and the largest value of the column in the row group. They are None if the
+    statistics lack these values. `nulls` says whether NULL may occur.
     """
 
     low: Any
@@ -55,8 +55,8 @@ class Entries:
     """Rows of one row group of a shard, without their bitmaps.
 
     There are n entries, each for a block of a base file. A row of a BITMAP index is one entry. A row of a COMPACT index
-    has many blocks, so it becomes an entry for each of them, all with its number; `cardinality` is None then, as
-    COMPACT does not record which rows of a block hold the key.
+    has many blocks, so the row becomes an entry for each block, and all these entries have the number of the row. For
+    COMPACT, `cardinality` is None, because COMPACT does not record which rows of a block hold the key.
     """
 
     group: int  # number of the row group in the shard
@@ -77,9 +77,9 @@ def find(
     """Yield a shard's entries with a matching key, a row group at a time.
 
     The shard has `size` bytes, and the keys are values of the field `key`. `may_match` gets the statistics of a row
-    group and returns whether a key may match; if not, the row group is not read. `matches` gets the distinct keys of a
-    row group, cast to the type of `key`, and returns a boolean for each. Raises CorruptIndex for a shard that is
-    missing, truncated or damaged.
+    group and returns whether a key may match. If no key may match, the row group is not read. `matches` gets the
+    distinct keys of a row group, cast to the type of `key`, and returns a boolean for each key. Raises CorruptIndex for
+    a shard that is missing, truncated or damaged.
     """
     with _reading(path):
         groups = [group for group, stats in enumerate(_statistics(path, size, key.name)) if may_match(stats)]
@@ -95,8 +95,9 @@ def all_entries(
 ) -> Iterator[tuple[list[pa.DictionaryArray], Entries]]:
     """Yield a BITMAP shard's keys and entries, a row group at a time.
 
-    The keys of a row group of n rows are one dictionary-encoded array of length n for each of the fields `keys`. Row
-    groups that `may_match` rejects, by the statistics of the first field, are skipped. Raises CorruptIndex.
+    The keys of a row group of n rows are dictionary-encoded arrays of length n: one array for each of the fields
+    `keys`. `may_match` gets the statistics of the first field. Row groups for which `may_match` is false are skipped.
+    Raises CorruptIndex.
     """
     with _reading(path):
         groups = [group for group, stats in enumerate(_statistics(path, size, keys[0].name)) if may_match(stats)]
@@ -165,7 +166,7 @@ def is_sorted_by(path: str, size: int, key: str) -> bool:
 def key_range(path: str, size: int, key: str) -> tuple[Any, Any]:
     """Return the smallest and the largest value of a key column in a shard.
 
-    Both are None if the statistics lack them, or if all values are NULL. Raises CorruptIndex.
+    The result is (None, None) if the statistics lack these values, or if all values are NULL. Raises CorruptIndex.
     """
     with _reading(path):
         metadata = _metadata(path, size)
@@ -199,9 +200,9 @@ def distinct(path: str, size: int, key: pa.Field) -> Iterator[pa.Array]:
 def counted_keys(path: str, size: int, key: pa.Field) -> Iterator[tuple[pa.Array, pa.DictionaryArray, Longs, Longs]]:
     """Yield the rows of a BITMAP shard, one row group at a time.
 
-    The arrays are keys, cast to the type of `key`, base files, offsets and cardinalities, with an item for each row.
-    Nothing is cached, since all row groups of a large shard would push everything else out of memory. Raises
-    CorruptIndex.
+    The four arrays have an item for each row: the key (cast to the type of `key`), the base file, the offset and the
+    cardinality. Nothing is cached, because all row groups of a large shard would push everything else out of memory.
+    Raises CorruptIndex.
     """
     with _reading(path):
         metadata = _metadata(path, size)
@@ -243,7 +244,7 @@ def cardinalities(path: str) -> Longs:
 
 
 def _sidecar(path: str) -> pa.BufferReader:
-    """Return the file of the cardinalities of a shard, as it is stored."""
+    """Return the stored bytes of a shard's file of cardinalities."""
     sidecar = cardinalities_path(path)
     content = stores.read_immutable(sidecar)
     sums = checksums.read(path.rpartition("/")[0])
@@ -254,7 +255,7 @@ def _sidecar(path: str) -> pa.BufferReader:
 def _streamed_cardinalities(path: str, sizes: Sequence[int]) -> Iterator[Longs]:
     """Yield the cardinalities of each row group of a shard.
 
-    `sizes` has the number of rows of each row group. Few cardinalities are in memory at a time.
+    `sizes` has the number of rows of each row group. Only a few cardinalities are in memory at a time.
     """
     batches = pq.ParquetFile(_sidecar(path)).iter_batches(BATCH_ROWS)
     held = np.empty(0, np.int64)
@@ -273,7 +274,8 @@ def _streamed_cardinalities(path: str, sizes: Sequence[int]) -> Iterator[Longs]:
 def cached(key: tuple[Any, ...], make: Callable[[], Sized]) -> Sized:
     """Return the cached value of `key`, computed by `make` on first use.
 
-    The value must depend on shards only, and `key` must contain their paths: shards never change, so it stays valid.
+    The value must depend on shards only, and `key` must contain the paths of these shards. Shards never change, so the
+    cached value stays valid.
     """
     value: Sized = _cache.of(key, make)
     return value

@@ -1,8 +1,8 @@
 """The manifest of a segment: its shards and its base files.
 
-Base files have their fingerprints and blocks. A manifest is two Parquet files in the generation's hidden folder
-`_manifest`, and a copy as lines of JSON for clients of HiveServer2 that have no access to files (`dfs -text` prints
-it). Files of the generation that the manifest does not list are ignored.
+The manifest has the fingerprint and the blocks of each base file. A manifest consists of two Parquet files in the
+generation's hidden folder `_manifest`, and of a copy as lines of JSON. Clients of HiveServer2 without access to files
+read the copy: `dfs -text` prints the lines. Files of the generation that the manifest does not list are ignored.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class Manifest:
     def valid_under(self, schemas: Collection[int] | None) -> Manifest:
         """Return the manifest with outdated files marked as not indexed.
 
-        A file is outdated if its checksum of columns is not in `schemas` (`definition.valid_schemas`).
+        A file is outdated if its `schema_crc` is not in `schemas` (`definition.valid_schemas`).
         """
         valid = pa.array(valid_rows(self.files, schemas))
         if pc.all(valid).as_py() is not False:
@@ -158,7 +158,7 @@ class Manifest:
 
 
 def bounded_column(name: str, type: str) -> str:
-    """Return a column as `bounded` names it: bounds hold for the type that the table had at the build.
+    """Return the name of a column in `bounded`: the column's name and type at the time of the build.
 
     >>> bounded_column("At", "timestamp")
     'at timestamp'
@@ -167,7 +167,7 @@ def bounded_column(name: str, type: str) -> str:
 
 
 def valid_rows(files: pa.Table, schemas: Collection[int] | None) -> npt.NDArray[np.bool_]:
-    """Return for each base file whether its checksum of columns is still valid.
+    """Return for each base file whether its `schema_crc` is still valid.
 
     `files` has schema FILES; `schemas` are the `definition.valid_schemas`.
     """
@@ -218,10 +218,10 @@ def _bytes(manifest: Manifest) -> int:
 
 @cached("manifests", _bytes)
 def read(folder: str) -> Manifest:
-    """Read the manifest of a generation; it is cached, since it never changes.
+    """Read the manifest of a generation.
 
-    Raise CorruptIndex if the manifest cannot be read or a checksum is wrong, DroppedIndex if it no longer exists, and
-    StoreError.
+    The manifest is cached, because a manifest never changes. Raise CorruptIndex if the manifest cannot be read or a
+    checksum is wrong. Raise DroppedIndex if the manifest no longer exists. Raise StoreError.
     """
     names, tables = (FILES_NAME, SHARDS_NAME), []
     requests: list[Callable[[], Any]] = [partial(stores.read_immutable, f"{folder}/{FOLDER}/{name}") for name in names]
@@ -244,7 +244,7 @@ def read(folder: str) -> Manifest:
 
 
 def from_lines(folder: str, lines: Iterable[str]) -> Manifest:
-    """Parse a manifest from its lines of JSON, as HiveServer2 printed them.
+    """Parse a manifest from lines of JSON, as printed by HiveServer2.
 
     Raise CorruptIndex for malformed lines.
     """

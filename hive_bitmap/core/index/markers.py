@@ -1,7 +1,7 @@
 """Markers: small JSON files with the owner and state of a folder.
 
-Readers of tables ignore them. An unreadable marker is reported as a state of its folder, with a sentence, and never
-fails a command: anyone who may write into the folder, or a flipped bit, can cause it.
+Readers of tables ignore markers. An unreadable marker is reported as a state of its folder, with a sentence, and never
+fails a command: a flipped bit, or anyone who may write into the folder, can make a marker unreadable.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _lock = Lock()
 class Unreadable(Exception):
     """A marker that exists and cannot be read.
 
-    The message says why, as the end of a sentence.
+    The message gives the reason, as the end of a sentence.
     """
 
 
@@ -41,10 +41,10 @@ class Unreadable(Exception):
 class Author:
     """The process that wrote a marker, and the time.
 
-    `started` is the time in seconds since 1970. `process_start` distinguishes the process from later ones with the same
-    number: it is the start of the process in ticks since the machine booted; 0 if the system does not provide it.
-    `pid_namespace` is the namespace of the number (containers may share the name of their host); "" if the system does
-    not provide it.
+    `started` is the time in seconds since 1970. `process_start` is the start of the process, in ticks since the machine
+    booted; 0 if the system does not provide this time. It distinguishes the process from later processes with the same
+    number. `pid_namespace` is the namespace of the process number, because containers may share the name of their host;
+    "" if the system does not provide a namespace.
     """
 
     host: str
@@ -61,7 +61,7 @@ class Author:
     def of(cls, content: Content, name: str) -> Author:
         """Return the author in the content of the marker `name`.
 
-        Raises Unreadable if it has none.
+        Raises Unreadable if the content has no author.
         """
         host, pid, started = (content.get(key) for key in ("host", "pid", "started"))
         if isinstance(host, str) and isinstance(pid, int) and pid > 0 and is_time(started):
@@ -78,9 +78,9 @@ class Author:
     def is_at_work(self, complete: bool) -> bool:
         """Return whether the process may still be at work.
 
-        `complete` says whether its task is done: then it counts as at work for a day at most, since a living process
-        may be busy with something else. A later process with the same number does not count: in restarted containers,
-        all processes have the same few numbers.
+        `complete` says whether the task of the process is done. A process whose task is done counts as at work for a
+        day at most, because a living process may be busy with something else. A later process with the same number does
+        not count: in restarted containers, all processes have the same few numbers.
         """
         young = time.time() - self.started < GRACE_SECONDS
         if self.host != socket.gethostname() or self.pid_namespace not in ("", _pid_namespace()):
@@ -91,7 +91,7 @@ class Author:
     def is_this_process(self) -> bool:
         """Whether this very process wrote the marker.
 
-        This is never true if the system does not provide the start of processes.
+        The result is False if the system does not provide the start of processes.
         """
         this = Author.this_process()
         return bool(self.process_start) and replace(self, started=0) == replace(this, started=0)
@@ -128,7 +128,8 @@ def end_work(folders: Iterable[str]) -> None:
 def is_in_work(folder: str, author: Author, complete: bool) -> bool:
     """Return whether a marker's author may still work in the folder.
 
-    For this process, `begin_work` and `end_work` have recorded it. For others, `Author.is_at_work` decides.
+    If the author is this process, the records of `begin_work` and `end_work` decide. For other processes,
+    `Author.is_at_work` decides.
     """
     if author.is_this_process:
         return folder in _in_work
@@ -147,7 +148,7 @@ def write(folder: str, name: str, content: Content) -> None:
 
 
 def read(folder: str, name: str) -> Content | None:
-    """Return the content of a marker; None if there is none.
+    """Return the content of a marker; None if there is no marker.
 
     Raises Unreadable, and StoreError if the store fails.
     """
@@ -167,7 +168,7 @@ def read(folder: str, name: str) -> Content | None:
 def is_begun(entry: str, name: str) -> bool:
     """Return whether an entry of a folder is an unfinished marker `name`.
 
-    A killed process has left it.
+    A killed process leaves unfinished markers.
 
     >>> is_begun("_retired.0123abcd.begun", "_retired")
     True
@@ -199,7 +200,7 @@ def _start_of(pid: int) -> int:
 def _stat(pid: int) -> list[bytes]:
     """Return the fields of /proc/<pid>/stat after the program's name.
 
-    The name may contain anything (proc(5)).
+    The name is skipped because it may contain anything (proc(5)).
     """
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:

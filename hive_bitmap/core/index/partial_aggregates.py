@@ -1,7 +1,7 @@
 """Compute the partial aggregates of one block, for each of its keys.
 
-Sums of Arrow and numpy wrap silently if they overflow, also those of decimals. So the type in which values are added is
-chosen by their number and the largest of them: no sum of any of these rows can leave it.
+In Arrow and numpy, a sum that overflows wraps silently, also a sum of decimals. So the type for adding values is chosen
+by the number of values and by the largest value. This type can hold the sum of any of the rows.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ def partials(
 ) -> list[pa.Array]:
     """Return each aggregate's value for each of the k keys of a block.
 
-    The arrays have the types of `Aggregate.field`. The aggregates are of one column, whose values are `values`, one for
-    each of the n rows of the block; None if they are unknown, and then all aggregates are NULL. `codes` (n) is the
-    number of each row's key, `rows` (k) the number of rows of each key; keys are in the order of their numbers. A sum
-    that does not fit its type is NULL.
+    The arrays have the types of `Aggregate.field`. All aggregates are of one column. `values` has this column's value
+    for each of the n rows of the block. If the values are unknown, `values` is None, and all aggregates are NULL.
+    `codes` (n) is the number of each row's key, `rows` (k) the number of rows of each key. Keys are in the order of
+    their numbers. A sum that does not fit its type is NULL.
     """
     if aggregates and aggregates[0].column is None:
         return [pa.array(rows, pa.int64()) for _ in aggregates]
@@ -47,7 +47,7 @@ def partials(
 
 
 def _summable(values: Values, rows: int) -> Values:
-    """Return the values in a type that no sum of any of them can leave."""
+    """Return the values in a type that can hold the sum of any of the values."""
     if pa.types.is_integer(values.type):
         wide = values.cast(pa.int64())
         if _largest(wide, rows) < 1 << 63:
@@ -68,7 +68,7 @@ def _fitting(results: pa.Array, type: pa.DataType) -> pa.Array:
 
 
 def _largest(values: Values, rows: int) -> int:
-    """Return a whole number that no sum of these values exceeds, with either sign."""
+    """Return a whole number that the absolute value of no sum of these values exceeds."""
     low, high = (int(bound.as_py() or 0) for bound in pc.min_max(values).values())
     fraction = 0 if pa.types.is_integer(values.type) else 1  # `int` cuts off what follows the point
     return (max(-low, high) + fraction) * rows

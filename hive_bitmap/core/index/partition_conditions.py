@@ -1,8 +1,8 @@
 """Conditions on partition columns, in the WHERE of an index.
 
-They are a small part of Spark's SQL. The text of such a condition comes from table properties, which others may have
-written. So it is never passed to Spark: it is parsed, and the parsed condition is written as SQL again. There are no
-functions and no subqueries.
+The conditions are a small part of Spark's SQL, without functions and subqueries. The text of a condition comes from
+table properties, which anybody may have written. So the text is never passed to Spark. Instead, the text is parsed, and
+the parsed condition is written as SQL again.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _TYPE = re.compile(r"[A-Z]\w*")
 
 
 class PartitionCondition(Grammar[str, str]):
-    """A condition that is converted to Spark's SQL while it is read.
+    """A condition that is converted to Spark's SQL while the text is read.
 
-    `columns` are those named so far, in order.
+    `columns` are the columns named so far, in order.
     """
 
     def __init__(self, tokens: Tokens) -> None:
@@ -72,7 +72,8 @@ class PartitionCondition(Grammar[str, str]):
 class _StoredCondition(PartitionCondition):
     """The condition of an index, in its own dialect.
 
-    It has no quotes in strings and no strings in double quotes: Spark's settings may change what they mean.
+    The dialect has no quotes in strings and no strings in double quotes, because Spark's settings may change the
+    meaning of such strings.
     """
 
     dialect = STORED
@@ -109,9 +110,9 @@ class _StoredCondition(PartitionCondition):
 
 
 def parse(text: str, columns: Sequence[Column]) -> list[str]:
-    """Return the parts, in Spark's SQL, of a condition's disjunction.
+    """Return the parts of a condition that are joined by OR, in Spark's SQL.
 
-    The condition must test these partition columns only. Raises InvalidPredicate for anything else.
+    The condition must test no other columns than these partition columns. Raises InvalidPredicate for anything else.
 
     >>> parse("p=1 or (P in (2, 3) and not p is null)", [Column("p", "int")])
     ['`p` = 1', '(`P` IN (2, 3) AND NOT `p` IS NULL)']
@@ -135,7 +136,7 @@ def either(first: str, second: str, columns: Sequence[Column]) -> str:
 def without(first: str, second: str, columns: Sequence[Column]) -> str:
     """Return the condition `first AND NOT second`.
 
-    It is true if the first condition is true and the second is not, also if the second is NULL.
+    The result is true for a row if the first condition is true, and the second condition is false or NULL.
     """
     parts = parse(first, columns)
     whole = parts[0] if len(parts) == 1 else f"({' OR '.join(parts)})"

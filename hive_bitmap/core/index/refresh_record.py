@@ -25,7 +25,7 @@ class RefreshRecord:
 
     `author` has the process and the start. `seconds` is the duration of the whole refresh, which may include other
     indexes of the table. `files` is the number of base files that were read. `error` says why the refresh failed; empty
-    if it did not.
+    if the refresh succeeded.
     """
 
     author: Author
@@ -44,9 +44,9 @@ class RefreshRecord:
 def write(definition: Definition, record: RefreshRecord, metastore: str) -> None:
     """Write the record into the root of an index.
 
-    The record is written only if the marker in the root names this index and this metastore: a folder that properties
-    name may belong to another user, and some stores would create the root of a dropped index again. Raises OSError and
-    StoreError. In this process `read` returns the record even if it could not be written.
+    The record is written only if the marker in the root names this index and this metastore. Properties may name a
+    folder of another user as the root, and some stores would create the root of a dropped index again. In this process
+    `read` returns the record even if writing failed. Raises OSError and StoreError.
     """
     with _lock:
         _written_here[_key(definition)] = record

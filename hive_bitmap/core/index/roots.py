@@ -1,15 +1,17 @@
 """The root of an index, and the marker of its owner.
 
 The root is the folder of the generations of an index. The marker is written when the index is created, and compared
-before anything in the root is deleted. It has the unique id of the index, so that a root in the properties of another
-table, or another index in the same folder, is not mistaken for this one. Indexes of early versions have no id until
-their next rebuild: until then the database, table and root in the markers of their generations identify them.
+before anything in the root is deleted. The marker has the unique id of the index. So the root is not mistaken if the
+properties of another table name it, or if another index is in the same folder. An index of an early version has no id
+until its next rebuild. Until then, the database, table and root in the markers of the generations identify such an
+index.
 
-If the table of an index is renamed and its files stay, the index keeps its root: the marker then gets the new name, and
-generations with the former name in their markers are recognised by the id.
+If the table of an index is renamed and the files of the table stay, the index keeps its root. Then the marker of the
+root gets the new name. Generations with the former name in their markers are recognised by the id.
 
 A copy of a metastore has the same tables with the same ids, so the marker names the metastore, too. Only sessions of
-that metastore write or delete in the root. In a copy, the next rebuild gives the index another root.
+the named metastore write or delete in the root. In a copy of the metastore, the next rebuild gives the index another
+root.
 """
 
 from __future__ import annotations
@@ -34,9 +36,9 @@ BY_HAND = "delete your files in it by hand"
 class Owner:
     """The index that owns a root, by the marker in it.
 
-    `index` is its name when it was created. `metastore` identifies the metastore in which it was created
-    (`metastore/identity.metastore_id`); "" if that is unknown. `index_database` is the database of the index
-    table; "" if it is that of the base table.
+    `index` is the name of the index at its creation. `metastore` identifies the metastore in which the index was
+    created (`metastore/identity.metastore_id`); "" if this metastore is unknown. `index_database` is the database of
+    the index table; "" for the database of the base table.
     """
 
     id: str
@@ -55,8 +57,8 @@ class Owner:
 def only_begun(root: str, alone: bool) -> list[FileStatus]:
     """Return the unfinished markers of a folder.
 
-    Killed builds had begun to write them. The result is empty if there is a complete marker, and, with `alone`, if the
-    folder holds anything else.
+    Killed builds leave unfinished markers. The result is empty if the folder has a complete marker. With `alone`, the
+    result is also empty if the folder holds anything else.
     """
     try:
         entries = stores.listing(root)
@@ -92,11 +94,11 @@ def owner(root: str) -> Owner | None:
 
 
 def claim(definition: Definition, metastore: str) -> None:
-    """Mark an index's root as its own, and begin a build in it.
+    """Mark the root of an index with the index's marker, and begin a build in the root.
 
-    The build works in the root until `markers.end_work`. `metastore` is the id of the index's metastore. A marker that
-    cannot be read stays, and protects everything in the root from deletion. Raises Unsupported if the root belongs to
-    another index.
+    The build works in the root until `markers.end_work`. `metastore` is the id of the index's metastore. An existing
+    marker that cannot be read stays, and protects everything in the root from deletion. Raises Unsupported if the root
+    belongs to another index.
     """
     stores.make_folder(definition.root)
     try:
@@ -113,19 +115,19 @@ def claim(definition: Definition, metastore: str) -> None:
 
 
 def take_over(definition: Definition, metastore: str) -> None:
-    """Mark an index's root as one of this metastore.
+    """Mark the root of an index as a root of this metastore.
 
-    Nothing is done unless its marker names another metastore.
+    Nothing is done unless the marker of the root names another metastore.
     """
     if metastore and is_elsewhere(definition, metastore):
         _mark(definition, metastore)
 
 
 def rename(definition: Definition, former: Definition, metastore: str) -> None:
-    """Mark an index's root with its table's new name.
+    """Mark the root of an index with the new name of the index's table.
 
-    A root that has the new name already is left unchanged. Raise Unsupported if the root is not marked as that of the
-    index under its former name.
+    A root that is already marked with the new name is left unchanged. Raise Unsupported if the root is not marked with
+    the former name of the table.
     """
     if is_marked(definition, metastore):
         return
@@ -145,7 +147,8 @@ def _mark(definition: Definition, metastore: str) -> None:
 def identified(definition: Definition) -> Definition:
     """Return a definition with an id.
 
-    A definition without an id gets the id in its root's marker, or else a new one.
+    A definition without an id gets the id in the marker of its root. Without such a marker, the definition gets a new
+    id.
     """
     if definition.id:
         return definition
@@ -157,7 +160,7 @@ def identified(definition: Definition) -> Definition:
 
 
 def refusal(definition: Definition, metastore: str) -> str:
-    """Return why this metastore may not delete in an index's root; "" if it may."""
+    """Return why this metastore may not delete in an index's root; "" if deletion is allowed."""
     try:
         holder = owner(definition.root)
     except Unreadable as e:
@@ -171,7 +174,7 @@ def refusal(definition: Definition, metastore: str) -> str:
 def _refusal(holder: Owner | None, definition: Definition, metastore: str) -> str:
     """Return why a session of this metastore may not delete in a root.
 
-    Return "" if it may. `holder` is the owner of the root.
+    Return "" if deletion is allowed. `holder` is the owner of the root.
     """
     if problem := _dispute(holder, definition, metastore):
         return problem
@@ -186,7 +189,7 @@ def _refusal(holder: Owner | None, definition: Definition, metastore: str) -> st
 def _dispute(holder: Owner | None, definition: Definition, metastore: str) -> str:
     """Return why a root belongs to another index or metastore.
 
-    Return "" if it does not. `holder` is its owner.
+    Return "" if the root belongs to this index and metastore. `holder` is the owner of the root.
     """
     if holder is None:
         return ""
@@ -219,7 +222,7 @@ def is_elsewhere(definition: Definition, metastore: str) -> bool:
 def may_be_same(first: str, second: str) -> bool:
     """Return whether two ids may be of one metastore.
 
-    This is so if they share an address, or if one of them is unknown.
+    Two ids may be of one metastore if the ids share an address, or if one of the ids is unknown.
 
     >>> may_be_same("a,b", "b,c"), may_be_same("a", "b"), may_be_same("a", "")
     (True, False, True)
@@ -230,7 +233,8 @@ def may_be_same(first: str, second: str) -> bool:
 def rival(definition: Definition, indexes: Iterable[Definition]) -> str:
     """Return which other index table has this index's id or root.
 
-    The result is a sentence; "" if none has. Such a table is a copy of this index's table.
+    The result is a sentence; "" if no other index table has this id or root. An index table with the same id or root is
+    a copy of this index's table.
     """
     for other in indexes:
         same = other.full_index_table == definition.full_index_table
@@ -245,8 +249,8 @@ def next_table(definition: Definition) -> str:
     """Return the temporary name of the table that replaces an index table.
 
     The name follows the scheme of index tables of the same base table, so the index can be found during the
-    replacement; if a pointer leads to the index table, another one leads to this table. The name is unique, because it
-    contains a part of the index's id.
+    replacement. If a pointer leads to the index table, another pointer leads to the replacing table. The name is
+    unique, because it contains a part of the index's id.
     """
     return f"{definition.index_table}{definition.id[:8]}next__"
 
@@ -254,16 +258,16 @@ def next_table(definition: Definition) -> str:
 def is_replacement(new: Definition, definition: Definition) -> bool:
     """Return whether an index table was made to replace the table of this index.
 
-    A killed build can leave such a table behind.
+    A killed build can leave a replacing table behind.
     """
     replacement = replace(definition, index_table=next_table(definition)).full_index_table
     return new.full_index_table == replacement and new.root == definition.root and is_of(new, definition)
 
 
 def is_of(written: Definition, definition: Definition) -> bool:
-    """Return whether a stored definition is one of this index.
+    """Return whether a stored definition belongs to this index.
 
-    `written` may come from a marker, and have former properties.
+    `written` may come from a marker, and may have properties that the index no longer has.
     """
     if (written.database, written.table) != (definition.database, definition.table):
         return False  # even with the same id: the owner of another table may have copied the properties
@@ -273,10 +277,10 @@ def is_of(written: Definition, definition: Definition) -> bool:
 
 
 def has_built(definition: Definition, written: Definition) -> bool:
-    """Return whether a generation in an index's root is of this index.
+    """Return whether a generation in an index's root belongs to this index.
 
-    `written` is the definition in the marker of the generation. If the table had another name then, the marker of the
-    root must name the current table and the id.
+    `written` is the definition in the marker of the generation. If `written` has another name of the table, the marker
+    of the root must have the current name and the id.
     """
     if is_of(written, definition):
         return True

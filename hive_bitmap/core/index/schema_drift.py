@@ -17,7 +17,7 @@ from hive_bitmap.errors import InvalidPredicate
 
 
 def problem(base: Table, definition: Definition) -> str:
-    """Return why an index no longer fits its base table; "" if it fits."""
+    """Return why an index no longer fits its base table; "" if the index fits."""
     if base.lake and base.lake.problem:
         return f"table {base.full_name} is {base.lake.kind}, and {base.lake.problem}"
     if definition.source != (base.lake.kind if base.lake else ""):
@@ -48,7 +48,7 @@ def _state(current: Column, indexed: Column) -> str:
 def _problem_of_where(base: Table, definition: Definition) -> str:
     """Return why an index's WHERE is not a condition on partition columns.
 
-    "" if it is one. Other programs may have written the WHERE.
+    Return "" if the WHERE is such a condition. Other programs may have written the WHERE.
     """
     try:
         if definition.where:
@@ -59,7 +59,7 @@ def _problem_of_where(base: Table, definition: Definition) -> str:
 
 
 def written_definition(table: Table) -> Definition | None:
-    """Return the definition in the newest generation of an index table; None without one.
+    """Return the definition in the newest generation of an index table; None without a generation.
 
     The name of the base table comes from the marker of the root, because the table may have been renamed after the
     build.

@@ -2,11 +2,11 @@
 
 Rows are sorted by key, then base file, then offset. A key or a range of keys is found through the statistics of the row
 groups. Row groups are small, because the bytes of their bitmaps and of their keys are limited. Float keys have no
-statistics, as Parquet's leave NaN out. For counts, a Parquet file of one column in `_manifest` holds the cardinality of
-each bitmap of a shard.
+statistics, because the statistics of Parquet leave NaN out. For counts, a Parquet file of one column in `_manifest`
+holds the cardinality of each bitmap of a shard.
 
-Packed rows take less memory than stored ones while they are collected and sorted: the path of a base file is in a
-dictionary. Rows are unpacked a row group at a time when they are written.
+While rows are collected and sorted, they are packed: the path of a base file is in a dictionary. Packed rows take less
+memory than stored rows. When a row group is written, its rows are unpacked.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ROW_BYTES = 24  # rough size of a row without its bitmap
 
 
 def packed(rows: pa.Table) -> pa.Table:
-    """Pack index rows, unless they are packed already."""
+    """Pack index rows, unless the rows are packed already."""
     at = rows.schema.get_field_index(BUCKET.name)
     if pa.types.is_dictionary(rows.schema.field(at).type):
         return rows
@@ -45,7 +45,7 @@ def packed(rows: pa.Table) -> pa.Table:
 
 
 def unpacked(rows: pa.Table) -> pa.Table:
-    """Unpack index rows to the stored form, unless they have it already."""
+    """Unpack index rows to the stored form, unless the rows are unpacked already."""
     at = rows.schema.get_field_index(BUCKET.name)
     if not pa.types.is_dictionary(rows.schema.field(at).type):
         return rows
@@ -96,8 +96,8 @@ def sort(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
 def compact(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
     """Combine sorted rows into rows of a COMPACT index.
 
-    There is one row for each key and file. The columns are `keys`, `_bucketname` and `_offsets`, the list<int64> of the
-    offsets of the blocks that hold the key, ascending.
+    There is one row for each key and file. The columns are `keys`, `_bucketname` and `_offsets`. `_offsets`
+    (list<int64>) has the offsets of the blocks that hold the key, ascending.
     """
     changed = np.zeros(rows.num_rows, bool)
     changed[:1] = True
@@ -137,11 +137,11 @@ class Partitions:
 
 
 def write(path: str, rows: pa.Table, definition: Definition, partitions: Partitions | None = None) -> Written:
-    """Write sorted rows as the shard `path`, and their cardinalities beside it.
+    """Write sorted rows as the shard `path`, and their cardinalities as another file.
 
-    The column CARDINALITY, if the rows have it, is written to a separate file. The rows may be packed (`packed`).
-    `partitions` are those of the base files, None if the table has none. Both files are private, until `let_read`.
-    Raise OSError or StoreError.
+    If the rows have the column CARDINALITY, this column is written to the other file. The rows may be packed
+    (`packed`). `partitions` are the partition columns of the base files; None if the table has no partitions. The
+    written files are private until `let_read`. Raise OSError or StoreError.
     """
     cardinalities = cardinalities_path(path)
     has_cardinalities = CARDINALITY.name in rows.column_names
@@ -156,10 +156,10 @@ def write(path: str, rows: pa.Table, definition: Definition, partitions: Partiti
 
 
 def let_read(path: str, counterparts: Sequence[str]) -> None:
-    """Make a shard and its cardinalities readable, as its sources are.
+    """Make a shard and its cardinalities as readable as the sources of the shard.
 
-    `path` is the shard, `counterparts` are the files that it was made from. Users who may read all of these may then
-    read the shard.
+    `path` is the shard. `counterparts` are the files from which the shard was made. Users who may read all of these
+    files may then read the shard.
     """
     access, cardinalities = stores.access_of(counterparts, path.rpartition("/")[0]), cardinalities_path(path)
     if access is not None:
@@ -183,7 +183,8 @@ def _write_shard(
 ) -> tuple[int, list[int]]:
     """Write a shard; return its size in bytes and its checksums.
 
-    For a remote store the shard is assembled in memory, so that it need not be read back for the checksums.
+    For a remote store the shard is assembled in memory, so that the shard need not be read back to compute the
+    checksums.
     """
     if not stores.is_local(path):
         memory = pa.BufferOutputStream()
@@ -218,7 +219,7 @@ def cardinalities_path(path: str) -> str:
 def _ranks(values: pa.ChunkedArray) -> npt.NDArray[Any]:
     """Return for each value the rank of its distinct value (NULL last).
 
-    Ranks are uint16 if that is enough. numpy sorts such small integers by radix.
+    Ranks are uint16 if 16 bits are enough: numpy sorts such small integers by radix.
     """
     encoded = pc.dictionary_encode(values.combine_chunks(), null_encoding="encode")
     if isinstance(encoded, pa.ChunkedArray):

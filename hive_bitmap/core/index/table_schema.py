@@ -17,7 +17,7 @@ def row_schema(definition: Definition) -> pa.Schema:
     """Return the schema of index rows.
 
     There is one row for each key and block. The columns are the keys, `_bucketname`, `_offset`, the bitmaps and the
-    aggregates. COMPACT has no bitmaps, and its shards have `compact_schema` instead.
+    aggregates. COMPACT has no bitmaps. The shards of COMPACT have `compact_schema` instead.
     """
     fields = (*definition.bitmap_fields, *definition.aggregate_fields)
     return pa.schema([*key_fields(definition), BUCKET, OFFSET, *fields])
@@ -34,7 +34,7 @@ def built_schema(definition: Definition) -> pa.Schema:
 def compact_schema(definition: Definition) -> pa.Schema:
     """Return the schema of a COMPACT shard.
 
-    It has one row for each key and file. The columns are the keys, `_bucketname` and `_offsets`.
+    A COMPACT shard has one row for each key and file. The columns are the keys, `_bucketname` and `_offsets`.
     """
     return pa.schema([*key_fields(definition), BUCKET, OFFSETS])
 
@@ -52,15 +52,15 @@ def value_fields(definition: Definition) -> list[pa.Field]:
 def shard_name(folder: str) -> str:
     """Return a name for a new shard that no other task attempt uses.
 
-    The shard will be in `folder`. In a generation the name begins with the token of the build, by which `deletion`
-    recognises shards of the build.
+    The shard will be in `folder`. If `folder` is a generation, the name begins with the token of the build. `deletion`
+    recognises the shards of a build by this token.
     """
     token = generation.build_token(folder) if generation.is_generation(folder) else ""
     return f"part-{(token + uuid.uuid4().hex)[:32]}.parquet"
 
 
 def key_columns(columns: Iterable[Column], schema: Sequence[Column], time_zone: str) -> list[KeyColumn]:
-    """Return columns of a base table in the form in which `Format` reads them.
+    """Return columns of a base table in the form that `Format` takes.
 
     `schema` are all data columns of the table.
     """

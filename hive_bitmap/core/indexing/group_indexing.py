@@ -1,8 +1,9 @@
 """Index one group of base files inside a Spark task.
 
 Only the key columns and the aggregated columns are read. A file is not indexed if its keys cannot be read as Spark
-reads them, or if it changes while it is read. The manifest then has the reason, and the other files of the group are
-indexed. If only an aggregated column cannot be read, the file is indexed, and the aggregates of this column are NULL.
+reads them, or if the file changes during the read. For such a file, the manifest has the reason. The other files of the
+group are indexed. If only an aggregated column cannot be read, the file is indexed, and the aggregates of this column
+are NULL.
 """
 
 from __future__ import annotations
@@ -56,12 +57,12 @@ DENSE_CODES = 1 << 22  # up to this many possible codes are renumbered through a
 class Group:
     """Work item of a task: base files to index.
 
-    One shard of each index will cover them. Their paths are distinct. `bytes` is the total size of the files as listed.
-    `folders` has the folder of the new segment of each of `definitions`. `schema_crc` is the checksum of the base
-    table's schema, which the manifest records for each file. `immutable` has the files that are never written again, by
-    path, as the log of the table lists them. `fatal` maps the paths of files that make a library end the process to the
-    reason for the manifest. If the table has partitions, `values` has the texts of each file's partition, and `typed` a
-    row with their typed values for each file.
+    One shard of each index will cover the files. The paths of the files are distinct. `bytes` is the total size of the
+    files according to the listing. `folders` has the folder of the new segment for each of `definitions`. `schema_crc`
+    is the checksum of the base table's schema, which the manifest records for each file. `immutable` has the files that
+    are never written again, by path, as the log of the table lists them. Some files make a library end the process:
+    `fatal` maps the path of such a file to the reason for the manifest. If the table has partitions, `values` has the
+    partition values of each file as texts, and `typed` has a row of the typed partition values for each file.
     """
 
     paths: tuple[str, ...]
@@ -77,11 +78,11 @@ class Group:
 
     @property
     def partitions(self) -> Partitions | None:
-        """The partition columns of the files, which are stored with their rows."""
+        """The partition columns of the files, which are stored with the index rows."""
         return None if self.typed is None else Partitions(pa.array(self.paths, pa.string()), self.typed)
 
     def of(self, paths: Sequence[str]) -> Group:
-        """Return the group with only these of its files."""
+        """Return a group with only these files of this group."""
         places = {path: number for number, path in enumerate(self.paths)}
         numbers = [places[path] for path in paths]
         typed = None if self.typed is None else self.typed.take(pa.array(numbers, pa.int64()))
@@ -93,8 +94,9 @@ class Group:
 class ShardReport:
     """What a task wrote for one index.
 
-    `files` are manifest rows of the base files (schema FILES); `shard` is the name of the shard, if any. `index` is the
-    number of the index in the group, or of the new segment in the build; `base_rows` counts rows of the base files.
+    `files` are manifest rows of the base files (schema FILES). `shard` is the name of the shard, if a shard was
+    written. `index` is the number of the index in the group, or of the new segment in the build. `base_rows` counts
+    rows of the base files.
     """
 
     index: int
@@ -109,7 +111,7 @@ class ShardReport:
 class IndexedFile:
     """The result of indexing one base file.
 
-    `rows` has for each index the index rows, or the reason why the file is not indexed.
+    `rows` has an item for each index: the index rows, or the reason why the file is not indexed.
     """
 
     fingerprint: Fingerprint
@@ -156,7 +158,7 @@ def index_rows(
     """Return the index rows of one block, one for each distinct key.
 
     The result has the schema `built_schema(definition)`. `keys` holds the indexed columns of all rows of the block, in
-    row order, and `aggregated` the aggregated columns, without those that cannot be read.
+    row order. `aggregated` holds the aggregated columns that can be read.
     """
     codes, distinct = _codes([keys[name] for name in definition.column_names])
     present, bits = key_bytes(codes)
@@ -173,7 +175,7 @@ def index_rows(
 def aggregated_values(
     definition: Definition, options: ReadOptions, handle: Any, block: int
 ) -> dict[Column, pa.ChunkedArray]:
-    """Return the aggregated columns of one block, without those that the table no longer has or that cannot be read."""
+    """Return the aggregated columns of one block that the table still has and that can be read."""
     format, values = options.file_format(), {}
     for column in definition.aggregated_columns:
         if column not in options.schema:
@@ -188,7 +190,8 @@ def aggregated_values(
 def _files_at_once(group: Group) -> int:
     """Return how many files to index at the same time.
 
-    Local files are indexed one after the other, others as AHEAD_BYTES and THREADS allow.
+    Local files are indexed one after the other. Of other files, as many are indexed at once as AHEAD_BYTES and THREADS
+    allow.
     """
     if not group.paths:
         return 1
@@ -252,7 +255,7 @@ def _index_blocks(group: Group, file: Fingerprint) -> IndexedFile:
 def _bounds(format: Format, handle: Any, columns: Sequence[KeyColumn], blocks: int) -> dict[str, Bounds]:
     """Return the bounds of the columns by which queries may sort: dates and timestamps first, then integers.
 
-    There are at most MOST_BOUNDED columns, or fewer if the file has many blocks.
+    The result has at most MOST_BOUNDED columns, and fewer columns if the file has many blocks.
     """
     ordered = [column for kind in (TIMES, INTEGERS) for column in columns if column.type in kind]
     chosen = ordered[: min(MOST_BOUNDED, MOST_BOUNDS // max(blocks, 1))]
@@ -369,7 +372,8 @@ def _bitmaps(definition: Definition, bits: KeyBytes) -> list[pa.Array]:
 def _codes(columns: Sequence[pa.ChunkedArray]) -> tuple[npt.NDArray[np.unsignedinteger], list[pa.Array]]:
     """Number the distinct keys of these columns.
 
-    Return the number of each row's key, and for each column the values by that number. Some numbers may not occur.
+    Return the number of each row's key, and for each column an array of the values by key number. Some numbers may not
+    occur.
     """
     encoded = [_encode(column) for column in columns]
     codes, values = encoded[0]
@@ -385,7 +389,7 @@ def _codes(columns: Sequence[pa.ChunkedArray]) -> tuple[npt.NDArray[np.unsignedi
 def _renumber(codes: npt.NDArray[np.int64], limit: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Renumber codes below `limit` as 0..n-1.
 
-    Return the new codes, and the old code of each new one.
+    Return the new codes, and the old code of each new code.
     """
     if limit > DENSE_CODES:
         distinct, renumbered = np.unique(codes, return_inverse=True)
@@ -418,9 +422,10 @@ def _encode(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.int64], pa.Array]:
 
 
 def _encode_near(column: pa.Array) -> tuple[npt.NDArray[np.int64], pa.Array] | None:
-    """Encode integers by their distance from the smallest one.
+    """Encode integers by their distance from the smallest integer.
 
-    Return the codes and the value of each code; None if the range is too wide. Some of the codes may not occur.
+    Return the codes of the rows, and the value of each code. Return None if the range of the integers is too wide. Some
+    codes may not occur.
     """
     low, high = (bound.as_py() for bound in pc.min_max(column).values())
     if low is None or high - low >= NEAR_CODES:

@@ -1,7 +1,7 @@
 """Make a new segment of an index, from plan to manifest.
 
-Unchanged shards of the replaced segments are linked or copied into the new one, tasks write its other shards, and its
-manifest lists both.
+Unchanged shards of the replaced segments are linked or copied into the new segment. Tasks write the other shards of the
+new segment. The manifest of the new segment lists all of its shards.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Change:
 
 
 def start(changes: Sequence[Change]) -> None:
-    """Create the new segments, and link or copy unchanged shards into them.
+    """Create the new segments, and link or copy unchanged shards into the segments.
 
     Raise OSError, StoreError, and FileExistsError if somebody else has made one of the folders.
     """
@@ -70,7 +70,7 @@ def _start(change: Change) -> None:
 
 
 def finish(changes: Sequence[Change], reports: Sequence[ShardReport]) -> list[Manifest]:
-    """Write the manifests of the new segments, and return them."""
+    """Write and return the manifests of the new segments."""
     by_change: dict[int, list[ShardReport]] = defaultdict(list)
     for report in reports:
         by_change[report.index].append(report)
@@ -95,7 +95,7 @@ def _finish(change: Change, reports: Sequence[ShardReport]) -> Manifest:
 
 
 def _sums(shards: Sequence[str]) -> dict[str, Sequence[int]]:
-    """Return the checksums of shards and their cardinalities, by file name."""
+    """Return the checksums of shards and of their cardinalities, by file name."""
     sums: dict[str, Sequence[int]] = {}
     for shard in shards:
         folder, _, name = shard.rpartition("/")

@@ -1,7 +1,7 @@
 """Compact shards inside a Spark task: rewrite and merge them.
 
-Usually no base file is read. A shard is read as a whole, because it has at most SHARD_BYTES in memory, and a merged
-shard is written when it exceeds this size. If a shard turns out to be damaged, its base files are indexed again.
+Usually no base file is read. Each shard is read as a whole, because a shard takes at most SHARD_BYTES of memory. A
+merged shard is written when it exceeds this size. If a shard turns out to be damaged, its base files are indexed again.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ from hive_bitmap.errors import CorruptIndex
 class Compaction:
     """Work item of a task: published shards to rewrite as one.
 
-    `shards` are their paths and sizes, `files` the manifest rows of the base files to keep, with paths of shards.
-    `group` describes these files, and how to index them if a shard is damaged; it has one definition and the folder of
-    the new shard. `former` maps the current paths of moved files to their paths in the rows of the shards.
+    `shards` are the paths and sizes of the shards. `files` are the manifest rows of the base files to keep, with paths
+    of shards. `group` describes these base files, and how to index them if a shard is damaged. `group` has one
+    definition, and the folder of the new shard. `former` maps the current path of each moved file to the path in the
+    rows of the shards.
     """
 
     shards: tuple[tuple[str, int], ...]
@@ -47,8 +48,8 @@ class Compaction:
 def compact_shards(item: Compaction) -> list[ShardReport]:
     """Write the index rows of the kept files as one new shard.
 
-    They become several shards if they are large. Moved files are checked first: those that have changed since they were
-    indexed are indexed again.
+    If there are many rows, several shards are written. Moved files are checked first: a moved file that has changed
+    since it was indexed is indexed again.
     """
     if item.former:
         is_unchanged = pa.array([Fingerprint.of(row).confirmed() for row in item.files.to_pylist()], pa.bool_())

@@ -1,7 +1,8 @@
-"""Read base files in tasks, also those that only Spark can read.
+"""Read base files in tasks, also files that only Spark can read.
 
-For the latter, Spark has written their values to scratch files before (`staging`). These staged values have a `Format`
-of their own. A file that has changed since Spark began to read it has no staged values.
+Before the tasks run, Spark has written the values of the files that only Spark can read to scratch files (`staging`).
+These staged values have a `Format` of their own. A file that has changed since Spark began to read it has no staged
+values.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ STAGED = pa.schema(
 class StagedHandle(EngineHandle):
     """An open file with staged values.
 
-    `parts` are the scratch files with the values of its rows.
+    `parts` are the scratch files with the values of the file's rows.
     """
 
     blocks: Blocks
@@ -71,7 +72,7 @@ class StagedHandle(EngineHandle):
 class StagedFormat(EngineFormat):
     """A format that only Spark reads.
 
-    Its staged values are in the folder `folder` ("": none).
+    The staged values are in the folder `folder`; "" means that there are no staged values.
     """
 
     folder: str
@@ -79,7 +80,7 @@ class StagedFormat(EngineFormat):
     def open_file(self, path: str) -> StagedHandle:
         """Open a file.
 
-        Raise FileNotFoundError, Undecodable, or FileChanged if Spark has not read the current state of the file.
+        Raise FileNotFoundError or Undecodable. Raise FileChanged if Spark has not read the current state of the file.
         """
         stores.status(path)
         staged_file = _staged(self.folder).get(path)
@@ -113,8 +114,9 @@ class StagedFormat(EngineFormat):
 class ReadOptions:
     """How tasks read the base files of a table.
 
-    `format` is the name of their format, `schema` all data columns of the table, `time_zone` that of Spark's JVM
-    (empty: unknown), `staging` the folder of `staging.staged` (empty for a format that tasks read themselves).
+    `format` is the name of the files' format. `schema` has all data columns of the table. `time_zone` is the time zone
+    of Spark's JVM; empty if it is unknown. `staging` is the folder of `staging.staged`; empty for a format that tasks
+    read themselves.
     """
 
     format: str
@@ -125,14 +127,14 @@ class ReadOptions:
     def file_format(self) -> Format:
         """Return the format of the files.
 
-        It is that of their staged values if only Spark reads the files.
+        If only Spark reads the files, the result is the format of the staged values.
         """
         if self.format in LAYOUTS:
             return StagedFormat(self.format, LAYOUTS[self.format], self.staging)
         return FORMATS[self.format]
 
     def key_columns(self, columns: Iterable[Column]) -> list[KeyColumn]:
-        """Return columns of the table in the form in which `Format` reads them."""
+        """Return columns of the table in the form that `Format` takes."""
         return key_columns(columns, self.schema, self.time_zone)
 
 
