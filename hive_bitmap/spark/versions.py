@@ -1,6 +1,6 @@
 """Hide the differences between the supported versions of PySpark, 4.0 to 4.3.
 
-All other code is the same for all versions. `make compat` tests them.
+All other code is the same for all versions. `make compat` tests all supported versions.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def pyspark_version() -> tuple[int, int]:
     """Return the feature release of PySpark, (4, 0) for 4.0.5.
 
-    Over Spark Connect, it is that of the client.
+    Over Spark Connect, return the version of the client.
     """
     import pyspark
 

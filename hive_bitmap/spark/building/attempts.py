@@ -1,7 +1,8 @@
 """Index the base files of a build, in two attempts if necessary.
 
-At a damaged file, Arrow's C++ may end its process, which is a Python worker of Spark. In that case, each file is tried
-in a child process of a task. The second attempt indexes only the files that did not end a child process.
+Arrow's C++ may end its process, a Python worker of Spark, when it reads a damaged file. If a worker ends in this way,
+each file is tried in a child process of a task. The second attempt indexes only the files that did not end a child
+process.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def index_files(
     """Create the new segments of a build, and index files into them.
 
     Return the plan with these segments, and the reports of the tasks. The segments of a failed attempt are deleted, as
-    those of the metastore `metastore_id`. The folders of the segments are added to `in_work`. Raise BuildFailed,
+    segments of the metastore `metastore_id`. The folders of new segments are added to `in_work`. Raise BuildFailed,
     OSError and StoreError.
     """
 
@@ -92,6 +93,6 @@ def _attempt(
 def _in_new_folder(change: Change) -> Change:
     """Return a change with a new folder.
 
-    Tasks of the failed job may still write into the old one.
+    Tasks of the failed job may still write into the old folder.
     """
     return replace(change, folder=f"{parent(change.folder)}/{generation.new_name()}")

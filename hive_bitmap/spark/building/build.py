@@ -66,12 +66,12 @@ AUTO_UPDATE = "hive.optimize.index.autoupdate"  # Hive's setting, for the defaul
 class BuildReport(Report):
     """What a build did for one index, and what the index contains now.
 
-    `base_files` (a number) and `base_bytes` are those of the partitions in the scope of the build. `shards`,
-    `index_rows` (rows of the index table), `index_bytes`, `base_rows` (indexed rows of the table) and `segments`
-    describe the whole index. `files_read` base files of `bytes_read` bytes were indexed, and `shards_kept` shards were
-    kept unchanged. `changed` counts base files that were added, changed or deleted while the build ran; until the next
-    rebuild, queries read the added and changed ones whole. `unindexed` has the files that could not be indexed, as
-    pairs of path and reason. `untouched` counts the partitions in which no file was read.
+    `base_files` and `base_bytes` are the number and the bytes of the base files in the partitions that the build
+    considers. `shards`, `index_rows` (rows of the index table), `index_bytes`, `base_rows` (indexed rows of the table)
+    and `segments` describe the whole index. `files_read` base files of `bytes_read` bytes were indexed, and
+    `shards_kept` shards were kept unchanged. `changed` counts base files that were added, changed or deleted while the
+    build ran; until the next rebuild, queries read the added and changed files whole. `unindexed` has the files that
+    could not be indexed, as pairs of path and reason. `untouched` counts the partitions in which no file was read.
     """
 
     _fields: ClassVar[tuple[Field, ...]] = (
@@ -156,17 +156,17 @@ def build(
 
     There is one index for each item of `columns`. An item is a column name, or a sequence of column names for a
     composite key. `name`, `index_table` and `location` can only be given for a single item. `index_table` is `table` or
-    `database.table`; without it, the index table has its default name, in the database that the setting
-    `hive_bitmap.index_database` names, or else in that of the table. With `deferred`, the indexes are registered but
-    cover no files until they are rebuilt. `where`, a condition on the partition columns, limits them to the partitions
-    for which it is true. With `if_not_exists`, an item is skipped if an index of its name exists. With `auto_refresh`,
-    the indexes are refreshed after writes, at most once in `refresh_interval`; None means true if
-    `hive.optimize.index.autoupdate` of the session is true and the index supports it. `keep_removed`, such as `7 days`,
-    is how long the index keeps rows of files that a Delta or Iceberg table no longer has, for queries of older
-    versions. With `aggregates`, such as `count(*), sum(amount)`, the rows of the index tables also hold these for each
-    key and block. `properties` are user-defined names and values, which are stored and shown. Raise NotFound,
-    AlreadyExists, Unsupported, InvalidProperty or InvalidPredicate before anything is written, and BuildFailed if the
-    job or the publishing fails.
+    `database.table`; without it, the index table has its default name. It is then in the database that the setting
+    `hive_bitmap.index_database` names, otherwise in the database of the table. With `deferred`, the indexes are
+    registered but cover no files until they are rebuilt. `where`, a condition on the partition columns, limits the
+    indexes to the partitions that satisfy it. With `if_not_exists`, an item is skipped if an index of its name exists.
+    With `auto_refresh`, the indexes are refreshed after writes, at most once in `refresh_interval`. If `auto_refresh`
+    is None, the indexes are refreshed if `hive.optimize.index.autoupdate` of the session is true and the index supports
+    it. `keep_removed`, such as `7 days`, is how long the index keeps rows of files that a Delta or Iceberg table no
+    longer has, for queries of older versions. With `aggregates`, such as `count(*), sum(amount)`, the rows of the index
+    tables also hold these aggregates for each key and block. `properties` are user-defined properties, which are stored
+    and shown. Raise NotFound, AlreadyExists, Unsupported, InvalidProperty or InvalidPredicate before anything is
+    written, and BuildFailed if the job or the publishing fails.
     """
     started = time.monotonic()
     metastore.require_hive(spark)
@@ -238,7 +238,7 @@ def _answered_queries(index: Definition) -> tuple[frozenset[str], bool, str]:
 def _follows_by_default(spark: SparkSession, type: str, *, deferred: bool) -> bool:
     """Return the default `auto_refresh` of a new index.
 
-    It is Hive's own setting, if the index supports it.
+    The default is Hive's own setting, but false for a deferred index and for a COMPACT index.
     """
     setting = spark.conf.get(AUTO_UPDATE, None) or "false"
     return not deferred and type.upper() != "COMPACT" and flag(AUTO_UPDATE, setting)
@@ -256,12 +256,12 @@ def rebuild(
 ) -> list[BuildReport]:
     """Bring all or the named indexes of a table up to date.
 
-    They are built in one pass. New and changed base files are read; index rows of the others are kept. Partitions that
-    are up to date stay unchanged. `partition` has values of some or all partition columns, and limits the rebuild to
-    the partitions with these values. With `full`, everything is built from scratch; with `compact`, small shards are
-    merged, without reading base files. In a copied metastore, the first rebuild of an index builds all of it in a
-    separate folder. Raise NotFound, Unsupported if the table or a column has changed since it was indexed, and
-    BuildFailed.
+    The indexes are built in one pass. New and changed base files are read; index rows of unchanged files are kept.
+    Partitions that are up to date stay unchanged. `partition` has values of some or all partition columns, and limits
+    the rebuild to the partitions with these values. With `full`, everything is built from scratch; with `compact`,
+    small shards are merged, without reading base files. In a copied metastore, the first rebuild of an index builds all
+    of it in a separate folder. Raise NotFound, Unsupported if the table or a column has changed since it was indexed,
+    and BuildFailed.
     """
     started = time.monotonic()
     return _rebuild(spark, plan_rebuild(spark, table, names, partition, full, compact), progress, started)
@@ -277,16 +277,16 @@ def refresh(
 ) -> list[BuildReport]:
     """Bring indexes of a table up to date after writes.
 
-    A refresh differs from `rebuild` in two ways. It keeps index rows of deleted files for a while: queries never count
-    these rows, but SQL queries of the index table see them until they are a fifth of their segment, or a day old. And
-    it uses the manifests that this process has cached, so it does not notice if one was damaged since. Queries detect
-    the damage and read those base files whole, `verify` reports it, and `rebuild` repairs it, a flipped bit only with
-    `full`.
+    A refresh differs from `rebuild` in two ways. First, it keeps index rows of deleted files until these rows are a
+    fifth of their segment, or a day old. Queries never count such rows, but SQL queries of the index table see them.
+    Second, it uses the manifests that this process has cached, so it does not notice if a manifest was damaged later.
+    Queries detect such damage and read the affected base files whole. `verify` reports the damage, and `rebuild`
+    repairs it; a flipped bit needs `full`.
 
-    `partitions` are specs, values of some or all partition columns as the metastore writes them: only partitions that
-    match one of them are looked at; if there are none, all. A spec may match nothing, such as that of a partition that
-    has just been dropped. A change of the encoding waits for a refresh or rebuild of all partitions. In a copied
-    metastore, the first refresh is a `rebuild` of all partitions. Raise as `rebuild`.
+    `partitions` are specs: values of some or all partition columns, as the metastore writes them. Only partitions that
+    match a spec are refreshed; without specs, all are. A spec may match nothing, for example if its partition has just
+    been dropped. A change of the encoding waits for a refresh or rebuild of all partitions. In a copied metastore, the
+    first refresh is a `rebuild` of all partitions. Raise as `rebuild`.
     """
     started = time.monotonic()
     planned = plan_refresh(spark, table, names, partitions)
@@ -315,8 +315,8 @@ def attach(
     """Build new indexes of a renamed table from its former ones.
 
     Shards are linked or rewritten. Base files that are unchanged since they were indexed are not read, even if their
-    folder was moved. The former indexes stay unchanged. Raise BuildFailed, and Unsupported if the table has base files,
-    but none that a former index covers.
+    folder was moved. The former indexes stay unchanged. Raise BuildFailed. Raise Unsupported if the table has base
+    files, but the former indexes cover none of them.
     """
     planned = plan_attachment(spark, base, definitions, former)
     segments = [change.segment for change in planned.changes]
@@ -396,7 +396,7 @@ def _carry_out(
 def _warn_of_untrusted(spark: SparkSession, planned: BuildPlan) -> None:
     """Log a warning for each built index that queries will not use.
 
-    Queries do not trust its owner.
+    Queries do not trust the owner of such an index.
     """
     definitions = [scope.definition for scope in planned.scopes]
     built = {(definition.index_table_database, definition.index_table): definition for definition in definitions}

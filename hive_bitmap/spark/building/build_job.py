@@ -1,6 +1,6 @@
 """The Spark job of a build.
 
-Its tasks index groups of files and compact shards.
+The tasks index groups of files and compact shards.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 class Job:
     """Work for a task.
 
-    `segments` has the numbers, in the build, of the new segments that the task writes: one for each index.
+    The task writes a new segment for each index; `segments` has the numbers of these segments in the build.
     """
 
     segments: tuple[int, ...]
@@ -121,7 +121,7 @@ def run_jobs(records: Iterable[pa.RecordBatch], counter: Any) -> Iterator[pa.Rec
 def weight(job: Job) -> float:
     """Return the bytes that a job reads.
 
-    Infinity for a local store, so that the job runs alone.
+    Return infinity for a local store, so that the job runs alone.
     """
 
     return job.work.bytes if stores.parallel(job.group.folders[0]) > 1 else math.inf

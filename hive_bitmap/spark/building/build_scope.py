@@ -48,14 +48,14 @@ log = logging.getLogger(__name__)
 class Indexed:
     """The state of an index before a build.
 
-    `covered` is what its segments cover, `slots` are its slots. `foreign` has the folders of slots that point neither
-    at a readable segment nor at the empty folder. `full` says that the whole index is built, `removed` has the paths of
-    removed files whose rows it keeps. With `remains`, a killed build left a table that was to replace the index table.
-    With `is_attached`, this is a new index of a renamed table, built from an index that the table had under its former
-    name: `covered` is then what that index covers, and `moved` maps the current paths of moved files to their paths in
-    the index rows. In a copy of a metastore, `elsewhere` is the definition whose root belongs to the original
-    metastore; the build gives the index a new root. `stored` is the definition in the metastore when the build is
-    planned; None for a new index.
+    `covered` is what the segments of the index cover, `slots` are its slots. `foreign` has the folders of slots that
+    point neither at a readable segment nor at the empty folder. `full` says that the whole index is built. `removed`
+    has the paths of removed files whose rows the index keeps. With `remains`, a killed build left a table that was to
+    replace the index table. With `is_attached`, this is a new index of a renamed table, built from an index that the
+    table had under its former name. Then `covered` is what the former index covers, and `moved` maps the current paths
+    of moved files to their paths in the index rows. In a copy of a metastore, `elsewhere` is the definition whose root
+    belongs to the original metastore; the build gives the index a new root. `stored` is the definition in the metastore
+    when the build is planned, or None for a new index.
     """
 
     definition: Definition
@@ -75,7 +75,8 @@ class Indexed:
 class Scope:
     """An index in a build.
 
-    It has the state before, the plan for its segments, and the listed files to cover.
+    `before` is the state of the index before the build, `plan` the plan for its segments. `listing` has the files to
+    cover.
     """
 
     before: Indexed
@@ -152,7 +153,7 @@ def plan_attachment(
 ) -> BuildPlan:
     """Plan the build of new indexes of a table from those of its former name.
 
-    `former` has an index for each new one.
+    `former` has the former index of each new index.
     """
     partitions = base_files.partitions(spark, base)
     locations.require_apart_from(base, definitions, [partition.location for partition in partitions])
@@ -196,7 +197,7 @@ def plan_refresh(spark: SparkSession, table: str, names: Sequence[str], partitio
 def plan_removal(spark: SparkSession, table: str, name: str, partitions: Collection[Values]) -> BuildPlan:
     """Plan the removal of partitions from an index.
 
-    The index then no longer covers them. Raise as `plan_rebuild`.
+    After the build, the index no longer covers these partitions. Raise as `plan_rebuild`.
     """
     removed = frozenset(partitions)
 
@@ -219,8 +220,8 @@ def covered_by(spark: SparkSession, index: Index) -> Covered:
 def that_stayed(spark: SparkSession, base: Table, indexes: Sequence[Index]) -> list[Index]:
     """Return the indexes whose base files stayed in place when their table was renamed.
 
-    A file has stayed if it is in the current folder of its partition. The index may have rows of files that were moved
-    or removed before, so the majority of files decides.
+    A file has stayed if it is in the current folder of its partition. An index may also cover files that were moved or
+    removed before the rename, so the majority of its files decides.
     """
     if not indexes:
         return []
@@ -332,7 +333,7 @@ def _existing(
 ) -> Indexed:
     """Return the state of an index before a build.
 
-    It has the definition of the index after the build. Raise Unsupported for a copy of an index.
+    The state has the definition that the index gets in the build. Raise Unsupported for a copy of an index.
     """
     definition = index.definition.renewed(base) if whole else index.definition
     if problem := roots.rival(definition, catalog.trusted_definitions(indexes)):
@@ -366,7 +367,7 @@ def _existing(
 def _read(folders: Sequence[str], definition: Definition, *, fresh: bool) -> tuple[Covered, tuple[str, ...]]:
     """Return what segments cover, and the segments with a damaged or missing manifest.
 
-    With `fresh`, cached manifests are not used, because they would hide damage that came later.
+    With `fresh`, cached manifests are not used, because they would hide later damage to a manifest.
     """
     manifests = map_parallel(partial(_manifest, fresh=fresh), folders)
     unreadable = tuple(folder for folder, content in zip(folders, manifests, strict=True) if content is None)
@@ -376,7 +377,7 @@ def _read(folders: Sequence[str], definition: Definition, *, fresh: bool) -> tup
 def _removed(spark: SparkSession, base: Table, definition: Definition) -> frozenset[str]:
     """Return the removed files whose rows the index keeps, by path.
 
-    The table has removed them recently. The property `keep_removed` of the index says how long they are kept.
+    The property `keep_removed` of the index says how long rows are kept after the table has removed their file.
     """
     if not definition.keep_removed:
         return frozenset()
@@ -487,7 +488,7 @@ def _changes(index: int, scope: Scope) -> list[Change]:
 def _access(of_base: Sequence[Access | None], segment: NewSegment) -> Access | None:
     """Return the access of the folder of a new segment.
 
-    Users may enter it, or write in it, only if they may do so in all base folders and replaced segments.
+    Users may enter the folder, or write in it, only if they may do so in all base folders and replaced segments.
     """
     candidates = [*of_base, *map(stores.permissions_of, segment.replaced)]
     accesses = [access for access in candidates if access is not None]
@@ -497,7 +498,7 @@ def _access(of_base: Sequence[Access | None], segment: NewSegment) -> Access | N
 def _readers(listing: Listing, numbers: Sequence[int], root: str) -> dict[int, Hashable]:
     """Return a value for each listed file that identifies its readers.
 
-    The values are by the number of the file. Its readers may enter its folder and open it.
+    The values are by the number of the file. The readers of a file are the users who may enter its folder and open it.
     """
     folders = list(dict.fromkeys(parent(listing.files[at].path) for at in numbers))
     enters = dict(zip(folders, generation.accesses([(folder, root) for folder in folders]), strict=True))
@@ -520,7 +521,7 @@ def _readers_value(enters: Access | None, opens: Access | None) -> Hashable:
 
 
 def _manifest(folder: str, *, fresh: bool) -> Manifest | None:
-    """Return the manifest of a segment; None if damaged or missing."""
+    """Return the manifest of a segment; None if it is damaged or missing."""
     if fresh:
         manifest.read.forget(folder)
         checksums.of_generation.forget(folder)

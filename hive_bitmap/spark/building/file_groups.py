@@ -1,10 +1,10 @@
-"""Divide base files into groups, each for one shard of every index.
+"""Make the jobs of a build: divide base files into groups.
 
-A shard covers consecutive files, and all shards cover about the same number of bytes. A file that several indexes need
-is opened once for all of them.
+Each group becomes one shard of every index. A shard covers consecutive files, and all shards cover about the same
+number of bytes. A file that several indexes need is opened once for all of them. Other jobs rewrite existing shards.
 
-Index rows have the typed values of their partition. Python converts the metastore's texts in canonical form to values;
-Spark converts all other texts, as it does when it reads the table.
+Index rows have the typed values of their partition. The metastore has these values as texts. Python converts texts in
+canonical form to values. Spark converts all other texts, as when it reads the table.
 """
 
 from __future__ import annotations
@@ -138,8 +138,8 @@ def jobs(
 ) -> list[Job]:
     """Return the jobs of a build.
 
-    They are groups of base files to index for all indexes, and shards to rewrite. `staging` is the folder of
-    `staging.staged`; "" for a format that tasks read themselves. `fatal` is as in Group.
+    A job is a group of base files to index for all indexes, or shards to rewrite. `staging` is the folder of
+    `staging.staged`, or "" for a format that tasks read themselves. `fatal` is as in Group.
     """
     options = ReadOptions(format_of(base), base.columns, metastore.time_zone(spark), staging)
     crc = schema_crc(base.columns, options.time_zone, serde.read_properties(base))
@@ -158,7 +158,7 @@ def jobs(
 def jobs_like(template: Group, changes: Sequence[Change], cores: int, stored: StoredValues) -> list[Job]:
     """Return the jobs of a build; groups take their reading options from `template`.
 
-    `cores` jobs run concurrently. `stored` returns the typed values of partitions, see `stored_values`.
+    `cores` jobs run concurrently. `stored` returns the typed values of partitions (see `stored_values`).
     """
     shared = _shared(changes)
     target = shard_bytes(sum(file.status.size for files, _ in shared for file in files), cores)

@@ -36,7 +36,7 @@ class PartitionPreview:
 
     `name` is "" if the table is not partitioned. `what` is BUILD if the index covers no file of the partition, DROP if
     the table no longer has the partition, and else REFRESH. `files` base files of `bytes` bytes would be read; `why`
-    has their number for each reason.
+    has the number of these files for each reason.
     """
 
     _fields: ClassVar[tuple[Field, ...]] = (
@@ -56,9 +56,9 @@ class PartitionPreview:
 class Preview(Report):
     """What a rebuild would do for one index.
 
-    `partitions` are those that would change; `untouched` counts the others. `seconds` is the rough time of a rebuild of
-    this index alone. `shards_kept` counts the shards that would be linked into new segments, `shards_rewritten` those
-    that would be read and written again, without reading base files.
+    `partitions` are the partitions that would change; `untouched` counts all others. `seconds` is the rough time of a
+    rebuild of this index alone. `shards_kept` counts the shards that would be linked into new segments.
+    `shards_rewritten` counts the shards that would be read and written again, without reading base files.
     """
 
     _fields: ClassVar[tuple[Field, ...]] = (
@@ -140,7 +140,7 @@ def preview(
 def preview_of(planned: BuildPlan, number: int, cores: int) -> Preview:
     """Return what a planned build does for one index.
 
-    `number` is that of the index, `cores` the number of tasks.
+    `number` is the number of the index in the build, `cores` the number of tasks.
     """
     scope, segments = planned.scopes[number], [change.segment for change in planned.changes_of(number)]
     before, listed = scope.before.covered, scope.listing
@@ -175,7 +175,7 @@ def preview_of(planned: BuildPlan, number: int, cores: int) -> Preview:
 def _seconds(before: Covered, to_read: int, cores: int) -> float:
     """Estimate the seconds of indexing `to_read` bytes.
 
-    It assumes as many index rows per byte as before.
+    The estimate assumes as many index rows per byte as before.
     """
     indexed, rows = (pc.sum(column).as_py() or 0 for column in (before.files["size"], before.shards["rows"]))
     new_rows = rows * to_read / indexed if indexed > 0 else 0

@@ -1,8 +1,8 @@
 """Publish builds: move slots to new segments, and retire replaced ones.
 
 All slots that change are moved at once if the session can do that, so readers see the state before or after. If the
-metastore fails halfway, new segments that it does not reference are deleted; if it does not answer at all, they are
-left to `clean`.
+metastore fails halfway, new segments that it does not reference are deleted. If it does not answer at all, new segments
+are left to `clean`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MOST_ROUNDS = 5  # attempts to move slots while other builds move them too
 class NotPublished(BuildFailed):
     """A build that was not published, or not all of it.
 
-    Its files are deleted, or left to `clean`.
+    The files of the build are deleted, or left to `clean`.
     """
 
 
@@ -48,10 +48,10 @@ class NotPublished(BuildFailed):
 class Publication:
     """The metastore changes for one index.
 
-    `new` has the folders of its new segments; no slot may point at the folders in `gone` afterwards. `unchanged` has
-    the folders of the other segments when the build was planned. The index table must exist, except for a `created`
-    index. In a copied metastore, `former` is the definition before the index gets a new root. `stored` is the
-    definition that the metastore had when the build was planned.
+    `new` has the folders of the new segments. After the publication, no slot may point at the folders in `gone`.
+    `unchanged` has the folders of the segments that stay, as of the planning of the build. The index table must exist,
+    except for a `created` index. In a copied metastore, `former` is the definition before the index gets a new root.
+    `stored` is the definition that the metastore had when the build was planned.
     """
 
     definition: Definition
@@ -67,8 +67,8 @@ class Publication:
 class IndexToDrop:
     """An index to drop, in its state before its table is dropped.
 
-    `live` has the published generations. `refusal` says why the files must stay, for example those of an untrusted
-    index, whose store is not accessed; "" if they are deleted.
+    `live` has the published generations. `refusal` says why the files of the index must stay. For example, the store of
+    an untrusted index is not accessed. `refusal` is "" if the files are deleted.
     """
 
     definition: Definition
@@ -110,9 +110,9 @@ def index_to_drop(spark: SparkSession, index: Index, indexes: Iterable[Index]) -
 def drop(spark: SparkSession, base: Table | None, index: IndexToDrop) -> None:
     """Drop an index table and delete its generations, and nothing else.
 
-    `base` is None if the base table no longer exists. Generations of a running build are not deleted: the build deletes
-    them when it fails, or publishes them in a new index table. Files that may not belong to this index stay, and the
-    log says why. Raise StoreError if files could not be deleted.
+    `base` is None if the base table no longer exists. Generations of a running build are not deleted: the build itself
+    deletes its generations when it fails, or publishes them in a new index table. Files that may not belong to this
+    index stay, and the log says why. Raise StoreError if files could not be deleted.
     """
     definition, live = index.definition, index.live
     with catalog.changing():
@@ -198,7 +198,7 @@ def _publish(spark: SparkSession, base: Table, publication: Publication) -> bool
 def _moved(spark: SparkSession, table: Table, publication: Publication, empty: str, before: Slots) -> Slots:
     """Move the slots of an index as this build requires; return all slots.
 
-    `before` are the slots before. If another build takes slots from this build at the same time, the segments are put
+    `before` are the slots before the build. If another build takes slots at the same time, this build puts its segments
     into other slots.
     """
     current = before
@@ -231,7 +231,7 @@ def _values(number: int) -> Values:
 def _index_table(spark: SparkSession, base: Table, publication: Publication) -> tuple[Table, bool]:
     """Return the index table, and whether this call has created it.
 
-    It has the definition of the new segments. It is created or replaced if necessary.
+    The index table is created or replaced if necessary, so that it has the definition of the new segments.
     """
     definition = publication.definition
     if publication.created:
@@ -271,7 +271,7 @@ def _index_table(spark: SparkSession, base: Table, publication: Publication) -> 
 def _as_set(current: Definition, built: Definition) -> Definition:
     """Return the current definition with the encoding and format of the build.
 
-    So properties that were set during the build are kept.
+    This definition keeps properties that were set during the build.
     """
     later = "" if current.next_encoding == built.encoding else current.next_encoding
     return replace(
@@ -298,7 +298,7 @@ def _is_same(table: Table, definition: Definition) -> bool:
 def _is_there(spark: SparkSession, definition: Definition) -> bool:
     """Return whether the index table exists and can be dropped.
 
-    It must be the table of this index, and external, so that dropping it deletes no files.
+    The table must belong to this index. It must be external, so that dropping it deletes no files.
     """
     if not metastore.database_exists(spark, definition.index_table_database):
         return False
@@ -308,7 +308,7 @@ def _is_there(spark: SparkSession, definition: Definition) -> bool:
 def _named(spark: SparkSession, definition: Definition) -> list[Table]:
     """Return any table with the name of an index table.
 
-    The list has at most one item.
+    Return a list with at most one item.
     """
     return metastore.describe_many(spark, definition.index_table_database, [definition.index_table])
 
@@ -321,7 +321,7 @@ def _next(definition: Definition) -> Definition:
 def _replace_table(spark: SparkSession, base: Table, table: Table, publication: Publication) -> Table:
     """Replace the index table by one with other columns; return the new table.
 
-    The new table is created under another name before the old one is dropped, so that one of the two always exists.
+    The new table is created under another name before the old table is dropped, so that one of the two always exists.
     """
     definition = publication.definition
     new = _next(definition)
@@ -349,7 +349,7 @@ def _replace_table(spark: SparkSession, base: Table, table: Table, publication: 
 def drop_remains(spark: SparkSession, definition: Definition, *, of_others: bool = False) -> None:
     """Drop the table that a killed build has created to replace the index table.
 
-    With `of_others`, it is dropped even if that build may still be running, whose work is then lost.
+    With `of_others`, the table is dropped even if that build may still be running; the work of that build is then lost.
     """
     for table in _named(spark, _next(definition)):
         if _is_replacement(table, definition):
@@ -361,7 +361,7 @@ def drop_remains(spark: SparkSession, definition: Definition, *, of_others: bool
 def _may_be_building(folder: str) -> bool:
     """Return whether the build of a generation may still be running.
 
-    False for a deleted generation.
+    Return False for a deleted generation.
     """
     return bool(generation.entries(folder).names) and generation.usage(folder).state is State.BUILDING
 
@@ -369,7 +369,7 @@ def _may_be_building(folder: str) -> bool:
 def _is_replacement(table: Table, definition: Definition) -> bool:
     """Return whether a table was made to replace this index's table.
 
-    It must be external, so that dropping it deletes no files.
+    The table must be external, so that dropping it deletes no files.
     """
     replacement = from_table(table)
     return replacement is not None and roots.is_replacement(replacement, definition) and table.kind == "EXTERNAL"
@@ -378,7 +378,7 @@ def _is_replacement(table: Table, definition: Definition) -> bool:
 def _retire(spark: SparkSession, definition: Definition, folders: Iterable[str]) -> None:
     """Start the grace period of generations of an index.
 
-    Nothing is done if this session may not delete in its root.
+    Do nothing if this session may not delete in the root of the index.
     """
     if not roots.refusal(definition, metastore_id(spark)):
         map_parallel(lambda folder: generation.retire(folder, definition), folders)
@@ -395,8 +395,8 @@ def _delete_new(spark: SparkSession, publication: Publication, folders: Sequence
 def _discard(spark: SparkSession, base: Table, publication: Publication) -> int | None:
     """Delete the new segments that the metastore does not reference.
 
-    Return how many it references. Return None if the metastore does not answer; `clean` then has to delete the
-    segments.
+    Return how many new segments the metastore references. Return None if the metastore does not answer; `clean` then
+    has to delete the segments.
     """
     definition, new = publication.definition, publication.new
     try:
@@ -416,7 +416,7 @@ def _discard(spark: SparkSession, base: Table, publication: Publication) -> int 
 def _referenced(spark: SparkSession, definition: Definition) -> set[str]:
     """Return the generations of an index that the metastore references.
 
-    Its table may have been renamed.
+    The index may have moved to another index table, because its base table was renamed.
     """
     names = [definition.index_table, roots.next_table(definition)]
     named = metastore.describe_many(spark, definition.index_table_database, names)
@@ -430,7 +430,7 @@ def _referenced(spark: SparkSession, definition: Definition) -> set[str]:
 def _failure(publications: Sequence[Publication], done: int, referenced: int | None, error: Exception) -> str:
     """Return the message of a failed publication.
 
-    It says which indexes are published, which are not, and why.
+    The message says which indexes are published, which are not, and why.
     """
     names = [publication.definition.name for publication in publications]
     published = f"; published before it: {', '.join(names[:done])}" if done else ""

@@ -1,7 +1,7 @@
 """Stage base files that only Spark can read.
 
-Spark writes their key columns to scratch files, which tasks read. Each split of a file becomes one scratch file, so the
-scratch files in the order of the splits have the rows in the order of the file. Fingerprints are taken before Spark
+Spark writes their key columns to scratch files, which tasks read. Each split of a file becomes one scratch file. So the
+scratch files, in the order of the splits, have the rows in the order of the file. Fingerprints are taken before Spark
 starts to read, so that a change of a file in between is detected.
 """
 
@@ -50,7 +50,7 @@ MOST_NAMED = 1000  # most partitions in a WHERE; for more partitions Spark reads
 def for_build(spark: SparkSession, base: Table, busy: Sequence[Change]) -> AbstractContextManager[str]:
     """Return the context manager `staged` for the files of a build.
 
-    The values are staged in the first of its new segments.
+    The values are staged in the first new segment of the build.
     """
     files: dict[Values, dict[str, FileStatus]] = defaultdict(dict)
     for change in busy:
@@ -67,7 +67,7 @@ def in_scratch(
 ) -> Iterator[str]:
     """Stage files like `staged`, in a new generation that is deleted afterwards.
 
-    It is in the root of the first index, or where that root would be.
+    The generation is in the root of the first index, or where that root would be.
     """
     if format_of(base) not in LAYOUTS:
         yield ""
@@ -105,9 +105,9 @@ def staged(
 ) -> Iterator[str]:
     """Have Spark read the indexed and aggregated columns of the files in `sources`.
 
-    Yield the folder with the values. The folder is in `folder`, a generation that has been started, and is deleted
-    afterwards. For a format that tasks read themselves, "" is yielded. Raise BuildFailed if Spark cannot read the
-    table, and Unsupported if this session might read other files than those listed.
+    Yield the folder with the values, or "" for a format that tasks read themselves. The yielded folder lies in
+    `folder`, a generation that has been started, and is deleted at the end of the block. Raise BuildFailed if Spark
+    cannot read the table, and Unsupported if this session might read other files than the listed ones.
     """
     if format_of(base) not in LAYOUTS or not sources:
         yield ""
@@ -158,7 +158,7 @@ def _stage(spark: SparkSession, base: Table, sources: Sequence[Source], columns:
 def _fingerprint(path: str) -> Fingerprint | None:
     """Return the fingerprint of a file.
 
-    None if the file is missing or no fingerprint can be taken.
+    Return None if the file is missing or if no fingerprint can be taken.
     """
     try:
         return fingerprint.take(path)
@@ -186,7 +186,7 @@ def _values(spark: SparkSession, base: Table, sources: Sequence[Source], columns
 def condition_on(base: Table, source: Source) -> str:
     """Return an SQL condition that is true for a partition.
 
-    It is also true for partitions with other texts of the same values.
+    The condition is also true for partitions with other texts of the same values.
     """
     pairs = zip(base.partition_columns, source.values, strict=True)
     equal = (
@@ -217,7 +217,7 @@ def write(batches: Iterable[pa.RecordBatch], folder: str) -> Iterator[pa.RecordB
 def splits(batch: pa.RecordBatch) -> Iterator[tuple[tuple[str, int], pa.RecordBatch]]:
     """Cut a batch by splits.
 
-    Yield (file, start of the split) and the rows without these two columns.
+    For each split, yield (file, start of the split), and the rows without these two columns.
     """
     columns = [batch.column(name) for name in (FILE, START)]
     changed = np.zeros(batch.num_rows, bool)

@@ -60,9 +60,9 @@ class IsIndexTable(Unsupported):
 def run(spark: SparkSession, statement: Statement) -> DataFrame:
     """Execute a statement and return its result.
 
-    SHOW INDEX returns the indexes; CREATE, REBUILD, REFRESH and DROP INDEX return what was done
-    (`show_index.RESULT_COLUMNS`); the others return a DataFrame without columns. Raises what the functions of the
-    Python API raise.
+    SHOW INDEX returns the indexes. CREATE, REBUILD, REFRESH and DROP INDEX return what was done
+    (`show_index.RESULT_COLUMNS`). All other statements return a DataFrame without columns. Raises the errors of the
+    corresponding Python functions.
     """
     match statement:
         case CreateIndex():
@@ -110,7 +110,7 @@ def columns(statement: Statement) -> tuple[tuple[str, str], ...]:
 def is_elsewhere(spark: SparkSession, statement: Statement) -> bool:
     """Return whether a statement is on a catalog without indexes.
 
-    The catalog is the one that it names, otherwise the current one.
+    It is on the catalog that it names, otherwise on the current catalog.
     """
     match statement:
         case DropDatabase(database, catalog=catalog):
@@ -154,7 +154,7 @@ def _rebuild(spark: SparkSession, statement: RebuildIndex) -> list[BuildReport]:
 def _refresh(spark: SparkSession, statement: RefreshIndex) -> list[Row]:
     """Refresh an index.
 
-    Return what was read, and the total size of the index afterwards.
+    Return what was read, and the size of the whole index after the refresh.
     """
     table = _table_of(spark, statement)
     if table is None:
@@ -179,8 +179,8 @@ def _canonical(base: Table, spec: Spec) -> dict[str, str | None]:
 def _drop(spark: SparkSession, statement: DropIndex) -> list[Row]:
     """Drop an index or some of its partitions.
 
-    Return a row with the removed files, rows and bytes. The result is empty if there is no such index and the statement
-    has IF EXISTS, or if another session dropped it.
+    Return a row with the removed files, rows and bytes. Return no row if there is no such index and the statement has
+    IF EXISTS, or if another session has dropped the index.
     """
     started, table = time.monotonic(), _table_of(spark, statement)
     if table is None:
@@ -215,7 +215,7 @@ def _remaining_indexes(spark: SparkSession, table: str) -> list[Index]:
 def _require_covered(spark: SparkSession, base: Table, definition: Definition, where: Where) -> None:
     """Raise PartitionNotFound if the index lacks some of the partitions to drop.
 
-    As in openLooKeng, either all partitions of the condition are dropped or none.
+    As in openLooKeng, the statement drops either all partitions of its condition or none.
     """
     if not definition.where:
         return
@@ -236,8 +236,8 @@ def _table_of(
 ) -> str | None:
     """Return the SQL name of the index's table.
 
-    None if there is no such index and the statement has IF EXISTS. Otherwise raises NotFound, or InvalidStatement if
-    the statement names no table and several tables have such an index.
+    If there is no such index, return None for a statement with IF EXISTS, otherwise raise NotFound. Raises
+    InvalidStatement if the statement names no table and several tables have such an index.
     """
     name = statement.name
     if statement.table is not None:
@@ -271,8 +271,8 @@ def _table_of(
 def indexes_to_drop(spark: SparkSession, statement: DropTable | DropDatabase) -> list[IndexToDrop]:
     """Return the indexes that a statement is about to drop.
 
-    They are the indexes of the table, or those in the database and on its tables. Raise IsIndexTable if the table of
-    the statement is an index table.
+    DROP TABLE drops the indexes of the table. DROP DATABASE drops the indexes in the database and on its tables. Raise
+    IsIndexTable if the table of the statement is an index table.
     """
     match statement:
         case DropTable():

@@ -33,8 +33,9 @@ RESERVED = ("location", "provider", "owner", "external", "is_managed_location")
 def create(spark: SparkSession, statement: CreateIndex) -> list[BuildReport]:
     """Build the index of a statement.
 
-    For an existing openLooKeng index of the same name, cover more partitions instead. Return the report of the build;
-    None if there was nothing to do. Raises what `build` raises, and AlreadyExists where openLooKeng does.
+    If an openLooKeng index of the same name exists, let it cover more partitions instead. Return the report of the
+    build, or None if there was nothing to do. Raises the errors of `build`, and AlreadyExists where openLooKeng raises
+    an error.
     """
     metastore.require_hive(spark)
     base = metastore.describe(spark, statement.table.sql_name)
@@ -121,8 +122,9 @@ def is_name_free(indexes: Sequence[Index], base: Table, statement: CreateIndex) 
 def _extend(spark: SparkSession, existing: list[Index], base: Table, statement: CreateIndex) -> list[BuildReport]:
     """Let the existing index also cover the partitions of the statement's WHERE.
 
-    Raises AlreadyExists if the index differs in table, columns or type, if it or the statement has no WHERE, or if it
-    covers one of the partitions already; with IF NOT EXISTS, the index is then left unchanged.
+    The index cannot be extended if it differs from the statement in table, columns or type, if the index or the
+    statement has no WHERE, or if the index already covers one of the partitions. Then the statement raises
+    AlreadyExists; with IF NOT EXISTS, it leaves the index unchanged.
     """
     reason = f"index {statement.name} already exists"
     for index in existing:
@@ -146,7 +148,7 @@ def _extend(spark: SparkSession, existing: list[Index], base: Table, statement: 
 def same_content(definition: Definition, base: Table, statement: CreateIndex) -> bool:
     """Return whether an index is the one that a statement names.
 
-    It has the same table, type and columns, in any order.
+    Table and type must be equal, and so must the columns, in any order.
     """
     columns = {name.lower() for name in statement.columns}
     return (

@@ -59,7 +59,7 @@ _NOTHING_CACHED = "0 B"  # unlike in openLooKeng, no coordinator caches indexes 
 def built(reports: Iterable[BuildReport]) -> list[Row]:
     """Return the rows that a build statement shows.
 
-    They are the files that were read, rows that are indexed, bytes of the index, and seconds.
+    A row has the number of files that were read, the indexed rows, the bytes of the index, and the seconds.
     """
     return [
         (one.definition.name, one.files_read, one.base_rows, one.index_bytes, round(one.seconds, 3)) for one in reports
@@ -67,7 +67,7 @@ def built(reports: Iterable[BuildReport]) -> list[Row]:
 
 
 def held(spark: SparkSession, index: Index) -> Held:
-    """Return the numbers of files and rows that an index covers, and its bytes.
+    """Return the numbers of files and rows that an index covers, and its size in bytes.
 
     Files of an untrusted index are not read, and damaged segments are not counted.
     """
@@ -104,8 +104,8 @@ def hive_listing(spark: SparkSession, table: str) -> DataFrame:
 def openlookeng_listing(spark: SparkSession, database: str, name: str | None) -> DataFrame:
     """Return the indexes around a database in openLooKeng's columns.
 
-    They are in the database or on its tables, with their current state. With `name`, only the indexes of that name are
-    returned.
+    An index is around a database if it is in the database or on a table of it. Each index is shown with its current
+    state. With `name`, return only the indexes of that name.
     """
     definitions = [index.definition for index in catalog.indexes_of_database(spark, database)]
     selected = [definition for definition in definitions if name is None or definition.name == name]
@@ -144,7 +144,7 @@ def state(status: IndexStatus) -> str:
 def partitions(status: IndexStatus) -> str:
     """Return the partitions that an index is limited to.
 
-    They are in lines that fit a screen; `all` for an unlimited index.
+    The text has lines that fit a screen. It is `all` for an unlimited index.
     """
     if not status.definition.where:
         return "all"
@@ -153,7 +153,7 @@ def partitions(status: IndexStatus) -> str:
 
 
 def properties(definition: Definition) -> str:
-    """Return the properties of an index as `name=value` between commas, those of users last."""
+    """Return the properties of an index as `name=value` between commas, user-defined properties last."""
     pairs = {"encoding": definition.encoding} if definition.has_bitmaps else {}
     pairs |= {"compression": definition.compression, "enabled": str(definition.enabled).lower()}
     if definition.auto_refresh:

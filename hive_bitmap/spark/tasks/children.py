@@ -1,7 +1,8 @@
 """Run a function in child processes of a task.
 
-So the task survives if a library ends the process. C++ that reads a damaged file may end its process by a signal that
-no `except` catches. A child is a new interpreter: a fork of a worker would lack the threads of its libraries.
+C++ that reads a damaged file may end its process by a signal, which no `except` catches. If this happens in a child
+process, the task survives. A child is a new interpreter, because a fork of a worker would lack the threads of the
+worker's libraries.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _SERVE = "from hive_bitmap.spark.tasks.children import serve; serve()"
 class Died:
     """The result of an item that ended its process.
 
-    It has the name of the signal.
+    `signal` is the name of the signal that ended the process.
     """
 
     signal: str
@@ -42,9 +43,9 @@ class Died:
 def results(run: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Any]:
     """Yield run(item) for each item, in order.
 
-    It is Died for an item that ends its process. What is sent to and from the child is pickled. A child that ends is
-    replaced by another one, for the remaining items. Raises the error that `run` raises, and HiveBitmapError if a child
-    ends otherwise.
+    The result is Died for an item that ends its process. Items and results are sent pickled. If a child ends, another
+    child continues with the remaining items. Raises the errors of `run`, and HiveBitmapError if a child ends for
+    another reason than a crash.
     """
     done = 0
     while done < len(items):

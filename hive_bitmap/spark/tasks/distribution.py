@@ -5,8 +5,8 @@ them in the process of the test.
 
 A Python worker collects garbage after each task, before it takes the next one:
 https://github.com/apache/spark/blob/v4.0.0/python/pyspark/daemon.py (`gc.collect()` in `manager`). With the modules of
-hive_bitmap, Arrow and DuckDB it would visit some 75,000 objects each time, which takes 15 to 30 ms; so these objects
-are frozen.
+hive_bitmap, Arrow and DuckDB, each collection would visit some 75,000 objects, which takes 15 to 30 ms. So these
+objects are frozen.
 
 Spark sends the worker a function and then its input. If both are small, the input is held back until the function is
 acknowledged (Nagle's algorithm, RFC 896), and the acknowledgement is delayed by up to 40 ms (RFC 1122, 4.2.3.2). Socket
@@ -56,7 +56,7 @@ Body = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]  # takes `
 def freeze_modules() -> None:
     """Exempt all objects of this process from garbage collection.
 
-    This is done once for each set of loaded modules.
+    The objects are exempted once for each set of loaded modules.
     """
     _freeze(len(sys.modules))
 
@@ -73,7 +73,7 @@ atexit.register(gc.unfreeze)  # an interpreter that ends frees its modules; Duck
 def set_no_delay() -> None:
     """Set TCP_NODELAY and TCP_QUICKACK on all open sockets of this process.
 
-    This does nothing on systems without TCP_QUICKACK or without /proc/self/fd, such as macOS.
+    Nothing is set on systems without TCP_QUICKACK or without /proc/self/fd, such as macOS.
     """
     if not hasattr(socket, "TCP_QUICKACK") or not _OPEN_FILES.is_dir():
         return
@@ -103,7 +103,7 @@ class Runner(Protocol):
     ) -> list[bytes]:
         """Run `body` once for each task.
 
-        Return the pickled results that it yields, in any order. With `count_requests` the requests that it sends to
+        Return the pickled results that it yields, in any order. With `count_requests` the requests that `body` sends to
         stores are added to `task_requests`.
         """
 
@@ -150,7 +150,7 @@ def run(spark: SparkSession, items: Sequence[Any], body: Body, *, count_requests
 def distribute(spark: SparkSession, items: Sequence[Any], most: int | None = None) -> Any:
     """Return a DataFrame with a row for each task.
 
-    Its only column has the pickled items of the task. `cuts` says which items a task gets.
+    The only column has the pickled items of the task. `cuts` divides the items among the tasks.
     """
     return data_frame(spark, pa.Table.from_batches(_tasks(spark, items, most)))
 
@@ -180,8 +180,8 @@ def with_store_settings(
 ) -> Callable[[Iterable[Any]], Iterator[Any]]:
     """Return `body` with these arguments as a function for `mapInArrow`.
 
-    It uses the store settings of this process, and adds its requests to stores to `task_requests`. Raises Unsupported
-    like `require_python`.
+    The function uses the store settings of this process, and adds its requests to stores to `task_requests`. Raises
+    Unsupported like `require_python`.
     """
     require_python(spark)
     return _with_stores(partial(body, **arguments), task_requests.counter(spark))
@@ -242,8 +242,8 @@ def _in_tasks(spark: SparkSession, items: Sequence[Any], function: Callable[[Any
 def require_python(spark: SparkSession) -> None:
     """Raise Unsupported if the session's tasks use another Python than its application.
 
-    Spark starts the named Python as the application's user, for any Python task. Without hive_bitmap, clients of a
-    server run no such tasks.
+    If a session names a Python, Spark starts it as the application's user, for any Python task. Without hive_bitmap,
+    clients of a server run no Python tasks.
     """
     if jvm_reader.available(spark) and jvm_settings.has_own_python(spark):
         raise Unsupported(
@@ -260,7 +260,7 @@ def parallelism(spark: SparkSession) -> int:
 def pickled(name: str) -> Any:
     """Return a schema of one binary column.
 
-    It is built without a text that Spark would have to parse.
+    The schema is built without a text that Spark would have to parse.
     """
     from pyspark.sql.types import BinaryType, StructType
 
@@ -333,7 +333,7 @@ def cuts(spark: SparkSession, count: int, most: int | None = None) -> list[tuple
 def failure(spark: SparkSession, error: Exception) -> str:
     """Return why a job failed.
 
-    It is what the Python of its tasks lacks, otherwise the `cause`.
+    The reason is what the Python of the job's tasks lacks. If it lacks nothing, the reason is the `cause`.
     """
     return worker_python.lack(spark, error) or cause(error)
 
@@ -341,8 +341,8 @@ def failure(spark: SparkSession, error: Exception) -> str:
 def cause(error: Exception) -> str:
     """Return the message of the error that made a Spark task fail.
 
-    This is the last line that names an error, the end of the Python traceback; without one, the first exception of
-    Java.
+    The message is the last line that names an error, at the end of the Python traceback. Without a Python traceback, it
+    is the first exception of Java.
     """
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     error_lines = [line for line in lines if _ANY_ERROR.match(line) and not line.startswith("at ")]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class _Sum:
     """An AccumulatorParam that adds requests.
 
-    It is not a subclass, so tasks load it without `pyspark.accumulators`.
+    The class is not a subclass of AccumulatorParam, so that tasks load it without `pyspark.accumulators`.
     """
 
     def zero(self, value: Requests) -> Requests:
@@ -42,7 +42,7 @@ def counter(spark: SparkSession) -> Any:
 def so_far(spark: SparkSession) -> Requests:
     """Return the requests of all tasks of this session's context so far.
 
-    There are none over Spark Connect.
+    Return zero requests over Spark Connect.
     """
     accumulator = counter(spark)
     return Requests() if accumulator is None else accumulator.value

@@ -1,8 +1,8 @@
 """Choose the Python that runs hive_bitmap's tasks.
 
-If tasks fail, `lack` finds out what this Python lacks. Spark runs `PYSPARK_PYTHON`, by default the first `python3` on
-the PATH. If Spark is local and no Python is configured, these tasks run the Python of this process; functions of users
-keep Spark's default.
+Spark runs `PYSPARK_PYTHON`, by default the first `python3` on the PATH. If Spark is local and no Python is configured,
+hive_bitmap's tasks run the Python of this process, while functions of users keep Spark's default. If tasks fail, `lack`
+finds out what their Python lacks.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def map_in_arrow(frame: DataFrame, run: Callable[..., Any], schema: StructType |
 def runs_own_python(context: SparkContext) -> bool:
     """Return whether tasks run this process's Python.
 
-    They do if Spark is local, and no Python is configured.
+    Tasks do so if Spark is local and no Python is configured.
     """
     is_configured = "PYSPARK_PYTHON" in os.environ or any(
         context._conf.contains(name) for name in ("spark.pyspark.python", WORKER_PYTHON)
@@ -78,7 +78,7 @@ def _run_by(python: str, function: Any, spark: SparkSession) -> Any:
 def _fields(value: Any) -> list[Any]:
     """Return the fields of a Scala case class.
 
-    Later versions of Spark have more of them.
+    Later versions of Spark have more fields.
     """
     return [value.productElement(at) for at in range(value.productArity())]
 
@@ -86,8 +86,8 @@ def _fields(value: Any) -> list[Any]:
 def lack(spark: SparkSession, error: Exception) -> str:
     """Return which Python ran the failed tasks and what it lacks.
 
-    "" if that is not the cause. A small job without PySpark's workers queries the Python of the executors. Errors of
-    hive_bitmap already name both.
+    Return "" if the tasks failed for another cause, or if the error already names the Python. A small job without
+    PySpark's workers queries the Python of the executors.
     """
     text = str(error)
     if MissingPackage.__name__ in text or not _OF_PYTHON.search(text) or not jvm_reader.available(spark):
@@ -112,7 +112,7 @@ def lack(spark: SparkSession, error: Exception) -> str:
 def _executor_pythons(context: SparkContext, python: str) -> list[list[Any]]:
     """Return the description of each task's Python.
 
-    It is empty if it cannot be run, which is logged.
+    The result is empty if the Python cannot be run. Then the reason is logged.
     """
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 

@@ -1,8 +1,8 @@
 """Compare an index with its base table in a Spark job.
 
-Each shard has a task. Base files that have changed since they were indexed are only counted, because queries read them
-whole. It is a problem if the index is wrong about an unchanged file, or if SQL queries of the index table would see
-rows that do not belong there.
+A task compares one shard. Base files that have changed since they were indexed are only counted, because queries read
+these files whole. There are two kinds of problems: the index is wrong about an unchanged file, or SQL queries of the
+index table would see rows that do not belong there.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ if TYPE_CHECKING:
 class Verification:
     """The result of comparing one index with its base table.
 
-    `shards`, `files`, `blocks` and `rows` (of the base table) count what was compared. `stale` base files have changed
-    since they were indexed, `unindexed` ones are not in the index, `gone` ones are in the index but no longer exist.
-    These are not problems, as queries do not rely on the index for them. `problems` describes the first 20 of
-    `problem_count` problems.
+    `shards`, `files`, `blocks` and `rows` (of the base table) count what was compared. `stale`, `unindexed` and `gone`
+    count base files: changed since they were indexed, not in the index, and in the index but deleted. Such files are no
+    problems, because queries do not rely on the index for them. `problems` describes the first 20 of `problem_count`
+    problems.
     """
 
     _fields: ClassVar[tuple[Field, ...]] = (
@@ -83,7 +83,7 @@ class Verification:
 class _Tally:
     """What the driver finds about one index before shards are read.
 
-    `items` are the shards to compare.
+    The driver counts stale, unindexed and gone files, and collects problems. `items` are the shards to compare.
     """
 
     index: Index
@@ -186,7 +186,7 @@ def _tally(spark: SparkSession, base: Table, number: int, index: Index, listed: 
 def _check_covered(problems: Problems, covered: Covered) -> None:
     """Report files that two segments cover.
 
-    SQL queries of the index table see their rows twice.
+    SQL queries of the index table would see the rows of these files twice.
     """
     for row in np.flatnonzero(covered.after_another(np.ones(covered.files.num_rows, bool))).tolist():
         folder = covered.segments[covered.segment[row]]
@@ -196,7 +196,7 @@ def _check_covered(problems: Problems, covered: Covered) -> None:
 def _check_manifest(problems: Problems, published: Manifest) -> None:
     """Check that a manifest is consistent and complete.
 
-    It must list all files that SQL queries of the index table would read.
+    The manifest must list all files that SQL queries of the index table would read.
     """
     partitions = numbered(published.files["values"])[1].tolist()
     files = list(zip(published.files["path"].to_pylist(), partitions, strict=True))
@@ -217,7 +217,7 @@ def _check_manifest(problems: Problems, published: Manifest) -> None:
 
 
 def _check_lines(problems: Problems, published: Manifest) -> None:
-    """Check the manifest's copy as lines of JSON, which generations of older builds lack."""
+    """Check the manifest's copy as lines of JSON. Generations of older builds lack the copy."""
     sums = checksums.read(published.folder).get(manifest.LINES_NAME)
     if sums is None:
         return
@@ -251,7 +251,7 @@ def _item(
 ) -> ShardItem:
     """Return the work item for one shard, given its row in the manifest.
 
-    `fresh` has a flag for each file, set if it is unchanged since it was indexed.
+    `fresh` has a flag for each file, set if the file is unchanged since it was indexed.
     """
     crc = schema_crc(base.columns, zone, serde.read_properties(base))
     shard = published.shards.slice(row, 1).to_pylist()[0]
