@@ -1,6 +1,6 @@
 """Pass rows to the JVM as Arrow record batches.
 
-This takes one py4j call per batch, where `createDataFrame` makes dozens.
+Each batch takes one py4j call, while `createDataFrame` makes dozens.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ BATCH_ROWS = 100_000
 def batches(rows: pa.Table) -> Iterator[tuple[str, bytes]]:
     """Yield a table in batches, as `ArrowRows.java` takes them.
 
-    There is at least one batch; each has at most BATCH_ROWS rows. It consists of Spark's schema as JSON and the batch
-    as an encapsulated message of Arrow's IPC format, without the schema.
+    There is at least one batch. A batch has at most BATCH_ROWS rows, and is yielded as a pair: Spark's schema as JSON,
+    and an encapsulated message of Arrow's IPC format without the schema.
     """
     schema = _schema(rows)
     text = schema.json()
@@ -50,8 +50,8 @@ def satisfying_keys(
 ) -> pa.Array | None:
     """Return the keys for which Spark evaluates an expression to TRUE.
 
-    None if Spark cannot evaluate it. `request` is the JVM's `PythonRequest`; its scan number `scan` has the condition
-    with this leaf.
+    Return None if Spark cannot evaluate the expression. `request` is the JVM's `PythonRequest`. Its scan number `scan`
+    has the condition, of which `leaf` is a part.
     """
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException

@@ -1,6 +1,6 @@
 """Convert a Catalyst condition to a predicate.
 
-`Conditions.java` writes the condition as JSON. These are pure functions that need no Spark.
+`Conditions.java` writes the condition as JSON. All functions here are pure, and need no Spark.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 class Condition:
     """A predicate with the leaves that Spark has to evaluate.
 
-    `expressions` has the number of each such leaf's expression in the JVM.
+    `expressions` maps each of these leaves to the number of its expression in the JVM.
     """
 
     predicate: Predicate
@@ -46,8 +46,8 @@ class Condition:
 def condition(tree: Sequence[Any], columns: Sequence[Column]) -> Condition:
     """Convert a condition over these columns to a predicate.
 
-    It is TRUE for the same rows. `tree` is the condition in the JSON form described in `Conditions.java`. Raises
-    ValueError for anything else.
+    The predicate is TRUE for the same rows as the condition. `tree` is the condition in the JSON form described in
+    `Conditions.java`. Raises ValueError for any other form.
 
     >>> condition(["and", ["not", ["is null", "a"]], ["compare", "a", "<", "3"]], [Column("a", "int")]).predicate
     Compare(column='a', op='<', value=3)

@@ -1,7 +1,7 @@
 """Decide on a scan of an indexed table.
 
-The decision is to leave it alone, to narrow it, or to answer the aggregation over it from the index. To narrow a scan
-is to skip files, blocks or rows that cannot satisfy its condition.
+A scan is left alone, it is narrowed, or the index answers the aggregation over it. An aggregation is tried first. To
+narrow a scan is to skip files, blocks or rows that cannot satisfy its condition.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ LASTING = (
 class IndexedTable:
     """The table of a scan with its indexes and the session's settings.
 
-    `conf` has all settings of the session, `settings` those of hive_bitmap, parsed.
+    `conf` has all settings of the session. `settings` has the parsed settings of hive_bitmap.
     """
 
     base: Table
@@ -89,7 +89,7 @@ class IndexedTable:
 class Unanswered:
     """Why the index does not answer the aggregation over a scan.
 
-    With a `code`, this is the reason that users see if the scan is left alone.
+    If there is a `code`, users see this reason when the scan is left alone.
     """
 
     reason: str = ""
@@ -182,9 +182,10 @@ class _AskedScan:
     def counted(self) -> tuple[Decision | Unanswered, Snapshot | None]:
         """Try to answer the aggregation; return the decision and the snapshot.
 
-        The decision is LeaveAlone if the limit makes indexes pointless, or if the store of the files fails: narrowing
-        the scan would ask the store again, and wait as long. Without a decision, the first result says why there is no
-        answer. The snapshot serves to narrow the scan; it is None if nothing could be prepared.
+        The decision is LeaveAlone if the limit makes indexes pointless. It is also LeaveAlone if the store of the files
+        fails, because narrowing the scan would ask the store again, and wait as long. If the index has no answer, the
+        first result is the reason instead of a decision. The snapshot serves to narrow the scan. It is None if the scan
+        will not be narrowed, or if nothing could be prepared.
         """
         request = self._count_request()
         try:
@@ -272,14 +273,14 @@ class _AskedScan:
     def _limit(self) -> int | None:
         """The limit of the scan.
 
-        None if the strategy was set, so that costs and the limit do not matter.
+        The limit is None if the strategy was set, because costs and the limit then do not matter.
         """
         return self.scan.limit if self._is_by_cost else None
 
     def _lasting(self, plan: Plan, code: Reason) -> Lasting:
         """Return how long the decision to leave the scan alone is valid.
 
-        It does not last if there are unindexed files, since they may be indexed soon.
+        The decision does not last if there are unindexed files, because these may be indexed soon.
         """
         is_indexed = not plan.looked_up or not any(plan.files["scanned"].to_pylist())
         lasts = code in LASTING and is_indexed and self._is_by_cost
@@ -317,7 +318,8 @@ class _AskedScan:
     ) -> FileSet | None:
         """Return the files to compare when the plan is executed.
 
-        They are those that planning has listed itself, or else those that our tasks open.
+        If planning has listed the files itself, return these, otherwise the files that our tasks open. Return None if
+        neither exist.
         """
         if self.listing is None and prepared.snapshot is not None:
             return FileSet.listed(prepared.snapshot)
@@ -328,7 +330,7 @@ class _AskedScan:
     def _parts(self, request: Request, prepared: Prepared) -> list[FramePart | FetchPart | SparkPart] | None:
         """Return who reads which rows, in the order of Spark's own scan.
 
-        None if Spark reads all rows.
+        Return None if Spark reads all rows.
         """
         reading = prepared.reading
         if reading is None or reading.pieces is None or prepared.plan.strategy is not Strategy.ROWS:
@@ -355,7 +357,7 @@ class _AskedScan:
         return FramePart(frame)
 
     def _fetch(self, request: Request, prepared: Prepared, pieces: Sequence[Piece]) -> Fetch | None:
-        """Return the read of these pieces by this process; None if it is left to others."""
+        """Return the read of these pieces by this process; None if others read them."""
         return fetch_of(prepared, pieces, request.columns, self.table.settings.driver_read_bytes)
 
     def _report(self, action: str, plan: Plan, reason: Reason | None = None) -> Report:
@@ -373,7 +375,7 @@ def _too_small(scan: Scan, why: str, lasting: Lasting) -> LeaveAlone:
 def _condition(question: Question, table: IndexedTable, filters: Sequence[int]) -> Condition:
     """Return the scan's condition AND the runtime filters.
 
-    `filters` are their numbers; their small sides are run here.
+    `filters` are the numbers of the runtime filters. The small sides of these filters are run here.
     """
     tree = question.scan.tree
     for number in filters:

@@ -1,7 +1,7 @@
 """Define the decisions on a scan, and their reports.
 
-A decision has all that is needed to carry it out. It is kept here, under an id; the JVM gets it as a JSON object, which
-`Decision.java` reads. A report is JSON for `explain`, and a line for Spark's own EXPLAIN and UI.
+A decision has all that is needed to carry it out. Python keeps the decision under an id. The JVM gets the decision as a
+JSON object, which `Decision.java` reads. A report is JSON for `explain`, and a line for Spark's own EXPLAIN and UI.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ NARROWED, ANSWERED, LEFT_ALONE = "narrowed", "answered", "left alone"  # Reports
 class ReadFigures(NamedTuple):
     """The numbers of blocks and files, read and in total.
 
-    Totals are None where they were not counted.
+    A total is None if it was not counted.
     """
 
     blocks_selected: int
@@ -57,9 +57,8 @@ class Report:
     """The decision on a scan, as `explanation.Relation` shows it.
 
     `action` is NARROWED, ANSWERED or LEFT_ALONE; `reason` explains LEFT_ALONE. `figures` are None if no index was
-    looked up, `plan` is None if there is no plan. `asked` says that a function of hive_bitmap asks about the scan.
-    `unindexed` describes the files that are not yet in an index that follows its table, `learnt` the learnt factors of
-    the prices.
+    looked up. `asked` says that a function of hive_bitmap asks about the scan. `unindexed` describes the files that are
+    not yet in an index that follows its table. `learnt` describes the learnt factors of the prices.
     """
 
     table: str
@@ -105,7 +104,7 @@ def read_figures(plan: Plan) -> ReadFigures:
 def bytes_saved(plan: Plan) -> int:
     """Return the bytes of base files that a plan skips.
 
-    They are bytes of all columns; 0 if the plan has no figures.
+    The bytes are those of all columns. Return 0 if the plan has no figures.
     """
     if plan.bytes_total is None or plan.bytes_selected is None:
         return 0
@@ -132,7 +131,7 @@ def label(report: Report) -> str:
 class Lasting(str, Enum):
     """How long a decision to leave a scan alone stays valid.
 
-    It ends in any case when files or settings change.
+    In any case, the decision becomes invalid when files or settings change.
     """
 
     NO = ""
@@ -169,9 +168,9 @@ class Decision:
     def to_json(self, id: str | None, indexed_columns: Sequence[str] | None = None) -> dict[str, Any]:
         """Return the JSON object for the JVM.
 
-        `id` is the id under which the decision is kept; None if nothing of it is. `indexed_columns` are the key columns
-        of all indexes of the table, None if the JVM knows them. The object does not contain the DataFrames of rows: the
-        JVM has them already.
+        `id` is the id under which the decision is kept, or None if nothing is kept. `indexed_columns` are the key
+        columns of all indexes of the table, or None if the JVM knows these columns. The object does not contain the
+        DataFrames of rows, because the JVM has them already.
         """
         ids = {} if id is None else {"id": id}
         columns = {} if indexed_columns is None else {"indexed_columns": indexed_columns}
@@ -241,8 +240,8 @@ class FramePart:
 class FetchPart:
     """Rows that this process reads when the plan is executed.
 
-    If it cannot, Spark reads them. `choices` has the files that Spark then reads (`ranges.indexed_choices`), if there
-    are other parts; else it reads the scan.
+    If this process cannot read the rows, Spark reads them. With other parts, `choices` has the files that Spark then
+    reads (`ranges.indexed_choices`). Without other parts, Spark then reads the whole scan.
     """
 
     fetch: Fetch
@@ -267,10 +266,10 @@ class SparkPart:
 
 @dataclass(frozen=True, kw_only=True)
 class ReadRows(Decision):
-    """The selected rows are read, those of all `parts` in order.
+    """The selected rows are read, part after part.
 
-    They have roughly `size` bytes. `files` are compared when the plan is executed; None if Spark itself checks whether
-    they are current.
+    The rows have roughly `size` bytes. `files` are compared with the current files when the plan is executed. `files`
+    is None if Spark itself checks whether they are current.
     """
 
     kind = "read rows"
@@ -297,7 +296,7 @@ class ReadRows(Decision):
     def is_shareable(self) -> bool:
         """Whether other sessions can use the decision, too.
 
-        They cannot if tasks read rows, because the DataFrame of these belongs to a session.
+        They cannot if tasks read rows, because a DataFrame of rows belongs to a session.
         """
         return not any(isinstance(part, FramePart) for part in self.parts)
 
@@ -306,10 +305,10 @@ class ReadRows(Decision):
 class Counts(Decision):
     """The index answers the aggregation over the scan, when the plan is executed.
 
-    `prepared` has the lookups from which `request` is counted. `source` names the table and the indexes used. `listing`
-    has the files that Spark has listed. It refers to an entry of the cache of listings, which many decisions share; if
-    it was evicted, Spark aggregates the table. `files` are those that planning has listed itself. One of the two is
-    None.
+    `prepared` has the lookups from which `request` is counted. `source` names the table and the indexes used. Either
+    `listing` or `files` is None. `listing` has the files that Spark has listed: it refers to an entry of the cache of
+    listings, which many decisions share. If the entry was evicted, Spark aggregates the table. `files` are the files
+    that planning has listed itself.
     """
 
     kind = "counts"

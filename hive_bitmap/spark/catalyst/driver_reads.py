@@ -1,8 +1,8 @@
 """Read few rows in this process when a plan is executed.
 
-A Spark job would take longer. Whether rows are few is estimated from the bytes of the blocks, but rows may be much
-larger in memory. So bytes and seconds are bounded again while rows are read. A read that exceeds a bound is remembered
-and left to Spark.
+A Spark job would take longer. Planning estimates from the bytes of the blocks whether rows are few. Rows may be much
+larger in memory, so bytes and seconds are bounded again while rows are read. A read that exceeds a bound is left to
+Spark, now and when it is requested again.
 """
 
 from __future__ import annotations
@@ -53,8 +53,9 @@ _too_large: Cache[_Key, bool] = Cache("rows that were too large", lambda value: 
 class Fetch:
     """A read of this process when the plan is executed.
 
-    It reads `columns` of the rows that `tasks` select; each task may take at most `most` bytes. If rows of other blocks
-    were left out, `compared` are all files on which that depends: they must be unchanged after the rows are read.
+    It reads `columns` of the rows that `tasks` select; each task may take at most `most` bytes. If blocks with matching
+    rows were left out, `compared` are all files on which this depends. These files must be unchanged after the rows are
+    read.
     """
 
     plan: Plan
@@ -67,7 +68,7 @@ class Fetch:
 def fetch_of(prepared: Prepared, pieces: Sequence[Piece], columns: Sequence[str], most: int) -> Fetch | None:
     """Return the read of these pieces for a plan.
 
-    None if it is left to Spark tasks.
+    Return None if the read is left to Spark tasks.
     """
     reading, plan = prepared.reading, prepared.plan
     if reading is None or plan.strategy is not Strategy.ROWS or not plan.in_driver:
@@ -86,8 +87,9 @@ def fetch_of(prepared: Prepared, pieces: Sequence[Piece], columns: Sequence[str]
 def rows(spark: SparkSession, fetch: Fetch) -> pa.Table | None:
     """Read the rows of a fetch in their order.
 
-    The caller still has to apply the predicate. Return None if Spark has to read the rows: because only Spark can read
-    the current version of a file, a file is gone, a compared file has changed, or there are too many rows by now.
+    The caller still has to apply the predicate. Return None if Spark has to read the rows. There are four reasons: only
+    Spark can read the current version of a file, a file is gone, a compared file has changed, or the rows exceed a
+    bound.
     """
     session_stores.use(spark)
     until = time.monotonic() + SECONDS

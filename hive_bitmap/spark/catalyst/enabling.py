@@ -1,7 +1,7 @@
 """Switch the optimizer rule on and off for a running session.
 
-This loads its classes and registers the Python object that answers it. Functions here also wait for the background
-refreshes of indexes that follow their tables.
+Switching the rule on loads its classes, and registers the Python object that answers the rule. Functions here also wait
+for the background refreshes of indexes that follow their tables.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Answers:
     def apply(self, session: Any, request: Any) -> Any:
         """Answer a request of the JVM.
 
-        It is a `Question`, an `Execution`, a `Written` or a `Statement`.
+        The request is a `Question`, an `Execution`, a `Written` or a `Statement`.
         """
         spark = self._session(session)
         match request.kind():
@@ -67,7 +67,7 @@ class Answers:
     def _session(self, session: Any) -> SparkSession:
         """Return the Python object of a JVM session.
 
-        It is always the same object, since caches are kept by session.
+        A JVM session always has the same Python object, because caches are kept by session.
         """
         from pyspark.sql import SparkSession
 
@@ -87,10 +87,10 @@ class Answers:
 def enable(spark: SparkSession) -> None:
     """Let plain `spark.sql` and DataFrames use indexes from now on.
 
-    This applies to this session and to new sessions beside it. Queries need no change. `hive_bitmap.explain` shows what
-    the indexes do for a query; `hive_bitmap.enabled` and the other settings are read for each plan. A session without a
-    Hive metastore cannot have indexes; a warning in the log, once, says so. Raises Unsupported on a Spark Connect
-    client; start its server with the extension instead.
+    Indexes are used in this session and in new sessions beside it. Queries need no change. `hive_bitmap.explain` shows
+    what the indexes do for a query; `hive_bitmap.enabled` and the other settings are read for each plan. A session
+    without a Hive metastore cannot have indexes; a warning in the log says so once. Raises Unsupported on a Spark
+    Connect client: start the server with the extension instead.
     """
     if not jvm_reader.available(spark):
         raise Unsupported(
@@ -113,7 +113,8 @@ def enable_chosen(spark: SparkSession) -> None:
     """Let the Python functions use indexes.
 
     In a session that is not enabled, Spark plans all other queries itself. In a session that was configured with the
-    extension, this process answers from now on, as after `enable`, so that it has the plans that `explain` looks up.
+    extension, this process answers the rule from now on, as after `enable`. So this process has the plans that
+    `explain` looks up.
     """
     if not _is_answered_here(spark):
         jvm_bridge.open_port(spark)
@@ -124,7 +125,7 @@ def enable_chosen(spark: SparkSession) -> None:
 def _is_answered_here(spark: SparkSession) -> bool:
     """Whether this process answers the optimizer rule.
 
-    Otherwise the helper of a configured extension does, or nothing.
+    If this process does not, the helper of a configured extension answers, or nobody.
     """
     return bool(bridge(spark).isAnsweredByDriver())
 
@@ -132,7 +133,7 @@ def _is_answered_here(spark: SparkSession) -> bool:
 def _forget_indexed_columns() -> None:
     """Clear the JVM's cache of indexed columns.
 
-    Called when this process has made, altered or dropped an index.
+    This function is called when this process has made, altered or dropped an index.
     """
     from pyspark.sql import SparkSession
 
@@ -155,9 +156,9 @@ def is_enabled(spark: SparkSession) -> bool:
 def refreshed(spark: SparkSession, timeout: float = 60.0) -> bool:
     """Wait until indexes have followed all writes so far.
 
-    These are the indexes that follow their tables, and the writes of this application. `timeout` is in seconds. Return
-    whether all refreshes have ended by then; a failed refresh counts as ended, and `show` says why it failed. Raise
-    Unsupported on a Spark Connect client; its server does the refreshes.
+    Only indexes that follow their tables count, and only writes of this application. Wait at most `timeout` seconds,
+    and return whether all refreshes have ended. A failed refresh counts as ended; `show` says why it failed. Raise
+    Unsupported on a Spark Connect client, because the server does the refreshes.
     """
     if not jvm_reader.available(spark):
         raise Unsupported("a Spark Connect client cannot see the refreshes of its server: look at SHOW INDEX")
@@ -170,7 +171,7 @@ def refreshed(spark: SparkSession, timeout: float = 60.0) -> bool:
 def wait_at_end(spark: SparkSession) -> None:
     """Wait for refreshes before a program stops its session.
 
-    This takes at most their longest interval, and at most LONGEST_WAIT.
+    The wait takes at most the longest interval of these refreshes, and at most LONGEST_WAIT.
     """
     if jvm_reader.available(spark) and is_enabled(spark):
         bridge(spark).areWritesTold(spark._jsparkSession, WRITE_REPORT_SECONDS)
@@ -181,9 +182,9 @@ def wait_at_end(spark: SparkSession) -> None:
 def _wait_at_exit(context: SparkContext) -> None:
     """Make the end of this process wait for refreshes.
 
-    It does not wait if the context is stopped by then. A refresh needs thread pools, and they take no more work when
-    functions of `atexit` run. Functions registered with `threading` itself run earlier, the last registered first; that
-    hook has no public name.
+    The process does not wait if the context is already stopped. A refresh needs thread pools, but thread pools take no
+    more work when functions of `atexit` run. Functions registered with `threading` itself run earlier, the last
+    registered first. The hook of `threading` has no public name.
     """
     at_end = getattr(threading, "_register_atexit", atexit.register)
     at_end(partial(_wait_if_running, context))

@@ -1,6 +1,7 @@
 """Carry out decisions when plans are executed.
 
-Keys are counted by the lookups that planned the query. A file that has changed since is left to Spark.
+The lookups that planned the query also count the keys. Spark counts a file that has changed since the query was
+planned.
 """
 
 from __future__ import annotations
@@ -32,8 +33,9 @@ if TYPE_CHECKING:
 def number_of_rows(spark: SparkSession, decision: Counts) -> int | None:
     """Count the rows right after planning.
 
-    Return None if keys are requested, or if Spark has to execute the aggregation. Spark has to execute it for files of
-    an object store, since Spark's listing lacks their tags: `counts` lists them again.
+    Return None if keys are requested, or if Spark has to execute the aggregation. Spark has to execute the aggregation
+    over files of an object store, because Spark's listing lacks the tags of the files. `counts` then lists the files
+    again.
     """
     if decision.prepared.reading is None or decision.request.grouping_sets != ((),):
         return None
@@ -48,7 +50,7 @@ def counts(spark: SparkSession, decision: Counts) -> tuple[tuple[pa.Table, ...],
     """Return the counts of each key set, and the files that Spark has to count.
 
     The counts are those of the current files. The files to count are numbers in the scan's listing, in ascending order.
-    None if Spark has to aggregate the whole table.
+    Return None if Spark has to aggregate the whole table.
     """
     planned = None if decision.listing is None else decision.listing()
     if planned is None and decision.listing is not None:
@@ -69,9 +71,9 @@ def counts(spark: SparkSession, decision: Counts) -> tuple[tuple[pa.Table, ...],
 
 
 def _changed(planned: ScanListing, prepared: Prepared) -> frozenset[Place] | None:
-    """Return the files that are no longer those of a plan, by their status in the store.
+    """Return the files of a plan that have changed, by their status in the store.
 
-    None if a file is gone.
+    Return None if a file is gone.
     """
     current = as_now(planned)
     if current is None or prepared.reading is None:
@@ -97,8 +99,8 @@ def _state(file: FileStatus) -> tuple[int, int]:
 def is_countable_together(prepared: Prepared, key_sets: Sequence[Sequence[str]]) -> bool:
     """Whether the index alone can count the keys of every key set.
 
-    All key sets must be counted over the same rows. The lookups must be exact in each file where they select rows, and
-    the values of partition columns known. With several key sets no file may be read whole.
+    All key sets must be counted over the same rows. So the lookups must be exact in each file where they select rows,
+    and the values of partition columns must be known. If there are several key sets, no file may be read whole.
     """
     if prepared.reading is None or (len(key_sets) > 1 and prepared.reading.results.whole_files):
         return False

@@ -1,7 +1,7 @@
 """Explain what the indexes do for a query.
 
-An explanation says what they do for each scan of a table and why, and has Spark's own plan. With ANALYZE the query is
-run as well; its rows are counted and discarded.
+An explanation says what the indexes do for each scan of a table, and why. It also has Spark's own plan. With ANALYZE
+the query is also run; its rows are counted and discarded.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ class Relation:
     """A scan of a table, and what the indexes do for it.
 
     `action` is NARROWED, ANSWERED or LEFT_ALONE; for LEFT_ALONE, `reason` is the code of a Reason. `costs` are
-    estimated seconds by strategy, and `learnt` says how such estimates compared with measured times; the counts of
-    files and blocks are None if no index was looked up. `plan` is None if it was made in another process (that of a
-    server) or has been evicted.
+    estimated seconds by strategy. `learnt` says how such estimates compared with measured times. The counts of files
+    and blocks are None if no index was looked up. `plan` is None if another process (that of a server) made the plan,
+    or if the plan has been evicted.
     """
 
     table: str
@@ -69,7 +69,7 @@ class Relation:
     def outcome(self) -> str:
         """A sentence on what the indexes do for the scan.
 
-        It also says which of its files are not indexed yet.
+        The sentence also says which files of the scan are not indexed yet.
         """
         return f"{self._done}; {self.unindexed}" if self.unindexed else self._done
 
@@ -104,11 +104,12 @@ def _sentence(reason: str) -> str:
 class Explanation:
     """A query explained: its scans and Spark's own plan.
 
-    `engine` is that plan as text, `plan_seconds` the time that planning took. All of it comes from the same planning.
-    `hints` are sentences on tables that the query reads without using their indexes: by the path of their folder, or
-    under a new name to which the indexes have not moved. `rows` and `run_seconds` are None if the query was not run.
-    `requests` are all requests to stores that this process and tasks of hive_bitmap made during the run,
-    `task_requests` those of the tasks; requests of Spark's own readers are not counted.
+    `engine` is Spark's own plan as text. `plan_seconds` is the time that planning took. All fields come from the same
+    planning. `hints` are sentences on tables that the query reads without using their indexes: the query names a table
+    by the path of its folder, or by a new name to which the indexes have not moved. `rows` and `run_seconds` are None
+    if the query was not run. `requests` are all requests to stores that this process and tasks of hive_bitmap made
+    during the run. `task_requests` are the requests of the tasks alone. Requests of Spark's own readers are not
+    counted.
     """
 
     query: str
@@ -125,7 +126,7 @@ class Explanation:
     def expected_seconds(self) -> float | None:
         """The estimate for the chosen strategy, in seconds.
 
-        None unless the query has a single scan for which indexes were looked up.
+        The estimate is None unless the query has a single scan, for which indexes were looked up.
         """
         if len(self.relations) != 1:
             return None
@@ -153,9 +154,9 @@ def explain(
 ) -> Explanation:
     """Plan a query and explain what the indexes do for it.
 
-    `query` is a DataFrame or SQL text. `spark` plans text; the default is the active session. `mode` is a mode of
-    Spark's EXPLAIN, for example "formatted". With `analyze` the query is run. Raises what Spark raises, and
-    InvalidStatement if `analyze` is given a text that may not be a query.
+    `query` is a DataFrame or SQL text. `spark` is the session that plans SQL text, by default the active session.
+    `mode` is a mode of Spark's EXPLAIN, for example "formatted". With `analyze` the query is run. Raises the errors of
+    Spark, and InvalidStatement if `analyze` is used with a text that may not be a query.
     """
     from pyspark.sql import DataFrame, SparkSession
 
@@ -192,7 +193,7 @@ def explain(
 def relations_of(frame: DataFrame) -> tuple[Relation, ...]:
     """Plan a DataFrame and return its scans.
 
-    Each says what the indexes do for it. The session must be enabled.
+    Each result says what the indexes do for the scan. The session must be enabled.
     """
     reports = bridge(frame.sparkSession).reports(frame._jdf)
     return tuple(report.relation for report in _reports(frame.sparkSession, json.loads(reports)))
@@ -202,8 +203,8 @@ def relations_of(frame: DataFrame) -> tuple[Relation, ...]:
 class DecisionReport:
     """The report on a scan.
 
-    `asked` says that a function of hive_bitmap requested it. `decision` is None if it was made in another process, or
-    has been evicted.
+    `asked` says that a function of hive_bitmap requested it. `decision` is None if another process made the decision,
+    or if the decision has been evicted.
     """
 
     relation: Relation
@@ -214,7 +215,7 @@ class DecisionReport:
 def reports_of(frame: DataFrame) -> list[DecisionReport]:
     """Plan a DataFrame and return the decisions on its scans.
 
-    It must not have been planned yet. It is planned as it will be executed.
+    The DataFrame must not have been planned before. It is planned as it will be executed.
     """
     return _reports(frame.sparkSession, json.loads(bridge(frame.sparkSession).reportsOfFirstPlan(frame._jdf)))
 
@@ -234,8 +235,8 @@ def _reports(session: SparkSession, reports: Sequence[dict[str, Any]]) -> list[D
 def explained(spark: SparkSession, text: str, args: Arguments = None) -> DataFrame | None:
     """Return the result of `EXPLAIN [ANALYZE] [EXTENDED | ..] query`.
 
-    It is a single string. Return None if the text is another statement. If no table of the query has an index, a plain
-    EXPLAIN is Spark's own.
+    The result is a single string. Return None if the text is another statement. If no table of the query has an index,
+    a plain EXPLAIN returns Spark's own text.
     """
     match = _EXPLAIN.match(text)
     if match is None:
@@ -338,7 +339,7 @@ def _planned(frame: DataFrame, mode: str) -> tuple[tuple[Relation, ...], tuple[s
 def _hints(session: SparkSession, relations: Sequence[Relation], folders: Sequence[str]) -> Iterator[str]:
     """Name the tables that a query reads without using their indexes.
 
-    These are tables that have indexes, or had some under a former name.
+    Such a table has indexes, or had indexes under a former name.
     """
     for table in dict.fromkeys(scan.table for scan in relations if scan.reason == Reason.NO_INDEX and scan.table):
         if hint := hints_for_people.of_former_name(session, table):
@@ -361,7 +362,7 @@ def _result(explanation: Explanation) -> str:
 def _by_spark(relation: Relation) -> str:
     """Describe what Spark's own reader reads for a scan.
 
-    Its requests are not counted. Return "" if it reads nothing.
+    Requests of Spark's own reader are not counted. Return "" if it reads nothing.
     """
     if relation.action == ANSWERED or relation.strategy == Strategy.ROWS:
         return ""

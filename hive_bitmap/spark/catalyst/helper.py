@@ -1,7 +1,8 @@
 """Run the Python process of a server.
 
-`Helper.java` starts it as `python -m hive_bitmap.spark.catalyst.helper`. It attaches to the JVM that started it and
-answers the optimizer rule for all its sessions. It ends when its standard input ends, which happens when the JVM exits.
+`Helper.java` starts the process as `python -m hive_bitmap.spark.catalyst.helper`. The process attaches to the JVM that
+started it, and answers the optimizer rule for all sessions of this JVM. When the JVM exits, the standard input of the
+process ends, and then the process ends.
 """
 
 from __future__ import annotations

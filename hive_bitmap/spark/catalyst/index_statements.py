@@ -1,14 +1,14 @@
 """Answer requests on index statements in plain `spark.sql`.
 
-Spark's parser and commands (`Statements.java`) send them as JSON, each of a kind:
+Spark's parser and commands (`Statements.java`) send requests as JSON. The kinds of requests are:
 
 * `parse`: return the columns of a statement's result, and their types.
 * `run`: execute the statement, and return its rows.
 * `doomed`: return the indexes that a DROP TABLE or DROP DATABASE will drop, or `refused` if the tables must not be
-  dropped. After any other error, Spark drops them.
-* `drop`: drop these indexes, after Spark has dropped the tables. The text is the answer to `doomed`.
-* `renamed`: move the indexes of a table that Spark has renamed. The text has its old and its new name, each a list of
-  parts.
+  dropped. After any other error, Spark drops the tables.
+* `drop`: drop the indexes in the answer to `doomed`, after Spark has dropped the tables. The text is this answer.
+* `renamed`: move the indexes of a table that Spark has renamed. The text has the old and the new name of the table,
+  each as a list of parts.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 def answer(spark: SparkSession, kind: str, text: str) -> str:
     """Return the answer as JSON, an object or null.
 
-    It is null unless the text is an index statement on the session's own catalog.
+    The answer is null unless the text is an index statement on the session's own catalog.
     """
     from pyspark.errors import PySparkException
 
@@ -88,7 +88,7 @@ def _to_drop(spark: SparkSession, statement: DropTable | DropDatabase) -> dict[s
 def _attach(spark: SparkSession, former: list[str], now: list[str]) -> None:
     """Attach the indexes of a table that Spark has just renamed.
 
-    Names are lists of their parts.
+    Each name is a list of its parts.
     """
     database = former[-2] if len(former) > 1 else metastore.split_name(spark, quote(former[-1]))[1]
     old, new = in_spark(database, former[-1]), in_spark(now[-2] if len(now) > 1 else database, now[-1])
@@ -99,7 +99,7 @@ def _attach(spark: SparkSession, former: list[str], now: list[str]) -> None:
 def record_of(index: IndexToDrop) -> dict[str, Any]:
     """Return the record of an index to drop.
 
-    The JVM keeps it until Spark has dropped the table.
+    The JVM keeps the record until Spark has dropped the table.
     """
     properties, table = to_properties(index.definition), index.definition.index_table
     return {"properties": properties, "table": table, "live": sorted(index.live), "refusal": index.refusal}

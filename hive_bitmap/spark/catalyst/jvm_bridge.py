@@ -1,9 +1,9 @@
 """Reach the Java half, and let it call this process.
 
-The jar of a server is the one that its configuration names; it may belong to another version of hive_bitmap than this
-Python. Any local program can connect to py4j's port for calls from the JVM, so callers have to show a token. PySpark
-itself opens the port without one, for this or for `foreachBatch`. The token differs from the gateway's secret: a
-program that takes over the port of an ended process learns nothing with which it could call the JVM.
+The configuration of a server names its jar, which may belong to another version of hive_bitmap than this Python. Any
+local program can connect to py4j's port for calls from the JVM, so callers have to show a token. PySpark itself opens
+the port without a token, for this package or for `foreachBatch`. The token differs from the gateway's secret: a program
+that takes over the port of an ended process learns the token at most, with which it cannot call the JVM.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _opening = Lock()
 def protocol_mismatch(question: Mapping[str, Any]) -> str | None:
     """Say why this Python cannot answer a `Question`.
 
-    The text also says which jar to use. `question` is the JSON. None if this Python can answer.
+    The text also says which jar to use. `question` is the question as JSON. Return None if this Python can answer.
     """
     jar_protocol = question.get("protocol")
     if jar_protocol == PROTOCOL:
@@ -52,7 +52,7 @@ def bridge(spark: SparkSession) -> Any:
     """Return the `Bridge` of the session's JVM.
 
     The jar is added to driver and executors unless Spark has it already. The object stays the same if Spark is stopped
-    and started again in the JVM: each SparkContext has its own class loader, which would load the class again, and py4j
+    and started again in the JVM. Otherwise the class loader of each SparkContext would load the class again, but py4j
     remembers methods by the name of their class.
     """
     context = spark.sparkContext
@@ -94,7 +94,7 @@ def _new(gateway: Any, bridge_class: Any) -> Any:
 def open_port(spark: SparkSession) -> None:
     """Open the port for the JVM of a session.
 
-    A port that is open stays so. From then on it takes only callers with the token. Raise Unsupported if the JVM has
+    An open port stays open. From now on the port takes only callers with the token. Raise Unsupported if the JVM has
     the jar of another version.
     """
     from py4j.java_gateway import JavaObject  # type: ignore[import-untyped]
@@ -114,7 +114,7 @@ def open_port(spark: SparkSession) -> None:
 def _show_token(jvm: Any, server: Any, parameters: Any) -> None:
     """Have the JVM show the token.
 
-    Raise Unsupported if its jar cannot do that; the port is then as PySpark opens it.
+    Raise Unsupported if the jar of the JVM cannot show a token; the port then stays as PySpark opens it.
     """
     from py4j.protocol import Py4JError
 

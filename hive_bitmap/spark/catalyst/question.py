@@ -39,8 +39,8 @@ _going_on = Lock()  # held by the one late plan that goes on
 class _Turn:
     """The turn of a late plan, for which its query no longer waits.
 
-    Only one late plan goes on at a time. `taken` says whether this plan has the turn; `looked_at` is when it last asked
-    whether it is late.
+    Only one late plan goes on at a time. `taken` says whether this plan has the turn. `looked_at` is the last time when
+    this plan asked the JVM whether it is late.
     """
 
     looked_at: float = field(default_factory=time.monotonic)
@@ -52,8 +52,9 @@ class _Turn:
 class Question:
     """A question of the JVM about one scan.
 
-    It also passes questions back to the JVM. `jvm` is the `Question.java`. `condition` and `listing` are the scan's
-    condition and its files, once they are known; `listing` is None if Spark does not list the files.
+    This object also passes questions back to the JVM. `jvm` is the `Question.java`. `condition` and `listing` are the
+    condition and the files of the scan, once both are known (`about`). `listing` is None if Spark does not list the
+    files.
     """
 
     spark: SparkSession
@@ -66,7 +67,7 @@ class Question:
     def about(self, condition: Condition, summary: ListingSummary | None) -> Question:
         """Return the question with the condition and the files of its scan.
 
-        `summary` has the digest of the listing of the files, under which it is cached.
+        `summary` has the digest of the listing of the files. The listing is cached under this digest.
         """
         listing = None if summary is None else _listings.of(summary.digest, self._listed)
         return replace(self, condition=condition, listing=listing)
@@ -77,7 +78,7 @@ class Question:
     def listing_summary(self) -> ListingSummary | None:
         """Return the summary of the files that Spark reads.
 
-        None if it does not list them.
+        Return None if Spark does not list the files.
         """
         if self.scan.listed is not None:
             return self.scan.listed
@@ -85,7 +86,7 @@ class Question:
         return None if text is None else ListingSummary.of(text)
 
     def small_side(self, filter: int) -> Sequence[Any] | None:
-        """Run the small side of a runtime filter, which is given by its number.
+        """Run the small side of the runtime filter of this number.
 
         Return the filter's condition as JSON; None if the small side has too many rows.
         """
@@ -93,9 +94,9 @@ class Question:
         return None if tree is None else json.loads(tree)
 
     def satisfying(self, leaf: SparkLeaf, column: Column, keys: pa.Array) -> pa.Array | None:
-        """Return those keys of a column for which a leaf is TRUE.
+        """Return the keys of a column for which a leaf is TRUE.
 
-        None if Spark cannot evaluate it.
+        Return None if Spark cannot evaluate the leaf.
         """
         if self.condition is None:
             return None
@@ -111,7 +112,7 @@ class Question:
         """Wait until this plan may go on.
 
         A plan may go on while its query waits for it. Of the plans that no query waits for, one may go on at a time.
-        Without this, plans that nobody waits for would take the processor from those that queries wait for.
+        Otherwise plans that no query waits for would slow down the plans that queries wait for.
         """
         with self.turn.lock:
             now = time.monotonic()
@@ -135,7 +136,7 @@ class Question:
     def rows(self, request: Request, prepared: Prepared, pieces: Sequence[Piece] | None) -> DataFrame | None:
         """Return the rows of a plan or of some pieces, as our tasks read them.
 
-        None if Spark reads them.
+        Return None if Spark reads the rows.
         """
         if pieces is None:
             return split_rows(self.spark, request, prepared)

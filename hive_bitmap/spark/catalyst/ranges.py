@@ -1,9 +1,9 @@
 """Write the selected files and blocks as text for Spark's own reader.
 
-There is a line for each file; `NarrowedRelations.java` reads it. Blocks are written as byte ranges. Adjacent selected
-blocks share a range: it begins at the first byte of the first block and ends at the first byte of the next block that
-is not selected, or at the end of the file. Spark reads a Parquet row group if its middle lies in a range, and an ORC
-stripe if its first byte does; for Parquet see `filterFileMetaDataByMidpoint` in
+The text has a line for each file; `NarrowedRelations.java` reads the lines. Blocks are written as byte ranges. Adjacent
+selected blocks share a range. The range begins at the first byte of the first of these blocks. It ends at the first
+byte of the next block that is not selected, or at the end of the file. Spark reads a Parquet row group if its middle
+lies in a range, and an ORC stripe if its first byte does; for Parquet see `filterFileMetaDataByMidpoint` in
 org/apache/parquet/format/converter/ParquetMetadataConverter.java of
 https://github.com/apache/parquet-java/tree/apache-parquet-1.15.2/parquet-hadoop/src/main/java.
 """
@@ -89,7 +89,7 @@ def _line(number: int, indexed: Fingerprint, ranges: Sequence[int]) -> str:
 def _ranges(selected: npt.NDArray[np.bool_], starts: Longs | None, size: int) -> list[int]:
     """Return begin and end of each run of selected blocks.
 
-    If `starts` are None and any block is selected, the range is the whole file.
+    If `starts` is None and any block is selected, the range is the whole file.
 
     >>> _ranges(np.array([True, True, False, True]), np.array([4, 10, 20, 30]), 50)
     [4, 20, 30, 50]

@@ -25,8 +25,9 @@ from hive_bitmap.spark.registry.catalog import Index
 class ListingSummary:
     """A summary of the files that Spark reads for a scan.
 
-    It has their bytes and number, and the digest of their listing's text. `split_bytes` is the size of the largest
-    splits of Spark's own scan; 0 if it does not determine the order of the rows.
+    `size` and `files` are the bytes and the number of the files, `digest` is the digest of the listing as text.
+    `split_bytes` is the size of the largest splits of Spark's own scan, or 0 if this size does not determine the order
+    of the rows.
     """
 
     size: int
@@ -49,7 +50,7 @@ class ListingSummary:
 class RuntimeFilter:
     """A possible filter on a column of a scan, by the keys of a small side of a join.
 
-    Computing it is a job that reads `bytes` bytes.
+    Computing the filter takes a job that reads `bytes` bytes.
     """
 
     column: str
@@ -62,19 +63,19 @@ class Scan:
 
     `condition` is SQL text for people, `tree` the same condition as the JSON that `conditions.condition` takes.
     `columns` are the columns of the table that the query needs. `key_sets` are the sets of columns to count rows by, to
-    answer the aggregation above the scan. It is empty without an aggregation, or if counts do not answer it;
-    `unanswered` is then the reason. `extremes` are columns, in lower case: each is a key set of its own for which MIN
-    and MAX are enough. `indexed_known` says whether the JVM already knows which columns of the table are indexed,
-    `native` whether Spark's reader can read selected blocks only, `ordered` whether the query sees the order of the
-    rows. `runtime_filters` are the filters by the keys of small sides of joins. `listed` is None if Spark has not
-    listed the files yet, or does not list them. `options` are options that the query gives to the reader, beyond those
-    of the table. `strategy` is the strategy chosen for this scan, which overrides the session's; None if there is none.
-    Unless it `must_pay`, the indexes are used even for a small table. `limit` is the number of matching rows after
-    which Spark stops reading; None if it reads all of them. `summaries` are columns, in lower case: each is a key set
-    of its own for which a summary (`key_merge.summary`) is enough. `top` are the groups that the query needs of the
-    only key set, a column; None if it needs all of them. `nested` has the types of nested columns as JSON, by name: the
-    optimizer may have left out fields. `first` are the rows that the query needs because it sorts the rows and takes
-    the first ones; None if it needs all of them.
+    answer the aggregation above the scan. `key_sets` is empty if there is no aggregation, or if counts do not answer
+    the aggregation, for the reason `unanswered`. `extremes` are columns, in lower case: each is a key set of its own
+    for which MIN and MAX are enough. `indexed_known` says whether the JVM already knows which columns of the table are
+    indexed. `native` says whether Spark's reader can read selected blocks only. `ordered` says whether the query sees
+    the order of the rows. `runtime_filters` are the filters by the keys of small sides of joins. `listed` is None if
+    Spark does not list the files, or has not listed them yet. `options` are options that the query gives to the reader,
+    beyond those of the table. `strategy` is the strategy chosen for this scan, which overrides the session's strategy.
+    It is None if none was chosen. Unless the scan `must_pay`, the indexes are used even for a small table. `limit` is
+    the number of matching rows after which Spark stops reading, or None if Spark reads all rows. `summaries` are
+    columns, in lower case: each is a key set of its own for which a summary (`key_merge.summary`) is enough. If the
+    query needs only some groups of its only key set, a single column, `top` says which. `nested` has the types of
+    nested columns as JSON, by name, because the optimizer may have left out fields. If the query sorts the rows and
+    takes the first ones, `first` says which rows it needs.
     """
 
     number: int
@@ -140,7 +141,7 @@ class Scan:
 def why_too_small(scan: Scan, base: Table, settings: Settings, listed: ListingSummary | None) -> str | None:
     """Say why reading a scan is faster than looking at its indexes.
 
-    None if it is slower, or if that is unknown.
+    Return None if reading the scan is slower, or if this is unknown.
     """
     if settings.strategy is not None or not scan.must_pay or not scan.native or listed is None:
         return None
@@ -169,8 +170,8 @@ def worthwhile_runtime_filters(
 ) -> list[int]:
     """Return the numbers of the runtime filters worth a job.
 
-    These are on an indexed column of a scan that takes longer than the job and the start of a read by an index. If the
-    session has set a strategy, how long the scan takes does not matter.
+    A filter is worth a job if it is on an indexed column, and if the scan takes longer than the job plus the start of a
+    read by an index. If the session has set a strategy, the time of the scan does not matter.
     """
     if not scan.runtime_filters or settings.strategy == Strategy.FULL_SCAN or not scan.native:
         return []

@@ -1,6 +1,6 @@
 """Answer the optimizer rule for all sessions of a JVM.
 
-The rule asks for decisions on scans (`Question.java`), and later to carry them out (`Execution.java`).
+The rule asks for decisions on scans (`Question.java`). Later it asks to carry out a decision (`Execution.java`).
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _Kept = tuple[str | None, Decision]  # a decision, and the id under which it is 
 class _Shared:
     """A decision that equal questions share.
 
-    It is shared until the time `until`, as long as the table's indexes have this `state`.
+    The decision is shared until the time `until`, as long as the table's indexes have this `state`.
     """
 
     id: str
@@ -75,9 +75,9 @@ class Serving:
     """Answer the questions of all sessions of one JVM.
 
     Tables, listings and settings are cached under versions, which the JVM sends with each question. The version of a
-    table or of settings changes with any change in it; a listing's version is a digest of its content. Decisions are
-    kept under ids: `explain` looks them up, and the JVM names them when it executes a plan. A question that was asked
-    before gets the kept decision, if all that the decision depends on is in the question.
+    table or of settings changes with every change of the table or the settings. The version of a listing is a digest of
+    its content. Decisions are kept under ids: `explain` looks decisions up by id, and the JVM names the id when it
+    executes a plan. A repeated question gets the kept decision if all that the decision depends on is in the question.
     """
 
     def __init__(self) -> None:
@@ -106,9 +106,9 @@ class Serving:
         """Decide on each scan of a question, a `Question.java`.
 
         Return the JSON of the reply. If a decision raises a HiveBitmapError, the scan is left alone, with the reason in
-        its report; but if the session is strict, the error is raised, unless it is a StoreError. If the JVM has the jar
-        of another protocol, all scans are left alone. Return None if the JVM has stopped waiting and has cancelled the
-        jobs, or if it wants only kept decisions and one of them is missing.
+        its report. A strict session instead raises the error, unless it is a StoreError. If the JVM has the jar of
+        another protocol, all scans are left alone. Return None if the JVM has stopped waiting and has cancelled the
+        jobs. Also return None if the JVM wants only kept decisions and one of them is missing.
         """
         try:
             return self._answer(spark, question)
@@ -146,8 +146,8 @@ class Serving:
     def _learn(self, measured: Sequence[Mapping[str, Any]]) -> None:
         """Learn prices from queries that have ended since the last question.
 
-        The time of Spark's scan is used only if the scan has read all rows. Others have skipped rows by statistics, or
-        have stopped at a limit.
+        The time of Spark's scan is used only if the scan has read all rows. Other scans have skipped rows by
+        statistics, or have stopped at a limit.
         """
         for query in measured:
             decision = self.decisions.get(query["decision"])
@@ -184,7 +184,7 @@ class Serving:
     ) -> dict[str, Any] | None:
         """Return the JSON object of the decision on a scan.
 
-        With `only_kept`, no new decision is made, and the result is None if none is kept.
+        With `only_kept`, no new decision is made. Return None if no decision is kept.
         """
         spark, scan = question.spark, question.scan
         columns: tuple[str, ...] | None = None
@@ -251,8 +251,8 @@ class Serving:
     def _once(self, key: str | None, seconds: float, decide: Callable[[], _Kept]) -> _Kept:
         """Decide once on a question that several queries ask at the same time.
 
-        Each of them decides itself if it cannot use the decision, or after so many seconds: the first one may have to
-        wait until other late plans have ended.
+        A query decides itself if it cannot use the decision of the first query. It also does so after `seconds`,
+        because the first query may have to wait until other late plans have ended.
         """
         if key is None:
             return decide()
@@ -275,11 +275,11 @@ class Serving:
     def execute(self, spark: SparkSession, request: Any) -> str | None:
         """Carry out a decision; `request` is the `Execution.java` that names it.
 
-        If the decision is to count, send the counts of each key set. Return a JSON array of the files that Spark has to
-        count itself, by their numbers in the scan's listing. If the decision is to read rows and the request names a
-        part, send the rows of this part and return "". If the request names no part, compare the files of the decision
-        with the current ones, and return "" if they are the same. In all cases, return None if Spark has to execute its
-        own plan, for example because the decision is no longer kept. Batches are sent by `request.add`.
+        If the decision is to count, send the counts of each key set, and return a JSON array of the files that Spark
+        has to count itself, by their numbers in the scan's listing. If the decision is to read rows and the request
+        names a part, send the rows of this part and return "". If the request names no part, compare the files of the
+        decision with the current files, and return "" if both are the same. In all cases, return None if Spark has to
+        execute its own plan, for example because the decision is no longer kept. `request.add` sends batches.
         """
         fields = json.loads(request.text())
         match self.decisions.get(fields["decision"]):
@@ -323,7 +323,7 @@ class Serving:
     def _checked(self, conf: Mapping[str, str]) -> Mapping[str, str]:
         """Return the settings of a session, and log problems once.
 
-        Problems are settings that look like those of hive_bitmap but are invalid.
+        Problems are invalid settings that look like settings of hive_bitmap.
         """
         for problem in settings.problems(conf):
             with self._lock:
@@ -337,10 +337,10 @@ class Serving:
 def _key(asker: tuple[str, ...], scan: Mapping[str, Any]) -> str | None:
     """Return the key under which the decision on a scan is shared.
 
-    It is the text of the question, which has everything that the decision depends on besides the indexes, with a
-    version for each expression that Spark evaluates (`Question.versions` of Java). It is None if the decision depends
-    on more: on files that have to be listed, or on rows that have to be read. It is also None for a function of
-    hive_bitmap, because that shows the lookups.
+    The key is the text of the question, with a version for each expression that Spark evaluates (`Question.versions` of
+    Java). The text has everything that the decision depends on besides the indexes. The key is None if the decision
+    depends on more: on files that have to be listed, or on rows that have to be read. The key is also None for a
+    function of hive_bitmap, because the function shows the lookups.
     """
     text = json.dumps({name: value for name, value in scan.items() if name != "indexed_known"})
     depends_on_more = "listing_summary" not in scan or scan["runtime_filters"] or not scan.get("must_pay", True)

@@ -1,6 +1,6 @@
 """Run one SQL statement.
 
-It is an index statement of Hive's or openLooKeng's dialect, an EXPLAIN, or any other statement of Spark.
+The statement is an index statement of Hive's or openLooKeng's dialect, an EXPLAIN, or any other statement of Spark.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ if TYPE_CHECKING:
 def sql(spark: SparkSession, text: str, args: dict[str, Any] | list[Any] | None = None) -> DataFrame:
     """Run one SQL statement and return its result.
 
-    It is an index statement, or any statement of Spark. Spark runs queries, with indexes in their plans (see `enable`);
-    on Spark Connect that is up to the server. EXPLAIN [ANALYZE] also shows what the indexes do for a query. DROP TABLE
-    and DROP DATABASE drop the indexes too. DDL returns a DataFrame without columns. `args` are parameters of a Spark
-    statement. Raises InvalidStatement, with line and column, for a malformed index statement, other HiveBitmapErrors if
-    it cannot be executed, and what Spark raises. For example::
+    The statement is an index statement, or any statement of Spark. Spark runs queries, with indexes in their plans (see
+    `enable`). On Spark Connect the server decides whether plans use indexes. EXPLAIN [ANALYZE] also shows what the
+    indexes do for a query. DROP TABLE and DROP DATABASE drop the indexes too. DDL returns a DataFrame without columns.
+    `args` are parameters of a Spark statement. Raises InvalidStatement, with line and column, for a malformed index
+    statement. Raises other HiveBitmapErrors if an index statement cannot be executed, and the errors of Spark.
+
+    For example::
 
         sql(spark, "CREATE INDEX i ON TABLE sales (city) AS 'BITMAP'")
     """
