@@ -1,0 +1,82 @@
+"""Aggregates in indexes of Delta and Iceberg tables: those of the files that the log lists, with evolved columns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import hive_bitmap
+from hive_bitmap.errors import Unsupported
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.lake
+MAPPED = "TBLPROPERTIES ('delta.columnMapping.mode' = 'name', 'delta.enableDeletionVectors' = 'false')"
+ROWS = (
+    "CAST(id % 5 AS INT) AS k, CAST(id * 11.25 AS DECIMAL(12,2)) AS amount, IF(id % 3 = 0, NULL, CAST(id AS INT)) AS n"
+)
+AGGREGATES = "count(*), sum(amount), n"
+
+
+def totals(spark: SparkSession, table: str, amount: str) -> tuple[list[Any], list[Any]]:
+    """The aggregates by key in the index table, and those that the format's own reader computes."""
+    index = hive_bitmap.show(spark, table)[0].definition.full_index_table
+    spark.catalog.refreshTable(f"spark_catalog.{index}")
+    stored = spark.sql(
+        "SELECT k, sum(_count_of_all), sum(_sum_of_amount), min(_min_of_amount), max(_max_of_amount), sum(_sum_of_n), "
+        f"sum(_count_of_n), sum(IF(_count_of_amount IS NULL, _count_of_all, 0)) FROM spark_catalog.{index} GROUP BY k"
+    )
+    computed = spark.sql(
+        f"SELECT k, count(*), sum({amount}), min({amount}), max({amount}), sum(n), count(n), 0 FROM {table} GROUP BY k"
+    )
+    return sorted(map(tuple, stored.collect())), sorted(map(tuple, computed.collect()))
+
+
+def require_exact(spark: SparkSession, table: str) -> None:
+    stored, computed = totals(spark, table, "amount")
+    assert stored == computed and len(stored) == 5
+    assert [verified.problems for verified in hive_bitmap.verify(spark, table)] == [()]
+
+
+def live(spark: SparkSession, table: str) -> None:
+    """Build, append and rewrite; then rename the summed column, whose sums are unknown from then on."""
+    hive_bitmap.build(spark, table, ["k"], aggregates=AGGREGATES)
+    require_exact(spark, table)
+    spark.sql(f"INSERT INTO {table} SELECT {ROWS} FROM range(300, 500)")
+    hive_bitmap.rebuild(spark, table)
+    require_exact(spark, table)
+    spark.sql(f"INSERT OVERWRITE {table} SELECT {ROWS} FROM range(50, 90)")
+    hive_bitmap.rebuild(spark, table, compact=True)
+    require_exact(spark, table)
+    spark.sql(f"ALTER TABLE {table} RENAME COLUMN amount TO total")
+    spark.sql(f"ALTER TABLE {table} ADD COLUMN amount DECIMAL(12,2)")
+    spark.sql(f"INSERT INTO {table} SELECT {ROWS.replace('amount', 'total')}, 7.5 AS amount FROM range(100, 110)")
+    hive_bitmap.rebuild(spark, table)
+    stored, computed = totals(spark, table, "amount")
+    assert [row[-1] for row in stored] == [2] * 5  # of the new file
+    assert [row[1] for row in stored] == [row[1] for row in computed]
+    assert [row[5:7] for row in stored] == [row[5:7] for row in computed]
+    [status] = hive_bitmap.show(spark, table)
+    assert status.problem == "" and status.unindexed == 0
+    assert hive_bitmap.count(spark, table, "k = 3") == spark.table(table).where("k = 3").count()
+    assert [verified.problems for verified in hive_bitmap.verify(spark, table)] == [()]
+
+
+def test_of_delta(spark: SparkSession, database: str) -> None:
+    spark.sql(f"CREATE TABLE t (k INT, amount DECIMAL(12,2), n INT) USING delta {MAPPED}")
+    spark.sql(f"INSERT INTO t SELECT {ROWS} FROM range(0, 300, 1, 2)")
+    live(spark, "t")
+
+
+def test_of_iceberg(iceberg: SparkSession, iceberg_table: str) -> None:
+    iceberg.sql(f"CREATE TABLE {iceberg_table} (k INT, amount DECIMAL(12,2), n INT) USING iceberg")
+    iceberg.sql(f"INSERT INTO {iceberg_table} SELECT {ROWS} FROM range(0, 300, 1, 2)")
+    live(iceberg, iceberg_table)
+
+
+def test_columns_that_partition_are_refused(iceberg: SparkSession, iceberg_table: str) -> None:
+    iceberg.sql(f"CREATE TABLE {iceberg_table} (k INT, n INT) USING iceberg PARTITIONED BY (n)")
+    with pytest.raises(Unsupported, match="'n' partitions"):
+        hive_bitmap.build(iceberg, iceberg_table, ["k"], aggregates="sum(n)")
