@@ -1,7 +1,7 @@
 """Create a Spark session, or return the active one unchanged.
 
-By default it is local, with its Derby metastore in the warehouse folder. Such a warehouse can be used by one process at
-a time. If the warehouse is None, the existing configuration of Spark or Hive is used.
+By default the session is local, with its Derby metastore in the warehouse folder. Only one process at a time can use
+such a warehouse. If the warehouse is None, the existing configuration of Spark or Hive is used.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Cache values for each session for a few seconds.
 
-This saves requests to the metastore. All values of a session are in one object, which is dropped with the session. A
-`TtlCache` is a part of these values. Values that depend only on the user of a session are cached once for all sessions
-of that user, because a client of a server may open a new session for every few queries.
+The cache saves requests to the metastore. All values of a session are in one object, which is dropped with the session.
+A `TtlCache` is a part of these values. Values that depend only on the user of a session are cached once for all
+sessions of that user, because a client of a server may open a new session for every few queries.
 """
 
 from __future__ import annotations

@@ -73,12 +73,12 @@ def advise(
 ) -> Advice:
     """Propose a set of indexes for the queries so far, and list unused indexes.
 
-    The queries are those of all sessions of this application, or those in a `file` that servers with the setting
-    `spark.hive_bitmap.advice_file` append to. With `table`, only its queries and indexes count. The set has at most
-    `limit` indexes, chosen in steps. Each step is the one that saves most in addition to the steps before it. A step
-    must save more time than its builds take, if each query is repeated `times` as often as it was seen. Up to twice
-    `limit` indexes are considered, each estimated from a sample of the table's blocks. Raises NotFound for a missing
-    file or table, and Unsupported on a Spark Connect client without a file.
+    By default, the queries of all sessions of this application count. With `file`, the queries in a file count instead,
+    to which servers with the setting `spark.hive_bitmap.advice_file` append. With `table`, only queries and indexes of
+    this table count. The set has at most `limit` indexes, chosen in steps. Each step is the one that saves most in
+    addition to the steps before it. A step must save more time than its builds take, if each query is repeated `times`
+    as often as it was seen. Up to twice `limit` indexes are considered, each estimated from a sample of the table's
+    blocks. Raises NotFound for a missing file or table, and Unsupported on a Spark Connect client without a file.
     """
     for name, number in {"indexes": limit, "times": times}.items():
         if number < 1:
@@ -122,7 +122,7 @@ def _notes_on(record: Observed) -> Iterator[str]:
 def _tables(spark: SparkSession, shapes: Mapping[Shape, Tally], notes: list[str]) -> list[_TableQueries]:
     """Return the queried tables that exist and can have indexes.
 
-    Add a note on each other table.
+    Add a note on each table that is left out.
     """
     by_table: defaultdict[tuple[str, str], dict[Shape, Tally]] = defaultdict(dict)
     for shape, tally in shapes.items():

@@ -42,7 +42,7 @@ class PossibleIndex:
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """The queries of a table, its existing indexes (`indexed`) and the possible ones.
+    """The queries of a table, its existing indexes (`indexed`) and the possible indexes.
 
     `sets` has sets of possible indexes to create together. Computed gains are cached.
     """

@@ -2,8 +2,8 @@
 
 Spark tasks index base files and write shards; the driver writes manifests and publishes. A rebuild reads only new and
 changed base files and keeps the rest of the index. There is no shuffle, and nothing that grows with the number of rows
-is sent to the driver. Segments are published only when they are complete; a failure before that leaves the published
-index unchanged.
+is sent to the driver. Segments are published only when they are complete. If a build fails before it publishes, the
+published index stays unchanged.
 """
 
 from __future__ import annotations
@@ -363,8 +363,8 @@ def _carry_out(
 ) -> tuple[Sequence[Manifest], int, bool]:
     """Carry out a plan.
 
-    Return the manifests of its new segments, the number of base files that have changed since the plan was made, and
-    whether the indexes have no other segments than planned.
+    Return three values: the manifests of the new segments, the number of base files that have changed since the plan
+    was made, and whether the indexes have exactly the planned segments.
     """
     in_work: list[str] = []
     base, this_metastore = planned.base, metastore_id(spark)

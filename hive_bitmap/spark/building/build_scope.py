@@ -151,7 +151,7 @@ def plan_creation(spark: SparkSession, base: Table, definitions: Sequence[Defini
 def plan_attachment(
     spark: SparkSession, base: Table, definitions: Sequence[Definition], former: Sequence[Index]
 ) -> BuildPlan:
-    """Plan the build of new indexes of a table from those of its former name.
+    """Plan the build of new indexes of a renamed table from its former indexes.
 
     `former` has the former index of each new index.
     """
@@ -184,7 +184,7 @@ def plan_rebuild(
 def plan_refresh(spark: SparkSession, table: str, names: Sequence[str], partitions: Sequence[Spec]) -> BuildPlan:
     """Plan a refresh: a rebuild that keeps rows of deleted files for a while.
 
-    The partitions that match one of the specs `partitions` are in scope; all if there are no specs. Raise as
+    The partitions that match one of the specs `partitions` are in scope. Without specs, all partitions are. Raise as
     `plan_rebuild`.
     """
 

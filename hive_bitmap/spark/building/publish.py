@@ -1,8 +1,8 @@
 """Publish builds: move slots to new segments, and retire replaced ones.
 
 All slots that change are moved at once if the session can do that, so readers see the state before or after. If the
-metastore fails halfway, new segments that it does not reference are deleted. If it does not answer at all, new segments
-are left to `clean`.
+metastore fails halfway, new segments that the metastore does not reference are deleted. If the metastore does not
+answer at all, new segments are left to `clean`.
 """
 
 from __future__ import annotations
@@ -319,7 +319,7 @@ def _next(definition: Definition) -> Definition:
 
 
 def _replace_table(spark: SparkSession, base: Table, table: Table, publication: Publication) -> Table:
-    """Replace the index table by one with other columns; return the new table.
+    """Replace the index table by a table with other columns.
 
     The new table is created under another name before the old table is dropped, so that one of the two always exists.
     """

@@ -2,7 +2,7 @@
 
 Spark writes their key columns to scratch files, which tasks read. Each split of a file becomes one scratch file. So the
 scratch files, in the order of the splits, have the rows in the order of the file. Fingerprints are taken before Spark
-starts to read, so that a change of a file in between is detected.
+starts to read, so that a change of a file during the read is detected.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def staged(
 
     Yield the folder with the values, or "" for a format that tasks read themselves. The yielded folder lies in
     `folder`, a generation that has been started, and is deleted at the end of the block. Raise BuildFailed if Spark
-    cannot read the table, and Unsupported if this session might read other files than the listed ones.
+    cannot read the table, and Unsupported if this session might read other files than the listed files.
     """
     if format_of(base) not in LAYOUTS or not sources:
         yield ""

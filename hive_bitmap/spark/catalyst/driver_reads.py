@@ -53,9 +53,9 @@ _too_large: Cache[_Key, bool] = Cache("rows that were too large", lambda value: 
 class Fetch:
     """A read of this process when the plan is executed.
 
-    It reads `columns` of the rows that `tasks` select; each task may take at most `most` bytes. If blocks with matching
-    rows were left out, `compared` are all files on which this depends. These files must be unchanged after the rows are
-    read.
+    This process reads `columns` of the rows that `tasks` select. Each task may take at most `most` bytes. If blocks
+    with matching rows were left out, `compared` are all files on which this depends. These files must be unchanged
+    after the rows are read.
     """
 
     plan: Plan

@@ -163,7 +163,7 @@ class Serving:
     def _leave_all(self, scans: Sequence[Mapping[str, Any]], why: str) -> list[dict[str, Any]]:
         """Leave all scans alone and log the reason once.
 
-        The fields of `scans` may be those of another protocol.
+        The fields of `scans` may follow another protocol.
         """
         with self._lock:
             logged, self._mismatch_logged = self._mismatch_logged, True

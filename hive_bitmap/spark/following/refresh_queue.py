@@ -88,7 +88,7 @@ class RefreshRequest:
     by_query: bool = False
 
     def joined(self, later: RefreshRequest) -> RefreshRequest:
-        """Join this request and a later one into one."""
+        """Join this request with a later request."""
         both: frozenset[Partition] | None = None
         if self.partitions is not None and later.partitions is not None:
             both = few(self.partitions | later.partitions)

@@ -32,7 +32,7 @@ YOUNG_SECONDS = 600.0  # an older build may have died unnoticed, so it is not wa
 class TableRefresh:
     """The result of refreshing one table, which took `seconds`.
 
-    It is a report for each index, or the error.
+    The result is a report for each index, or the error.
     """
 
     table: str

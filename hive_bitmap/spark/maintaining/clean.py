@@ -241,7 +241,7 @@ def _unclaimed(spark: SparkSession, database: str, tables: Sequence[Table], give
 def _only_begun(folders: Sequence[str], given_folder: str, grace_seconds: float, dry_run: bool) -> Iterator[Leftover]:
     """Delete unfinished markers of killed builds with their folders.
 
-    Yield a report for each folder. Folders with other content are left out. The given folder is not left out, but its
+    Yield a report for each folder. Folders with other content are left out. The given folder is never left out, but its
     other content stays.
     """
     for folder in folders:
@@ -261,7 +261,7 @@ def _only_begun(folders: Sequence[str], given_folder: str, grace_seconds: float,
 
 @dataclass(frozen=True)
 class _Search:
-    """Which dropped indexes to look for: those of a database, or of one table.
+    """Which dropped indexes to look for: the indexes of a database or of a table.
 
     The indexes of a database had their index table or their base table in it. `given_folder` is the folder that the
     caller gives, or "". `taken_over` is the same folder if the caller takes it over, otherwise "". `this_metastore` is
@@ -304,7 +304,7 @@ def _dropped(
 
 
 def _index_databases(folders: Sequence[str], search: _Search) -> list[str]:
-    """Return the other databases of the index tables of these folders."""
+    """Return the other databases that have index tables of these folders."""
     owners = filter(None, (_owner(folder, search)[0] for folder in folders))
     databases = {definition.index_table_database for definition in owners if search.is_for(definition)}
     return sorted(databases - {search.database})

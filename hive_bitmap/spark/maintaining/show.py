@@ -60,13 +60,14 @@ class PartitionStatus:
     `name` is like `p=1/q=x`, and empty for an unpartitioned table. The share of a partition in the rows and bytes of a
     segment is estimated by its base rows.
 
-    `fresh`, `stale`, `unindexed` and `gone` are numbers of base files: unchanged since they were indexed, changed
-    since, not in the index, and in the index but deleted. `built` is when the last build began, in seconds since 1970.
-    `unseen_since` is the time of the oldest file change that is not in the index, in the same unit. It is None without
-    such a change, or if the log of the table does not record its time. `problem` says what is wrong with the
-    generation; queries read the affected files whole. `keys` is the number of distinct keys, if requested. The next
-    rebuild reads `to_read` files of `bytes_to_read` bytes; `why_read` has the number of these files for each reason.
-    Numbers of rows are None if only Spark may read the table.
+    `fresh`, `stale`, `unindexed` and `gone` are numbers of base files. Fresh files are unchanged since they were
+    indexed, stale files have changed since then. Unindexed files are not in the index. Files that are gone are in the
+    index but deleted. `built` is when the last build began, in seconds since 1970. `unseen_since` is the time of the
+    oldest file change that is not in the index, in the same unit. It is None without such a change, or if the log of
+    the table does not record its time. `problem` says what is wrong with the generation; queries read the affected
+    files whole. `keys` is the number of distinct keys, if requested. The next rebuild reads `to_read` files of
+    `bytes_to_read` bytes; `why_read` has the number of these files for each reason. Numbers of rows are None if only
+    Spark may read the table.
     """
 
     _fields: ClassVar[tuple[Field, ...]] = (Field("partition", "partition", of="name"), *_STATUS_FIELDS)

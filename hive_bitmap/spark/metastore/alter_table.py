@@ -47,7 +47,7 @@ def set_properties(
 ) -> None:
     """Set these table properties in one change.
 
-    Then unset those in `unset` that the table has.
+    Then unset the properties in `unset` that the table has.
     """
     metastore.of(spark).set_properties(spark, table, properties, unset)
 

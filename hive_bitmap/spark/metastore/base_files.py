@@ -125,7 +125,7 @@ def matching(base: Table, spec: Spec | None, partitions_of_table: Sequence[Value
 def matching_any(base: Table, specs: Sequence[Spec], partitions_of_table: Sequence[Values]) -> list[Values]:
     """Return the partitions that match at least one of `specs`; the result may be empty.
 
-    Raises NotFound if one of the specs names an unknown partition column.
+    Raises NotFound if a spec names an unknown partition column.
     """
     wanted_values: dict[tuple[int, ...], set[Values]] = defaultdict(
         set

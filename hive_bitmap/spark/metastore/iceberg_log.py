@@ -1,7 +1,7 @@
 """Read the columns and current files of an Iceberg table.
 
-The session's Iceberg reads them; classic sessions only. Iceberg's `Table` is read through its public API, as of version
-1.12; a table with any other relation cannot be indexed.
+The Iceberg of a classic session reads the columns and files, through the public API of Iceberg's `Table`, as of version
+1.12. A table with any other relation cannot be indexed.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def _configured(spark: SparkSession) -> dict[str, str]:
 def _of_servers(uris: str) -> list[str]:
     """Return the addresses of metastore servers: all of them joined, then each.
 
-    So clients that name different servers of one metastore may still have an address in common. An address on this
+    Two clients may name different servers of one metastore, and still have an address in common. An address on this
     machine includes the name of the machine.
     """
     servers = sorted({_with_host(uri.strip().lower()) for uri in uris.split(",") if uri.strip()})

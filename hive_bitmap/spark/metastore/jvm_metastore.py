@@ -34,8 +34,8 @@ class JvmMetastore(SqlMetastore):
     def describe(self, spark: SparkSession, database: str, names: Sequence[str], view: str) -> list[Table]:
         """Describe tables as the protocol says, in one call.
 
-        The call fails if Spark does not support the kind of one of the tables. Then each table is described in a call
-        of its own. Raises ServerError if the metastore fails.
+        The call fails if Spark does not support the kind of a table. Then each table is described by a separate call.
+        Raises ServerError if the metastore fails.
         """
         from pyspark.errors import PySparkException
 

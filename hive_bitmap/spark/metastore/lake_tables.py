@@ -1,7 +1,7 @@
 """Convert the log of a Delta or Iceberg table to a `Table`.
 
-The JVM reads its columns and files from the log. Only known features are supported: with any other feature, Spark may
-read the table by other rules, so it has no indexes.
+The JVM reads the columns and files of the table from the log. Only known features are supported. If a table uses any
+other feature, Spark may read the table by other rules, so the table cannot have indexes.
 """
 
 from __future__ import annotations

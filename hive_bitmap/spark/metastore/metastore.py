@@ -1,8 +1,8 @@
 """Read tables and partitions from the metastore, through the session.
 
-`alter_table` changes them. There are two implementations of one protocol (`protocol.Metastore`), with the same results.
-`JvmMetastore`, for classic sessions only, reads and moves many tables or partitions at once through the session's
-catalog. `SqlMetastore` uses public SQL, which Spark Connect supports too.
+`alter_table` changes tables and partitions. There are two implementations of one protocol (`protocol.Metastore`), with
+the same results. `JvmMetastore`, for classic sessions only, reads and moves many tables or partitions at once through
+the session's catalog. `SqlMetastore` uses public SQL, which Spark Connect supports too.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ SESSION_VIEWS = "session"  # Spark 4.2 and later use this name in place of a dat
 def split_name(spark: SparkSession, name: str) -> tuple[str, str, str]:
     """Split `t`, `db.t` or `catalog.db.t` into the (catalog, database, table) that `spark.table` reads.
 
-    The catalog is "" for the session catalog. Raises Unsupported if the table is in another catalog, unless that is one
-    of Iceberg's.
+    The catalog is "" for the session catalog. Raises Unsupported if the table is in another catalog that is not one of
+    Iceberg's.
     """
     catalog, database, table = name_parts(name)
     catalog = catalog or catalog_of(spark, database)
@@ -173,7 +173,7 @@ def describe_with(spark: SparkSession, name: str, others: Callable[[str, str], l
 def _describe_elsewhere(spark: SparkSession, catalog: str, database: str, table: str) -> Table:
     """Return a table of an Iceberg catalog other than the session catalog.
 
-    Raise NotFound if it does not exist.
+    Raise NotFound if the table does not exist.
     """
     session_stores.use(spark)
     table_ = iceberg_log.table_of_catalog(spark, catalog, database, table)
@@ -254,7 +254,7 @@ def is_cached(spark: SparkSession, spark_name: str) -> bool:
 def time_zone(spark: SparkSession) -> str:
     """Return the JVM's default time zone; "" if unknown.
 
-    Spark uses it for ORC timestamps.
+    Spark reads ORC timestamps in this time zone.
     """
     return of(spark).time_zone(spark)
 
@@ -273,7 +273,7 @@ def current_user(spark: SparkSession) -> str:
 
 
 def has_foreign_rules(spark: SparkSession) -> bool:
-    """Return whether others' rules may change the session's plans.
+    """Return whether rules of other programs may change the session's plans.
 
     Other programs, such as authorizers, have added these rules to Spark.
     """

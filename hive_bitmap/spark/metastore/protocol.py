@@ -1,6 +1,6 @@
 """The protocol of the metastores.
 
-It has the operations that read and change databases, tables and partitions.
+The protocol has the operations that read and change databases, tables and partitions.
 """
 
 from __future__ import annotations
@@ -87,8 +87,8 @@ class Metastore(Protocol):
         """Create an external table.
 
         Return False if a table or view of that name exists. The table gets the columns, location and properties of
-        `table`; its comment is the property `comment`. It belongs to the table's `owner`. If the owner is "", or if the
-        session cannot choose an owner, it belongs to the session's user.
+        `table`; its comment is the property `comment`. The new table belongs to the `owner` of `table`. If this owner
+        is "", or if the session cannot choose an owner, the new table belongs to the session's user.
         """
 
     def drop_table(self, spark: SparkSession, name: str, *, if_exists: bool, purge: bool) -> None:
@@ -109,9 +109,9 @@ class Metastore(Protocol):
     def set_properties(
         self, spark: SparkSession, table: Table, properties: Mapping[str, str], unset: Collection[str]
     ) -> None:
-        """Set these properties of a table, then unset those of `unset` that `table` has.
+        """Set these properties of a table, then unset the properties `unset`.
 
-        All properties are set in one change of the metastore.
+        All properties are set in one change of the metastore. A property that `table` lacks is not unset.
         """
 
     def change(self, spark: SparkSession, table: Table, changes: Changes) -> bool:
@@ -150,7 +150,7 @@ class Metastore(Protocol):
         """Return the user of the session, who owns the tables that it creates."""
 
     def has_foreign_rules(self, spark: SparkSession) -> bool:
-        """Return whether others' rules may change the session's plans.
+        """Return whether rules of other programs may change the session's plans.
 
         Other programs, such as authorizers, have added these rules to Spark.
         """

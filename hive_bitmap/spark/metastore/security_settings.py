@@ -1,6 +1,6 @@
 """The settings that decide who is trusted and who reads files.
 
-A session cannot undo what its server sets. The server's settings are those in the configuration of its SparkContext,
+A session cannot undo what its server sets. The configuration of the server's SparkContext has the server's settings,
 with or without the prefix `spark.`.
 """
 
@@ -28,7 +28,7 @@ def items(settings: Mapping[str, str], name: str) -> tuple[str, ...]:
 
 
 def enforced(server: Mapping[str, str], session: Mapping[str, str]) -> dict[str, str]:
-    """Return a session's settings with those of its server enforced.
+    """Return a session's settings with its server's settings enforced.
 
     A session may only be stricter than its server. Only the server sets the user that the process reads as, and the
     folder of its cache, because all sessions share the process.

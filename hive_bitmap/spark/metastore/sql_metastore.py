@@ -123,7 +123,7 @@ class SqlMetastore:
         return are_new
 
     def _move(self, spark: SparkSession, verbatim: SparkSession, table: Table, changes: Changes) -> None:
-        """Move partitions one by one, vacated ones first.
+        """Move partitions one by one, first the `vacated` partitions.
 
         In this order a reader may miss rows for a moment, but never sees rows twice.
         """

@@ -1,6 +1,6 @@
 """Look up a request's predicate in the indexes of a snapshot.
 
-This process looks up; if much of the indexes has to be read, tasks do.
+Tasks look up if much of the indexes has to be read. Otherwise this process does.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ class Prepared:
     def without_scan(self) -> Prepared:
         """Return a copy to be kept after planning.
 
-        It has no references to the scan and its listing.
+        The copy has no references to the scan and its listing.
         """
         if self.reading is None:
             return replace(self, snapshot=None)
@@ -432,7 +432,7 @@ def _unreadable(case: _PlannedRequest, reading: Reading) -> dict[str, str]:
 
 
 def _why_not_beside_spark(reading: Reading) -> str:
-    """Say why our rows cannot be placed among those that Spark reads.
+    """Say why our rows cannot be placed among the rows that Spark reads.
 
     Return "" if our rows can be placed there.
     """

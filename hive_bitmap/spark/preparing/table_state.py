@@ -195,7 +195,7 @@ def typed_values(columns: Sequence[Column], values: Sequence[Values]) -> pa.Tabl
 
 
 def _manifest(index: Index, folder: str) -> Manifest | None:
-    """Return the manifest of a segment of an index; None if damaged."""
+    """Return the manifest of a segment of an index; None if the manifest is damaged."""
     try:
         return manifest.read(folder)
     except CorruptIndex as e:

@@ -62,8 +62,8 @@ def unit_offsets(
 ) -> dict[str, list[int]]:
     """Return the offsets of the units to read, by path.
 
-    These are the units that may have selected rows, and all units of the `whole` files. Raises Unsupported if the units
-    of a file cannot be determined, or if a file was replaced since it was planned.
+    A unit is to be read if it may have selected rows, or if it is in one of the `whole` files. Raises Unsupported if
+    the units of a file cannot be determined, or if a file was replaced since it was planned.
     """
     tasks = [UnitTask(format, None, {}, path) for path in whole]
     if results is not None:

@@ -45,9 +45,9 @@ def group_counts(
     """Count the rows that satisfy the predicate, by the values of columns.
 
     The result has a row for each combination of values that occurs, in no particular order. Its columns are the
-    grouping columns, named as in the table, and `count` (int64). The grouping columns can be partition columns, and the
-    columns of one index, or of two indexes if one of the two has few keys. Then the index alone answers; otherwise
-    Spark counts. Raises the errors of `plan`.
+    grouping columns, named as in the table, and `count` (int64). The indexes alone answer if each grouping column is a
+    partition column or a column of a single index. Two indexes are also possible if one of the two has few keys.
+    Otherwise Spark counts. Raises the errors of `plan`.
     """
     chosen_strategy = Strategy.chosen(strategy)
     rows = table_rows(spark, table, predicate, strategy=chosen_strategy, must_pay=False)

@@ -1,4 +1,4 @@
-"""Check whether the files of a plan are still the current ones."""
+"""Check whether the files of a plan are still the current files."""
 
 from __future__ import annotations
 

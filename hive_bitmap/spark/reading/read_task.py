@@ -73,7 +73,7 @@ def read_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def bytes_at_once(task: ReadTask) -> int:
     """Return the most bytes decoded at once for a task.
 
-    Raise FileChanged if a file is not the planned one, and Undecodable.
+    Raise FileChanged if a file has changed since it was planned, and Undecodable.
     """
     most = 0
     for fingerprint in task.fingerprints.values():
@@ -262,7 +262,7 @@ def _listed(fingerprints: Sequence[Fingerprint]) -> dict[str, FileStatus]:
 
 
 def are_unchanged(fingerprints: Sequence[Fingerprint]) -> bool:
-    """Return whether all files are still the planned ones.
+    """Return whether all files are unchanged since they were planned.
 
     Raise StoreError.
     """
@@ -276,7 +276,7 @@ def _matches(fingerprint: Fingerprint, listed: Mapping[str, FileStatus]) -> bool
 
 
 def _is_unchanged(fingerprint: Fingerprint, listed: Mapping[str, FileStatus]) -> bool:
-    """Return whether a file is still the planned one.
+    """Return whether a file is unchanged since it was planned.
 
     Raises FileChanged if the file no longer exists.
     """

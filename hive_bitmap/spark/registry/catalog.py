@@ -1,8 +1,8 @@
 """Find, check and alter the indexes of a table.
 
-Each index has an index table in the metastore, a plain EXTERNAL table. Its TBLPROPERTIES hold the definition of the
-index; its partitions are slots, each of which points at a segment or at nothing. `Index.problem` reports changes by
-other programs in the index table or the base table.
+Each index has an index table in the metastore, a plain EXTERNAL table. The TBLPROPERTIES of the index table hold the
+definition of the index. The partitions of the index table are slots. A slot points at a segment or at nothing.
+`Index.problem` reports changes by other programs in the index table or the base table.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ class Index:
     """An existing index: its definition and its current index table.
 
     `table` is the index table as the metastore describes it. `problem` says why queries cannot use the index and how to
-    repair it; "" if they can. An index that is not `trusted` is not rebuilt either, because its root may be another
-    user's folder. `copies` are the definitions in other trusted tables that claim to be this index.
+    repair it. It is "" if queries can use the index. An index that is not `trusted` is not rebuilt either, because its
+    root may be another user's folder. `copies` are the definitions in other trusted tables that claim to be this index.
     """
 
     definition: Definition
@@ -92,8 +92,8 @@ class Index:
 class _IndexTables:
     """The tables that may be index tables.
 
-    `defined` ones have a definition, `damaged` ones have lost theirs. `_written` has, by table name, the indexes found
-    in the files of damaged tables that have been read so far.
+    The tables in `defined` have a definition. The tables in `damaged` have lost their definition. `_written` has, by
+    table name, the indexes found in the files of damaged tables that have been read so far.
     """
 
     defined: tuple[Index, ...]
@@ -125,9 +125,9 @@ class _IndexTables:
 def table_and_indexes(spark: SparkSession, name: str, seconds: float = 0) -> tuple[Table, list[Index]]:
     """Return a table and all indexes on it, sorted by index name.
 
-    Raise NotFound for an unknown table. The index tables may come from a cache and be up to `seconds` old. That is
-    safe: an older generation is as correct as the current one, because base files are compared with their fingerprints.
-    The base table is never cached.
+    Raise NotFound for an unknown table. The index tables may come from a cache and be up to `seconds` old. An old state
+    is safe: an older generation is as correct as the current generation, because base files are compared with their
+    fingerprints. The base table is never cached.
     """
     key, version = metastore.split_name(spark, name), _index_tables.version
     cached = _index_tables.get(spark, key, seconds)
@@ -387,8 +387,8 @@ def root_at(location: str) -> str:
 def default_folder(spark: SparkSession, database: str) -> str:
     """Return the default folder for the index tables of a database.
 
-    This is the external warehouse root if that is set, else the database's folder. A root without a scheme is on the
-    file system of the database.
+    The default folder is the external warehouse root if that is set, else the database's folder. A root without a
+    scheme is on the file system of the database.
     """
     external = spark.conf.get("spark.hadoop.metastore.warehouse.external.dir", None)
     if external and ":" in external.partition("/")[0]:
@@ -466,7 +466,8 @@ def renaming(spark: SparkSession, base: Table, former: Definition, renamed: Defi
 def alter(spark: SparkSession, index: Index, changed: Definition) -> None:
     """Write a new definition to an index table, and rename the table if needed.
 
-    The properties are written in one metastore call, before the table is renamed. If renaming fails, they are restored.
+    The properties are written in one metastore call, before the table is renamed. If renaming fails, the properties are
+    restored.
     """
     properties = to_properties(changed)
     if changed.comment != index.definition.comment:

@@ -1,4 +1,4 @@
-"""Determine the partitions that an index covers: those that satisfy its WHERE.
+"""Determine the partitions that an index covers: they satisfy its WHERE.
 
 WHERE is a condition on the partition columns. Spark evaluates WHERE over the partition values, so that WHERE means the
 same as in a query.

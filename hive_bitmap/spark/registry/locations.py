@@ -63,7 +63,7 @@ def with_roots(spark: SparkSession, definitions: Sequence[Definition], location:
 def require_apart_from(base: Table, definitions: Iterable[Definition], folders: Sequence[str]) -> None:
     """Require that an index root is apart from these partition folders.
 
-    Raise InvalidProperty if the root is one of the folders, contains one or lies in one.
+    Raise InvalidProperty if the root is such a folder, contains such a folder or lies in one.
     """
     taken = [place for place in map(canonical, folders) if place] if base.partition_columns else []
     for definition in definitions:
@@ -137,7 +137,7 @@ def canonical(place: str) -> str:
 
 
 def overlap(folder: str, other: str) -> bool:
-    """Return whether a folder is another one, contains it or lies in it.
+    """Return whether a folder is another folder, contains it or lies in it.
 
     Both folders are in the form of `stores.canonical`.
     """
@@ -145,9 +145,9 @@ def overlap(folder: str, other: str) -> bool:
 
 
 def require_unmarked(root: str) -> None:
-    """Require that no index has marked the folder or one above it.
+    """Require that no index has marked the folder or a folder above it.
 
-    Raise AlreadyExists for an index of any metastore.
+    Raise AlreadyExists if an index of any metastore has.
     """
     for folder in stores.with_parents(stores.canonical(root)):
         try:
@@ -203,9 +203,9 @@ def _places_of(spark: SparkSession, database: str, *, fresh: bool) -> dict[str, 
 
 
 def _require_apart(spark: SparkSession, root: str, location: str, own_definition: Definition | None = None) -> None:
-    """Raise AlreadyExists or InvalidProperty if a folder overlaps one of the metastore.
+    """Raise AlreadyExists or InvalidProperty if a folder overlaps a folder in the metastore.
 
-    The index table of `own_definition` is left out.
+    The index table of `own_definition` may overlap the folder.
     """
     here = stores.canonical(root)
     for database in metastore.database_names(spark):

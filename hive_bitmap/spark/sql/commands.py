@@ -108,9 +108,9 @@ def columns(statement: Statement) -> tuple[tuple[str, str], ...]:
 
 
 def is_elsewhere(spark: SparkSession, statement: Statement) -> bool:
-    """Return whether a statement is on a catalog without indexes.
+    """Return whether a statement is on a catalog that cannot have indexes.
 
-    It is on the catalog that it names, otherwise on the current catalog.
+    A statement that names no catalog is on the current catalog.
     """
     match statement:
         case DropDatabase(database, catalog=catalog):

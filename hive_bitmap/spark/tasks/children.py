@@ -68,7 +68,7 @@ def results(run: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Any]:
 def serve() -> None:
     """Run a child process.
 
-    It reads the work from standard input, and writes the results to the original standard output.
+    The child reads the work from standard input, and writes the results to the original standard output.
     """
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # output of libraries must not mix with results

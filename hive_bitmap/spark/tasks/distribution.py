@@ -1,9 +1,9 @@
 """Send functions and values to tasks, and return results.
 
-Tasks use the store settings of this process. `SparkRunner` runs them in Spark. Tests replace it by a `Runner` that runs
-them in the process of the test.
+Tasks use the store settings of this process. `SparkRunner` runs tasks in Spark. Tests replace `SparkRunner` by a
+`Runner` that runs tasks in the process of the test.
 
-A Python worker collects garbage after each task, before it takes the next one:
+A Python worker collects garbage after each task, before it takes the next task:
 https://github.com/apache/spark/blob/v4.0.0/python/pyspark/daemon.py (`gc.collect()` in `manager`). With the modules of
 hive_bitmap, Arrow and DuckDB, each collection would visit some 75,000 objects, which takes 15 to 30 ms. So these
 objects are frozen.
