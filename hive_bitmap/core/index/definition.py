@@ -84,8 +84,8 @@ class Definition:
 
     `source` is `delta` or `iceberg` if a log of this kind lists the files of the base table. It is empty if the folders
     of the table list the files. `partitioned_by` are the partition columns that the base table had when the table was
-    indexed. `keep_removed` is a length of time: index rows of files that were removed from a lake table are kept so
-    long, for queries of older versions of the table. If `keep_removed` is empty, these rows are not kept.
+    indexed. `keep_removed` is a length of time: index rows of files that were removed from a lake table are kept for
+    this long, for queries of older versions of the table. If `keep_removed` is empty, these rows are not kept.
     """
 
     name: str

@@ -1,8 +1,8 @@
-"""List the base files of a table, and decide whether it is supported.
+"""List the base files of a table, and decide whether the table is supported.
 
-Spark reads the visible files in the folder of a table or partition, without subfolders. If a setting, a table option or
-the layout of the folder could make a reader list other files or read other values, the table is not supported, and
-Spark reads it without indexes.
+Spark reads the visible files in the folder of a table or partition, without subfolders. A setting, a table option or
+the layout of the folder may make a reader list other files or read other values. Then the table is not supported, and
+Spark reads the table without indexes.
 """
 
 from __future__ import annotations
@@ -112,9 +112,9 @@ def format_of(table: Table) -> str:
 
 
 def require_plain_options(table: Table) -> None:
-    """Require options of a table with which queries can use an index.
+    """Require that the options of a table let queries use an index.
 
-    Raise Unsupported if an option keeps all queries from using one.
+    Raise Unsupported if an option keeps all queries from using an index.
     """
     why = None if serde.read_properties(table) else why_option_unsupported(table)
     if why is not None:
@@ -124,7 +124,8 @@ def require_plain_options(table: Table) -> None:
 def why_unsupported(settings: Mapping[str, str], table: Table) -> str | None:
     """Return which session setting may change what Spark reads from a table.
 
-    The result is a sentence, and may also name an option of the table. It is None if this package reads the same.
+    The result is a sentence, and may also name an option of the table. It is None if this package reads what Spark
+    reads.
     """
     for name, value in settings.items():
         if SETTINGS.get(name.removeprefix(OF_HADOOP), value).lower() != value.lower():
@@ -137,9 +138,9 @@ def why_unsupported(settings: Mapping[str, str], table: Table) -> str | None:
 
 
 def why_option_unsupported(table: Table) -> str | None:
-    """Return which of the table's options may change what is read.
+    """Return which option or property of the table may change what is read.
 
-    It may also be a property; None without one.
+    The result is a sentence; None without such an option or property.
     """
     options = {*table.options, *(key for key in table.properties if key.lower().startswith(OF_FORMATS))}
     odd = sorted(key for key in options if not HARMLESS_OPTIONS.fullmatch(key))
@@ -147,9 +148,9 @@ def why_option_unsupported(table: Table) -> str | None:
 
 
 def why_query_unsupported(options: Iterable[str], table: Table) -> str | None:
-    """Return which reader option of a query may change what it reads.
+    """Return which reader option of a query may change what the query reads.
 
-    None without one. `options` are the names of the options.
+    Return None without such an option. `options` are the names of the options.
     """
     if table.lake is not None and table.lake.kind == ICEBERG:
         odd = sorted(name for name in options if not OF_ICEBERG.fullmatch(name))
@@ -181,16 +182,16 @@ def require_no_stream(table: Table) -> None:
 
 
 def why_stream(folder: str) -> str:
-    """Return the sentence why a folder that a stream writes into is not indexed."""
+    """Return a sentence that says why a folder with the output of a stream is not indexed."""
     return f"a stream of Spark writes into {folder}: only the files that {STREAM_LOG} names hold its rows"
 
 
 def base_files(folder: str, listing: Listing | None) -> list[FileStatus]:
     """Return the visible, nonempty files of a listed folder, sorted by path.
 
-    These are the files that Spark reads. `listing` is None for a missing folder, which has no files. Raises Unsupported
-    for a folder that contains `name=value` folders, because some readers take them for partitions, and for the output
-    of a stream.
+    Spark reads exactly these files. `listing` is None for a missing folder, which has no files. Raises Unsupported for
+    a folder that contains `name=value` folders, because some readers take such folders for partitions. Raises
+    Unsupported also for the output of a stream.
     """
     if listing is None:
         return []
@@ -203,11 +204,12 @@ def base_files(folder: str, listing: Listing | None) -> list[FileStatus]:
 
 
 def is_visible(name: str) -> bool:
-    """Return whether Spark reads rows from a file of that name.
+    """Return whether Spark reads rows from a file with this name.
 
     The rule is `shouldFilterOutPathName` in
-    https://github.com/apache/spark/blob/v4.0.0/core/src/main/scala/org/apache/spark/util/HadoopFSUtils.scala, without
-    the Parquet summary files (`_metadata`, `_common_metadata`), which Spark lists but which hold no rows.
+    https://github.com/apache/spark/blob/v4.0.0/core/src/main/scala/org/apache/spark/util/HadoopFSUtils.scala, except
+    that Parquet summary files (`_metadata`, `_common_metadata`) are left out: Spark lists summary files, but they hold
+    no rows.
     """
     hidden = (name.startswith("_") and "=" not in name) or name.startswith(".") or name.endswith("._COPYING_")
     return not hidden

@@ -1,6 +1,6 @@
 """Parse the listing of the files that Spark reads for a scan.
 
-`Listing.java` sends it as text. The deleted rows of these files are fetched here too.
+`Listing.java` sends the listing as text. This module also fetches the deleted rows of the listed files.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _deleted: Cache[tuple[str, str], DeletedRows] = Cache("deleted rows", lambda del
 class ScanListing:
     """The partitions that Spark reads, with their files.
 
-    A partition has its values as text. `deletes` maps the paths of files with deleted rows to a version of the deletes,
-    or to "" if only Spark's reader can find the deleted rows. Spark's reader skips deleted rows, but an index still has
-    them, so a count by an index must subtract them. With `of_log`, the table's log lists the files, which are never
-    written again.
+    The values of a partition are text. `deletes` maps the path of each file with deleted rows to a version of the
+    deletes, or to "" if only Spark's reader can find the deleted rows. Spark's reader skips deleted rows, but an index
+    still has the deleted rows, so a count by an index must subtract them. With `of_log`, the table's log lists the
+    files, which are never written again.
     """
 
     partitions: tuple[Partition, ...]
@@ -53,15 +53,15 @@ class ScanListing:
 
     @cached_property
     def without_empty(self) -> tuple[Partition, ...]:
-        """The partitions without empty files, which no index names."""
+        """The partitions without empty files. No index has empty files."""
         return tuple((values, tuple(file for file in files if file.size)) for values, files in self.partitions)
 
     @cached_property
     def countable(self) -> tuple[Partition, ...]:
         """The partitions for a count by an index.
 
-        Files with deleted rows have the version of their deletes. If only Spark can find the deleted rows of a file, it
-        has the etag WITH_DELETES, which no index has.
+        Files with deleted rows have the version of their deletes. If only Spark can find the deleted rows of a file,
+        the file has the etag WITH_DELETES, which does not occur in any index.
         """
         if not self.deletes:
             return self.without_empty
@@ -76,7 +76,7 @@ class ScanListing:
     def table(self, base: Table) -> Table:
         """Return the table of the scan.
 
-        It is partitioned if its log lists files with partition values.
+        The table is partitioned if the log lists files with partition values.
         """
         return base.by_partitions() if self.of_log and any(values for values, _ in self.partitions) else base
 
@@ -89,7 +89,7 @@ class ScanListing:
     def numbers(self) -> Mapping[Place, int]:
         """The number of each file, by partition and path.
 
-        If two partitions share a folder, a file has a number in each of them.
+        If two partitions share a folder, a file has a number in each partition.
         """
         places = (Place(number, file.path) for number, (_, files) in enumerate(self.partitions) for file in files)
         return {place: number for number, place in enumerate(places)}
@@ -124,8 +124,8 @@ def parse(text: str) -> ScanListing:
 def as_now(listing: ScanListing) -> ScanListing | None:
     """Return a listing of the same files with current sizes and times.
 
-    None if a file is gone. Files in a log never change, so their listing is returned unchanged: the planned files are
-    read even if the log has other files by now.
+    Return None if a file is gone. Files in a log never change, so a listing of a log is returned unchanged: the planned
+    files are read even if the log has other files by now.
     """
     if listing.of_log:
         return listing

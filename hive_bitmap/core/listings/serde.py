@@ -1,8 +1,8 @@
 """Decide which tables with a SerDe are supported, and list their files.
 
-Spark reads these tables like Hive, through an input format and a SerDe. Their values depend on properties of the table
-and of its partitions (`read_properties`). An index is valid for one set of such properties, so all partitions must have
-the same. Hadoop lists the files of these tables, by other rules than Spark.
+Spark reads tables with a SerDe like Hive, through an input format and a SerDe. The values that are read depend on
+properties of the table and of its partitions (`read_properties`). An index is valid for one set of such properties, so
+all partitions must have the same properties. Hadoop lists the files of tables with a SerDe, by other rules than Spark.
 """
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ def require_known(table: Table, format: FileFormat) -> None:
 def read_properties(table: Table) -> tuple[str, ...]:
     """Return the properties that determine how a table's files are read.
 
-    Its columns do so too, but are left out. The result is () for Parquet and ORC, which need no SerDe.
+    The columns of the table also determine how files are read, but are left out. The result is () for Parquet and ORC,
+    which need no SerDe.
     """
     format = BY_INPUT_FORMAT.get(table.input_format)
     if table.provider != "hive" or format is None or format.layout is None:
@@ -67,7 +68,7 @@ def read_properties(table: Table) -> tuple[str, ...]:
 
 
 def require_same_properties(table: Table, partitions: Iterable[Partition]) -> None:
-    """Raise Unsupported for a partition whose read properties differ from those of its table."""
+    """Raise Unsupported for a partition whose read properties differ from the table's."""
     of_table = (table.input_format, table.serde, _relevant(table.options.items()))
     for partition in partitions if read_properties(table) and table.partition_columns else ():
         if (partition.input_format, partition.serde, _relevant(partition.properties)) != of_table:
@@ -78,10 +79,7 @@ def require_same_properties(table: Table, partitions: Iterable[Partition]) -> No
 
 
 def why_unsupported(settings: Mapping[str, str]) -> str | None:
-    """Return which setting may change the files or values that are read.
-
-    None without one.
-    """
+    """Return which setting may change the files or values that are read; None without such a setting."""
     for name, value in sorted(settings.items()):
         if DOUBTFUL_SETTINGS.fullmatch(name.removeprefix(OF_HADOOP)) and value.lower() != "false":
             return f"{name} is {value}"
@@ -91,8 +89,8 @@ def why_unsupported(settings: Mapping[str, str]) -> str | None:
 def files(folder: str, listing: Listing | None) -> list[FileStatus]:
     """Return the visible, nonempty files of a listed folder, sorted by path.
 
-    Raises Unsupported for a missing folder (`listing` is None), and for one with subfolders: some readers fail, and
-    others read them too.
+    Raises Unsupported for a missing folder (`listing` is None), and for a folder with subfolders: some readers fail,
+    and other readers also read the subfolders.
     """
     if listing is None:
         raise Unsupported(f"partition folder {folder} is missing; Spark cannot read this table either")
@@ -103,7 +101,7 @@ def files(folder: str, listing: Listing | None) -> list[FileStatus]:
 
 
 def is_visible(name: str) -> bool:
-    """Return whether Hadoop lists a file of that name.
+    """Return whether Hadoop lists a file with this name.
 
     The rule is `hiddenFileFilter` in
     https://github.com/apache/hadoop/blob/rel/release-3.4.1/hadoop-mapreduce-project/hadoop-mapreduce-client/hadoop-mapreduce-client-core/src/main/java/org/apache/hadoop/mapred/FileInputFormat.java,

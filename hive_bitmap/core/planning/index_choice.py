@@ -1,4 +1,4 @@
-"""Choose the index that serves each column of a request, or give the reason why none can.
+"""Choose the index that serves each column of a request, or give the reason why no index can.
 
 All functions are pure.
 """
@@ -28,8 +28,8 @@ class IndexChoice:
     """The index of each column, and whether each index is used.
 
     `by_column` has the chosen indexes by lower-case column name. A count of all rows needs no column: any index knows
-    the number of rows, and the chosen one has the name "". `unserved` says why no index can serve the request; None if
-    an index can.
+    the number of rows, and the chosen index has the name "". `unserved` says why no index can serve the request. It is
+    None if an index can.
     """
 
     by_column: Mapping[str, Definition]
@@ -37,7 +37,7 @@ class IndexChoice:
     uses: tuple[IndexUse, ...]
 
     def unused(self, reason: str) -> tuple[IndexUse, ...]:
-        """Return `uses` with every index marked as not used; those that were used get this reason."""
+        """Return `uses` with every index marked as not used; used indexes get this reason."""
         return tuple(replace(use, used=False, reason=reason if use.used else use.reason) for use in self.uses)
 
 
@@ -51,9 +51,9 @@ def choose(
 ) -> IndexChoice:
     """Choose the indexes for a predicate and grouping keys.
 
-    `keys` are the grouping columns of a count, in lower case. `indexes` pairs each definition with the reason why it
-    cannot be used; "" if it can. `has_condition` says whether the query has a condition. The predicate does not show
-    this: it is also TRUE if no index can test the condition.
+    `keys` are the grouping columns of a count, in lower case. `indexes` pairs each definition with the reason why the
+    index cannot be used; "" for a usable index. `has_condition` says whether the query has a condition. The predicate
+    does not show this: if no index can test the condition, the predicate is TRUE, as without a condition.
     """
     usable = [definition for definition, why_not in indexes if not why_not]
     by_column = choose_indexes(usable, predicate, keys)
@@ -93,7 +93,7 @@ def explain_indexes(
 ) -> tuple[IndexUse, ...]:
     """Return for each index whether it is used, and why.
 
-    `indexes` and `predicate` are those of `choose`, `by_column` has the chosen indexes.
+    `indexes` and `predicate` are as in `choose`. `by_column` has the chosen indexes.
     """
     tested = bool(columns_of(predicate))
     return tuple(_use(definition, why_not, by_column, tested=tested) for definition, why_not in indexes)

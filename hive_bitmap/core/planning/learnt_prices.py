@@ -1,12 +1,13 @@
 """Learn from finished reads how much slower or faster a machine is than the prices say.
 
-Prices are measured on one machine. Other machines, stores and loads differ from it by a factor. It is learnt for each
-kind of read: by Spark or by our readers, of a format, in a kind of store. The factor is the median of the latest
-measurements, divided by what the prices alone expected.
+Prices are measured on one machine. Other machines, stores and loads differ from this machine by a factor. A factor is
+learnt for each kind of read: by Spark or by our readers, of a format, in a kind of store. Each measured time is divided
+by the time that the prices alone expected. The factor is the median of the latest quotients.
 
-Choices depend on the ratio of two factors, so a factor that is not learnt yet is equal to that of the other reader, or
-1. Which reads teach depends on what they were expected to take, never on what they took: if only slow ones taught,
-their factor would be too large. Then no such read would be chosen, nor measured, again; so measurements also expire.
+Choices depend on the ratio of two factors: Spark's and ours. A factor that is not learnt yet is equal to the other
+factor, or 1 if neither is learnt. Whether a read is measured depends on its expected time, never on its real time: if
+only slow reads were measured, the factor would be too large. With a factor that is too large, a kind of read would
+never be chosen again, and so never be measured again. Therefore measurements expire.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ class Reader(Enum):
 class Learnt:
     """The learnt factor of a kind of read, and its measurements.
 
-    Prices are multiplied by `factor`. `expected` are the seconds that the prices alone give for the latest measurement,
-    and `measured` those that it took; `count` is the number of measurements, including forgotten ones.
+    Prices are multiplied by `factor`. The latest measured read took `measured` seconds; the prices alone expected
+    `expected` seconds. `count` is the number of measurements, including forgotten measurements.
     """
 
     factor: float = 1.0
@@ -52,7 +53,7 @@ class Learnt:
 class Factors:
     """The learnt factors for reading a format in a kind of store.
 
-    `spark` is that of Spark's readers, `own` that of ours.
+    `spark` is the factor of Spark's readers, `own` the factor of our readers.
     """
 
     store: str = ""
@@ -112,7 +113,7 @@ class _Measurements:
 
 
 class LearntPrices:
-    """The factors of an application, with a version that changes when one of them does."""
+    """The factors of an application, with a version that changes when a factor changes."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -140,7 +141,7 @@ class LearntPrices:
         return Factors(store, format, *factors)
 
     def _forget_old(self) -> None:
-        """Forget each kind of read that was not measured for a while."""
+        """Forget each kind of read that has not been measured for a while."""
         oldest = time.monotonic() - MOST_AGE
         for kind in [kind for kind, measured in self._kinds.items() if measured.latest < oldest]:
             self._version += self._kinds.pop(kind).is_enough
@@ -148,8 +149,8 @@ class LearntPrices:
     def note(self, factors: Factors, reader: Reader, estimate: float, seconds: float) -> None:
         """Add the measurement of a read, which took `seconds`.
 
-        `estimate` is the time in seconds that prices with these factors expected. Reads that are expected to be short
-        teach nothing, and neither do reads priced with FROZEN factors.
+        `estimate` is the time in seconds that prices with these factors expected. Reads with a short expected time are
+        ignored, and so are reads priced with FROZEN factors.
         """
         kind, expected = (factors.store, factors.format, reader), estimate / factors.of(reader).factor
         if expected <= 0 or expected < LEAST_SECONDS or not factors.store:

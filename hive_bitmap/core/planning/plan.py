@@ -56,16 +56,20 @@ class IndexUse:
 class Plan:
     """How a query is answered, and why.
 
-    `str()` of a plan is a summary, `explaining.explain` shows all of it. `reason` is a sentence; `code` is the Reason
-    for a full scan. `files` and `blocks` have the schemas FILES_SCHEMA and BLOCKS_SCHEMA. If no index serves the query,
-    both are empty and the figures are None. `rows_total` is also None if a file is read whole, and `rows_selected` if
-    only an upper bound is known. A file that is read whole counts as one block. `bytes_total` and `bytes_selected` are
-    bytes of base files, `index_bytes` bytes of decoded bitmaps. `costs` has the estimated seconds of each possible
-    strategy. `deleted` is the number of indexed files that are no longer in the table. With `in_driver`, which is for
-    the strategy `rows`, the process that planned the query reads the rows, and no task does. `row_tasks` is the number
-    of tasks among which reading the rows is worth dividing. `factors` are the learnt ones that the costs contain.
-    `first` are the rows that a sorted query needs, if blocks were left out that have none of them: these blocks have no
-    selected rows.
+    `str()` of a plan is a summary; `explaining.explain` shows the whole plan. `reason` is a sentence. `code` is the
+    Reason for a full scan. `costs` has the estimated seconds of each possible strategy, and contains the learnt
+    `factors`.
+
+    `files` and `blocks` have the schemas FILES_SCHEMA and BLOCKS_SCHEMA. A file that is read whole counts as one block.
+    `bytes_total` and `bytes_selected` are bytes of base files, `index_bytes` bytes of decoded bitmaps. If no index
+    serves the query, `files` and `blocks` are empty, and the figures are None. `rows_total` is also None if a file is
+    read whole. `rows_selected` is also None if only an upper bound is known. `deleted` is the number of indexed files
+    that are no longer in the table.
+
+    `in_driver` is for the strategy `rows`: the process that planned the query reads the rows, and no task does.
+    `row_tasks` is the number of tasks among which reading the rows is worth dividing. `first` describes the first rows
+    that a sorted query needs. It is set only if blocks without such rows were left out. The blocks that were left out
+    have no selected rows.
     """
 
     table: str
@@ -125,7 +129,7 @@ class Plan:
 
     @property
     def looked_up(self) -> bool:
-        """Whether an index was looked up; if not, `files` is empty and the figures are None."""
+        """Whether an index was looked up; without a lookup, `files` is empty and the figures are None."""
         return self.blocks_total is not None
 
 

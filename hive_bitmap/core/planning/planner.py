@@ -1,7 +1,7 @@
 """Make the plan of a query: choose the cheapest strategy.
 
-The index must never make a query slower, so each strategy has a price, and a full scan is chosen if it is nearly as
-cheap as the cheapest of the others. All functions are pure; prices follow from what the indexes record about files.
+The index must never make a query slower, so each strategy has a price. A full scan is chosen if it is nearly as cheap
+as the cheapest other strategy. All functions are pure. Prices follow from what the indexes record about files.
 """
 
 from __future__ import annotations
@@ -50,11 +50,12 @@ class PlanInputs:
     """The facts that prices depend on, besides the results of lookups.
 
     `cores` is the number of tasks that run at the same time. `columns` are the data columns to read, in lower case.
-    `unkeyed` are those of them with a type that no key can have; `nested` has the types of the unkeyed ones that tasks
-    may read. `schemas` are the `definition.known_schemas` of the table. `unreadable` maps paths of files that have to
-    be read whole to the reason why only Spark can read them; the path "" stands for all of these files. `share` is the
-    share of the files' bytes that the columns take, `width` the number of all data columns, `store` the speed of the
-    files' store. The looked-up files may be a sample: `scale` is the bytes of the table divided by theirs.
+    `unkeyed` are the columns to read whose type no key can have. `nested` has the types of the `unkeyed` columns that
+    tasks may read. `schemas` are the `definition.known_schemas` of the table. `unreadable` maps paths of files that
+    have to be read whole to the reason why only Spark can read the file. In `unreadable`, the path "" stands for all
+    files that have to be read whole. `share` is the share of the files' bytes that the columns take. `width` is the
+    number of all data columns, `store` the speed of the files' store. The looked-up files may be a sample: `scale` is
+    the bytes of the table divided by the bytes of the looked-up files.
     """
 
     table: str
@@ -201,9 +202,9 @@ def strategy_costs(
 ) -> tuple[dict[Strategy, float], dict[Strategy, str]]:
     """Return the price in seconds of each possible strategy.
 
-    The second result has the reasons why others are impossible. With `exact`, the index selects exactly the matching
-    rows; if it `is_sure` of a row, a count need not read other files. `engine_only` says why only Spark can read the
-    files. With `in_driver`, this process reads the selected rows, and no task does.
+    The second result has the reasons why other strategies are impossible. With `exact`, the index selects exactly the
+    matching rows. With `is_sure`, the index certainly has a row, and a count need not read other files. `engine_only`
+    says why only Spark can read the files. With `in_driver`, this process reads the selected rows, and no task does.
     """
     prices, share, limit = inputs.prices, inputs.share, inputs.limit
     narrowed = read.until(limit, narrowed=True)
@@ -244,7 +245,8 @@ def _is_sure(inputs: PlanInputs, work: LookupResults) -> bool:
 def _prices_of_first(inputs: PlanInputs, read: Reads, first: Reads) -> Prices:
     """Return the prices of a scan of `read` that reads `first` until the limit.
 
-    With a limit, Spark begins with a single task, and runs more only if the rows of its split are too few.
+    With a limit, Spark begins with a single task. Spark runs more tasks only if the split of the first task has too few
+    rows.
     """
     split = min(MOST_SPLIT_BYTES, (read.total + read.files * OPEN_BYTES) / inputs.cores)
     is_one_task = inputs.limit is not None and first.total + first.files * OPEN_BYTES <= split
@@ -254,7 +256,7 @@ def _prices_of_first(inputs: PlanInputs, read: Reads, first: Reads) -> Prices:
 def _stops_early(inputs: PlanInputs, read: Reads, costs: Mapping[Strategy, float]) -> bool:
     """Return whether Spark reaches the limit of rows early, and as soon as any other strategy.
 
-    Early means without reading everything.
+    Early means that Spark does not read everything.
     """
     first = read.until(inputs.limit)
     if first.total >= read.total:
@@ -274,7 +276,7 @@ def _why_stopped(inputs: PlanInputs, read: Reads) -> str:
 def is_read_by_driver(inputs: PlanInputs, read: Reads) -> bool:
     """Return whether reading the selected rows in this process is faster than in tasks.
 
-    There must be at most MOST_DRIVER_ROWS, with at most `driver_read_bytes`.
+    There must be at most MOST_DRIVER_ROWS selected rows, with at most `driver_read_bytes`.
     """
     most, bytes_of_rows = inputs.driver_read_bytes, inputs.share * read.blocks * read.rows / max(read.rows_of_blocks, 1)
     if inputs.count or read.whole or not most or bytes_of_rows > most or read.rows > MOST_DRIVER_ROWS:
@@ -305,7 +307,7 @@ def _why_whole(work: LookupResults, files: int) -> str:
 def _why_spark_only(inputs: PlanInputs, lookup: Lookup, file: int) -> str:
     """Return why only Spark can read the needed columns of a file; "" if our tasks can.
 
-    Our tasks read NULL for a column that was added since the file was indexed, if the file surely lacks it.
+    If a column was added after the file was indexed, and the file surely lacks the column, our tasks read NULL.
     """
     schema = inputs.schemas.get(lookup.schema_crc(file))
     if schema is None:
@@ -329,7 +331,7 @@ def _choose(
 ) -> tuple[Strategy, str]:
     """Return the cheapest strategy, and a sentence with the reason.
 
-    `blocks` (BLOCKS_SCHEMA) are the blocks in the index, which the reason describes.
+    `blocks` (BLOCKS_SCHEMA) are the blocks in the index. The reason describes these blocks.
     """
     selected, rows = blocks["selected"].to_numpy(), int(blocks["rows"].to_numpy().sum())
     matching, holding = int(selected.sum()), int((selected > 0).sum())

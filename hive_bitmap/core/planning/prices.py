@@ -1,6 +1,6 @@
 """Compute how much each strategy reads, and its price in seconds.
 
-Prices follow from the bytes and rows that are read, by measured costs of units.
+Prices are computed from the bytes and rows to read, with the measured cost of each unit.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ DIRECT_AT_ONCE = 8  # files that one of our tasks reads at the same time
 class Reads:
     """How much of a table is read.
 
-    Figures are bytes of its files unless a comment says otherwise.
+    Figures are in bytes of the table's files, unless a comment says otherwise.
     """
 
     total: int  # all files
@@ -76,7 +76,7 @@ class Reads:
         return self.values / max(self.stored, 1)
 
     def until(self, limit: int | None, *, narrowed: bool = False) -> Reads:
-        """Estimate what Spark reads until it has `limit` selected rows; everything if it is None.
+        """Estimate what Spark reads until it has `limit` selected rows; without a limit, everything.
 
         Runs of selected blocks alternate with gaps of other blocks. A full scan reads the first gap, and then a share
         of the blocks in proportion to the limit; a `narrowed` scan reads no gaps.
@@ -154,7 +154,7 @@ def _width(column: Column) -> int:
 
 
 def _file_bytes(sizes: npt.NDArray[np.int64], scanned: npt.NDArray[np.bool_], blocks: pa.Table) -> np.int64:
-    """Return the bytes of the files that hold one of the blocks, or are read whole."""
+    """Return the bytes of the files that hold one of the blocks or are read whole."""
     needed = scanned.copy()
     needed[blocks["file"].to_numpy()] = True
     return sizes[needed].sum()
@@ -172,7 +172,8 @@ class Prices:
     """Prices in seconds of reading files of a format from a store.
 
     There are as many concurrent tasks as cores. In all methods, `share` is the share of the files' bytes that the
-    columns to read take. Prices are multiplied by learnt factors: those of Spark's readers, or those of ours.
+    columns to read take. Prices are multiplied by learnt factors: the factor of Spark's readers, or the factor of our
+    readers.
     """
 
     format: str
@@ -192,7 +193,7 @@ class Prices:
     def scan(self, size: float, files: int = 0, values_per_byte: float = 0.0) -> float:
         """Return the price of a scan by Spark.
 
-        It reads `size` bytes of `files` files.
+        The scan reads `size` bytes of `files` files.
         """
         seconds = SPARK_START + self._by_spark(size, values_per_byte) + self._opening(files)
         return self.factors.spark.factor * (seconds + waiting_seconds(files, self.cores, self.store))
@@ -304,6 +305,6 @@ def waiting_seconds(files: int, cores: int, store: Speed) -> float:
 def _waits(files: int, requests: int, cores: int, store: Speed) -> float:
     """Return the seconds of waiting for requests, which concurrent tasks share.
 
-    Each file has one task, but there are at most `cores` at a time.
+    Each file has one task, and at most `cores` tasks run at a time.
     """
     return requests * store.request / max(min(cores, files), 1)

@@ -1,7 +1,7 @@
 """The settings of a session that concern queries, such as `SET hive_bitmap.enabled=false`.
 
-`settings.json` has their names, kinds and defaults, and the settings of Hadoop that determine what readers see. The jar
-contains this file too, for the Java half.
+`settings.json` has the names, kinds and defaults of the settings. It also has the settings of Hadoop that determine
+what readers see. The jar contains this file too, for the Java half.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class Settings:
 
     With `engine_reads_only`, only Spark reads base files and nothing is answered from the index alone, so that the row
     filters and masks of a policy engine stay in force. `strategy` is used wherever it is possible. With `strict`, an
-    error of this package fails the query; otherwise Spark answers it. An answer from the index alone takes at most
-    `answer_bytes` of the driver's memory for its keys. Up to about `driver_read_bytes` of selected rows, the process
-    that planned the query reads them, without a Spark job; 0 switches that off. A query waits `planning_seconds` for
-    its plan. With `learn_prices`, the planner's prices follow the times that queries took. Without `auto_refresh`,
-    neither writes nor queries of the session refresh indexes.
+    error of this package fails the query. Without `strict`, Spark answers the query after such an error. An answer from
+    the index alone takes at most `answer_bytes` of the driver's memory for its keys. If the selected rows take at most
+    about `driver_read_bytes`, the process that planned the query reads the rows, without a Spark job; 0 switches such
+    reads off. A query waits `planning_seconds` for its plan. With `learn_prices`, the planner's prices follow the times
+    that queries took. Without `auto_refresh`, neither writes nor queries of the session refresh indexes.
     """
 
     enabled: bool
@@ -75,8 +75,8 @@ def read(conf: Mapping[str, str]) -> Settings:
 def problems(conf: Mapping[str, str]) -> list[str]:
     """Return a sentence for each invalid setting.
 
-    A setting is invalid if its name looks like ours and is unknown, or if it does not accept its value. Names may have
-    the prefix `spark.`, as in the configuration of an application.
+    A setting is invalid if it does not accept its value. A setting is also invalid if its name is unknown, but looks
+    like a name of this package. Names may have the prefix `spark.`, as in the configuration of an application.
 
     >>> problems({"hive_bitmap.enbled": "false", "spark.hive_bitmap.strategy": "blocks"})
     ["hive_bitmap has no setting hive_bitmap.enbled; did you mean 'hive_bitmap.enabled'?"]
@@ -105,9 +105,9 @@ def _flag(conf: Mapping[str, str], name: str) -> bool:
 
 
 def _bytes_sent(conf: Mapping[str, str], name: str) -> int:
-    """Return the bytes in a setting.
+    """Return the number of bytes in a setting.
 
-    They are limited to what Spark sends to a task in one message.
+    The number is limited to what Spark sends to a task in one message.
     """
     text = conf.get(PREFIX + name, _DEFAULTS[name]).strip().lower()
     match = re.fullmatch(r"(\d{1,18})\s*([kmg]?b?)", text)
@@ -119,7 +119,7 @@ def _bytes_sent(conf: Mapping[str, str], name: str) -> int:
 
 
 def _seconds(conf: Mapping[str, str], name: str) -> float:
-    """Return the seconds in a setting.
+    """Return the number of seconds in a setting.
 
     An invalid text means the default, as in the JVM.
     """

@@ -43,7 +43,7 @@ class Reason(str, Enum):
 
     @classmethod
     def named(cls, code: str) -> Reason:
-        """Return the reason with this code; ERROR for an unknown code, as another version may send."""
+        """Return the reason with this code; ERROR for an unknown code, which another version may send."""
         return next((reason for reason in cls if reason.value == code), cls.ERROR)
 
 

@@ -7,7 +7,7 @@
         | column [NOT] BETWEEN literal AND literal
 
 A `Dialect` lists what is accepted. A subclass of `Grammar` turns the condition into SQL or into a predicate, and reads
-the syntax that only its dialect has.
+the syntax that only one dialect has.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ QUERY = Dialect(
 class Group(Generic[_Node]):
     """An open parenthesis: an OR of ANDs, as read so far.
 
-    `negations` is the number of NOTs before it. `negated` says whether its terms are negated, by these NOTs and those
-    of outer groups.
+    `negations` is the number of NOTs before the parenthesis. `negated` says whether the terms of the group are negated,
+    by these NOTs and the NOTs before outer groups.
     """
 
     start: int = 0
@@ -83,7 +83,7 @@ class Grammar(ABC, Generic[_Node, _Column]):
         """Read a term that is not a group, and return its node.
 
         `negations` is the number of NOTs before the term. `negated` says whether the term is negated, by these NOTs and
-        those of outer groups.
+        the NOTs before outer groups.
         """
 
     @abstractmethod
@@ -139,7 +139,7 @@ class Grammar(ABC, Generic[_Node, _Column]):
             self.unsupported()
 
     def one_of(self, words: Sequence[str]) -> str:
-        """Consume one of these words or symbols and return it."""
+        """Consume and return one of these words or symbols."""
         if self.tokens.token.key not in words:
             self.unsupported()
         return self.tokens.advance().key
@@ -192,7 +192,7 @@ class Grammar(ABC, Generic[_Node, _Column]):
     def string(self) -> str:
         """Read a string that is the same in every session.
 
-        It is in single quotes, without a backslash.
+        Such a string is in single quotes, without a backslash.
         """
         token = self.tokens.token
         if token.kind != "string" or token.text[0] != "'" or "\\" in token.text:

@@ -1,9 +1,9 @@
 """The nodes of a predicate, a tree of conditions.
 
-A node stands for *the rows where it is TRUE*. There is no node for NOT: the parser pushes it down to the leaves by
-SQL's three-valued logic. So AND is intersection and OR is union. No set of rows is complemented, because that would add
-the rows where the condition is NULL. Constant(None) is SQL's NULL: neither it nor its negation is TRUE. A leaf tests
-one column. Unknown is a condition that only Spark can evaluate, row by row.
+A node stands for *the rows where it is TRUE*. There is no node for NOT: the parser pushes NOT down to the leaves by
+SQL's three-valued logic. So AND is intersection and OR is union. No set of rows is complemented, because a complement
+would contain the rows where the condition is NULL. Constant(None) is SQL's NULL: neither NULL nor NOT NULL is TRUE. A
+leaf tests one column. Unknown is a condition that only Spark can evaluate, row by row.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Compare:
 class In:
     """The column is one of the values.
 
-    If `negated`, it is neither NULL nor one of them. The values are distinct, and none of them is NULL.
+    If `negated`, the column is neither NULL nor one of the values. The values are distinct, and no value is NULL.
     """
 
     column: str
@@ -86,14 +86,14 @@ class In:
     def sorted_values(self) -> tuple[Value, ...]:
         """The values in ascending order.
 
-        They are cached, since each row group of a shard is compared with them.
+        The sorted values are cached, because each row group of a shard is compared with these values.
         """
         return tuple(sorted(self.values))
 
 
 @dataclass(frozen=True)
 class IsNull:
-    """The column is NULL; if `negated`, it is not NULL."""
+    """The column is NULL; if `negated`, the column is not NULL."""
 
     column: str
     negated: bool = False
@@ -103,7 +103,7 @@ class IsNull:
 class Prefix:
     """The string column starts with the prefix.
 
-    If `negated`, it is not NULL and does not start with it.
+    If `negated`, the column is not NULL and does not start with the prefix.
     """
 
     column: str
@@ -156,7 +156,8 @@ def disjunction(children: Iterable[Predicate]) -> Predicate:
 def negate(predicate: Predicate) -> Predicate:
     """Return NOT of a predicate, pushed down to the leaves.
 
-    The predicate must be exact in three-valued logic; `simplify` keeps only the rows where it is TRUE, so negate first.
+    The predicate must be exact in three-valued logic. Negate a predicate before `simplify`, which preserves only where
+    the predicate is TRUE.
     """
     match predicate:
         case And(children):
@@ -211,7 +212,7 @@ def depth_of(predicate: Predicate) -> int:
 def columns_of(predicate: Predicate) -> set[str]:
     """Return the names of the columns that the leaves test.
 
-    The columns of an Unknown are not known, so they are left out.
+    The columns of an Unknown are not known, and are left out.
     """
     return {leaf.column for leaf in leaves_of(predicate) if not isinstance(leaf, (Unknown, Constant))}
 
@@ -219,7 +220,7 @@ def columns_of(predicate: Predicate) -> set[str]:
 def only_column(predicate: Predicate) -> str | None:
     """Return the only column that the leaves test, in lower case.
 
-    Returns None if they test several columns, or a leaf tests none.
+    Returns None if the leaves test several columns, or if a leaf tests no column.
     """
     columns = {None if isinstance(leaf, (Unknown, Constant)) else leaf.column.lower() for leaf in leaves_of(predicate)}
     return columns.pop() if len(columns) == 1 else None
@@ -228,7 +229,7 @@ def only_column(predicate: Predicate) -> str | None:
 def by_column(kind: type[And] | type[Or], children: Sequence[Predicate]) -> list[Predicate]:
     """Combine the children of an AND or OR that test the same column.
 
-    So the index of the column is looked up once.
+    Then the index of this column is looked up only once.
     """
     single: dict[str, list[Predicate]] = {}
     mixed: list[Predicate] = []
@@ -257,7 +258,7 @@ def _combined(kind: type[And] | type[Or], parts: Iterable[Predicate], empty: Con
 
 
 def _merged_equalities(parts: Iterable[Predicate]) -> list[Predicate]:
-    """Merge the equalities of each column into one node, at the position of the first."""
+    """Merge the equalities of each column into one node, at the position of the first equality."""
     merged: dict[Predicate | str, Predicate] = {}
     values: dict[str, dict[Value, None]] = {}
     for part in parts:
@@ -274,7 +275,7 @@ def _merged_equalities(parts: Iterable[Predicate]) -> list[Predicate]:
 def _equal_to(part: Predicate) -> tuple[str, Sequence[Value]] | None:
     """Return the column and values of an equality.
 
-    It is `column = value` or `column IN values`; None for other nodes.
+    An equality is `column = value` or `column IN values`. Return None for other nodes.
     """
     match part:
         case Compare(column, "=", value):

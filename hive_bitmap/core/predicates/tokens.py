@@ -1,10 +1,10 @@
 """Split the text of a predicate into tokens, as Spark's lexer does.
 
-The tokens are then read one by one. The rules are those of
+The tokens are then read one by one. The rules are in
 https://github.com/apache/spark/blob/v4.0.0/sql/api/src/main/antlr4/org/apache/spark/sql/catalyst/parser/SqlBaseLexer.g4.
 A general SQL tokenizer is not used, because it differs in ways that change the boolean structure: `show = 1 AND b = 2`
-(SHOW as the begin of a statement), `-- x \\` (a comment that goes on in the next line), `a !> 5`. Where the session's
-settings or the version of Spark decide how to split, the stream ends with a token of kind `ambiguous`.
+(SHOW as the begin of a statement), `-- x \\` (a comment that goes on in the next line), `a !> 5`. If the session's
+settings or the version of Spark decide how to split a text, its tokens end with a token of kind `ambiguous`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Token(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name that a word, or a name in backquotes, stands for."""
+        """The name that a word or a name in backquotes stands for."""
         return self.text[1:-1].replace("``", "`") if self.text[0] == "`" else self.text
 
 
@@ -55,9 +55,9 @@ _END = Token("end", "<EOF>", -1, "")
 
 
 class Tokens:
-    """The tokens of a text, and the position `at` of the next one.
+    """The tokens of a text, and the position `at` of the next token.
 
-    A word or symbol matches a token if it equals the token's `key`, in which words are in upper case.
+    A word or symbol matches a token if it equals the token's `key`. In a `key`, words are in upper case.
     """
 
     def __init__(self, text: str) -> None:
@@ -78,17 +78,14 @@ class Tokens:
         return [token.key for token in self.tokens[self.at : self.at + len(words)]] == [*words]
 
     def accept(self, *words: str) -> bool:
-        """Consume these words or symbols if they come next.
-
-        Return whether they did.
-        """
+        """Consume these words or symbols if they come next, and return whether they came next."""
         if not self.next_is(*words):
             return False
         self.at += len(words)
         return True
 
     def advance(self) -> Token:
-        """Consume the next token, of any kind, and return it."""
+        """Consume and return the next token, of any kind."""
         token = self.token
         self.at += 1
         return token
@@ -130,7 +127,8 @@ def _token(match: re.Match[str], before: list[Token]) -> Token:
 def require_characters(text: str) -> None:
     """Raise InvalidPredicate for an unpaired surrogate.
 
-    Python decodes an argument that is not UTF-8 to such characters (`surrogateescape`), and Java cannot encode them.
+    Python decodes an argument that is not UTF-8 to unpaired surrogates (`surrogateescape`), and Java cannot encode
+    unpaired surrogates.
     """
     if surrogate := re.search("[\ud800-\udfff]", text):
         raise InvalidPredicate.at(text, surrogate.start(), "half a surrogate pair is not a character")

@@ -1,6 +1,3 @@
-"""Sample blocks of a table, and estimate an index from them.
-
-Its size and its usefulness are estimated.
-"""
+"""Sample blocks of a table, and estimate the size and the usefulness of an index from the sample."""
 
 __all__ = ["extrapolate", "sampling", "verdict"]

@@ -37,7 +37,8 @@ def build_seconds(base: BaseTable, samples: Sequence[Sample]) -> float:
 class Spread:
     """How the keys of an index are spread over its table.
 
-    An average key occurs in `of_blocks` of all blocks, and in `of_rows` of all rows; both are shares, 0 to 1.
+    An average key occurs in the share `of_blocks` of all blocks, and in the share `of_rows` of all rows. Shares are
+    from 0 to 1.
     """
 
     of_blocks: float
@@ -61,7 +62,7 @@ def spread(base: BaseTable, samples: Sequence[Sample]) -> Spread | None:
 
 
 def spread_of_values(samples: Sequence[Sample]) -> Spread | None:
-    """Estimate the spread of an average one of the requested values (`SampleItem.values`).
+    """Estimate the spread of an average requested value (`SampleItem.values`).
 
     Return None if no sampled block has such a value.
     """
@@ -91,5 +92,5 @@ def usefulness(base: BaseTable, samples: Sequence[Sample], key_spread: Spread | 
 
 
 def _scale(base: BaseTable, samples: Sequence[Sample]) -> float:
-    """Return the ratio of key bytes in the table to those in the samples."""
+    """Return the key bytes in the table, divided by the key bytes in the samples."""
     return base.size / max(1, sum(sample.size for sample in samples))

@@ -1,15 +1,16 @@
 """Choose sample blocks of a table, and measure the cost of indexing them.
 
-It is measured in Spark tasks. The blocks are sorted by the bytes of the key columns per row, which the footers show.
-The sorted blocks are divided into equal parts, and from each part the block nearest to the mean of the part is chosen.
-So blocks with adjacent equal keys and blocks with scattered keys are as frequent in the sample as in the table, and the
-sample is the same each time.
+The cost is measured in Spark tasks. The blocks are sorted by the bytes of the key columns per row, which the footers
+show. The sorted blocks are divided into equal parts, and the block nearest to the mean of each part is chosen. So
+blocks with adjacent equal keys and blocks with scattered keys are as frequent in the sample as in the table. The sample
+is the same each time.
 
-The size of a COMPACT index is not proportional to the number of blocks, as it has one row for each key and file: the
-more blocks of a file hold a key, the less space each block takes. A whole shard is therefore simulated. A key that
+The size of a COMPACT index is not proportional to the number of blocks. The index has one row for each key and file:
+the more blocks of a file hold a key, the less space each block takes. A whole shard is therefore simulated. A key that
 occurs in several sampled blocks is put into the same share of the blocks of the shard. Keys that occur in only one
-sampled block are more numerous in the table than in the sample. Their number is estimated from the numbers of keys that
-occur once and twice, by Chao's estimator of the number of species. It determines in how many blocks such a key is.
+sampled block are more numerous in the table than in the sample. The number of such keys in the table is estimated from
+the numbers of keys that occur once and twice, by Chao's estimator of the number of species. This number determines in
+how many blocks such a key is.
 """
 
 from __future__ import annotations
@@ -48,9 +49,9 @@ def resampled(
     """Simulate the rows of a shard, given the sorted index rows of `sampled` blocks.
 
     The shard has `blocks` blocks in `files` files. `rows` has the columns `keys`, `_bucketname` and `_offset`, and one
-    row for each key and block. Return the number of simulated blocks, which is smaller than `blocks` if the result
-    would be too large, and tables of these columns, sorted like a shard. Each table has a weight, by which its size
-    must be multiplied.
+    row for each key and block. Return the number of simulated blocks, and pairs of a table and a weight. The number of
+    simulated blocks is smaller than `blocks` if the result would be too large otherwise. The tables have the columns of
+    `rows`, and are sorted like a shard. The size of each table must be multiplied by its weight.
     """
     counted = rows.select(keys).group_by(list(keys), use_threads=False).aggregate([([], "count_all")])
     counts: Longs = counted["count_all"].to_numpy()  # the number of sampled blocks that hold each key
@@ -81,9 +82,9 @@ def _blocks(rows: pa.Table) -> Longs:
 def _spread(member: Flags, blocks: int) -> tuple[Longs, Longs]:
     """Simulate pairs of key and block for keys that occur in several sampled blocks.
 
-    `member[key, block]` says whether a sampled block holds a key. As in the sample, there are two kinds of blocks: some
-    hold nearly all keys, and others do not. In each kind a key is put into random blocks, with the same frequency as in
-    the sample.
+    `member[key, block]` says whether a sampled block holds a key. As in the sample, there are two kinds of blocks:
+    blocks with nearly all keys, and all other blocks. In each kind, a key is put into random blocks, with the same
+    frequency as in the sample.
     """
     full = member.mean(0) > NEARLY_ALL if len(member) else np.zeros(member.shape[1], bool)
     like_full = full[np.arange(blocks) * len(full) // blocks]
@@ -148,9 +149,9 @@ class FooterItem:
 class SampleItem:
     """Work item of a task: sampled blocks to index into one shard.
 
-    `blocks` are pairs (path, number in the file), whose key columns take `size` bytes. A shard of a build would have
-    about `shard_blocks` blocks in `shard_files` files. The task also counts the rows and blocks that hold one of the
-    requested `values`, given as text; they are empty for an index of several columns.
+    `blocks` are pairs (path, number in the file). The key columns of the blocks take `size` bytes. A shard of a build
+    would have about `shard_blocks` blocks in `shard_files` files. The task also counts the rows and blocks that hold
+    one of the requested `values`, which are texts. `values` is empty for an index of several columns.
     """
 
     definition: Definition
@@ -167,8 +168,8 @@ class Cost:
     """The cost of the sampled blocks as part of a whole shard.
 
     `data` and `cardinalities` are bytes that grow with the table. In addition, each row group takes `group_overhead`
-    bytes, and each file of cardinalities `cardinality_overhead`. `groups` is the number of row groups that the index
-    rows fill, `seconds` the time to write them.
+    bytes, and each file of cardinalities takes `cardinality_overhead` bytes. `groups` is the number of row groups that
+    the index rows fill, `seconds` the time to write them.
     """
 
     data: float = 0.0
@@ -183,11 +184,12 @@ class Cost:
 class Sample:
     """The measurements of a task on `blocks` blocks with `rows` rows.
 
-    Their key columns take `size` bytes. If they could not be indexed, `blocks` is 0 and `reason` says why. `index_rows`
-    is the number of pairs of a key and a block that holds it, `recurrences` the number of triples (key, block, other
-    block) with the key in both blocks, `keys` the number of distinct keys, `key_bytes` their mean size in memory. A
-    build would take `seconds` for these blocks. An average one of the requested values has `value_rows` rows in
-    `value_blocks` blocks. A rare key, rarer than nine of ten others, has `rare_rows` rows in `rare_blocks` blocks.
+    The key columns of the blocks take `size` bytes. If the blocks could not be indexed, `blocks` is 0 and `reason` says
+    why. `index_rows` is the number of pairs (key, block) with the key in the block. `recurrences` is the number of
+    triples (key, block, other block) with the key in both blocks. `keys` is the number of distinct keys, `key_bytes`
+    the mean size of a key in memory. A build would take `seconds` for these blocks. An average requested value has
+    `value_rows` rows in `value_blocks` blocks. A rare key, rarer than nine of ten keys, has `rare_rows` rows in
+    `rare_blocks` blocks.
     """
 
     blocks: int
@@ -209,9 +211,9 @@ class Sample:
 def read_footer(item: FooterItem) -> tuple[Longs, Longs]:
     """Read the footer of a file with b blocks, for i indexes.
 
-    Return the number of rows of each block, of shape (b,), and the bytes of each index's key columns in each block, of
-    shape (i, b), both int64. A file that cannot be read counts as without blocks, since a build would not index it.
-    Raise StoreError.
+    Return two arrays (int64): the number of rows of each block, of shape (b,), and the bytes of each index's key
+    columns in each block, of shape (i, b). A file that cannot be read counts as a file without blocks, because a build
+    would not index the file. Raise StoreError.
     """
     format = item.read_options.file_format()
     try:
@@ -292,7 +294,8 @@ def not_indexed(reason: str) -> Sample:
 class _ValueCounts:
     """The rows of a block, and how often requested values occur there.
 
-    `value_rows` is the mean number of rows of a value, `value_blocks` the share of the values that occur.
+    `value_rows` is the mean number of rows of a value. `value_blocks` is the share of the values that occur in the
+    block.
     """
 
     rows: int

@@ -1,7 +1,4 @@
-"""Judge whether an estimated index is worth it.
-
-It may be worth it for counts only.
-"""
+"""Judge whether an estimated index is worth it, perhaps for counts only."""
 
 from __future__ import annotations
 
@@ -43,8 +40,8 @@ class Candidate:
     """An estimated index and its table.
 
     The index has `keys` distinct keys with `key_bytes` bytes each. The table has `rows` rows in `blocks` blocks of
-    `files` files. A rare key is in the shares `rare_rows` of the rows and `rare_blocks` of the blocks; None if no block
-    could be indexed.
+    `files` files. A rare key is in the shares `rare_rows` of the rows and `rare_blocks` of the blocks; `rare_rows` and
+    `rare_blocks` are None if no block could be indexed.
     """
 
     rows: int
@@ -108,8 +105,8 @@ def _is_one_block_a_file(index: Candidate) -> bool:
 def _gains_little(index: Candidate, rare_rows: float, rare_blocks: float) -> bool:
     """Return whether looking up a rare key is hardly faster than a scan.
 
-    The planner's prices decide. Return False for a table so small that Spark reads it at once: a larger table with this
-    layout may gain.
+    The planner's prices decide. Return False for a table that is so small that Spark reads the table at once: a larger
+    table with this layout may gain.
     """
     if rare_blocks <= FEW_BLOCKS or Prices(index.queries.format, index.queries.cores).is_too_small(
         index.base_bytes, native=True

@@ -1,4 +1,4 @@
-"""Compare the base files that the segments of an index cover with a listing.
+"""Compare the base files in the segments of an index with a listing.
 
 A listed file is covered if a segment's manifest has its partition values, path and fingerprint. Only arrays grow with
 the number of files.
@@ -29,7 +29,7 @@ Flags = npt.NDArray[np.bool_]
 class Listing:
     """Base files as they were listed.
 
-    `partitions` has the values of each partition, `partition` has for each file the number of its partition.
+    `partitions` has the values of each partition. `partition` has the number of the partition of each file.
     """
 
     partitions: tuple[Values, ...]
@@ -65,7 +65,7 @@ class Covered:
     """The joined manifests of an index's segments, the oldest name first.
 
     `files` and `shards` have the schemas FILES and SHARDS, with paths of shards. `segment` has the number of the
-    segment for each row of `files`, `shard_segment` for each row of `shards`.
+    segment of each row of `files`, and `shard_segment` of each row of `shards`.
     """
 
     segments: tuple[str, ...]
@@ -90,7 +90,7 @@ class Covered:
     def nbytes(self) -> int:
         """The approximate bytes of the computed arrays.
 
-        They are computed from the manifests, which do not count.
+        The arrays are computed from the manifests, which do not count.
         """
         return int(self.files.num_rows * 100 + self.files["path"].nbytes + 200 * self.shards.num_rows)
 
@@ -137,7 +137,7 @@ class Covered:
     def shard_of(self) -> Longs:
         """The row in `shards` for each row of `files`.
 
-        It is -1 for a file that is not indexed.
+        The row number is -1 for a file that is not indexed.
         """
         rows = pc.index_in(self.files["shard"], value_set=self.shards["shard"])
         numbers: Longs = rows.fill_null(-1).to_numpy().astype(np.int64)
@@ -155,7 +155,7 @@ class Covered:
         return sums(self.files["rows"])
 
     def valid(self, schemas: Collection[int] | None) -> Flags:
-        """Return for each row of `files` whether its checksum of columns is still valid.
+        """Return for each row of `files` whether its `schema_crc` is still valid.
 
         `schemas` are the `definition.valid_schemas`.
         """
@@ -165,8 +165,8 @@ class Covered:
         """Return the rows of `files` with the path and partition of each listed file.
 
         `numbers` maps the partitions of the listing to the numbers of `partitions`; -1 for a partition without covered
-        files. Each array of the result has a row, or -1, for each listed file. The first array has the rows of the
-        oldest segments; further ones are needed for files that several segments cover.
+        files. Each array of the result has a row number, or -1, for each listed file. The first array has the rows of
+        the oldest segments. Further arrays are needed for files that several segments cover.
         """
         codes = pc.index_in(listing.paths, value_set=self._encoded.dictionary).fill_null(-1).to_numpy()
         place = numbers[listing.partition] if len(numbers) else np.full(len(listing.files), -1)
@@ -192,7 +192,7 @@ class Covered:
     def paths_in(self, folders: Mapping[Values, str]) -> list[str | None]:
         """Return the path that each row's file has in the folder of its partition.
 
-        `folders` has the current folders of partitions. The path is None if the partition is not among them.
+        `folders` has the current folders of partitions. The path is None if `folders` lacks the partition.
         """
         values = [self.partitions[number] for number in self.partition.tolist()]
         return [
@@ -227,7 +227,7 @@ class Covered:
     def after_another(self, rows: Flags) -> Flags:
         """Return which of the flagged rows repeat a file.
 
-        A flagged row in an older segment has the same file.
+        A row repeats a file if a flagged row in an older segment has the same file.
         """
         ordered, flagged = self.key[self._order], rows[self._order].astype(np.int64)
         before = np.cumsum(flagged) - flagged

@@ -1,8 +1,8 @@
 """Choose small neighbours to merge: segments by size, shards by fill.
 
-Segments are divided into tiers by size, each four times as large as the one before; four segments of one tier become
-one. So an index has a few dozen segments, however often it is refreshed, and each byte is written once per tier. All
-functions are pure.
+Segments are divided into tiers by size. The segments of a tier are four times as large as the segments of the preceding
+tier, and four segments of one tier are merged into one segment. So an index has a few dozen segments, however often the
+index is refreshed, and each byte is written once per tier. All functions are pure.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ MOST_LARGE = 8  # approximate number of segments of the largest size
 
 @dataclass(frozen=True)
 class Sized:
-    """A segment, or a part of a new one.
+    """A segment, or a part of a new segment.
 
-    `place` determines its neighbours. `readers` identifies the users who may read it.
+    `place` determines the neighbours of the segment or part. `readers` identifies the users who may read the segment or
+    part.
     """
 
     bytes: float
@@ -93,9 +94,9 @@ def _bytes(group: Sequence[int], segments: Sequence[Sized]) -> float:
 def neighbours(shards: Sequence[int], fill: Sequence[float], paths: Sequence[frozenset[str]]) -> list[list[int]]:
     """Group neighbouring shards that fit into one shard and share no path.
 
-    `fill` is the fill of each shard, 1 for a full one; `paths` has its base files that other shards have too. A shard
-    without a fitting neighbour is in no group. Each group but the last fills more than half a shard, so that its result
-    is rarely merged again.
+    `fill` is the fill of each shard, 1 for a full shard. `paths` has the base files of each shard that other shards
+    have too. A shard without a fitting neighbour is in no group. Each group except the last fills more than half a
+    shard, so that a merged shard is rarely merged again.
     """
     groups: list[list[int]] = [[]]
     filled, group_paths = 0.0, frozenset[str]()

@@ -1,10 +1,12 @@
 """Plan what a build does with the segments of an index.
 
-The plan says which segments stay, which are replaced, and what the new ones hold. All functions are pure. If a segment
-covers a base file in its listed state, its index rows are kept, or the reason why it is not indexed: the same bytes
-would give the same result. Every other file is read. Rows of changed files, and of files that a segment of an older
-name covers too, are removed at once, because SQL queries of the index table would count them twice. Rows of deleted
-files stay for a while: most tables lose old files every day.
+The plan says which segments stay, which segments are replaced, and what the new segments hold. All functions are pure.
+If a segment covers a base file in its listed state, the index rows of the file are kept, or the reason why the file is
+not indexed: the same bytes would give the same result. Every other file is read.
+
+Index rows are removed at once if SQL queries of the index table would count them twice: the rows of changed files, and
+the rows of files that a segment with an older name covers too. Rows of deleted files stay for a while, because most
+tables lose old files every day.
 """
 
 from __future__ import annotations
@@ -39,11 +41,11 @@ MANY_SHARDS = 16  # small shards of a segment that are not merged: a lookup open
 class Rules:
     """The rules of a plan.
 
-    `schemas` are the `definition.valid_schemas` of the table, `schema_crc` is its current checksum. A shard covers
-    about `shard_bytes` of base files, and takes at most `shard_memory` bytes. `now` is the time in seconds since 1970.
-    With `full`, nothing is kept; with `compact`, all small segments and shards are merged; with `remove_dead`, rows of
-    deleted files are removed at once. With `take_over`, all segments are replaced; with `rewrite`, all shards are
-    rewritten, because the files that their rows name have moved.
+    `schemas` are the `definition.valid_schemas` of the table. `schema_crc` is the current checksum of its columns. A
+    shard covers about `shard_bytes` of base files, and takes at most `shard_memory` bytes. `now` is the time in seconds
+    since 1970. With `full`, nothing is kept; with `compact`, all small segments and shards are merged; with
+    `remove_dead`, rows of deleted files are removed at once. With `take_over`, all segments are replaced. With
+    `rewrite`, all shards are rewritten: the files that are named in the rows of the shards have moved.
     """
 
     schemas: Collection[int] | None
@@ -60,10 +62,10 @@ class Rules:
 
 @dataclass(frozen=True, kw_only=True)
 class Scope:
-    """The partitions that a build looks at; all if `partitions` is None.
+    """The partitions that a build looks at; all partitions if `partitions` is None.
 
-    The index must not cover the `excluded` ones among them. `removed` has the paths of files that the log of the table
-    no longer has, but whose rows the index keeps (`keep_removed`).
+    The index must not cover the partitions `excluded`. `removed` has the paths of files that were removed from the
+    table's log, but whose index rows are kept (`keep_removed`).
     """
 
     partitions: frozenset[Values] | None = None
@@ -75,9 +77,9 @@ class Scope:
 class NewSegment:
     """A segment to write; it replaces the segments at `replaced`.
 
-    `files` has the manifest rows that it takes over (schema FILES, with paths of shards). `read` has the numbers of the
-    listed files to index, `why` the reason for each. The shards at `linked` are kept unchanged; the shards of each item
-    of `rewritten` become one new shard.
+    `files` has the manifest rows that the new segment takes over (schema FILES, with paths of shards). `read` has the
+    numbers of the listed files to index, and `why` the reason for reading each file. The shards at `linked` are kept
+    unchanged. The shards of each item of `rewritten` become one new shard.
     """
 
     replaced: tuple[str, ...]
@@ -95,7 +97,7 @@ class NewSegment:
     def untouched(self) -> pa.Table:
         """The rows of `files` that go into the new manifest unchanged.
 
-        Their base files are in linked shards, or not indexed.
+        The base files of these rows are in linked shards, or not indexed.
         """
         rewritten = pa.array(chain.from_iterable(self.rewritten), pa.string())
         return self.files.filter(pc.invert(pc.is_in(self.files["shard"], value_set=rewritten)))
@@ -103,9 +105,9 @@ class NewSegment:
 
 @dataclass(frozen=True)
 class SegmentPlan:
-    """The segments to write (`new`), and the folders of those to remove (`gone`).
+    """The segments to write (`new`), and the folders of the segments to remove (`gone`).
 
-    A segment is removed if a new one replaces it, or if none of its rows is kept.
+    A segment is removed if a new segment replaces it, or if none of its rows is kept.
     """
 
     new: tuple[NewSegment, ...]
@@ -124,8 +126,9 @@ class SegmentPlan:
 class Judged:
     """The decision on each manifest row of the segments, and on each listed file.
 
-    `kept` flags the rows to keep, `gone` those of deleted files; other rows are removed at once. `row` has the row that
-    covers each listed file, or -1 for a file to read; `why` has the reason for reading it, by the number of the file.
+    `kept` flags the manifest rows to keep, `gone` the rows of deleted files. All other rows are removed at once. `row`
+    has, for each listed file, the number of the manifest row that covers the file; -1 for a file to read. `why` has the
+    reason for reading a file, by the number of the file.
     """
 
     kept: Flags
@@ -175,7 +178,7 @@ def _why(same: bool, usable: bool) -> str:
 def _usable(covered: Covered, rules: Rules) -> Flags:
     """Return for each manifest row whether it is valid for the table's current columns.
 
-    The row of a file that could not be indexed is valid only if the columns are the same as then.
+    If a file could not be indexed, its row is valid only if the columns have not changed since.
     """
     current = covered.files["schema_crc"].to_numpy() == rules.schema_crc
     return current | (covered.valid(rules.schemas) & (covered.shard_of >= 0))
@@ -218,9 +221,9 @@ def plan(
 ) -> SegmentPlan:
     """Plan the segments of an index after a build.
 
-    `readers_of` returns the readers of segments, given their folders; `readers` has the readers of each file to index,
-    by its number in the listing. `is_foreign` returns whether SQL readers of the index table would read a file in
-    `present` as a shard.
+    `readers_of` returns the readers of segments, given the folders of the segments. `readers` has the readers of each
+    file to index, by the number of the file in the listing. `is_foreign` returns whether SQL readers of the index table
+    would read a file in `present` as a shard.
     """
     facts = _Facts.of(covered, judged, listing)
     touched = _touched(covered, judged, rules, facts, present, is_foreign)
@@ -240,7 +243,7 @@ def plan(
 class _Part:
     """A part of a new segment.
 
-    It is what is kept of the old segment `segment`, or the files `read` to index.
+    The part consists of what is kept of the old segment `segment`, or of the files `read` to index.
     """
 
     segment: int = -1
@@ -314,9 +317,9 @@ def _touched(
     present: Mapping[str, int],
     is_foreign: Callable[[str], bool],
 ) -> set[int]:
-    """Return the segments that must be replaced, even if they are large.
+    """Return the segments that must be replaced, even large segments.
 
-    Some of their rows are removed, or others have put files into their folder.
+    A segment must be replaced if some of its rows are removed, or if other programs have put files into its folder.
     """
     shards = set(covered.shards["shard"].to_pylist())
     foreign_folders = {path.rpartition("/")[0] for path in present if path not in shards and is_foreign(path)}
@@ -365,8 +368,8 @@ def _merged(
 ) -> list[list[int]]:
     """Return groups of parts that become one segment, by their positions.
 
-    `readers_of` returns the readers of segments, given their folders. It is called only if parts would be merged under
-    equal readers.
+    `readers_of` returns the readers of segments, given the folders of the segments. `readers_of` is called only if
+    parts would be merged in case of equal readers.
     """
     sized = [Sized(facts.size_of(part), facts.place_of(part)) for part in parts]
     if not merging.merged(sized, all_small=rules.compact):
@@ -403,9 +406,10 @@ def _assembled(covered: Covered, judged: Judged, rules: Rules, parts: Sequence[_
 def _shards(
     covered: Covered, of_segments: Flags, stays: Flags, rules: Rules, *, merge: bool
 ) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
-    """Return the shards to link, and groups of shards to rewrite as one each.
+    """Return the shards to link, and groups of shards: each group is rewritten as one shard.
 
-    `of_segments` flags the shards of the replaced segments, `stays` the manifest rows that the new segment takes over.
+    `of_segments` flags the shards of the replaced segments. `stays` flags the manifest rows that the new segment takes
+    over.
     """
     names: list[str] = covered.shards["shard"].to_pylist()
     shard_of = np.where(covered.shard_of < 0, len(names), covered.shard_of)
@@ -432,7 +436,7 @@ def _shards(
 def _shared_paths(covered: Covered, stays: Flags, shard_of: Longs, count: int) -> list[frozenset[str]]:
     """Return the paths in each shard that other shards have too.
 
-    This happens if partitions share a folder.
+    Several shards have the same path if partitions share a folder.
     """
 
     paths = covered.files["path"].filter(pa.array(stays))

@@ -1,8 +1,8 @@
 """Slots: the partitions of an index table.
 
 A slot points at a segment, or at the empty folder of the index. A build publishes segments by changing the locations of
-slots in one call of the metastore. New slots are added before, and slots are never dropped, so a query that lists them
-at any moment sees the segments of one state.
+slots in one call of the metastore. New slots are added before this call, and slots are never dropped. So a query that
+lists the slots at any moment sees the segments of one state.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ class Moves:
     """The changes of slots that publish segments.
 
     `added` has the numbers of new slots, which are added first and point at the empty folder. `moved` has the new
-    folders of all slots that change, by number. `vacated` has the numbers of those that lose a segment: a session that
-    can only change slots one by one empties these before it changes any other.
+    folders of all slots that change, by the number of the slot. `vacated` has the numbers of the slots that lose a
+    segment. A session that can only change slots one by one empties the slots in `vacated` before it changes other
+    slots.
     """
 
     added: tuple[int, ...]
@@ -52,17 +53,17 @@ def foreign(slots: Slots, definition: Definition) -> list[int]:
 def seniority(folder: str) -> str:
     """Return the name of a segment, as a sort key.
 
-    It begins with the time of its build.
+    The name begins with the time of the segment's build.
     """
     return folder.rpartition("/")[2]
 
 
 def plan_moves(slots: Slots, empty: str, new: Sequence[str], gone: Collection[str]) -> Moves:
-    """Plan how new segments get slots, and removed ones lose theirs.
+    """Plan how new segments get slots, and removed segments lose their slots.
 
-    No slot is left at the folders `gone`; `empty` is the empty folder of the index. The segments `new` take the slots
-    of removed segments, then empty slots, then added ones. Their names determine which empty slots they take, so that
-    two builders rarely choose the same. A segment in two slots keeps the first.
+    No slot is left at the folders `gone`. `empty` is the empty folder of the index. The segments `new` take the slots
+    of removed segments, then empty slots, then added slots. The name of a segment determines which empty slot the
+    segment takes, so that two builders rarely choose the same slot. A segment in two slots keeps the first slot.
 
     >>> plan_moves({0: "a", 1: "b", 2: "empty"}, "empty", ["c"], ["a", "b"])
     Moves(added=(), vacated=(0, 1), moved={0: 'c', 1: 'empty'})

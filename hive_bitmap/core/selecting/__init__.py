@@ -1,10 +1,10 @@
 """Find out from indexes which rows of each block may match.
 
 `table_files` compares the listed files with what the indexes cover. `candidates` decides which files are looked up in
-which index, and which are read whole; a file that no index covers is never dropped. `select` combines bitmaps. The same
-functions run in the driver and in tasks. `live_counts` corrects counts for rows that the table has deleted. `offsets`
-writes the blocks that may match as the result file of a compact index. `split_order` computes the order in which
-Spark's own scan delivers rows. `first_rows` leaves out blocks that a sorted query with a LIMIT does not need.
+which index, and which files are read whole. A file that no index covers is never dropped. `select` combines bitmaps.
+The same functions run in the driver and in tasks. `live_counts` corrects counts for rows that the table has deleted.
+`offsets` writes the blocks that may match as the result file of a compact index. `split_order` computes the order in
+which Spark's own scan delivers rows. `first_rows` leaves out blocks that a sorted query with a LIMIT does not need.
 """
 
 __all__ = [

@@ -1,9 +1,10 @@
-"""Choose the files that may have matching rows, and look them up.
+"""Choose the files that may have matching rows, and look up these files.
 
-Partitions are pruned first. Files that are fresh in an index are looked up; all others are read whole. Files with the
-same shard are looked up together, as one unit, even from different partitions. Lookups find the index rows of a file by
-its path. If partitions share a folder, several shards of an index may have rows of the same path. Each such file is a
-unit of its own, so that only its own shard is read. All functions are pure, except that lookups read shards.
+Partitions are pruned first. Files that are fresh in an index are looked up; all other files are read whole. Files with
+the same shard are looked up together, as one unit, even if they are in different partitions. Lookups find the index
+rows of a file by its path. If partitions share a folder, several shards of an index may have rows of the same path. A
+file with such a path is a unit of its own, so that only the shard of the file is read. All functions are pure, except
+that lookups read shards.
 """
 
 from __future__ import annotations
@@ -60,8 +61,8 @@ REMOTE_READS = 16  # concurrent lookups in shards that are read over a network
 class Lookup:
     """Fresh files that are looked up together.
 
-    All fields but `unit` and `predicate` have an item for each file. `described` has the files' rows of a manifest,
-    with the columns DESCRIBED. `deletes` has the `FileStatus.deletes` of each file; it is empty if no file has deleted
+    All fields except `unit` and `predicate` have an item for each file. `described` has the files' rows of a manifest,
+    with the columns DESCRIBED. `deletes` has the `FileStatus.deletes` of each file. It is empty if no file has deleted
     rows.
     """
 
@@ -87,7 +88,7 @@ class Lookup:
         )
 
     def matches(self, listed: Sequence[FileStatus]) -> Flags:
-        """Return for each file whether its listed status shows it unchanged.
+        """Return for each file whether its listed status shows the file unchanged.
 
         See `Fingerprint.matches`.
         """
@@ -101,20 +102,20 @@ class Lookup:
     def foreign(self, file: int) -> frozenset[str] | None:
         """Return the names in a file that were foreign to its table.
 
-        They were not columns of the table when the file was indexed. They are in lower case. Return None if an older
-        build did not record them.
+        A foreign name was not a column of the table when the file was indexed. The names are in lower case. Return None
+        if an older build did not record foreign names.
         """
         names = self.described["foreign"][file].as_py()
         return None if names is None else frozenset(names)
 
     def nested_marks(self, file: int) -> frozenset[str]:
-        """Return the marks of a file's nested columns; none if an older build did not record them."""
+        """Return the marks of a file's nested columns; no marks if an older build did not record marks."""
         return frozenset(self.described["nested"][file].as_py() or ())
 
     def starts(self, file: int) -> Longs | None:
         """Return the first byte of each block of a file.
 
-        None if an older build did not record them.
+        Return None if an older build did not record these bytes.
         """
         starts = self.described["starts"][file].as_py()
         return None if starts is None else np.array(starts, np.int64)
@@ -134,7 +135,7 @@ class WholeFile:
 class LookupResults:
     """The results of looking up all files that may have matching rows.
 
-    They are the basis for choosing a strategy.
+    A strategy is chosen on the basis of these results.
     """
 
     partitions: tuple[PartitionState, ...]
@@ -160,11 +161,11 @@ def choose_indexes(
 ) -> dict[str, Definition]:
     """Choose the index for each tested column and each grouping key.
 
-    Return the indexes by lower-case column name. A BITMAP index is preferred to a COMPACT one, and an index of fewer
-    columns to one of more. `keys` are lower-case names of grouping keys, which only a BITMAP index serves. An index
-    that has all keys, and ideally the tested columns as well, is preferred to all others, because it counts them
-    without bitmaps. Without tested columns and keys, any index is returned under the name "", since it records the
-    number of rows.
+    Return the indexes by lower-case column name. A BITMAP index is preferred to a COMPACT index, and an index with
+    fewer columns to an index with more columns. `keys` are lower-case names of grouping keys, which only a BITMAP index
+    serves. An index with all keys is preferred to all other indexes, and best is an index with all keys and all tested
+    columns: such an index counts without bitmaps. Without tested columns and keys, any index is returned under the name
+    "", because each index records the number of rows.
     """
     tested = {column.lower() for column in columns_of(predicate)}
     ordered = sorted(definitions, key=lambda d: (not d.has_bitmaps, len(d.columns), d.name))
@@ -202,8 +203,8 @@ def residual_predicates(
     """Substitute the values of each partition in the predicate, and return the residual predicates.
 
     `values` has a row of typed values for each partition, and a column for each partition column. If some values of a
-    column could not be typed, it is missing, and its leaves may match any partition. A partition with the residual
-    Constant(False) or Constant(None) has no matching row.
+    column could not be typed, the column is missing, and leaves that test this column may match any partition. A
+    partition with the residual Constant(False) or Constant(None) has no matching row.
     """
     names = {column.name.lower(): column.name for column in columns}
     leaves = [leaf for leaf in leaves_of(predicate) if not isinstance(leaf, (Unknown, Constant))]
@@ -248,7 +249,7 @@ def look_up_files(
     """Look up the fresh files, and list the files to read whole.
 
     `predicates` has the residual predicate of each partition, `chosen` the indexes by lower-case column name.
-    `evaluate` does the lookups, and returns a result for each, in the same order.
+    `evaluate` does the lookups, and returns a result for each lookup, in the same order.
     """
     matching = np.array([not isinstance(node, Constant) or node.value is True for node in predicates], bool)
     coverage = {d.name: table.records[d.name] for d in chosen.values() if d.name in table.records}
@@ -283,9 +284,9 @@ def _units(
 ) -> list[tuple[str, Longs]]:
     """Group fresh files that are looked up together.
 
-    A file belongs to the shard that has it in its main index, which is the index that covers most files, or else the
-    next one. Files with the same main index, shard and predicate are a group. Return the name of the main index and the
-    numbers of the files of each group.
+    The indexes are ordered by the number of fresh files, most first. The main index of a file is the first index in
+    which the file is fresh. Files with the same main index, shard in this index, and predicate are a group. Return the
+    name of the main index and the numbers of the files of each group.
     """
     fresh = {name: int(index.fresh[files].sum()) for name, index in coverage.items()}
     by_most = sorted(coverage, key=lambda name: (-fresh[name], coverage[name].covered.shards.num_rows, name))
@@ -385,7 +386,7 @@ def look_up_all(
 ) -> list[LookupResult]:
     """Do lookups in this process.
 
-    It uses threads only if a shard is in a remote store, because they slow down lookups in local shards.
+    Threads are used only if a shard is in a remote store, because threads slow down lookups in local shards.
     """
 
     def one(lookup: Lookup) -> LookupResult:
@@ -398,7 +399,7 @@ def look_up_all(
 
 
 def restrict(lookup: Lookup, files: Sequence[int]) -> Lookup:
-    """Restrict a lookup to some of its files, given by their positions in `unit.paths`."""
+    """Restrict a lookup to some of its files, given by positions in `unit.paths`."""
     chosen = np.array(files, np.int64)
     number = np.full(len(lookup.unit.paths), -1)
     number[chosen] = np.arange(len(chosen))

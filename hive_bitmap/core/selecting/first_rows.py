@@ -1,11 +1,12 @@
 """Find the blocks that can hold the first rows of a sorted scan.
 
-A query that sorts its rows and takes the first n needs no block whose keys all come after those of n other rows. Only
-rows that certainly match count: those of fresh files whose lookup is exact. "After" means strictly after by the first
-sort key, so the other sort keys do not matter, and no row is left out that ties with the last one.
+A query sorts its rows and takes the first n rows. If all keys of a block come after the keys of n other rows, the query
+does not need the block. The n other rows must certainly match: they are in fresh files whose lookup is exact. "After"
+means strictly after by the first sort key. So other sort keys do not matter, and no row is left out that ties with the
+last of the first n rows.
 
-What is left out depends on other files than the block's own. So whoever reads the remaining blocks has to compare all
-files of the lookups afterwards.
+Whether a block is left out depends on other files than the file of the block. So whoever reads the remaining blocks has
+to compare all files of the lookups afterwards.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class FirstRows:
 
 @dataclass(frozen=True)
 class _Keys:
-    """Sort keys: they ascend by rank, then by value. In a descending order, ~v is the value of v."""
+    """Sort keys, which ascend by rank, then by value. In a descending order, ~v is the value of v."""
 
     rank: Longs
     value: Longs
@@ -64,8 +65,9 @@ class _Keys:
 def leave_out(results: LookupResults, bounds: Sequence[Bounds], first: FirstRows) -> LookupResults | None:
     """Leave out the blocks that cannot hold any of the first rows.
 
-    Return the results without selected rows in these blocks, which are flagged in `left_out`. Return None if no block
-    with selected rows can be left out. `bounds` has the bounds of the sort column in the blocks of each lookup.
+    Return the results without selected rows in the blocks that are left out. `left_out` flags these blocks. Return None
+    if no block with selected rows can be left out. `bounds` has the bounds of the sort column in the blocks of each
+    lookup.
     """
     if not results.lookups or any(any(lookup.deletes) for lookup in results.lookups):
         return None
@@ -91,7 +93,7 @@ def leave_out(results: LookupResults, bounds: Sequence[Bounds], first: FirstRows
 def _last_needed(bounds: Bounds, rows: Longs, certain: Longs, first: FirstRows) -> tuple[int, int] | None:
     """Return a sort key, by rank and value, up to which there are enough rows.
 
-    `certain` is the number of rows of each block that certainly match. None if there may be too few rows.
+    `certain` is the number of rows of each block that certainly match. Return None if there may be too few rows.
     """
     keys, counts = _largest(bounds, rows, certain, first)
     order = np.lexsort((keys.value, keys.rank))
@@ -103,9 +105,10 @@ def _last_needed(bounds: Bounds, rows: Longs, certain: Longs, first: FirstRows) 
 
 
 def _largest(bounds: Bounds, rows: Longs, certain: Longs, first: FirstRows) -> tuple[_Keys, Longs]:
-    """Return keys and, for each, how many rows certainly have no larger key.
+    """Return keys, and for each key the number of rows that certainly have no larger key.
 
-    NULLs that come last are counted by themselves, so that they do not hide the values of their block.
+    The rows of different keys are different. If NULLs come last, the NULLs of a block have a key of their own, so that
+    they do not hide the values of the block.
     """
     is_known, has_values = bounds.nulls >= 0, (bounds.nulls >= 0) & (bounds.nulls < rows)
     value = np.where(has_values, bounds.high if first.ascending else ~bounds.low, 0)
@@ -119,7 +122,7 @@ def _largest(bounds: Bounds, rows: Longs, certain: Longs, first: FirstRows) -> t
 
 
 def _smallest(bounds: Bounds, rows: Longs, first: FirstRows) -> _Keys:
-    """Return for each block a key that none of its rows comes before."""
+    """Return for each block a key such that no row of the block comes before the key."""
     is_known, has_values = bounds.nulls >= 0, (bounds.nulls >= 0) & (bounds.nulls < rows)
     has_nulls = is_known & (bounds.nulls > 0)
     only_null = _NULL_FIRST if first.nulls_first else _NULL_LAST
@@ -145,9 +148,9 @@ def is_bounded(column: Column) -> bool:
 
 
 def bounds_of(files: TableFiles, results: LookupResults, column: Column) -> list[Bounds]:
-    """Return the bounds of a column for the blocks of each lookup, as the manifests of any index record them.
+    """Return the bounds of a column for the blocks of each lookup, from the manifests of any index.
 
-    They hold for a file if its fingerprint is the one that was looked up.
+    Recorded bounds hold for a file if they were recorded with the fingerprint that was looked up.
     """
     places = [(partition, file.path) for partition, file in zip(files.partition_of.tolist(), files.files, strict=True)]
     numbers = {place: number for number, place in enumerate(places)}
@@ -164,7 +167,7 @@ def bounds_of(files: TableFiles, results: LookupResults, column: Column) -> list
 
 
 def _fill(bounds: Bounds, lookup: Lookup, records: FileRecords, listed: Longs, name: str) -> None:
-    """Write the bounds that an index records into those of a lookup.
+    """Write the bounds that an index records into the bounds of a lookup.
 
     `listed` has the number of each file of the lookup in the records.
     """
@@ -189,7 +192,10 @@ def _fill(bounds: Bounds, lookup: Lookup, records: FileRecords, listed: Longs, n
 
 
 def _lists(column: pa.ChunkedArray) -> tuple[pa.Array, Longs]:
-    """Return the items of all lists of a column, and the place at which each list begins, and the last one ends."""
+    """Return the items of all lists of a column, and the offsets of the lists.
+
+    List i has the items offsets[i] to offsets[i+1] (exclusive).
+    """
     lists = column.combine_chunks()
     lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
     return lists.flatten(), np.concatenate([[0], np.cumsum(lengths)])

@@ -1,7 +1,7 @@
 """Evaluate a predicate over one column.
 
-It selects the keys that match, and the row groups that may hold such keys. Leaves are evaluated over arrays of keys, in
-Arrow and numpy. Row groups are skipped by the bounds of the keys that a leaf can match.
+The evaluation selects the keys that match, and the row groups that may hold matching keys. Leaves are evaluated over
+arrays of keys, in Arrow and numpy. Row groups are skipped by the bounds of the keys that a leaf can match.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ MatchingKeys = Mapping[SparkLeaf, pa.Array]
 class Interval:
     """Bounds of the keys that a leaf can match.
 
-    Keys match from `low` to `high`, inclusive, and NULL only if `nulls`. None means no bound on that side. If `points`
-    is not None, only these keys can match; they are sorted, and empty if only NULL can. Bounds are values of the
-    column's type. Strings are in the order of their UTF-8 bytes, which is also the order of Python's strings and of
-    Parquet's statistics.
+    Only keys from `low` to `high`, inclusive, can match, and NULL only if `nulls`. None means that there is no lower or
+    no upper bound. If `points` is not None, only these keys can match. `points` is sorted, and empty if only NULL can
+    match. Bounds are values of the column's type. Strings are in the order of their UTF-8 bytes, which is also the
+    order of Python's strings and of Parquet's statistics.
     """
 
     low: Value | None = None
@@ -68,11 +68,10 @@ ANY_KEY = Interval(nulls=True)
 
 
 def matches(leaf: Leaf, keys: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_]:
-    """Return for each key whether the leaf is TRUE for it.
+    """Return for each key whether the leaf is TRUE for the key, not FALSE or NULL.
 
-    It is not if the leaf is FALSE or NULL. Keys have the column's Arrow type (`key_values.arrow_type`), and may be
-    NULL. The values of the leaf must fit that type, as values from the parser and from the optimizer rule do; otherwise
-    ArrowInvalid is raised.
+    Keys have the column's Arrow type (`key_values.arrow_type`), and may be NULL. The values of the leaf must fit this
+    type, as values from the parser and from the optimizer rule do. Raises ArrowInvalid for other values.
     """
     match leaf:
         case IsNull(_, negated):
@@ -112,7 +111,7 @@ def interval(leaf: Predicate) -> Interval:
 
 
 def _after(prefix: str) -> str | None:
-    """Return the least string that follows all strings with a prefix; None if there is none."""
+    """Return the least string that follows all strings with a prefix; None if no string does."""
     stem = prefix.rstrip(chr(_LAST_CHARACTER))
     if not stem:
         return None
@@ -121,7 +120,7 @@ def _after(prefix: str) -> str | None:
 
 
 def key_matches(node: Predicate, keys: pa.Array, matching_keys: MatchingKeys) -> Flags:
-    """Return for each key whether a predicate over one column may be TRUE for it.
+    """Return for each key whether a predicate over one column may be TRUE for the key.
 
     Keys may be NULL. The result is exact, except for leaves that only Spark can evaluate and that are not in
     `matching_keys`.
@@ -142,7 +141,7 @@ def key_matches(node: Predicate, keys: pa.Array, matching_keys: MatchingKeys) ->
 
 
 def among(keys: pa.Array, values: pa.Array) -> Flags:
-    """Return for each key whether it is in `values`.
+    """Return for each key whether `values` has the key.
 
     NULL equals NULL, and NaN equals NaN.
     """
@@ -156,7 +155,7 @@ def among(keys: pa.Array, values: pa.Array) -> Flags:
 def may_hold(node: Predicate, stats: KeyStats) -> bool:
     """Return whether a row group may hold a key that matches.
 
-    For such a key the predicate is TRUE; `stats` are the statistics of the row group.
+    A key matches if the predicate is TRUE for the key. `stats` are the statistics of the row group.
     """
     match node:
         case Constant(value):

@@ -1,7 +1,7 @@
 """Exclude deleted rows from counts.
 
-A table has deleted these rows, but its files and indexes still have them. Which rows these are is read after the
-lookup, and only for files with selected rows. A file whose deleted rows cannot be read is read whole.
+A table has deleted rows that its files and indexes still have. The numbers of the deleted rows are read after the
+lookup, and only for files with selected rows. If the numbers cannot be read, the file is read whole.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def without_deleted(
     """Exclude deleted rows from all counts in the results of lookups.
 
     `read` takes the version of each file's deletes (`FileStatus.deletes`) by path, and returns the deleted rows by
-    path; its result may lack files. `evaluate` repeats the lookups of files with deleted rows.
+    path. The result of `read` may lack files. `evaluate` repeats the lookups of files with deleted rows.
     """
     affected = [_may_count_deleted(lookup, result) for lookup, result in results.pairs()]
     deletes = {
@@ -58,7 +58,7 @@ def without_deleted(
 def _may_count_deleted(lookup: Lookup, result: LookupResult) -> Flags:
     """Return for each file whether its counts may include deleted rows.
 
-    They may if it has both deleted rows and selected rows.
+    The counts may include deleted rows if the file has both deleted rows and selected rows.
     """
     deletes = np.array([bool(id) for id in lookup.deletes] or [False] * len(lookup.unit.paths), bool)
     return deletes & (np.bincount(lookup.unit.file, result.counts, len(lookup.unit.paths)) > 0)
@@ -67,7 +67,7 @@ def _may_count_deleted(lookup: Lookup, result: LookupResult) -> Flags:
 def _are_deletes_known(lookup: Lookup, deleted_rows: Mapping[str, DeletedRows]) -> Flags:
     """Return for each file whether its deleted rows are known.
 
-    They are if they were read, and are rows of the file.
+    Deleted rows are known if their numbers were read, and are numbers of rows of the file.
     """
     unit = lookup.unit
     rows = np.bincount(unit.file, unit.rows, len(unit.paths))

@@ -1,6 +1,7 @@
 """Units of lookup: base files that are looked up together.
 
-Rows that a table has deleted, but its files still have, are converted from positions in files to bits of blocks.
+Files may still have rows that their table has deleted. The positions of deleted rows in files are converted to bits of
+blocks.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ Longs = npt.NDArray[np.int64]
 class Place(NamedTuple):
     """The location of a file: the number of its listed partition, and its path.
 
-    The path alone is ambiguous, since partitions may share a folder.
+    The path alone is ambiguous, because partitions may share a folder.
     """
 
     partition: int
@@ -48,7 +49,8 @@ class IndexPart:
 class DeletedRows:
     """Rows of a file that its table has deleted.
 
-    `rows` are their positions in the file, ascending. `id` identifies this state of the file's deletes.
+    `rows` are the positions of the deleted rows in the file, ascending. `id` identifies this state of the file's
+    deletes.
     """
 
     id: str
@@ -60,7 +62,7 @@ class LookupUnit:
     """Base files that are looked up together, and their blocks.
 
     Blocks are in file order; arrays have an item for each block. `deleted` has the deleted rows of files, which the
-    index still has; it is empty unless rows are counted.
+    index still has. `deleted` is empty unless rows are counted.
     """
 
     paths: tuple[str, ...]
@@ -81,8 +83,8 @@ class LookupUnit:
 class BlockNumbers:
     """A map from index rows, by path and offset, to numbers of blocks.
 
-    The blocks are those of a unit. `covered` has a flag for each file; index rows of files without the flag are
-    ignored. The array is shared, not copied, so that the caller can clear flags later.
+    The blocks belong to a unit. `covered` has a flag for each file. Index rows of files without the flag are ignored.
+    The array `covered` is shared, not copied, so that the caller can clear flags later.
     """
 
     def __init__(self, unit: LookupUnit, covered: Flags) -> None:

@@ -1,13 +1,14 @@
 """Write the result file of a compact index, which Hive 0.7 to 2.3 reads.
 
 The file has a line for each base file, with the offsets of the blocks to read: `path \\x01 offset (\\x02 offset)* \\n`.
-Offsets are decimal, and readers reject an empty list. Hive reads a split if one of the offsets lies in it. So the
-offset of a block is the byte by which a reader assigns the block to a split: the start of an ORC stripe, the first data
-page of a Parquet row group. Hive's reader is
+Offsets are decimal, and readers reject an empty list. Hive reads a split if one of the offsets lies in the split. So
+the offset of a block is the byte by which a reader assigns the block to a split: the start of an ORC stripe, or the
+first data page of a Parquet row group. Hive's reader is
 https://github.com/apache/hive/blob/rel/release-2.3.9/ql/src/java/org/apache/hadoop/hive/ql/index/HiveIndexResult.java.
 
-The reader looks up a file by the text of its path, and silently drops all splits of a file that it does not find. So
-paths are written exactly as Hadoop's `Path.toString()` prints them, or no file is written.
+The reader looks up a base file by the text of its path. If a base file is not in the result file, the reader silently
+drops all splits of the base file. So paths are written exactly in the form of Hadoop's `Path.toString()`, or no result
+file is written.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _REMOVED = re.compile(r"/\.\.?(?:/|$)")  # `.` and `..`, which Hadoop resolves
 def selected_offsets(files: pa.Table, blocks: pa.Table, whole: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:
     """Return the offsets of the blocks with selected rows, by file path.
 
-    `files` and `blocks` are those of a plan; `whole` has all offsets of the files that are read whole.
+    `files` and `blocks` belong to a plan. `whole` has all offsets of the files that are read whole.
     """
     paths = files["path"].to_pylist()
     offsets: dict[str, list[int]] = {}
@@ -44,12 +45,12 @@ def selected_offsets(files: pa.Table, blocks: pa.Table, whole: Mapping[str, Sequ
 def covering_offsets(files: pa.Table, blocks: pa.Table, format: str, split: int | None) -> dict[str, list[int]]:
     """Return offsets that cover the selected blocks, by file path.
 
-    Each split that overlaps a selected block contains one of them. This is for formats whose blocks consist of smaller
-    units, such as lines, or parts between sync marks. The index does not record where these units are. A reader assigns
-    a unit to the split that contains its first byte, or that ends there. Each split of a file but the last has at least
-    `split` bytes. So a split that overlaps a block contains the block's first byte, the byte after the block, or one of
-    the bytes in between at intervals of `split` bytes. Compressed text has a single block and a single split. Raises
-    Unsupported if `split` is needed and None.
+    Each split that overlaps a selected block contains one of the offsets. The function is for formats whose blocks
+    consist of smaller units, such as lines, or parts between sync marks. The index does not record where the units are.
+    A reader assigns a unit to the split that contains the first byte of the unit, or that ends at this byte. Each split
+    of a file except the last has at least `split` bytes. So a split that overlaps a block contains the block's first
+    byte, the byte after the block, or one of the bytes in between at intervals of `split` bytes. Compressed text has a
+    single block and a single split. Raises Unsupported if `split` is needed and None.
     """
     paths = files["path"].to_pylist()
     offsets: dict[str, list[int]] = {}
@@ -70,8 +71,8 @@ def covering_offsets(files: pa.Table, blocks: pa.Table, format: str, split: int 
 def result_file(offsets: Mapping[str, Iterable[int]], *, utf8: bool = False) -> bytes:
     """Return the bytes of a result file.
 
-    Raises Unsupported for a path that Hive would misread. Hive decodes the paths with the default charset of its JVM.
-    `utf8` states that this is UTF-8; without it, paths that are not ASCII raise Unsupported.
+    Hive decodes the paths with the default charset of its JVM. `utf8` states that this charset is UTF-8. Raises
+    Unsupported for a path that Hive would misread, and without `utf8` for a path that is not ASCII.
 
     >>> result_file({"file:/w/t/a b": [4, 128]})
     b'file:/w/t/a b\\x014\\x02128\\n'

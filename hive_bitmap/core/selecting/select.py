@@ -76,8 +76,8 @@ class Selection:
 def select(unit: LookupUnit, predicate: Predicate, matching_keys: MatchingKeys) -> Selection:
     """Select the rows of a unit for which the predicate may be TRUE.
 
-    The selection has all rows for which it is TRUE, and possibly others. If an index is damaged, all rows of its files
-    are selected, and the result has the error in `damaged`; it is not raised.
+    The selection has all rows for which the predicate is TRUE, and possibly other rows. If an index is damaged, all
+    rows of its files are selected. The error is not raised: the result has the error in `damaged`.
     """
     evaluation = _Evaluation(unit=unit, matching_keys=matching_keys, exact=exact_files(unit, predicate, matching_keys))
     return evaluation.selection(evaluation.live(evaluation.rows_of(predicate, unit.rows > 0)))
@@ -86,8 +86,8 @@ def select(unit: LookupUnit, predicate: Predicate, matching_keys: MatchingKeys) 
 def count(unit: LookupUnit, predicate: Predicate, matching_keys: MatchingKeys) -> LookupResult:
     """Count the rows of each block that `select` would select.
 
-    For a predicate over one column, cardinalities are added up, since no row has two keys. Bitmaps are then needed only
-    for blocks with deleted rows.
+    For a predicate over one column, cardinalities are added up, because no row has two keys. Bitmaps are then needed
+    only for blocks with deleted rows.
     """
     column = only_column(predicate)
     if column is None or column not in unit.parts:
@@ -101,8 +101,9 @@ def count(unit: LookupUnit, predicate: Predicate, matching_keys: MatchingKeys) -
 def matching_share(unit: LookupUnit, node: Predicate, matching_keys: MatchingKeys) -> float:
     """Return the share of the rows, at most 0.5, whose bitmaps `select` would decode.
 
-    The predicate is over one column. `select` decodes the bitmaps of the matching keys, or those of the other keys if
-    these hold fewer rows. The share is 0 if no index has the column, or if the index is damaged.
+    The predicate is over one column. `select` decodes the bitmaps of the matching keys. If the other keys hold fewer
+    rows, `select` decodes the bitmaps of the other keys instead. The share is 0 if no index has the column, or if the
+    index is damaged.
     """
     share = selected_share(unit, node, matching_keys)
     return min(share, 1 - share)
@@ -138,7 +139,7 @@ def is_understood(predicate: Predicate, columns: Mapping[str, object], matching_
 def exact_files(unit: LookupUnit, predicate: Predicate, matching_keys: MatchingKeys) -> Flags:
     """Return for each file whether every selected row matches.
 
-    This holds unless an index is damaged.
+    The result holds unless an index is damaged.
     """
     exact = np.full(len(unit.paths), is_understood(predicate, unit.parts, matching_keys))
     for column in columns_of(predicate):
@@ -151,7 +152,7 @@ def exact_files(unit: LookupUnit, predicate: Predicate, matching_keys: MatchingK
 class _Hits:
     """The index rows with a matching key in one row group of a shard.
 
-    The arrays have an item for each of these rows.
+    Each array has an item for each of these index rows.
     """
 
     shard: tuple[str, int]  # path and size in bytes
@@ -165,8 +166,9 @@ class _Hits:
 class _Evaluation:
     """An evaluation of a predicate over a unit.
 
-    The cheap steps come first: the matching keys of each block, and how many rows they have. Then bitmaps are decoded,
-    only of the blocks that may still have a matching row (`alive`). Selections are bits, or None for all rows.
+    The cheap steps come first: finding the matching keys of each block, and the number of rows with these keys. Then
+    bitmaps are decoded, but only for blocks that may still have a matching row (`alive`). Selections are bits, or None
+    for all rows.
     """
 
     unit: LookupUnit
@@ -194,7 +196,7 @@ class _Evaluation:
     def exact_files(self) -> Flags:
         """Return for each file whether every selected row matches.
 
-        It is False for files whose index has turned out to be damaged.
+        The flag is False for files whose index has turned out to be damaged.
         """
         for file in self.damaged:
             self.exact[file] = False
@@ -203,7 +205,7 @@ class _Evaluation:
     def rows_of(self, node: Predicate, alive: Flags, within: Bits | None = None) -> Bits | None:
         """Return the rows of the `alive` blocks that may match.
 
-        Matching rows that are not in `within` may be missing, since the caller intersects the result with it.
+        Matching rows that are not in `within` may be missing, because the caller intersects the result with `within`.
         """
         column = only_column(node)
         match node:
@@ -235,7 +237,7 @@ class _Evaluation:
     def matching_counts(self, column: str, node: Predicate) -> Longs:
         """Count the rows of each block that match a predicate over one column.
 
-        All rows of a block count if the index does not cover its file, or is damaged.
+        If the index does not cover the file of a block, or is damaged, all rows of the block count.
         """
         part = self.unit.parts.get(column)
         if part is None:
@@ -289,8 +291,9 @@ class _Evaluation:
     def _key_rows(self, column: str, node: Predicate, alive: Flags, within: Bits | None) -> Bits | None:
         """Return the rows whose key satisfies a predicate over one column.
 
-        All rows of files that the index does not cover are included. Every row has exactly one key. So if more than
-        half of the rows match, the bitmaps of the other keys are decoded, and the result is complemented.
+        All rows of files that the index does not cover are included. If more than half of the rows match, the bitmaps
+        of the other keys are decoded, and the result is complemented. The complement is right because every row has
+        exactly one key.
         """
         if column not in self.unit.parts:
             return None
@@ -359,7 +362,7 @@ class _Evaluation:
     def _decode(self, column: str, hits: _Hits, selected: Flags, within: Bits | None, bits: Bits) -> None:
         """OR the bitmaps of the selected blocks into `bits`.
 
-        Rows outside of `within` may be left out.
+        Rows outside `within` may be left out.
         """
         part = self.unit.parts[column]
         chosen = np.flatnonzero(selected[hits.blocks])

@@ -1,9 +1,10 @@
 """Compute the row order of Spark's own scan of Parquet and ORC files.
 
-Spark cuts each file into splits of a certain size, from its first byte on. It reads the largest splits first, and
-splits of the same size in the order in which the files were listed. See `createReadRDD`:
+Spark cuts each file into splits of a certain size, from the first byte of the file on. Spark reads the largest splits
+first, and splits of equal size in the order in which the files were listed. See `createReadRDD`:
 https://github.com/apache/spark/blob/v4.0.0/sql/core/src/main/scala/org/apache/spark/sql/execution/DataSourceScanExec.scala.
-A split has the Parquet row groups with their middle in it, and the ORC stripes with their first byte in it.
+A Parquet row group belongs to the split that contains its middle, an ORC stripe to the split that contains its first
+byte.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class Split:
 class Piece:
     """The blocks of a file in one split.
 
-    They have the numbers `first` to before `end` in the unit of a lookup.
+    The blocks have the numbers `first` to before `end` in the unit of a lookup.
     """
 
     lookup: int  # its position in `LookupResults.lookups`
@@ -55,7 +56,7 @@ class WholePiece:
 def splits(number: int, size: int, most: int) -> list[Split]:
     """Return the splits of file `number`, of `most` bytes each.
 
-    There is a single split if `most` is 0.
+    If `most` is 0, the whole file is a single split.
 
     >>> [(split.start, split.end) for split in splits(0, 25, 10)]
     [(0, 10), (10, 20), (20, 25)]
@@ -69,7 +70,7 @@ def pieces_in_order(results: LookupResults, format: str, most: int) -> list[Piec
     """Return all looked-up blocks and all whole files, in Spark's reading order.
 
     `most` is the size of the largest splits in bytes; 0 if any order will do. Return None if the blocks of a file
-    cannot be assigned to its splits.
+    cannot be assigned to splits.
     """
     numbers = _numbers(results) if most else {}
     pieces: list[Piece | WholePiece] = []
@@ -105,7 +106,7 @@ def _numbers(results: LookupResults) -> Mapping[tuple[int, str], int]:
 def block_starts(lookup: Lookup, file: int, blocks: int) -> Longs | None:
     """Return the first byte of each block of a file.
 
-    None if the index lacks them or their order is wrong.
+    Return None if the index lacks these bytes, or if they are in a wrong order.
     """
     starts = lookup.starts(file)
     is_complete = starts is not None and len(starts) == blocks and bool((np.diff(starts) > 0).all())
@@ -120,7 +121,7 @@ def runs(pieces: Sequence[Piece | WholePiece]) -> list[list[Piece | WholePiece]]
 def cut(weights: Sequence[float], parts: int) -> list[tuple[int, int]]:
     """Cut items into at most `parts` runs of about equal weight.
 
-    Return the range (start, end) of each.
+    Return the range (start, end) of each run.
 
     >>> cut([1, 1, 1, 3], 2)
     [(0, 3), (3, 4)]

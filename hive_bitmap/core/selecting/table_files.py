@@ -20,7 +20,7 @@ OTHER_COLUMNS = "the table's columns, or how they are read, changed since it was
 class PartitionState:
     """A partition and its listed files.
 
-    A table that is not partitioned has one partition, without name and values.
+    A table that is not partitioned has a single partition, without name and values.
     """
 
     name: str  # `a=1/b=x`
@@ -48,9 +48,9 @@ class FileRecords:
     ) -> FileRecords:
         """Compare a listing with what an index covers.
 
-        `numbers` has for each listed partition its number in `covered`, or -1. A file is valid only if it was indexed
-        under one of the `schemas` (`definition.valid_schemas`). If several segments cover a file, one that has its
-        current state is preferred.
+        `numbers` has the number in `covered` of each listed partition, or -1. A file is valid only if it was indexed
+        under one of the `schemas` (`definition.valid_schemas`). If several segments cover a file, a segment with the
+        current state of the file is preferred.
         """
         row = np.full(len(listing.files), -1)
         same = np.zeros(len(listing.files), bool)
@@ -76,13 +76,13 @@ class FileRecords:
     def indexed(self) -> Flags:
         """Whether the index has rows of the file.
 
-        They may be of an earlier state or with other columns.
+        The rows may come from an earlier state of the file, or from other columns of the table.
         """
         return np.append(self.covered.shard_of >= 0, False)[self.row]
 
     @cached_property
     def stale(self) -> Flags:
-        """Whether the file, or how it is read, has changed since it was indexed."""
+        """Whether the file, or the way of reading the file, has changed since it was indexed."""
         return self.indexed & ~self.fresh
 
     @cached_property
@@ -94,7 +94,7 @@ class FileRecords:
     def shared(self) -> Flags:
         """Whether several shards have the path of the file.
 
-        This happens if partitions share a folder.
+        Several shards may have the path if partitions share a folder.
         """
         paths = self.covered.path_numbers
         counts = np.bincount(paths, minlength=1)
@@ -103,7 +103,7 @@ class FileRecords:
     def state(self, number: int, file: FileStatus) -> tuple[Freshness, str] | None:
         """Return the state of a file that is not fresh, and the reason.
 
-        None if the index lacks it.
+        Return None if the index lacks the file.
         """
         row = int(self.row[number])
         if row < 0:
@@ -120,7 +120,7 @@ class FileRecords:
     def only(self, files: Longs, partitions: Sequence[int]) -> FileRecords:
         """Restrict the records to some partitions.
 
-        `files` are the numbers of all of their files.
+        `files` are the numbers of all files in these partitions.
         """
         return FileRecords(
             covered=self.covered,
@@ -156,7 +156,7 @@ class TableFiles:
         return sum(file.size for file in self.files)
 
     def only(self, numbers: Sequence[int]) -> TableFiles:
-        """Restrict the files to some partitions, given by their positions in ascending order."""
+        """Restrict the files to some partitions, given by positions in ascending order."""
         files = np.flatnonzero(np.isin(self.partition_of, list(numbers)))
         records = {name: index.only(files, numbers) for name, index in self.records.items()}
         return TableFiles(partitions=tuple(self.partitions[number] for number in numbers), records=records)
