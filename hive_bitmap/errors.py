@@ -11,7 +11,7 @@ from typing import ClassVar
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
-    """Return the most similar name, ignoring case; "" if none is similar.
+    """Return the most similar name, ignoring case; "" if no name is similar.
 
     >>> nearest("Encodng", ["encoding", "comment"]), nearest("prop1", ["encoding", "comment"])
     ('encoding', '')
@@ -30,8 +30,8 @@ def suggestion(name: str, names: Iterable[str]) -> str:
 class HiveBitmapError(Exception):
     """Base class of all errors that hive_bitmap raises on purpose.
 
-    `condition` is the most similar error class of Spark, and `sqlstate` its SQLSTATE, by which SQL clients identify
-    errors; both are None if no class is similar.
+    `condition` is the most similar error class of Spark, and `sqlstate` the SQLSTATE of this class, by which SQL
+    clients identify errors. If no class is similar, `condition` and `sqlstate` are None.
     """
 
     condition: ClassVar[str | None] = None
@@ -41,7 +41,7 @@ class HiveBitmapError(Exception):
 class NotFound(HiveBitmapError):
     """A missing table, column, partition, index or file.
 
-    The message lists the existing ones.
+    The message lists the existing names.
     """
 
     condition = "INDEX_NOT_FOUND"
@@ -51,7 +51,7 @@ class NotFound(HiveBitmapError):
     def of(cls, kind: str, name: str, existing: Iterable[str], where: str = "") -> NotFound:
         """Create the error for `name`, which lists the existing names.
 
-        It is of the class for this kind.
+        The error has the class for this kind.
 
         >>> str(NotFound.of("column", "agee", ["age", "id"], "table db.t"))
         "no column 'agee' in table db.t; known: age, id; did you mean 'age'?"
@@ -98,7 +98,7 @@ _NOT_FOUND = {
 
 
 class MissingPackage(HiveBitmapError, ImportError):
-    """A Python package that is not installed or too old.
+    """A Python package that is not installed, or is too old.
 
     The message says what to install, and where.
     """
@@ -124,7 +124,7 @@ class Unsupported(HiveBitmapError):
 class InvalidProperty(HiveBitmapError):
     """An unknown property or an invalid value.
 
-    The message lists the valid ones.
+    The message lists the valid names or values.
     """
 
     condition = "INVALID_PROPERTY_VALUE"
@@ -144,7 +144,7 @@ class InvalidPredicate(HiveBitmapError):
     def at(cls, text: str, offset: int, reason: str) -> InvalidPredicate:
         """Create the error for an offset in the text.
 
-        It shows line and column, counted from 1.
+        The message shows line and column, counted from 1.
         """
         before = text[:offset]
         column = offset - (before.rfind("\n") + 1) + 1
@@ -154,7 +154,7 @@ class InvalidPredicate(HiveBitmapError):
 class InvalidStatement(HiveBitmapError):
     """An index statement that is malformed in both dialects.
 
-    The message gives line, column, what was found there and what was expected.
+    The message gives line and column, the text at this position, and what was expected.
     """
 
     condition = "PARSE_SYNTAX_ERROR"
@@ -172,14 +172,14 @@ class CorruptBitmap(HiveBitmapError):
 class CorruptIndex(HiveBitmapError):
     """A shard or manifest that is missing, truncated or damaged.
 
-    Its base files are read completely.
+    The base files of the index are read completely.
     """
 
 
 class DroppedIndex(CorruptIndex):
     """A generation that was deleted during a query.
 
-    Its index was dropped or rebuilt. Its base files are read whole.
+    The index was dropped or rebuilt. The base files of the generation are read whole.
     """
 
 
@@ -214,5 +214,5 @@ class ServerError(HiveBitmapError):
 class NotPermitted(ServerError):
     """A statement that the server does not permit this user to run.
 
-    The message names it.
+    The message names the statement.
     """

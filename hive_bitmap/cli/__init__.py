@@ -112,7 +112,7 @@ for _command in (
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status.
 
-    `argv` holds the arguments without the program's name; by default it is `sys.argv[1:]`.
+    `argv` holds the arguments without the program's name. The default is `sys.argv[1:]`.
     """
     if instruction := os.environ.get(COMPLETION):
         return shell_complete(command, {}, "hive-bitmap", COMPLETION, instruction)
@@ -176,8 +176,8 @@ def _logging_to_stderr(level: int) -> Iterator[None]:
 def _is_foreign_record(record: logging.LogRecord) -> bool:
     """Return whether the handler for other packages logs a record.
 
-    This package has a handler of its own. Records of thrift are dropped, because PyHive raises the same errors, and so
-    are errors that Ctrl-C causes.
+    Records of this package are not logged, because this package has a handler of its own. Records of thrift are
+    dropped, because PyHive raises the same errors. Records of errors that Ctrl-C causes are dropped too.
     """
     error = record.exc_info[1] if record.exc_info is not None else None
     return not (_is_caused_by_interrupt(error) or record.name.startswith(("hive_bitmap", "thrift")))
@@ -196,7 +196,7 @@ def _is_caused_by_interrupt(error: BaseException | None) -> bool:
 
 
 class _ConsoleHandler(logging.Handler):
-    """A log handler that does not break progress bars: it prints through their console."""
+    """A log handler that prints through the console of progress bars, and so does not break the bars."""
 
     def emit(self, record: logging.LogRecord) -> None:
         line = f"{record.levelname.lower()}: {record.getMessage()}"

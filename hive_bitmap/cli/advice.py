@@ -1,4 +1,4 @@
-"""The command `advise`: propose indexes that queries would gain from, and list unused ones."""
+"""The command `advise`: propose indexes that would speed up queries, and list unused indexes."""
 
 from __future__ import annotations
 
@@ -37,9 +37,10 @@ from hive_bitmap.core.explaining.reports import Field, HasFields, columns_of, re
 def advise(endpoint: Endpoint, table: str | None, file: str | None, limit: int, times: int, format_: str) -> None:
     """Propose a set of indexes for the queries so far, and list unused indexes.
 
-    The queries are those in FILE, or those that this process has planned. With TABLE, only its queries and indexes
-    count. Each step of the set shows what the queries gain in addition, and what it costs. The statements that create
-    the indexes are printed too, and the indexes that are left out, with the reason. As CSV, only the steps are printed.
+    The queries are those in FILE, or those that this process has planned. With TABLE, only queries and indexes of this
+    table count. Each step of the set shows what the queries gain in addition to earlier steps, and what the step costs.
+    The statements that create the indexes are printed too. Indexes that are left out are printed with the reason. As
+    CSV, only the steps are printed.
 
     \b
     Example:

@@ -1,6 +1,6 @@
 """The commands `estimate` and `verify`.
 
-They judge indexes before a build, and compare built ones with their table.
+`estimate` judges indexes before a build. `verify` compares built indexes with their table.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def estimate(
 ) -> None:
     """Estimate the size and benefit of indexes on TABLE.
 
-    A sample of the blocks of TABLE is read, and nothing is written. COLUMNS are given as for create.
+    A sample of the blocks of TABLE is read, and nothing is written. COLUMNS have the same form as for create.
 
     \b
     Example:
@@ -87,10 +87,11 @@ def estimate(
 @format_option
 @click.pass_context
 def verify(context: click.Context, table: str, indexes: Sequence[str], format_: str) -> None:
-    """Compare the indexes of TABLE with its rows.
+    """Compare the indexes of TABLE with the rows of TABLE.
 
-    All indexes are verified, or those named. Files that are new or changed since they were indexed are counted, but are
-    not problems: queries read them whole. The exit status is 1 if an index is wrong about a file that it covers.
+    All indexes are verified, or only the named indexes. New files, and files that have changed since they were indexed,
+    are counted, but are not problems: queries read such files whole. The exit status is 1 if an index is wrong about a
+    file that it covers.
 
     \b
     Example:

@@ -30,7 +30,7 @@ def doctor(context: click.Context, format_: str) -> None:
     """Check Java, packages, Spark, metastore, executors, stores and the optimizer rule.
 
     Each line says what was found, or what to do. The exit status is 1 if something is wrong. Nothing is changed:
-    without a local warehouse, an empty one is tried in a temporary folder.
+    without a local warehouse, the checks use an empty warehouse in a temporary folder.
 
     \b
     Example:

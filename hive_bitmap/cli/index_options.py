@@ -1,6 +1,6 @@
 """Define the options that several commands share.
 
-They choose how an index is stored, and which tables a command is for.
+The options choose how an index is stored, and which tables a command is for.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def split_pairs(text: str) -> dict[str, str | None]:
 def _items(pattern: re.Pattern[str], text: str, what: str) -> list[re.Match[str]]:
     """Match each item of a comma-separated list.
 
-    Raises BadParameter if an item does not match; `what` names the items in its message.
+    Raises BadParameter if an item does not match. `what` names the items in the message of the error.
     """
     matches: list[re.Match[str]] = []
     at = 0
@@ -126,7 +126,8 @@ def all_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def table_argument(table: str | None, all_: bool, database: str | None) -> str | None:
     """Return the argument TABLE; None with --all or --database.
 
-    Both options together mean the database. Raises UsageError for TABLE with one of them, and if nothing is given.
+    Both options together mean the database. Raises UsageError for TABLE with one of the options, and if neither TABLE
+    nor an option is given.
     """
     if table is not None and (all_ or database is not None):
         raise click.UsageError("give only one of TABLE, --database and --all")
@@ -138,7 +139,8 @@ def table_argument(table: str | None, all_: bool, database: str | None) -> str |
 def tables_of(spark: SparkSession, database: str | None, all_: bool) -> list[str]:
     """Return the names of the tables that have an index.
 
-    The tables are in `database`; without it, in all databases if `all_` is set, else in the current one.
+    The tables are in `database`. If `database` is None, the tables are in all databases with `all_`, and in the current
+    database without `all_`.
     """
     from hive_bitmap.spark.registry.catalog import indexed_tables
 

@@ -67,8 +67,8 @@ def create(
 ) -> None:
     """Create indexes on TABLE and build them.
 
-    All are built in one pass over the files. Each of COLUMNS creates one index; several names joined by commas create
-    one index with a composite key. Quote a name that contains a comma in backticks, as in SQL.
+    All indexes are built in one pass over the files. Each of COLUMNS creates one index. Several names joined by commas
+    create one index with a composite key. Quote a name that contains a comma in backticks, as in SQL.
 
     \b
     Example:
@@ -115,8 +115,8 @@ def rebuild(
 ) -> None:
     """Update the indexes of TABLE, or of all tables.
 
-    All indexes are updated, or those named. Only new and changed files are read. Readers see the old state of an index
-    until the new one is complete.
+    All indexes are updated, or only the named indexes. Only new and changed files are read. Readers see the old state
+    of an index until the new state is complete.
 
     \b
     Example:

@@ -52,9 +52,9 @@ class Config:
 def read_config() -> Config:
     """Read the configuration file.
 
-    It is the file named by HIVE_BITMAP_CONFIG, else `hive-bitmap/config` in the user's configuration folder
-    (XDG_CONFIG_HOME, else ~/.config); if that does not exist, the configuration is empty. Raise UsageError if
-    HIVE_BITMAP_CONFIG names a missing file, and for unknown sections, keys and settings.
+    HIVE_BITMAP_CONFIG names the file. Without HIVE_BITMAP_CONFIG, the file is `hive-bitmap/config` in the user's
+    configuration folder (XDG_CONFIG_HOME, else ~/.config). If this file does not exist, the configuration is empty.
+    Raise UsageError if HIVE_BITMAP_CONFIG names a missing file, and for unknown sections, keys and settings.
     """
     named = os.environ.get(CONFIG_VARIABLE)
     home = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
@@ -118,9 +118,9 @@ class Endpoint:
     def session(self, *, jobs: bool = True) -> Iterator[SparkSession]:
         """Yield the active session, or start one that ends with the block.
 
-        With `jobs` False, the JVM uses only its quick compiler. This suits a block with hardly any jobs, whose code
-        runs too seldom to be worth optimizing. Errors of Spark within the block become HiveBitmapError. Raises
-        UsageError if --hiveserver2 was given.
+        With `jobs` False, the JVM uses only its quick compiler. The quick compiler suits a block with hardly any jobs:
+        the block's code runs too seldom to be worth optimizing. Errors of Spark within the block become
+        HiveBitmapError. Raises UsageError if --hiveserver2 was given.
         """
         if self.address is not None:
             raise click.UsageError("this command needs Spark; with --hiveserver2 use: " + WITHOUT_SPARK)
@@ -139,9 +139,9 @@ class Endpoint:
     def _started(self, jobs: bool) -> Iterator[SparkSession]:
         """Start a session, and stop it at the end of the block.
 
-        Before the session stops, indexes with auto_refresh are refreshed for what it wrote. Java's output during the
-        stop is discarded. Then a class archive is made in the background, so that later commands start sooner
-        (`archive_making`).
+        Before the session stops, indexes with auto_refresh are refreshed, so that the indexes include what the session
+        wrote. Java's output during the stop is discarded. After the stop, a class archive is made in the background, so
+        that later commands start sooner (`archive_making`).
         """
         from hive_bitmap.spark import archive_making, java
         from hive_bitmap.spark.catalyst.enabling import wait_at_end
@@ -181,7 +181,7 @@ def spark_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def settings_of(conf: Sequence[str]) -> dict[str, str]:
     """Return the values of `--conf` by name.
 
-    Raises UsageError for one that does not have the form `spark.name=value`.
+    Raises UsageError for a text that does not have the form `spark.name=value`.
 
     >>> settings_of(["spark.executor.memory=2g", "spark.a=b=c"])
     {'spark.executor.memory': '2g', 'spark.a': 'b=c'}
@@ -206,7 +206,8 @@ def _console(stream: TextIO) -> Console:
 def one_line(error: BaseException) -> str:
     r"""Return the message of an error in one line.
 
-    If a task failed, this is the message of the task's exception. Other messages are cut after their first paragraph.
+    If a task failed, the result is the message of the task's exception. Other messages are cut after their first
+    paragraph.
 
     >>> one_line(ValueError("Job aborted\n  Traceback ..\nhive_bitmap.errors.FileChanged: a is gone\n\n at x"))
     'a is gone'

@@ -1,6 +1,6 @@
 """Commands that make indexes available to other programs.
 
-`jar` serves Spark servers and applications, `export-hive` Hive 2.
+`jar` is for Spark servers and applications, `export-hive` for Hive 2.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ def jar() -> None:
 
     With the jar and the setting in the example (or with spark.jars and spark.sql.extensions in spark-defaults.conf),
     queries in spark-submit, spark-shell, the Thrift server and the Connect server use the indexes, and index statements
-    can be run as SQL. The application starts one Python process, with the interpreter in spark.hive_bitmap.python, or
-    else the one that Spark uses for Python programs; hive_bitmap must be installed there. A JDK is not needed.
+    can be run as SQL. The application starts one Python process, with the interpreter in spark.hive_bitmap.python.
+    Without this setting, the interpreter is the same as for Spark's Python programs. hive_bitmap must be installed for
+    this interpreter. A JDK is not needed.
     """
     click.echo(str(JAR))
     click.echo(f"options for Spark: {CONFIGURATION}", err=True)
@@ -41,10 +42,10 @@ def jar() -> None:
 def export_hive(endpoint: Endpoint, table: str, index: str, folder: str, name: str | None) -> None:
     """Export INDEX of TABLE as an index of Hive 0.8 to 2.3.
 
-    The files are written to FOLDER, which Hive must be able to read, and Hive's optimizer then uses them. The
-    statements that register it in Hive are printed, or, with --hiveserver2, run by that server. INDEX must have the
-    type COMPACT or the encoding ewah, and cover all current files of TABLE. DROP INDEX in Hive removes the
-    exported files.
+    The files are written to FOLDER, which Hive must be able to read. The statements that register the index in Hive are
+    printed. With --hiveserver2, the server runs these statements. Then Hive's optimizer uses the index. INDEX must have
+    the type COMPACT or the encoding ewah, and cover all current files of TABLE. DROP INDEX in Hive removes the exported
+    files.
 
     \b
     Example:

@@ -1,8 +1,8 @@
 """Print records, and the rows of a DataFrame.
 
 The output is a table for people, or JSON or CSV for programs. JSON is an array with one record a line. CSV follows RFC
-4180 and has a header line; NULL is an empty field, an empty string is `""`, and a value that is not a string, number or
-boolean is written as JSON. The driver fetches a DataFrame one partition at a time.
+4180 and has a header line. In CSV, NULL is an empty field, an empty string is `""`, and a value that is not a string,
+number or boolean is written as JSON. The driver fetches a DataFrame one partition at a time.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def print_reports(
 ) -> None:
     """Print reports of one kind.
 
-    A table has `columns`, by default all with a heading; `with_table` adds the table of each index.
+    A table has `columns`; the default is all fields with a heading. `with_table` adds the name of each index's table.
     """
     fields = [TABLE_FIELD] * with_table + columns_of(reports, columns)
     print_records(format_, list(map(record_of, reports)), fields, empty_message)
@@ -63,7 +63,7 @@ def print_records(
 ) -> None:
     """Print records as a table, JSON or CSV.
 
-    A table shows only `fields`; without records, `empty_message` is printed to stderr instead of a table.
+    A table shows only `fields`. Without records, `empty_message` is printed to stderr instead of a table.
     """
     match format_:
         case "json":
@@ -105,7 +105,7 @@ def write_json(records: Iterable[str]) -> None:
 
 
 def write_csv(names: Sequence[str], records: Iterable[Iterable[Any]]) -> None:
-    """Write records as CSV, below a header if there are names.
+    """Write records as CSV, below a header of `names`; without names, there is no header.
 
     Nothing is written before the first record arrives, or the records end.
     """
@@ -130,7 +130,7 @@ def csv_line(values: Iterable[Any]) -> str:
 def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[bool]) -> None:
     """Print a table for people.
 
-    On a terminal, long cells are wrapped; in a file or pipe, each row is one line.
+    On a terminal, long cells are wrapped. In a file or pipe, each row is one line.
     """
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for heading, numeric in zip(headings, right, strict=True):
@@ -158,7 +158,7 @@ def stdout() -> Console:
 def printable(text: str) -> str:
     r"""Return text with control characters escaped.
 
-    They could move a terminal's cursor or change its colours.
+    Control characters could move a terminal's cursor or change its colours.
 
     >>> printable("naïve\n\x1b[31m")
     'naïve\\n\\x1b[31m'
@@ -186,13 +186,13 @@ def _csv_field(value: Any) -> str:
 
 
 class _Number(str):
-    """A number in JSON, stored as text to be written with the same digits."""
+    """A number in JSON, stored as text so that it is written with the same digits."""
 
 
 def print_rows(format_: str, frame: DataFrame, limit: int | None) -> None:
     """Print at most `limit` rows.
 
-    Without a limit, all rows are printed, but in a table only TABLE_ROWS.
+    Without a limit, JSON and CSV have all rows, and a table has at most TABLE_ROWS rows.
     """
     match format_:
         case "json":

@@ -1,6 +1,6 @@
 """Show the progress of a build: files, rows, bytes a second.
 
-A terminal shows a bar; otherwise lines are logged.
+A terminal shows a bar. Without a terminal, lines are logged.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ SECONDS_BETWEEN_LINES = 5.0  # in the log
 
 @contextmanager
 def build_bar(what: str) -> Iterator[Callable[[BuildProgress], None] | None]:
-    """Yield a function for a build to report its progress to.
+    """Yield a function that a build calls to report its progress.
 
-    Yield None if nobody would see it.
+    Yield None if nobody would see the progress.
     """
     console = messages()
     if not console.is_terminal:
@@ -50,7 +50,7 @@ def build_bar(what: str) -> Iterator[Callable[[BuildProgress], None] | None]:
 def _progress_logger(what: str) -> Callable[[BuildProgress], None]:
     """Return a function that logs the progress of a build.
 
-    It logs at most one line every SECONDS_BETWEEN_LINES, and one at the end of the build.
+    The function logs at most one line every SECONDS_BETWEEN_LINES, and a line at the end of the build.
     """
     speed, before = _speed_formatter(), time.monotonic()
 

@@ -56,9 +56,9 @@ def query(
 ) -> None:
     """Print the rows of TABLE that satisfy WHERE.
 
-    WHERE is an SQL condition; without it, all rows are printed. The rows are those of SELECT .. FROM TABLE WHERE ..,
-    read through the indexes if that is cheaper. JSON is an array with one row a line, in the form of Spark's to_json.
-    JSON and CSV are written while rows arrive.
+    WHERE is an SQL condition. Without WHERE, all rows are printed. The rows are the same as in SQL, and are read
+    through the indexes if this is cheaper. JSON is an array with one row a line, in the form of Spark's to_json. JSON
+    and CSV are written while rows arrive.
 
     \b
     Example:
@@ -124,7 +124,7 @@ def explain(
     """Show how a query would be answered, and why.
 
     The output has the indexes, how many of the files and blocks would be read, and a map of the blocks. Instead of
-    TABLE and WHERE, a whole query can be given; then each of its indexed tables is shown, and Spark's plan.
+    TABLE and WHERE, a whole query can be given. Then each indexed table of the query is shown, and Spark's plan.
 
     \b
     Example:
@@ -169,9 +169,9 @@ def offsets(
 ) -> None:
     """Write the offsets of blocks that may satisfy WHERE.
 
-    OUT is a compact-index result file, as read by Hive 0.7 to 2.3 (hive.index.compact.file): the files of TABLE, and
-    the offsets of their blocks, that may have rows satisfying WHERE. Without OUT, the blocks are printed, with the
-    number of rows in each that may satisfy WHERE.
+    OUT is a compact-index result file for Hive 0.7 to 2.3 (hive.index.compact.file). It has the files of TABLE that may
+    have rows satisfying WHERE, and the offsets of the blocks with such rows. Without OUT, these blocks are printed. For
+    each block, the number of rows that may satisfy WHERE is printed.
 
     \b
     Example:
@@ -202,7 +202,7 @@ def offsets(
 def _show(renderer: ModuleType, plan: object, html: Path | None, width: int | None, format_: str) -> None:
     """Print a plan, and write it as HTML if a file is given.
 
-    `renderer` has the functions to_text, to_json and to_html for it.
+    `renderer` has the functions to_text, to_json and to_html for this plan.
     """
     if html is not None:
         html.write_text(renderer.to_html(plan), encoding="utf-8")

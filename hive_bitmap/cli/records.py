@@ -1,6 +1,6 @@
-"""Choose what the commands print of reports.
+"""Choose which fields of reports the commands print.
 
-Tables show some fields of a report; JSON and CSV have all of them.
+Tables show some fields of a report; JSON and CSV have all fields.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def behind_its_table(status: IndexStatus) -> str:
 def leftover_record(leftover: Leftover, dry_run: bool) -> dict[str, Any]:
     """Return the record of a folder that nothing references.
 
-    `seconds` is how much longer it is kept.
+    `seconds` is how much longer the folder is kept.
     """
     deleted = "would be deleted" if dry_run else "deleted"
     waits = f"kept for {leftover.seconds / 3600:.1f} hours more"

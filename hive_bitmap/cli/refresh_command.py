@@ -56,9 +56,10 @@ def refresh(
 ) -> None:
     """Bring indexes up to date: those of TABLEs, or of all tables in the current database.
 
-    Run it from a scheduler for tables that other programs write; indexes with auto_refresh are refreshed without it
-    after writes of Spark. It checks only partitions whose files have changed, while `rebuild` checks all and repairs
-    damage. If a table fails, the others are still refreshed, and the exit status is 1.
+    For tables that other programs write, run this command from a scheduler. After writes of Spark, indexes with
+    auto_refresh are refreshed without this command. Only partitions whose files have changed are checked, while
+    `rebuild` checks all partitions and repairs damage. If a table fails, the other tables are still refreshed, and the
+    exit status is 1.
 
     \b
     Example:
@@ -119,7 +120,7 @@ def _record(result: TableRefresh) -> dict[str, Any]:
 
 
 def _actions(result: TableRefresh) -> str:
-    """Describe what a refresh did, or that there was nothing to do."""
+    """Describe what a refresh did; if there was nothing to do, say so."""
     if result.error:
         return "failed"
     dropped = max((report.partitions_dropped for report in result.reports), default=0)

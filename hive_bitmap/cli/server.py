@@ -141,7 +141,7 @@ def address_of(
 
 
 def show(endpoint: Endpoint, table: str, index: str | None, format_: str) -> None:
-    """Run `show`; sizes and times are missing, since the server does not know them."""
+    """Run `show`; sizes and times, which the server does not know, are missing."""
     from hive_bitmap.hive.hiveserver.states import show as run
 
     with endpoint.server() as server:
@@ -202,8 +202,8 @@ def print_blocks(format_: str, plan: Plan) -> None:
 def run_script(endpoint: Endpoint, parts: list[Part], keep_going: bool, limit: int | None, format_: str) -> None:
     """Run `sql`: the statements of a script, in one session.
 
-    They are in the server's dialect. The exit status is 1 if one fails; unless `keep_going` is set, the first failure
-    raises HiveBitmapError.
+    The statements are in the server's dialect. The exit status is 1 if a statement fails. Unless `keep_going` is set,
+    the first failure raises HiveBitmapError.
     """
     failed = False
     with endpoint.server() as server:
@@ -257,9 +257,9 @@ def _text(value: Any) -> str:
 def register(endpoint: Endpoint, location: str, index_table: str | None) -> None:
     """Register an index that was built elsewhere.
 
-    The index in the folder LOCATION is registered with the server given by --hiveserver2. The base table must exist
-    there under the same name. If the index is already registered, its table is created again and points at the latest
-    build.
+    The index in the folder LOCATION is registered with the server given by --hiveserver2. The base table must exist on
+    this server under the same name. If the index is already registered, the index table is created again and points at
+    the latest build.
 
     \b
     Example:

@@ -41,8 +41,8 @@ WITHOUT_JOBS = {"SHOW", "DESCRIBE", "DESC", "USE"}  # first words of statements 
 def inputs(tables: Callable[[], Iterable[str]]) -> Iterator[list[Part]]:
     """Yield the statements of each input, until Ctrl-D or one of EXIT_WORDS.
 
-    Ctrl-C discards the current input. `tables` returns the names of tables that Tab completes; it is called before each
-    input.
+    Ctrl-C discards the current input. `tables` returns the names of tables that Tab completes, and is called before
+    each input.
     """
     session: PromptSession[str] = PromptSession(
         "hive-bitmap> ",
@@ -75,7 +75,7 @@ def state_folder() -> Path:
 def is_unfinished(text: str) -> bool:
     """Return whether a statement has begun, but not ended.
 
-    Enter then begins another line.
+    After an unfinished statement, Enter begins another line.
     """
     return bool(text.strip()) and not is_complete(text) and not _is_exit(text)
 
@@ -92,7 +92,7 @@ def _is_exit(text: str) -> bool:
 def _history() -> History:
     """Return the history of all sessions.
 
-    If the user's folder cannot be written, it is the history of this session only.
+    If the user's folder cannot be written, the result is the history of this session only.
     """
     folder = state_folder()
     try:
@@ -121,8 +121,8 @@ def sql(
 ) -> None:
     """Run SQL statements, separated by semicolons.
 
-    These are index statements, and any statement of Spark. Without -e and -f, statements are read from a prompt, or
-    from the standard input if that is not a terminal. A script ends at the first statement that fails.
+    Index statements and all statements of Spark are allowed. Without -e and -f, statements are read from a prompt, or
+    from the standard input if it is not a terminal. A script ends at the first statement that fails.
 
     \b
     Example:
@@ -158,7 +158,7 @@ def _read(file: Path | None) -> str:
 
 
 def _run_script(spark: SparkSession, parts: list[Part], keep_going: bool, format_: str, limit: int | None) -> bool:
-    """Run statements one after the other; return whether one failed.
+    """Run statements one after the other; return whether a statement failed.
 
     Unless `keep_going` is set, the first failure raises HiveBitmapError.
     """

@@ -1,10 +1,10 @@
 """Filter what Java and PySpark print to stderr.
 
-The filter drops lines that are printed at every start, or for errors that are raised anyway. With `--quiet`, it also
-drops Spark's warnings, in the format of its default log.
+The filter drops lines that are printed at every start, and lines about errors that are raised anyway. With `--quiet`,
+the filter also drops Spark's warnings, in the format of Spark's default log.
 
-The JVM writes its lines to the stderr that it inherits, and not through log4j. So a pipe takes the place of stderr, and
-a thread copies what passes the filter.
+The JVM writes these lines to the stderr that it inherits, not through log4j. So a pipe takes the place of stderr, and a
+thread copies what passes the filter.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ NOISE = (
 class StderrFilter:
     """A filter for the stderr of child processes.
 
-    It drops lines that begin with NOISE, and everything once it is `closed`. If it is `quiet`, it also drops Spark's
-    warnings.
+    The filter drops lines that begin with NOISE. A `quiet` filter also drops Spark's warnings. A `closed` filter drops
+    everything.
     """
 
     def __init__(self, *, quiet: bool = False) -> None:
@@ -42,7 +42,7 @@ class StderrFilter:
 
     @contextmanager
     def applied(self) -> Iterator[None]:
-        """Filter the output of processes that the block starts, as long as they run."""
+        """Filter the output of processes that the block starts, as long as these processes run."""
         read, write = os.pipe()
         before = os.dup(STDERR)
         os.dup2(write, STDERR)
@@ -57,7 +57,7 @@ class StderrFilter:
     def _copy(self, read: int, write: int) -> None:
         """Copy complete lines immediately.
 
-        It ends when the last writer has closed the pipe.
+        The copying ends when the last writer has closed the pipe.
         """
         with open(read, "rb") as source, open(write, "wb", buffering=0) as sink:
             for line in source:
@@ -70,7 +70,7 @@ class StderrFilter:
 def quiet_pyspark() -> Iterator[None]:
     """Silence PySpark's log of errors, and its FutureWarnings about pandas.
 
-    PySpark also raises these errors, so they are still reported.
+    PySpark also raises the errors of its log, so the errors are still reported.
     """
     from pyspark.logger import PySparkLogger
 

@@ -37,9 +37,9 @@ def show(
     keys: bool,
     format_: str,
 ) -> None:
-    """Show the indexes of TABLE, or of all tables, and the files that they cover.
+    """Show the indexes of TABLE, or of all tables, and the files that the indexes cover.
 
-    With INDEX, only that index is shown, with its partitions.
+    With INDEX, only this index is shown, with its partitions.
 
     Files are fresh (unchanged since they were indexed), stale (changed since), unindexed (not known to the index) or
     gone (known to the index, but deleted). Queries read stale and unindexed files whole, so their answers are always
@@ -95,7 +95,7 @@ def show(
 def rename(endpoint: Endpoint, table: str, index: str, name: str) -> None:
     """Rename INDEX of TABLE to NAME.
 
-    Its index table is renamed as well.
+    The index table of INDEX is renamed as well.
 
     \b
     Example:
@@ -114,10 +114,10 @@ def rename(endpoint: Endpoint, table: str, index: str, name: str) -> None:
 @format_option
 @click.pass_obj
 def attach(endpoint: Endpoint, table: str, former: str, format_: str) -> None:
-    """Give TABLE, which was renamed, the indexes that it had under its former name.
+    """Give TABLE, which was renamed, the indexes of its former name.
 
-    No file of the table is read again, unless it has changed. A session with indexes enabled does this itself when it
-    renames a table.
+    No file of the table is read again, unless the file has changed. A session with indexes enabled attaches the indexes
+    itself when the session renames a table.
 
     \b
     Example:
@@ -138,8 +138,8 @@ def attach(endpoint: Endpoint, table: str, former: str, format_: str) -> None:
 def set_(endpoint: Endpoint, table: str, index: str, properties: Mapping[str, str | None]) -> None:
     """Set properties of INDEX of TABLE.
 
-    The properties are enabled, comment, auto_refresh and refresh_interval, which take effect at once, and encoding,
-    compression and keep_removed (of Delta and Iceberg), which take effect with the next rebuild.
+    The properties enabled, comment, auto_refresh and refresh_interval take effect at once. The properties encoding,
+    compression and keep_removed (of Delta and Iceberg) take effect with the next rebuild.
 
     \b
     Example:
@@ -161,7 +161,7 @@ def set_(endpoint: Endpoint, table: str, index: str, properties: Mapping[str, st
 @click.option("--where", metavar="SQL", help="Drop only partitions that satisfy this condition on partition columns.")
 @click.pass_obj
 def drop(endpoint: Endpoint, table: str, index: str, if_exists: bool, where: str | None) -> None:
-    """Drop INDEX of TABLE and delete its files.
+    """Drop INDEX of TABLE and delete the files of INDEX.
 
     \b
     Example:
@@ -213,9 +213,10 @@ def clean(
 ) -> None:
     """Delete unused files of indexes.
 
-    These are files of the indexes of TABLE, or of all tables in the current database, that were replaced or dropped, or
-    that a failed build left behind. Files are kept if a table references them, if a running build may be writing them,
-    or if they cannot be identified as those of an index of this metastore.
+    A file is unused if it was replaced or dropped, or if a failed build left it behind. Only files of the indexes of
+    TABLE are deleted; without TABLE, files of the indexes of all tables in the current database. A file is kept if a
+    table references it, if a running build may be writing it, or if it cannot be identified as a file of an index of
+    this metastore.
 
     \b
     Example:

@@ -13,8 +13,8 @@ class Column:
     """A column of a table.
 
     `type` is Spark's simple string: `int`, `decimal(10,2)`, `string collate UTF8_LCASE`. With `default`, Spark reads a
-    default value from files that lack the column (ADD COLUMN .. DEFAULT). `file_name` is the name that the column has
-    in files, empty if that is `name`; a column with a `field_id` is found in files by that instead.
+    default value from files that lack the column (ADD COLUMN .. DEFAULT). `file_name` is the column's name in files; ""
+    if files have the column under `name`. A column with a `field_id` is found in files by this id instead of a name.
     """
 
     name: str
@@ -27,7 +27,7 @@ class Column:
 def find(columns: Iterable[Column], name: str, where: str) -> Column:
     """Return the column of this name, ignoring case.
 
-    Raises NotFound, which lists the columns of `where`.
+    Raises NotFound. The error lists the columns of `where`.
     """
     columns = tuple(columns)
     for column in columns:

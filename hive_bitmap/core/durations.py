@@ -32,7 +32,8 @@ def seconds_of(length: str) -> float:
 def interval_of(length: str, name: str) -> float:
     """Return the interval of a repeated task, in seconds.
 
-    `name` is the property or option that holds it. Raises InvalidProperty for less than SHORTEST or more than LONGEST.
+    `name` is the property or option with the interval. Raises InvalidProperty for less than SHORTEST or more than
+    LONGEST.
     """
     seconds = seconds_of(length)
     if seconds < SHORTEST:

@@ -1,14 +1,16 @@
 """One memory budget, in bytes, for all caches of this process.
 
-Everything that is cached of indexes, listings, tables and decisions is an entry of this budget, with a weight in
-bytes that is computed once, when the entry is added. The least recently used entry is evicted first, and is read or
-computed again at its next use. A `Cache` has the entries of one kind. A decision refers to the listing of its files
-weakly, since many decisions share a listing; if the decision or the listing was evicted, Spark's own plan runs.
+Each cached value of indexes, listings, tables and decisions is an entry of this budget. The weight of an entry, in
+bytes, is computed once, when the entry is added. The least recently used entry is evicted first. An evicted value is
+read or computed again at its next use. A `Cache` has the entries of one kind. A decision refers to the listing of its
+files weakly, because many decisions share a listing. If the decision or the listing was evicted, Spark's own plan runs.
 
-Caches outside the budget have a limited number of entries: answers of the metastore, for half a minute (`TtlCache`),
-sessions, and in the JVM `Verdicts`, `PlanningGate`, versions and the folders that were written. `QueryRecord` is
-limited in bytes. A program may stop Spark and start it again in the same process. So `CurrentContext` empties all
-caches when a SparkContext ends. It also ends the threads that call Python, because Hive keeps an embedded metastore for
+Some caches are outside the budget, and have a limited number of entries: answers of the metastore, for half a minute
+(`TtlCache`), sessions, and in the JVM `Verdicts`, `PlanningGate`, versions and written folders. `QueryRecord` is also
+outside the budget, and limited in bytes.
+
+A program may stop Spark and start it again in the same process. So `CurrentContext` empties all caches when a
+SparkContext ends. `CurrentContext` also ends the threads that call Python, because Hive keeps an embedded metastore for
 each thread.
 """
 
@@ -47,7 +49,7 @@ class CacheUse:
 class MemoryBudget:
     """Cache entries of all kinds, with at most `capacity` bytes.
 
-    They are in the order of their use.
+    Entries are in the order of their last use.
     """
 
     def __init__(self, capacity: int = DEFAULT_BYTES) -> None:
@@ -61,19 +63,19 @@ class MemoryBudget:
         return self._capacity
 
     def resize(self, capacity: int) -> None:
-        """Set the capacity in bytes, and evict entries until the others fit."""
+        """Set the capacity in bytes, and evict entries until the remaining entries fit."""
         with self._lock:
             self._capacity = capacity
             self._shrink()
 
     def fits(self, nbytes: int) -> bool:
-        """Return whether a value of so many bytes can be cached."""
+        """Return whether a value of `nbytes` bytes can be cached."""
         return (nbytes + ENTRY_BYTES) * LARGEST_SHARE <= self._capacity
 
     def get(self, kind: str, key: Hashable) -> Any:
-        """Return the value of a key, and mark it as used.
+        """Return the value of a key, and mark the entry as used.
 
-        None if it is not cached.
+        Return None if the value is not cached.
         """
         with self._lock:
             entry = self._entries.get((kind, key))
@@ -82,7 +84,7 @@ class MemoryBudget:
         return None if entry is None else entry[0]
 
     def put(self, kind: str, key: Hashable, value: Any, nbytes: int) -> None:
-        """Add a value of `nbytes` bytes; it replaces an earlier value of the key.
+        """Add a value of `nbytes` bytes, which replaces an earlier value of the key.
 
         A value that is too large is not cached.
         """
@@ -141,18 +143,18 @@ class Cache(Generic[K, V]):
         self._number = next(self._numbers)
 
     def get(self, key: K) -> V | None:
-        """Return the value of a key; None if it is not cached."""
+        """Return the value of a key; None if no value is cached."""
         value: V | None = self._budget.get(self._kind, (self._number, key))
         return value
 
     def put(self, key: K, value: V) -> None:
-        """Add a value; it replaces an earlier value of the key."""
+        """Add a value, which replaces an earlier value of the key."""
         self._budget.put(self._kind, (self._number, key), value, self._weigh(value))
 
     def of(self, key: K, make: Callable[[], V]) -> V:
-        """Return the value of a key; compute it by `make` if it is not cached.
+        """Return the value of a key; if no value is cached, compute the value by `make`.
 
-        If two threads compute it at the same time, both return the value that was cached first.
+        If two threads compute a value at the same time, both threads return the value that was cached first.
         """
         value = self.get(key)
         if value is None:
@@ -164,18 +166,18 @@ class Cache(Generic[K, V]):
         return value
 
     def remove(self, key: K) -> None:
-        """Remove the value of a key, if it is cached."""
+        """Remove the value of a key, if a value is cached."""
         self._budget.remove(self._kind, (self._number, key))
 
     def clear(self) -> None:
-        """Remove all entries of this kind, also those of other caches."""
+        """Remove all entries of this kind, also the entries of other caches."""
         self._budget.clear(self._kind)
 
 
 class CachedFunction(Generic[V]):
     """A function whose results are cached in a budget, by its arguments.
 
-    These must be hashable.
+    The arguments must be hashable.
     """
 
     def __init__(self, function: Callable[..., V], cache: Cache[tuple[Any, ...], V]) -> None:
@@ -202,6 +204,7 @@ def cached(kind: str, weigh: Callable[[V], int]) -> Callable[[Callable[..., V]],
 def caches() -> tuple[CacheUse, ...]:
     """Return the use of this process's caches by kind, the largest first.
 
-    It is the number and bytes of their entries. The setting `hive_bitmap.stores.memory` limits their total bytes.
+    The use is the number and the bytes of cache entries. The setting `hive_bitmap.stores.memory` limits the total
+    bytes.
     """
     return BUDGET.uses()

@@ -1,12 +1,12 @@
 """The types of nested columns: arrays, maps and structs.
 
-Tasks read a nested column only if all of its leaves have one of the types LEAVES, and all names are plain ASCII, so
-that the text of a type has one meaning. The type that a query reads may have fewer fields than the table's: Spark's
-optimizer leaves out the fields that the query does not need.
+Tasks read a nested column only if each of its leaves has one of the types LEAVES, and all names are plain ASCII. With
+plain names, the text of a type has one meaning. The type that a query reads may have fewer fields than the table's:
+Spark's optimizer leaves out the fields that the query does not need.
 
-Whether a file can be read is decided by *marks*, which a build records for each file (`parquet_nested.marks`). A mark
-is the lower-case name of a column whose layout the build has checked, or a path in such a column with `?`, if the file
-lacks it, or with `!`, if only Spark reads it.
+Whether a file can be read is decided by *marks*, which a build records for each file (`parquet_nested.marks`). There
+are three kinds of marks. The lower-case name of a column says that the build has checked the layout of the column. A
+path in such a column with `?` says that the file lacks the path. A path with `!` says that only Spark reads the path.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ NestedType: TypeAlias = "str | ArrayOf | MapOf | StructOf"  # a text is the type
 
 @lru_cache(maxsize=1024)
 def parse(text: str) -> NestedType | None:
-    """Return a nested type from Spark's simple string; None if it is not nested, or not supported.
+    """Return a nested type from Spark's simple string; None if the type is not nested, or not supported.
 
     >>> parse("array<struct<a:int,B:map<string,decimal(7,2)>>>")
     ArrayOf(element=StructOf(fields=(('a', 'int'), ('B', MapOf(key='string', value='decimal(7,2)')))))
@@ -73,7 +73,7 @@ def parse(text: str) -> NestedType | None:
 
 
 def _parse(tokens: list[str], at: int, depth: int) -> tuple[NestedType, int]:
-    """Return the type that begins at a token, and the place behind it.
+    """Return the type that begins at a token, and the place behind the type.
 
     Raises ValueError for any other text.
     """
@@ -112,7 +112,7 @@ def _expected(tokens: list[str], at: int, token: str) -> int:
 def of_json(value: Any, depth: int = _DEEPEST) -> NestedType | None:
     """Return a nested type from the JSON of Spark's DataType.
 
-    Everything but the keys of maps must be nullable. The result is None for an unsupported type.
+    Everything except the keys of maps must be nullable. The result is None for an unsupported type.
     """
     try:
         return _of_json(value, depth)
@@ -176,8 +176,8 @@ def text(type: NestedType) -> str:
 def why_spark_only(column: str, type: NestedType, marks: Collection[str]) -> str:
     """Return why only Spark reads a nested column of a file; "" if tasks can.
 
-    `column` is in lower case, `marks` are those of the file. The file must have one of the fields of each struct:
-    Spark's versions and settings differ in whether a struct without any of them is NULL.
+    `column` is in lower case. `marks` are the marks of the file. The file must have at least one field of each struct:
+    if a struct lacks all fields, Spark's versions and settings differ in whether the struct is NULL.
     """
     if column not in marks:
         return f"only Spark reads column {column!r} of these files"
@@ -195,7 +195,7 @@ def _problems(path: str, type: NestedType, marks: frozenset[str]) -> Iterator[st
 
 
 def inner_types(type: NestedType) -> Iterator[tuple[str, NestedType]]:
-    """Yield the types inside a type, with the steps of their paths."""
+    """Yield the types inside a type, each with the steps of its path."""
     match type:
         case ArrayOf(element):
             yield ELEMENT, element
@@ -209,7 +209,7 @@ def inner_types(type: NestedType) -> Iterator[tuple[str, NestedType]]:
 def read_types(types: Mapping[str, Any]) -> dict[str, NestedType]:
     """Return the types of a scan's nested columns, by lower-case name.
 
-    `types` has their JSON by name. Unsupported types are left out.
+    `types` has the JSON of the types by column name. Unsupported types are left out.
     """
     parsed = ((name.lower(), of_json(value)) for name, value in types.items())
     return {name: type for name, type in parsed if type is not None and not isinstance(type, str)}

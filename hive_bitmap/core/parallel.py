@@ -32,8 +32,8 @@ def map_parallel(function: Callable[[Item], Result], items: Iterable[Item], thre
 def prefetched(function: Callable[[Item], Result], items: Iterable[Item], most: int) -> Iterator[Result]:
     """Yield function(item) for each item, in order, computed ahead in threads.
 
-    At most `most` items are in progress or not yet consumed; with 1, no threads are used. Raises the error of the first
-    item that failed, after the other items in progress have ended.
+    At most `most` items are in progress or not yet consumed. If `most` is 1, no threads are used. Raises the error of
+    the first item that failed, after the other items in progress have ended.
     """
     if most < 2:
         yield from map(function, items)
@@ -51,8 +51,8 @@ def prefetched(function: Callable[[Item], Result], items: Iterable[Item], most: 
 def batches(items: Iterable[Item], weight: Callable[[Item], float], most: int, heaviest: float) -> Iterator[list[Item]]:
     """Cut the items, in order, into batches of limited weight.
 
-    A batch has at most `most` items with a total weight of at most `heaviest`. An item that is heavier than that gets a
-    batch of its own.
+    A batch has at most `most` items with a total weight of at most `heaviest`. An item that is heavier than `heaviest`
+    gets a batch of its own.
 
     >>> list(batches([1, 2, 3, 9, 1, 1, 1, 1], float, 3, 5))
     [[1, 2], [3], [9], [1, 1, 1], [1]]

@@ -1,6 +1,6 @@
 """Tables and partitions of the metastore, and their names in SQL.
 
-These values need no session.
+The classes and functions of this module need no session.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ class Lake:
     """The facts about a table with a log (Delta or Iceberg).
 
     The log lists the files of the table. `kind` is `delta` or `iceberg`. `partitioned_by` are the columns that readers
-    take from the log instead of the files. `problem` says why the table cannot have indexes; "" if it can. `format` is
-    the format of its files. `past` marks an older version of the table, or one of another branch.
+    take from the log instead of the files. `problem` says why the table cannot have indexes; "" if the table can have
+    indexes. `format` is the format of the files. `past` marks an older version of the table, or a version on another
+    branch.
     """
 
     kind: str
@@ -47,10 +48,11 @@ class Lake:
 class Table:
     """A table or view.
 
-    Paths are Hadoop path strings; `kind` is MANAGED, EXTERNAL, VIEW or TEMPORARY. `catalog` is Spark's name of the
-    table's catalog; "" for the session's own. `declared` is the schema as JSON, including comments. With `by_folders`,
-    Spark finds the partitions by listing folders instead of in the metastore. `owner` is the owner in the metastore; ""
-    if it records none. If `lake` is set, `columns` has all columns in the log, also those that partition the table.
+    Paths are Hadoop path strings. `kind` is MANAGED, EXTERNAL, VIEW or TEMPORARY. `catalog` is Spark's name of the
+    table's catalog; "" for the session's own catalog. `declared` is the schema as JSON, including comments. With
+    `by_folders`, Spark finds the partitions by listing folders, not in the metastore. `owner` is the owner in the
+    metastore; "" if the metastore records no owner. If `lake` is set, `columns` has all columns in the log, also the
+    columns that partition the table.
     """
 
     database: str
@@ -81,7 +83,7 @@ class Table:
         return columns + len(self.declared) + bytes_of_texts(self.properties) + bytes_of_texts(self.options)
 
     def by_partitions(self) -> Table:
-        """Return this table as partitioned by the columns whose values are in its log."""
+        """Return this table, partitioned by the columns whose values are in the log."""
         names = () if self.lake is None else self.lake.partitioned_by
         partitioning = {column.name: column for column in self.columns if column.name in names}
         columns = tuple(column for column in self.columns if column.name not in partitioning)
@@ -100,11 +102,11 @@ class Table:
 
 @dataclass(frozen=True, kw_only=True)
 class Partition:
-    """A partition: its values, its folder, and how it is read.
+    """A partition: its values, its folder, and the properties for reading it.
 
     The values are in the order of the partition columns (None is NULL). `properties` has the properties of the
-    partition, then those of its SerDe. `files` has the files in the log of a lake table; None if the files are those of
-    the folder.
+    partition, then the properties of its SerDe. `files` has the files in the log of a lake table. If `files` is None,
+    the files are in the folder.
     """
 
     values: tuple[str | None, ...]
@@ -118,7 +120,8 @@ class Partition:
 def quote(name: str) -> str:
     """Quote a name as an SQL identifier.
 
-    Raises Unsupported for a name with `${`: Spark and Hive put the value of a variable there, even between quotes.
+    Raises Unsupported for a name with `${`: Spark and Hive replace `${..}` by the value of a variable, even between
+    quotes.
 
     >>> quote("a `b`")
     '`a ``b```'
@@ -192,9 +195,9 @@ def in_spark(database: str, *names: str, catalog: str = "") -> str:
 def literal(text: str) -> str:
     """Quote text as an SQL string literal with escapes.
 
-    Nothing in it is taken for a variable. Use it for LOCATION, COMMENT, LIKE of SHOW, TBLPROPERTIES, and for Hive. With
-    `spark.sql.parser.escapedStringLiterals`, Spark does not resolve escapes in partition specs and expressions: see
-    `partition_spec` and `string_expression`.
+    Spark and Hive do not replace variables in the result. Use this function for LOCATION, COMMENT, LIKE of SHOW,
+    TBLPROPERTIES, and for Hive. With `spark.sql.parser.escapedStringLiterals`, Spark does not resolve escapes in
+    partition specs and expressions: see `partition_spec` and `string_expression`.
 
     >>> literal("it's"), literal("${env:HOME}")
     ("'it\\\\'s'", "'$\\\\{env:HOME}'")
@@ -206,7 +209,7 @@ def literal(text: str) -> str:
 def string_expression(text: str) -> str:
     """Return an SQL expression for this string.
 
-    Spark evaluates it to the string under all settings of its parser.
+    Under all settings of its parser, Spark evaluates the expression to the string.
 
     >>> string_expression("a b"), string_expression("it's")
     ("'a b'", "CAST(X'69742773' AS STRING)")
@@ -218,7 +221,7 @@ def string_expression(text: str) -> str:
 def constant(text: str) -> str:
     """Return the text as a constant of Spark's SQL without escapes.
 
-    It is in quotes, or has hexadecimal bytes.
+    The constant is in quotes, or written as hexadecimal bytes.
 
     >>> constant("a b"), constant("it's"), constant("${a}")
     ("'a b'", "X'69742773'", "X'247b617d'")
@@ -247,7 +250,7 @@ def raw_hadoop_path(text: str, default: str = "file:///") -> str:
 def hadoop_path(uri: str) -> str:
     """Return a location URI as Hadoop's `Path.toString()` prints it.
 
-    It is decoded, with one slash after `file:`.
+    The path is decoded, and has one slash after `file:`.
 
     >>> hadoop_path("file:///w/a%20b/")
     'file:/w/a b'
@@ -259,7 +262,7 @@ def hadoop_path(uri: str) -> str:
 def index_table_name(database: str, table: str, index: str) -> str:
     """Return the default name of an index table, as in Hive.
 
-    With `*` for names, it is a pattern of such names.
+    With `*` for names, the result is a pattern of default names.
     """
     return f"{database}__{table}_{index}__"
 
@@ -267,9 +270,9 @@ def index_table_name(database: str, table: str, index: str) -> str:
 def partition_spec(table: Table, values: Sequence[str | None]) -> str:
     """Return the partition spec for ALTER TABLE .. PARTITION in Spark's SQL.
 
-    It is like ``(`p`='1', `q`='x')``. Spark casts constants in it to strings, so a value with quotes or backslashes is
-    written as bytes, without escapes. The session needs the settings of `session_settings.verbatim_partitions`. See
-    `visitStringConstant` in
+    An example is ``(`p`='1', `q`='x')``. Spark casts the constants in a partition spec to strings, so a value with
+    quotes or backslashes is written as bytes, without escapes. The session needs the settings of
+    `session_settings.verbatim_partitions`. See `visitStringConstant` in
     https://github.com/apache/spark/blob/v4.0.0/sql/catalyst/src/main/scala/org/apache/spark/sql/catalyst/parser/AstBuilder.scala.
     """
     pairs = (

@@ -1,4 +1,4 @@
 """The parts that only Hive needs.
 
-They are queries through a Hive server, and native indexes of Hive 2.
+The parts are queries through a Hive server, and native indexes of Hive 2.
 """

@@ -5,26 +5,23 @@ Azure), `hdfs`, `libhdfs`. Functions raise FileNotFoundError for a missing file 
 that cannot be reached or still fails after the configured number of attempts; queries then fall back to plain Spark.
 Other errors of the local file system are OSErrors.
 
-1. Settings. The path determines the store. Stores need the Hadoop configuration of the session, which is read when the
-   first remote path is used (`options`, `metastore/session_stores`), and again when it is ten seconds old. Threads get
-   it from their context, tasks with their function (`tasks/distribution.with_store_settings`). repr() never shows
-   values.
-2. Reading. Files of object stores (`objects`) and HDFS (`hdfs`) are read in ranges (`ranged`): first the end, then at
-   least a megabyte from the start of a read on, so that a footer and the columns of a row group take one request each.
-   All requests for an open object require the same entity tag; with `pinned`, it is the tag in a plan. Files that never
-   change, above all shards, are cached in blocks (`memory_cache`).
-3. Requests. `requests` counts them. The counts of tasks come back through an accumulator (`tasks/task_requests`), or
-   with the results (`distribution.in_tasks`).
-4. Failures. Transient errors are retried inside this package only. A lasting error becomes a StoreError with a
-   one-sentence message, in which anything that looks like a secret is masked (`failures`). StoreError is not an
-   OSError, so that it is not mistaken for a damaged file. A query becomes a full scan (`preparing/spark_only`), and a
-   build fails with BuildFailed.
-5. Tasks run on other machines, which may not reach a store. So before a plan relies on tasks, they try to open a file
-   (`preparing/spark_only`), once for each session and store, unless Spark is local. Success is remembered for an hour,
-   failure for five minutes.
-6. Permissions (`access`). At first only the owner may read a file of an index. Then a shard gets the strictest access
-   of its base files, and a manifest that of its shards. A generation is at most as readable as its base folder and the
-   parents of that folder (`generation.accesses`).
+1. Settings. The path determines the store. Stores need the Hadoop configuration of the session. The configuration is
+read when the first remote path is used (`options`, `metastore/session_stores`), and again when it is ten seconds old.
+Threads get the configuration from their context, and tasks get it with their function
+(`tasks/distribution.with_store_settings`). repr() never shows values. 2. Reading. Files of object stores (`objects`)
+and HDFS (`hdfs`) are read in ranges (`ranged`): first the end of the file, then at least a megabyte from the start of a
+read on. So a footer takes one request, and the columns of a row group take one request. All requests for an open object
+require the same entity tag; with `pinned`, they require the tag in a plan. Files that never change, above all shards,
+are cached in blocks (`memory_cache`). 3. Requests. `requests` counts requests. The counts of tasks come back through an
+accumulator (`tasks/task_requests`), or with the results (`distribution.in_tasks`). 4. Failures. Transient errors are
+retried inside this package only. A lasting error becomes a StoreError with a one-sentence message, in which anything
+that looks like a secret is masked (`failures`). StoreError is not an OSError, so that the failure of a store is not
+mistaken for a damaged file. A query becomes a full scan (`preparing/spark_only`), and a build fails with BuildFailed.
+5. Tasks run on other machines, which may not reach a store. So before a plan relies on tasks, a task tries to open a
+file (`preparing/spark_only`), once for each session and store, unless Spark is local. Success is remembered for an
+hour, failure for five minutes. 6. Permissions (`access`). At first only the owner may read a file of an index. Then a
+shard gets the strictest access of its base files, and a manifest gets the strictest access of its shards. A generation
+is at most as readable as its base folder and the parents of that folder (`generation.accesses`).
 """
 
 from __future__ import annotations
@@ -137,8 +134,8 @@ def listing(path: str) -> Listing:
 def listings(folders: Sequence[str]) -> list[Listing | None]:
     """Return the listing of each folder; None for a folder that does not exist.
 
-    Many folders of an object store are listed together if they are below one folder. Raises NotADirectoryError, with
-    the path of the file.
+    Many folders of an object store are listed together if all of them are below one folder. Raises NotADirectoryError,
+    with the path of the file.
     """
     listed: dict[str, Listing | None] = {}
     if len(folders) >= MANY_FOLDERS and (root := _common_folder(folders)):
@@ -178,7 +175,7 @@ def _common_folder(folders: Sequence[str]) -> str:
 def statuses(paths: Sequence[str]) -> list[FileStatus | None]:
     """Return the status of each file; None for a file that does not exist.
 
-    For local files, this takes a system call each; for other files, their folders are listed.
+    For each local file, a system call is made. For other files, their folders are listed.
     """
     if all(map(is_local, paths)):
         return [_if_exists(status, path) for path in paths]
@@ -190,7 +187,7 @@ def statuses(paths: Sequence[str]) -> list[FileStatus | None]:
 def open_input(path: str) -> pa.NativeFile:
     """Open a file for random reading.
 
-    Raises FileNotFoundError, or FileChanged if it is `pinned` and has changed.
+    Raises FileNotFoundError, or FileChanged if the file is `pinned` and has changed.
     """
     return _store(path).open_input(path, _pinned.get().get(path))
 
@@ -198,8 +195,8 @@ def open_input(path: str) -> pa.NativeFile:
 def has_tags(path: str) -> bool:
     """Return whether reads in the store of this path can require an entity tag.
 
-    Such a store checks on each read that a file still has the tag that a listing returned. So a listed file need not be
-    checked again before it is read.
+    Such a store checks on each read that the file still has the tag in a listing. So a listed file need not be checked
+    again before it is read.
     """
     return parts(path).scheme in _TAGGED
 
@@ -208,7 +205,7 @@ def has_tags(path: str) -> bool:
 def pinned(status: FileStatus) -> Iterator[None]:
     """Make `open_input` open only a certain version of a file in the block.
 
-    `status` is that of the version.
+    `status` is the status of this version.
     """
     token = _pinned.set({**_pinned.get(), status.path: status})
     try:
@@ -220,7 +217,7 @@ def pinned(status: FileStatus) -> Iterator[None]:
 def open_immutable(path: str, size: int) -> pa.NativeFile:
     """Open a file of `size` bytes that never changes, for random reading.
 
-    If the file is remote, the parts that are read are cached.
+    If the file is remote, each part that is read is cached.
     """
     if is_local(path):
         return open_input(path)
@@ -245,7 +242,7 @@ def read_immutable(path: str) -> bytes:
 
 
 def open_output(path: str, *, private: bool = False) -> Any:
-    """Open a file for writing, which replaces one of the same name.
+    """Open a file for writing, which replaces a file of the same name.
 
     Only its owner can read a `private` file, until `set_access` allows more.
     """
@@ -255,7 +252,7 @@ def open_output(path: str, *, private: bool = False) -> Any:
 def make_folder(path: str) -> None:
     """Make a folder and its parents, unless they exist.
 
-    Only users who may write in an existing parent may write in them.
+    Only users who may write in an existing parent may write in the new folders.
     """
     _store(path).make_folder(path)
 
@@ -263,9 +260,9 @@ def make_folder(path: str) -> None:
 def make_new_folder(path: str, access: Access | None = None) -> None:
     """Make a folder in an existing parent.
 
-    With `access`, only this user may enter the folder until the access is set; without it, the folder is like one of
-    `make_folder`. Raises FileExistsError if it exists, for example because another user who may write in its parent
-    made it first. Does nothing in object stores, which have no folders.
+    With `access`, only this user may enter the folder until the access is set. Without `access`, the folder is made as
+    by `make_folder`. Raises FileExistsError if the folder exists, for example because another user who may write in the
+    parent made it first. Does nothing in object stores, which have no folders.
     """
     _store(path).make_new_folder(path, access)
 
@@ -281,7 +278,7 @@ def is_link(path: str) -> bool:
 def delete_file(path: str) -> None:
     """Delete a file.
 
-    Raises FileNotFoundError for a missing file, unless the store does not report that.
+    Raises FileNotFoundError for a missing file, if the store reports missing files.
     """
     _store(path).delete_file(path)
 
@@ -289,8 +286,8 @@ def delete_file(path: str) -> None:
 def delete_files(folder: str, names: Sequence[str], root: str) -> None:
     """Delete the files with these names in `folder`.
 
-    Missing files are ignored. If a folder between `root` and the files is a link, it is not followed, and OSError is
-    raised. If one of the files is a link, the link itself is deleted, not its target.
+    Missing files are ignored. If a folder between `root` and the files is a link, the link is not followed, and OSError
+    is raised. If one of the files is a link, the link itself is deleted, not its target.
     """
     _store(folder).delete_files(folder, names, root)
 
@@ -314,7 +311,7 @@ def read_whole(path: str, most: int) -> bytes:
 def replace_file(path: str, content: bytes) -> None:
     """Write a small file, which replaces a file or link of the same name.
 
-    This is atomic on local disks.
+    On local disks, the replacement is atomic.
     """
     _store(path).replace_file(path, content)
 
@@ -333,7 +330,7 @@ def link_or_copy(source: str, target: str) -> None:
 
 
 def enclosing(folder: str, root: str) -> list[str]:
-    """Return a folder and its parents, without those that are also parents of `root`.
+    """Return a folder and its parents, without the parents of `root`.
 
     Returns an empty list if `root` is in another store. Links on the local file system are resolved.
     """
@@ -349,8 +346,8 @@ def access_of(files: Sequence[str], folder: str) -> Access | None:
     """Return the access for a new file in `folder` that is made from `files`.
 
     Only users who may read all of `files` may read the new file. Files that no longer exist, or are in another store,
-    are ignored; without any other, the access is that of the folder. Returns None if the store of the folder has no
-    permissions.
+    are ignored. If no file remains, the result follows from the access of the folder. Returns None if the store of the
+    folder has no permissions.
     """
     near = (path for path in files if _is_same_store(path, folder))
     accesses = [access for access in map(permissions_of, near) if access is not None]
@@ -361,9 +358,9 @@ def access_of(files: Sequence[str], folder: str) -> Access | None:
 
 
 def set_access(path: str, access: Access | None) -> None:
-    """Set the access of a file, as far as this user may grant it.
+    """Set the access of a file, as far as this user may grant the access.
 
-    None changes nothing.
+    The access None changes nothing.
     """
     if access is not None:
         _store(path).set_access(path, access)
@@ -372,7 +369,7 @@ def set_access(path: str, access: Access | None) -> None:
 def permissions_of(path: str) -> Access | None:
     """Return the access of a file or folder.
 
-    None if it is missing or its store has no permissions.
+    Return None if the file or folder is missing, or if its store has no permissions.
     """
     try:
         return _store(path).access(path)
@@ -396,7 +393,7 @@ def status_and_crc(path: str) -> tuple[FileStatus, int]:
 def parallel(path: str) -> int:
     """Return how many requests to a path's store may be in flight.
 
-    1 for local files.
+    The result is 1 for local files.
     """
     return 1 if is_local(path) else current().number("parallel")
 
@@ -404,7 +401,7 @@ def parallel(path: str) -> int:
 def speed_of(path: str) -> Speed:
     """Return the speed of the store of this path.
 
-    If no request has been measured so far, one is made and measured.
+    If no request has been measured so far, a request is made and measured.
     """
     if is_local(path):
         return LOCAL
@@ -418,7 +415,7 @@ def speed_of(path: str) -> Speed:
 def estimated_speed_of(path: str) -> Speed:
     """Estimate the speed of the store of this path without a request.
 
-    It is a typical speed if none was measured so far.
+    The result is a typical speed if no request has been measured so far.
     """
     return LOCAL if is_local(path) else speed.of(path) or speed.USUAL
 

@@ -1,6 +1,6 @@
 """The mode, group and access control list of files and folders.
 
-Not all stores have them.
+Some stores have no permissions.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ _GROUP_ENTERS, _OTHERS_ENTER = 0o010, 0o001
 class Access:
     """The permissions of a file or folder.
 
-    `acl` is its access control list, in the form of its store; empty if it has none. The group bits of `mode` are then
-    the mask of the list, as in POSIX. `defaults` is the list that new entries of a folder inherit.
+    `acl` is the access control list of the file or folder, in the form of its store; empty without a list. If there is
+    a list, the group bits of `mode` are the mask of the list, as in POSIX. `defaults` is the list that new entries of a
+    folder inherit.
     """
 
     mode: int
@@ -37,7 +38,7 @@ class Access:
     def readers(self) -> tuple[Any, ...]:
         """A value that is equal for files or folders with the same readers.
 
-        Their owners do not count.
+        The owners do not count as readers.
 
         >>> Access(0o644, 1).readers == Access(0o664, 2).readers, Access(0o640, 1).readers == Access(0o640, 2).readers
         (True, False)
@@ -47,9 +48,9 @@ class Access:
 
     @property
     def of_file(self) -> Access:
-        """This access as that of a file.
+        """This access, changed to an access for a file.
 
-        Nobody may execute it, and its owner may read and write it.
+        Nobody may execute the file, and its owner may read and write it.
         """
         return Access(self.mode & 0o666 | OWNER, self.group, self.acl)
 
@@ -57,16 +58,16 @@ class Access:
     def of_own_folder(self) -> Access:
         """The access of an index folder, if this is the access of its base folder.
 
-        In a sticky folder, users cannot replace base files of other users. So they must not be able to replace index
-        files either: only the owner of the index folder may write in it. If the base folder is not sticky, its writers
-        can replace base files anyway, so the access is the same.
+        In a sticky folder, users cannot replace base files of other users. So users must not be able to replace index
+        files either: only the owner of the index folder may write in the index folder. If the base folder is not
+        sticky, users who may write in it can replace base files anyway, so the access is the same.
         """
         if not self.mode & STICKY:
             return self
         return Access(self.mode & ~(STICKY | SHARED_WRITE), self.group, self.acl)
 
     def within(self, above: Iterable[Access | None]) -> Access:
-        """Limit this access by that of a folder's parents.
+        """Limit this access by the access of a folder's parents.
 
         The result is the access for a folder elsewhere. Only users who may enter all of the parents may enter it.
         `above` has the access of each parent of the original folder. None stands for a parent whose access is unknown:

@@ -14,8 +14,8 @@ GOOGLE, AZURE = ("gs",), ("abfs", "abfss", "wasb", "wasbs")
 def open_google(options: Options, bucket: str) -> Objects:
     """Open a bucket of Google Cloud Storage.
 
-    The configured key file (`google.cloud.auth.service.account.json.keyfile`) is used if there is one, else Google's
-    default chain of credentials. Raises StoreError.
+    The configured key file (`google.cloud.auth.service.account.json.keyfile`) is used. Without a configured key file,
+    Google's default chain of credentials is used. Raises StoreError.
     """
     require_obstore("gs")
     from obstore.store import GCSStore

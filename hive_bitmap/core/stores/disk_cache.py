@@ -1,10 +1,10 @@
 """Cache remote files that never change on the local disk.
 
-The cache is in the folder `hive_bitmap.stores.cache_folder`. It survives the process, and the processes of one user may
-share it. Entries are in a subfolder that only this user can write; if another user owns or can write it, it is not
-used. An entry is a file, named by the hash of its key, which gets that name when it is complete. It begins with its
-length and a checksum of key and content. If they do not match, the entry is removed and read from the store again.
-Other files are never touched.
+The cache is in the folder `hive_bitmap.stores.cache_folder`. The cache survives the process, and the processes of one
+user may share it. Entries are in a subfolder that only this user can write. If another user owns or can write the
+subfolder, it is not used. An entry is a file named by the hash of its key. The file gets this name when it is complete,
+and begins with its length and a checksum of key and content. If length or checksum are wrong, the entry is removed and
+read from the store again. Other files are never touched.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 
 def get(options: Options, key: str) -> bytes | None:
-    """Return the entry of this key; None if it is not cached."""
+    """Return the entry of this key; None if there is no entry."""
     if not options.cache_folder:
         return None
     name = _name(key)
@@ -58,7 +58,7 @@ def get(options: Options, key: str) -> bytes | None:
 
 
 def put(options: Options, key: str, content: bytes) -> None:
-    """Add an entry, and shrink the cache if it is larger than `cache_size`."""
+    """Add an entry, and shrink the cache if the cache is larger than `cache_size`."""
     bound = options.number("cache_size") << 20
     if not options.cache_folder or len(content) > bound // 4:
         return
@@ -87,7 +87,7 @@ def shrink(options: Options, bound: int) -> None:
 def _entries(cache_folder: str) -> Iterator[int]:
     """Open the folder of the entries.
 
-    Raises OSError if it is a link, or if other users own or can write it.
+    Raises OSError if the folder is a link, or if other users own or can write the folder.
     """
     path = folder_in(cache_folder)
     folder = os.open(path, _FOLDER_FLAGS)
@@ -104,10 +104,7 @@ def _entries(cache_folder: str) -> Iterator[int]:
 
 
 def _read(folder: int, name: str) -> bytes:
-    """Return the content of an entry's file.
-
-    b"" if it is not a regular file.
-    """
+    """Return the content of an entry's file; b"" if it is not a regular file."""
     opened = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     with os.fdopen(opened, "rb") as file:
         return file.read() if stat.S_ISREG(os.fstat(opened).st_mode) else b""
@@ -135,7 +132,7 @@ def _header(key: str, content: bytes) -> tuple[bytes, bytes]:
 def _checked(key: str, stored: bytes) -> bytes | None:
     """Return the content of an entry without its header.
 
-    None if it is not what `put` wrote for this key.
+    Return None if `put` has not written these bytes for this key.
     """
     start = _LENGTH_BYTES + _CRC_BYTES
     content = stored[start:]
@@ -171,7 +168,8 @@ def _name(key: str) -> str:
 def _is_check_due(folder: str, size: int, bound: int) -> bool:
     """Return whether to check the size of the folder.
 
-    It is checked before the first entry is added, and whenever a tenth of `bound` has been written since.
+    The size is checked before the first entry is added. After each check, the size is checked again when a tenth of
+    `bound` has been written.
     """
     with _lock:
         written = _written.get(folder)

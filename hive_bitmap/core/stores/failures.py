@@ -1,6 +1,6 @@
-"""Retry transient errors of stores, and convert others.
+"""Retry transient errors of stores, and convert other errors.
 
-The converted ones have one line and no secrets.
+Converted errors have one line and no secrets.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SECRETS = re.compile(
 def summary(error: BaseException) -> str:
     """Return a store's error as one line.
 
-    It has the error's code and message, or else its first line.
+    The line has the code and the message of the error. Without a code, it is the first line of the error.
 
     >>> summary(ValueError("403 Forbidden: <Error><Code>AccessDenied</Code><Message>No.</Message></Error> trace"))
     'AccessDenied: No.'
@@ -50,7 +50,7 @@ def summary(error: BaseException) -> str:
 def failed(what: str, error: BaseException, advice: str = "") -> StoreError:
     """Return the StoreError of a failed request.
 
-    `what` says what was attempted, `error` is the store's answer, `advice` names the settings to check.
+    `what` says what was attempted. `error` is the store's answer. `advice` names the settings to check.
     """
     return StoreError(f"{what}: {summary(error)}" + (f" ({advice})" if advice else ""))
 
@@ -66,7 +66,7 @@ def not_installed(scheme: str, package: str, extra: str) -> StoreError:
 def retried(request: Callable[[], T], is_transient: Callable[[Exception], bool], attempts: int) -> T:
     """Return the result of `request`, called at most `attempts` times while errors are transient.
 
-    Raises the first error that is not transient, or the last one.
+    Raises the first error that is not transient. If all attempts fail with transient errors, raises the last error.
     """
     for attempt in range(attempts - 1):
         try:

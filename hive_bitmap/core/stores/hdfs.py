@@ -49,7 +49,9 @@ _BOUNDS = {"dfs.client.failover.sleep.base.millis": "200", "dfs.client.failover.
 
 
 def open_cluster(options: Options, scheme: str, authority: str) -> Hdfs:
-    """Open a name node or name service; that of fs.defaultFS if `authority` is "".
+    """Open a name node or name service.
+
+    If `authority` is "", open the name node or name service in fs.defaultFS.
 
     Raises StoreError.
     """
@@ -134,14 +136,15 @@ class Hdfs:
     def make_folder(self, path: str) -> None:
         """Make a folder with the mode of its parent.
 
-        So folders in a private folder are private.
+        With this mode, folders in a private folder are private.
         """
         self._make(path, self._mode(parent(path)))
 
     def make_new_folder(self, path: str, access: Access | None) -> None:
         """Make a folder.
 
-        Whether it exists already is checked first, because HDFS does not report that. Raises FileExistsError.
+        Before that, a request checks whether the folder exists, because HDFS does not report existing folders. Raises
+        FileExistsError.
         """
         if self.exists(path):
             raise made_by_another(path)
@@ -175,7 +178,7 @@ class Hdfs:
     def access(self, path: str) -> Access:
         """Return the access of a file or folder.
 
-        This takes one request if access control lists are known to be on or off.
+        One request is enough if access control lists are known to be on or off.
         """
         status = self._acl(path)
         if status is None:
@@ -188,7 +191,7 @@ class Hdfs:
     def set_access(self, path: str, access: Access) -> None:
         """Set group, access control list and mode.
 
-        They are set in an order in which nobody can read the file too early.
+        The order ensures that nobody can read the file too early.
         """
         inner = _inner(path)
         if self._info(path).group != access.group:
@@ -206,7 +209,7 @@ class Hdfs:
     def _acl(self, path: str) -> Any:
         """Return the access control list, with group and mode.
 
-        None if the cluster has no such lists.
+        Return None if the cluster has no access control lists.
         """
         if not self._has_acls:
             return None
@@ -224,9 +227,9 @@ class Hdfs:
         return self._request(requests.STATUS, path, request)
 
     def _mode_below(self, folder: str) -> int:
-        """Return the mode of a new folder in `folder`: that of its nearest existing parent.
+        """Return the mode for a new folder in `folder`: the mode of the nearest existing parent.
 
-        If that parent is sticky, only the owner may write in the new folder.
+        If this parent is sticky, only the owner may write in the new folder.
         """
         while _inner(f"{folder}/") != "/":
             try:
@@ -291,7 +294,7 @@ class _Writer(AbortableWriter):
 def is_transient(error: Exception) -> bool:
     """Return whether an error may be transient.
 
-    The node is then starting, failing over, or unreachable.
+    An error may be transient if the node is starting, failing over, or unreachable.
     """
     text = str(error).lower()
     return not isinstance(error, FileNotFoundError) and any(part in text for part in _TRANSIENT)

@@ -1,6 +1,6 @@
 """HDFS through libhdfs, which starts a JVM in every process.
 
-The setting `hive_bitmap.stores.hdfs.client` selects it.
+The setting `hive_bitmap.stores.hdfs.client` selects libhdfs.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ADVICE = "libhdfs needs a JDK, ARROW_LIBHDFS_DIR, and CLASSPATH with Hadoop's ja
 def open_cluster(options: Options, scheme: str, authority: str) -> LibHdfs:
     """Open a name node or name service.
 
-    If `authority` is "", open that of Hadoop's configuration on CLASSPATH.
+    If `authority` is "", open the name node or name service of Hadoop's configuration on CLASSPATH.
     """
     with _request(requests.OTHER, f"{scheme}://{authority}/"):
         return LibHdfs(pafs.HadoopFileSystem.from_uri(f"{scheme}://{authority or 'default'}"))

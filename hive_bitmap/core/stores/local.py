@@ -162,8 +162,8 @@ class Local:
 def _created(path: str) -> int:
     """Create a file that only this user may read, and open it for writing.
 
-    It replaces a file of the same name. Other users may be able to write in the folder. So neither the file nor its
-    folder may be a link, and neither is opened by its name a second time.
+    The new file replaces a file of the same name. Other users may be able to write in the folder. So neither the file
+    nor its folder may be a link, and neither is opened by its name a second time.
     """
     folder = os.open(local_path(parent(path)), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
@@ -179,7 +179,7 @@ def _created(path: str) -> int:
 def _set_access(opened: int, access: Access) -> None:
     """Set group, access control lists (of Linux) and mode.
 
-    They are set in an order in which nobody can read the file too early.
+    The order ensures that nobody can read the file too early.
     """
     status = os.fstat(opened)
     os.chmod(opened, stat.S_IMODE(status.st_mode) & stat.S_IRWXU)
@@ -220,7 +220,7 @@ def _mode_below(above: str) -> int:
 def _opened_below(root: str, folder: str) -> Iterator[int]:
     """Open a folder below `root` without following links below `root`.
 
-    The path is opened one name after the other; raises OSError if a name is a link.
+    The names of the path are opened one after the other. Raises OSError if a name is a link.
     """
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
     opened = os.open(local_path(root), flags)
@@ -237,7 +237,7 @@ def _opened_below(root: str, folder: str) -> Iterator[int]:
 def _attribute(file: str | int, name: str) -> bytes:
     """Return an extended attribute of a file.
 
-    b"" if the file or the system does not have it.
+    Return b"" if the file or the system does not have the attribute.
     """
     if not hasattr(os, "getxattr"):
         return b""
@@ -269,7 +269,7 @@ def _is(kind: Callable[[], bool]) -> bool:
 def _entry_status(prefix: str, entry: os.DirEntry[str]) -> FileStatus | None:
     """Return the status of a file in the entries of a folder.
 
-    None if it no longer exists.
+    Return None if the file no longer exists.
     """
     try:
         return _status(prefix + entry.name, entry.stat())

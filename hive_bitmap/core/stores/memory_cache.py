@@ -1,7 +1,7 @@
 """Cache remote files that never change, such as shards, in memory.
 
-If a cache folder is set, they are cached on disk too (`disk_cache`). Files are read in blocks of BLOCK bytes, so that a
-small shard, or adjacent parts of a large one, take a single request.
+If a cache folder is set, the files are cached on disk too (`disk_cache`). Files are read in blocks of BLOCK bytes, so
+that a small shard takes a single request, and so do adjacent parts of a large shard.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _blocks: Cache[tuple[str, int], bytes] = Cache("index files of stores", len)
 def read(store: Store, path: str, size: int, start: int, length: int) -> bytes:
     """Return `length` bytes from `start` on of a file of `size` bytes that never changes.
 
-    Adjacent blocks that are not cached are read at once.
+    Adjacent blocks that are not cached are read by one request.
     """
     options = current()
     first, last = start // BLOCK, (start + length - 1) // BLOCK

@@ -2,9 +2,9 @@
 
 Object stores have no folders, only common prefixes of names.
 
-An object is written by a single PUT, so it appears completely or not at all, and no multipart upload can remain
-unfinished; only objects larger than the 5 GB limit of a PUT need a multipart upload. All requests for an open file
-require the entity tag of the first one: if the object was replaced, the next request fails with FileChanged.
+An object is written by a single PUT, so the object appears completely or not at all, and no multipart upload can remain
+unfinished. Only objects larger than the 5 GB limit of a PUT need a multipart upload. All requests for an open file
+require the entity tag of the first request. If the object was replaced, the next request fails with FileChanged.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ _BEYOND = ("status code: 416", "non-partial response")  # in the client's error 
 class Objects:
     """A bucket or container.
 
-    `client` is an obstore store; `advice`, for error messages, names its settings. At most `parallel` requests of all
-    threads are in flight at once.
+    `client` is an obstore store. `advice` names the settings of the bucket or container, for error messages. At most
+    `parallel` requests of all threads are in flight at once.
     """
 
     def __init__(self, client: Any, advice: str, parallel: int) -> None:
@@ -91,8 +91,8 @@ class Objects:
     def listings(self, root: str, folders: Sequence[str]) -> dict[str, Listing]:
         """List folders below `root` together, with one request for each 1000 objects below it.
 
-        A folder is missing from the result if its content is not certain, or if it is empty. The result is empty if
-        many of the objects are in other folders, since listing all of them would not pay.
+        A folder is missing from the result if its content is not certain, or if the folder is empty. The result is
+        empty if many of the objects below `root` are in other folders: listing all objects would not pay.
         """
         import obstore
 
@@ -134,7 +134,7 @@ class Objects:
     def open_input(self, path: str, listed: FileStatus | None) -> pa.NativeFile:
         """Open an object, and read its end by the first request.
 
-        That request also gets the size and tag of the object, unless `listed` has them.
+        The first request also gets the size and tag of the object, unless `listed` has size and tag.
         """
         tail, status = self._end(path, listed)
         return pa.PythonFile(
@@ -154,7 +154,7 @@ class Objects:
         """Do nothing, like `make_folder`."""
 
     def delete_file(self, path: str) -> None:
-        """Delete an object. Object stores do not report that it is missing."""
+        """Delete an object. Object stores do not report a missing object."""
         import obstore
 
         with self._request(requests.DELETE, path):
@@ -237,7 +237,7 @@ class Objects:
 
     @contextmanager
     def _request(self, kind: str, path: str) -> Iterator[None]:
-        """Count a request, and convert the client's errors to those of `Store`."""
+        """Count a request, and convert the client's errors to the errors of `Store`."""
         from obstore.exceptions import BaseError, PreconditionError
 
         requests.count(kind)
@@ -262,7 +262,7 @@ class _BeyondEnd(Exception):
 
 
 class _Upload(AbortableWriter):
-    """A file for writing, whose content is buffered and uploaded when it is closed."""
+    """A file for writing. The content is buffered, and uploaded when the file is closed."""
 
     def __init__(self, put: Callable[[Any, int], None]) -> None:
         self._put, self._content = put, tempfile.SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115
@@ -331,8 +331,8 @@ def _key(path: str) -> str:
 def _status(path: str, meta: Any) -> FileStatus:
     """Return the status in the metadata of an object.
 
-    It is the same for a listing and a HEAD request. So fractions of a second and quotes around the tag, which some
-    stores send in only one of the two, are removed.
+    The status must be the same for a listing and a HEAD request. Some stores send fractions of a second, or quotes
+    around the tag, only in a listing or only in a HEAD request. So fractions and quotes are removed.
     """
     seconds, tag = int(meta["last_modified"].timestamp()), (meta["e_tag"] or "").strip('"')
     return FileStatus(path, meta["size"], seconds * 1000, tag)

@@ -1,9 +1,9 @@
 """The settings of stores.
 
-They come from the Hadoop configuration of the session, are read in the driver, and are sent along with tasks. A session
-setting with the prefix PREFIX overrides Hadoop's setting of that name, for example
-`hive_bitmap.stores.fs.s3a.endpoint`. Over Spark Connect, where the Hadoop configuration cannot be read, such settings
-replace it. This package's own settings (OWN) have the same prefix.
+The settings come from the Hadoop configuration of the session, are read in the driver, and are sent along with tasks. A
+session setting with the prefix PREFIX overrides Hadoop's setting of the same name, for example
+`hive_bitmap.stores.fs.s3a.endpoint`. Over Spark Connect, the Hadoop configuration cannot be read: then only settings
+with the prefix are used. This package's own settings (OWN) have the same prefix.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _HDFS_CLIENTS = ("native", "libhdfs")
 class Options:
     """Settings of stores.
 
-    str() and repr() do not show their values, since some are secrets.
+    str() and repr() do not show the values, because some values are secrets.
     """
 
     items: tuple[tuple[str, str], ...] = field(default=(), repr=False)
@@ -59,9 +59,9 @@ class Options:
         return self._hash
 
     def get(self, name: str, default: str = "") -> str:
-        """Return the value under PREFIX, or else Hadoop's, without blanks around it.
+        """Return the value of a setting without blanks around the value.
 
-        Returns `default` if both are empty.
+        The value under PREFIX comes first, then Hadoop's value. If both values are empty, returns `default`.
         """
         return self._values.get(PREFIX + name, "").strip() or self._values.get(name, "").strip() or default
 
@@ -78,7 +78,7 @@ class Options:
 
     @property
     def cache_folder(self) -> str:
-        """The local folder in which index files are cached; "" if they are not."""
+        """The local folder in which index files are cached; "" if index files are not cached on disk."""
         return self._values.get(PREFIX + CACHE_FOLDER, "").strip()
 
     @property
@@ -121,7 +121,7 @@ def memory_bytes(settings: Mapping[str, str]) -> int:
 def flag(value: str, default: bool) -> bool:
     """Parse a boolean as Hadoop does.
 
-    Any value but true and false means the default.
+    Any value except true and false means the default.
     """
     return {"true": True, "false": False}.get(value.lower(), default)
 
@@ -147,7 +147,7 @@ _source: ContextVar[Source | None] = ContextVar("hive_bitmap_stores", default=No
 def use(source: Source) -> None:
     """Use `source` in this context.
 
-    It is called each time a store needs its options.
+    The source is called each time a store needs its options.
     """
     _latest.source = source
     _source.set(source)
@@ -165,7 +165,7 @@ def current() -> Options:
 def needed() -> Options:
     """Return the options to send to tasks.
 
-    There are none if this process has accessed only local files so far.
+    The result has no settings if this process has accessed only local files so far.
     """
     return current() if _latest.needed else Options()
 

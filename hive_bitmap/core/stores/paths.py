@@ -1,6 +1,6 @@
 """Split and normalize Hadoop path strings.
 
-Such strings are written by Hadoop's `Path.toString()`: `file:/w/a b`, `hdfs://nn:8020/x`, `s3a://bucket/x`. They are
+Hadoop's `Path.toString()` writes such strings: `file:/w/a b`, `hdfs://nn:8020/x`, `s3a://bucket/x`. Hadoop paths are
 not percent-encoded, so a URL parser would misread them.
 """
 
@@ -21,7 +21,7 @@ _PATH = re.compile(r"(?:(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):)?(?://(?P<authority
 class Parts(NamedTuple):
     """The parts of a Hadoop path.
 
-    `scheme` is in lower case, `authority` is a bucket or name node; both may be "".
+    `scheme` is in lower case. `authority` is a bucket or name node. Each may be "".
     """
 
     scheme: str
@@ -30,7 +30,7 @@ class Parts(NamedTuple):
 
 
 def parts(path: str) -> Parts:
-    """Split a path; raise Unsupported if it is not absolute.
+    """Split a path; raise Unsupported if the path is not absolute.
 
     >>> parts("s3a://my.bucket/a b/c=%2F")
     Parts(scheme='s3a', authority='my.bucket', path='/a b/c=%2F')
@@ -52,7 +52,7 @@ def is_local(path: str) -> bool:
 
 
 def local_path(path: str) -> str:
-    """Convert a local Hadoop path to one of the operating system: `file:/w/a b` to `/w/a b`."""
+    """Convert a local Hadoop path to a path of the operating system: `file:/w/a b` to `/w/a b`."""
     return parts(path).path
 
 
@@ -79,7 +79,7 @@ def normal(path: str) -> str:
 
 
 def canonical(path: str) -> str:
-    """Return the same path for all spellings of one folder.
+    """Return a path that is the same for all spellings of one folder.
 
     Links on the local file system are resolved.
 

@@ -17,7 +17,7 @@ Read = Callable[[int, int], bytes]
 class Ranged(io.RawIOBase):
     """A raw file of `size` bytes, read by range requests.
 
-    `read(start, size)` makes a request; `tail` is the end of the file, which has been read already.
+    `read(start, size)` makes a request. `tail` is the end of the file, which has been read already.
     """
 
     def __init__(self, size: int, read: Read, tail: bytes = b"", ahead: int = AHEAD) -> None:
@@ -72,7 +72,7 @@ class Ranged(io.RawIOBase):
         super().close()
 
     def _buffered(self, start: int) -> bytes:
-        """Return buffered bytes from `start` on; b"" if that is not buffered."""
+        """Return buffered bytes from `start` on; b"" if the byte at `start` is not buffered."""
         tail_start = self._size - len(self._tail)
         if start >= tail_start:
             return self._tail[start - tail_start :]

@@ -106,7 +106,7 @@ class Measured:
 def measured() -> Iterator[Measured]:
     """Count the requests inside a block.
 
-    Those of other threads at the same time count too.
+    Requests of other threads at the same time count too.
     """
     before, result = so_far(), Measured()
     try:

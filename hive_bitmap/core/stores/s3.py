@@ -1,6 +1,6 @@
 """Amazon S3 and compatible stores, configured by Hadoop's settings of s3a.
 
-These are `fs.s3a.*` and `fs.s3a.bucket.BUCKET.*`.
+The settings are `fs.s3a.*` and `fs.s3a.bucket.BUCKET.*`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _ENCRYPTIONS = {
 
 @dataclass(frozen=True)
 class Keys:
-    """Credentials of S3; with `anonymous` there are none, and requests are not signed."""
+    """Credentials of S3; with `anonymous`, there are no credentials, and requests are not signed."""
 
     access: str = ""
     secret: str = ""
@@ -116,8 +116,8 @@ def arguments(settings: BucketSettings, keys: Keys | None) -> dict[str, Any]:
 def keys_of(settings: BucketSettings) -> Keys | None:
     """Return the keys of the first credential provider that has keys.
 
-    Returns None if obstore's own credential chain has to provide them. Raises StoreError if no provider has keys, and
-    for an unknown provider, which could do anything.
+    Returns None if obstore's own credential chain has to provide them. Raises StoreError if no provider has keys.
+    Raises StoreError also for an unknown provider, which could do anything.
     """
     named = re.split(r"[,\s]+", settings.get("aws.credentials.provider", DEFAULT_PROVIDERS))
     for name in filter(None, named):

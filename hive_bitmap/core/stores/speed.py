@@ -1,6 +1,6 @@
 """Measure the latency and bandwidth of each store.
 
-Only requests that are made anyway are measured.
+No requests are made for a measurement: only requests with another purpose are measured.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ BANDWIDTH = 100e6  # bytes a second, assumed until the first large response
 class Speed:
     """The speed of a store.
 
-    `request` is the seconds until a response begins, `byte` the seconds for each byte. Both are 0 for the local file
-    system.
+    `request` is the number of seconds until a response begins, `byte` the number of seconds for each byte. For the
+    local file system, `request` and `byte` are 0.
     """
 
     request: float = 0.0
@@ -58,7 +58,7 @@ _lock = Lock()
 def of(path: str) -> Speed | None:
     """Return the measured speed of the store of this path.
 
-    None until a small response has shown how long a request takes.
+    Return None until a small response has shown how long a request takes.
     """
     with _lock:
         seen = _measurements.get(parts(path)[:2])
@@ -77,7 +77,7 @@ def note(path: str, seconds: float, size: int = 0) -> None:
 
 @contextmanager
 def noted(path: str, size: int = 0) -> Iterator[None]:
-    """Record the duration of the request inside the block, unless it fails.
+    """Record the duration of the request inside the block, unless the request fails.
 
     `size` is the size of the response in bytes.
     """
@@ -87,7 +87,7 @@ def noted(path: str, size: int = 0) -> Iterator[None]:
 
 
 def timed(path: str, request: Callable[[], T], size: int = 0) -> Callable[[], T]:
-    """Return a function that calls `request`, and records its duration unless it fails."""
+    """Return a function that calls `request`, and records its duration unless `request` fails."""
 
     def timed_request() -> T:
         with noted(path, size):

@@ -1,6 +1,6 @@
 """The `Store` protocol: operations on files and folders.
 
-They are given by their complete Hadoop paths.
+Files and folders are given by complete Hadoop paths.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ BEGUN = ".begun"  # suffix, after eight hex digits, of an unfinished file of `re
 class FileStatus:
     """The status of a file.
 
-    `size` is in bytes, `mtime_ms` the modification time in ms since 1970, as Hadoop reads it. `etag` distinguishes
-    contents of the same size and time. It is "" if the store has no entity tags, IMMUTABLE if the log of a table lists
-    the file, and WITH_DELETES, which no index has, if a count cannot use an index for the file. `deletes` identifies
-    the set of rows that the table has deleted from the file, if rows are counted; "" if it has none.
+    `size` is in bytes. `mtime_ms` is the modification time in ms since 1970, as Hadoop reads it. `etag` distinguishes
+    contents of the same size and time. If the store has no entity tags, `etag` is "". If the log of a table lists the
+    file, `etag` is IMMUTABLE. If a count cannot use an index for the file, `etag` is WITH_DELETES, which no index has.
+    If rows are counted, `deletes` identifies the set of rows that the table has deleted from the file; "" for no
+    deleted rows.
     """
 
     path: str
@@ -40,7 +41,7 @@ class FileStatus:
     def changed_ms(self) -> int:
         """The time of the last change in ms since 1970.
 
-        For local files it is the ctime, which programs cannot set back.
+        For local files the result is the ctime, which programs cannot set back.
         """
         if self.etag == IMMUTABLE or not is_local(self.path):
             return self.mtime_ms
@@ -49,10 +50,10 @@ class FileStatus:
 
 @dataclass(frozen=True)
 class Listing:
-    """The content of a folder, without that of its subfolders.
+    """The content of a folder, without the content of its subfolders.
 
-    `files` and `folders` (names) are sorted. `others` has the names of entries that are links, or neither files nor
-    folders. A link to a file or folder is also listed as a file or folder.
+    `files` and `folders` (names) are sorted. `others` has the names of links, and of entries that are neither files nor
+    folders. A link to a file is also in `files`, and a link to a folder also in `folders`.
     """
 
     files: list[FileStatus]
@@ -93,31 +94,31 @@ class Store(Protocol):
     def open_input(self, path: str, listed: FileStatus | None) -> pa.NativeFile:
         """Open a file for random reading.
 
-        `listed` is its status, if it is known already.
+        `listed` is the status of the file, if it is known already.
         """
 
     def read_range(self, path: str, start: int, size: int) -> bytes:
-        """Return `size` bytes of a file from `start` on; the file must have them."""
+        """Return `size` bytes of a file from `start` on; the file must have these bytes."""
 
     def open_output(self, path: str, *, private: bool = False) -> pa.NativeFile | IO[bytes]:
-        """Open a file for writing, which replaces one of the same name.
+        """Open a file for writing, which replaces a file of the same name.
 
-        The file is complete when it is closed. If the store has permissions, only its owner can ever read a `private`
-        file, until `set_access` allows more.
+        The file is complete when it is closed. If the store has permissions, only the owner of a `private` file can
+        read the file until `set_access` allows more.
         """
 
     def make_folder(self, path: str) -> None:
         """Make a folder and its parents, unless they exist.
 
-        Only users who may write in an existing parent may write in them. If that is sticky, so that other users may
-        only add entries, only the owner may write in them.
+        Only users who may write in an existing parent may write in the new folders. In a sticky parent, other users may
+        only add entries: then only the owner may write in the new folders.
         """
 
     def make_new_folder(self, path: str, access: Access | None) -> None:
         """Make a folder in an existing parent, with this access.
 
-        Nobody else may enter the folder before the access is set. Without an access the folder is like one of
-        `make_folder`. Raises FileExistsError if it exists.
+        Nobody else may enter the folder before the access is set. If `access` is None, the folder is made as by
+        `make_folder`. Raises FileExistsError if the folder exists.
         """
 
     def delete_file(self, path: str) -> None:
@@ -132,14 +133,14 @@ class Store(Protocol):
     def replace_file(self, path: str, content: bytes) -> None:
         """Write a small file, completely or not at all.
 
-        It replaces a file or link of the same name.
+        The new file replaces a file or link of the same name.
         """
 
     def delete_files(self, folder: str, names: Sequence[str], root: str) -> None:
         """Delete the files with these names in a folder.
 
-        Missing files are ignored. If a folder between `root` and the files has become a link, it is not followed, and
-        OSError is raised.
+        Missing files are ignored. If a folder between `root` and the files has become a link, the link is not followed,
+        and OSError is raised.
         """
 
     def remove_folder(self, path: str, root: str) -> None:
@@ -151,19 +152,19 @@ class Store(Protocol):
     def copy(self, source: str, target: str) -> bool:
         """Copy a file inside the store, not through this process.
 
-        Return False if that is impossible.
+        Return False if the store cannot copy the file.
         """
 
     def access(self, path: str) -> Access | None:
         """Return the access of a file or folder.
 
-        None if the store has no permissions or does not show them.
+        Return None if the store has no permissions or does not show permissions.
         """
 
     def set_access(self, path: str, access: Access) -> None:
         """Set the access of a file or folder, in a store with permissions.
 
-        If this user may not change the group to that of `access`, no group may read the file or folder.
+        If this user may not change the group to the group of `access`, no group may read the file or folder.
         """
 
 

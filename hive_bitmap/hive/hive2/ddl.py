@@ -1,10 +1,10 @@
 """Write the DDL that registers an exported index in Hive 0.8 to 2.3.
 
 Hive uses an index only if a parameter of the index has a time that is not older than any base file. For a table, the
-parameter is `base_timestamp`; for a partition, its name consists of the partition's values as Java prints a map
-(`stamp_name`). The value, in milliseconds, is usually written by Hive's own REBUILD. Here it is the modification time
-of the newest indexed base file. If a file is added or changed later, the index is stale for Hive, which then makes a
-full scan.
+parameter is `base_timestamp`. For a partition, the name of the parameter consists of the partition's values as Java
+prints a map (`stamp_name`). The time is in milliseconds, and usually Hive's own REBUILD writes it. The DDL of this
+module writes the modification time of the newest indexed base file. If a file is added or changed later, the index is
+stale for Hive, and Hive makes a full scan.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ PARTITIONS_AT_ONCE = 100  # partitions registered by one statement
 class HivePartition:
     """An exported partition.
 
-    An unpartitioned table is a single partition with the values (). `base` is the folder of the base files, `newest_ms`
-    the modification time of the newest of them (milliseconds since 1970), `folder` the folder of the exported files,
-    `rows` their number of rows.
+    An unpartitioned table is a single partition with the values (). `base` is the folder of the base files, and
+    `newest_ms` the modification time of the newest base file (milliseconds since 1970). `folder` is the folder of the
+    exported files, and `rows` the number of rows in the exported files.
     """
 
     values: tuple[str, ...]
@@ -42,8 +42,8 @@ class HivePartition:
 class HiveIndex:
     """An exported index.
 
-    `name` is its name in Hive, `root` the folder that holds the folders of its `partitions`. `partition_columns` are
-    those of the base table.
+    `name` is the name of the index in Hive. `root` is the folder that holds the folders of its `partitions`.
+    `partition_columns` are the partition columns of the base table.
     """
 
     definition: Definition
@@ -104,7 +104,7 @@ def script(index: HiveIndex) -> str:
 def stamp_name(columns: Sequence[Column], values: Sequence[str]) -> str:
     """Return the name of a partition's time parameter.
 
-    It has the partition's values as Java prints a map.
+    The name has the partition's values as Java prints a map.
 
     >>> stamp_name([Column("p", "string"), Column("q", "int")], ["a b", "1"])
     '{p=a b, q=1}'

@@ -1,7 +1,7 @@
 """Write an index as files of an index table of Hive 2.
 
-A Spark job has a task for each shard. Hive reads only the blocks that its index lists. So an exported index must cover
-the current version of every base file, while an index of hive_bitmap may be out of date.
+A Spark job has a task for each shard. Hive reads only the blocks that a Hive index lists. So an exported index must
+cover the current version of every base file. An index of hive_bitmap itself may be out of date.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ GREGORIAN = dt.date(1582, 10, 15)  # for earlier dates Hive 2 uses the Julian ca
 class Copy:
     """Work item of a task: copy index rows to a folder.
 
-    They are the rows of `files` in the shard at `path`; the new shard is in `folder`.
+    The rows of `files` in the shard at `path` are copied. The new shard is in `folder`.
     """
 
     partition: int
@@ -67,8 +67,9 @@ def export(spark: SparkSession, table: str, index: str, root: str, name: str | N
 
     The rows are written into a new folder under `root`. `name` is the name of the index in Hive; the default is
     `hive_<index>`, because the index's own name is taken if Hive and Spark share a metastore. Raise NotFound for
-    unknown names; Unsupported for an index that Hive 2 cannot read, or with which it would return other rows, or that
-    does not cover the current version of all base files; and FileChanged if a base file changes during the export.
+    unknown names. Raise Unsupported if Hive 2 cannot read the index, if Hive 2 would return other rows with the index,
+    or if the index does not cover the current version of all base files. Raise FileChanged if a base file changes
+    during the export.
     """
     base, indexes = catalog.table_and_indexes(spark, table)
     exported = catalog.named(base, indexes, index)
@@ -151,7 +152,7 @@ def _require_complete(
 ) -> None:
     """Require that an index covers the current files of a partition.
 
-    Raise Unsupported otherwise. `numbers` has the numbers of the files in `indexed`.
+    Raise Unsupported if the index does not. `numbers` has the numbers of the files in `indexed`.
     """
     require_one_listing(source)
     rebuild = f"hive-bitmap rebuild {base.full_name} {definition.name}"
@@ -190,7 +191,7 @@ def _copies(number: int, indexed: FileRecords, files: Longs, definition: Definit
 def _newest(source: Source) -> int:
     """Return the newest modification time (ms) of the visible files.
 
-    Hive compares it with an index.
+    Hive compares this time with the time of an index.
     """
     listed = stores.listing(source.folder).files if stores.exists(source.folder) else []
     visible = [file.mtime_ms for file in listed if not file.path.rpartition("/")[2].startswith(("_", "."))]

@@ -17,7 +17,8 @@ _STRUCTURE = {"AND", "OR", "NOT", "BETWEEN", "CASE", "END"}
 class Names:
     """The columns of a table by name, ignoring case.
 
-    A column name may be qualified by `table`, a single name or alias without quotes; a dot in it is not a separator.
+    A column name may be qualified by `table`. `table` is a single name or alias without quotes: a dot in `table` is not
+    a separator.
     """
 
     def __init__(self, columns: Iterable[Column], table: str | None) -> None:
@@ -30,7 +31,7 @@ class Names:
     def column(self, tokens: Tokens) -> Column | None:
         """Read the name of a column and return the column.
 
-        Return None if there is no such column, or more than one.
+        Return None if no column or more than one column has the name.
         """
         first, parts = tokens.token, _path(tokens)
         if not parts or tuple(parts[:-1]) not in self._qualifiers or (len(parts) == 1 and first.key in _NEVER_BARE):
@@ -51,7 +52,7 @@ class Names:
 def _path(tokens: Tokens) -> list[str]:
     """Read a dotted name and return its parts, unquoted and in lower case.
 
-    There are none if no name comes next, or if it ends with a dot.
+    The result is empty if no name comes next, or if the name ends with a dot.
     """
     parts = []
     while tokens.token.kind in ("word", "name"):

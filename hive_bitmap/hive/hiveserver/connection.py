@@ -1,6 +1,6 @@
 """Connect to HiveServer2, and convert its errors.
 
-They become a ServerError with a message of one sentence.
+An error becomes a ServerError with a message of one sentence.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Address:
     """The address of a HiveServer2, its transport, and the credentials.
 
     `seconds` limits the time of each answer. With `ssl` the server's certificate is verified by the CA certificates in
-    `ca_file`, or else by those that this machine trusts.
+    `ca_file`. Without `ca_file`, the CA certificates that this machine trusts are used.
     """
 
     host: str
@@ -66,7 +66,7 @@ class Address:
 class Server:
     """A DB-API connection to HiveServer2 or Spark's Thrift Server.
 
-    `name` identifies it in error messages.
+    `name` identifies the server in error messages.
     """
 
     def __init__(self, connection: Any, name: str = "HiveServer2") -> None:
@@ -77,7 +77,7 @@ class Server:
     def is_spark(self) -> bool:
         """Whether this is Spark's Thrift Server, which has no `dfs` command.
 
-        It is recognised by SET, which Hive answers with a single column.
+        The statement SET tells the servers apart: Hive answers SET with a single column.
         """
         with self.result("SET spark.app.name") as (names, _):
             return len(names) > 1
@@ -102,8 +102,8 @@ class Server:
     def result(self, statement: str) -> Iterator[tuple[list[str], Iterator[list[tuple[Any, ...]]]]]:
         """Run a statement, and yield its result.
 
-        It has the column names, and the rows in lists as `batches` yields them. A statement without a result has no
-        columns. Raises ServerError.
+        The result has the column names, and the rows in lists like the lists of `batches`. A statement without a result
+        has no columns. Raises ServerError.
         """
         log.debug("%s", statement)
         cursor = self.connection.cursor()
@@ -125,7 +125,7 @@ class Server:
             yield batch
 
     def all(self, statement: str) -> list[tuple[Any, ...]]:
-        """Run a statement and return all its rows, which should be few.
+        """Run a statement and return all rows of the result, which should be few.
 
         Raises ServerError.
         """
@@ -224,7 +224,7 @@ def _sasl(address: Address, mechanism: str) -> Callable[[], Any]:
 def _close(opened: Any) -> None:
     """Close a cursor or connection; log errors instead of raising them.
 
-    The cause of such an error has been raised before.
+    The cause of an error during closing has been raised before.
     """
     try:
         opened.close()
@@ -236,7 +236,7 @@ def _close(opened: Any) -> None:
 def as_server_error(server: str, statement: str) -> Iterator[None]:
     """Convert errors of the DB-API, Thrift and SASL to ServerError.
 
-    `statement` is the statement that is run; "" while a session is opened.
+    `statement` is the running statement; "" while a session is opened.
     """
     try:
         yield

@@ -44,7 +44,7 @@ def fetched(
     The order is arbitrary, and rows whose keys do not match may be included. A batch has a row for each key and block,
     with these columns: `key`, in the Arrow type of the column; `bucket` (string); `offset` (int64); and the bitmaps in
     `definition.bitmap_fields`, none for COMPACT. For a type that is not in COMPARED, `key` is boolean: NULL for the key
-    NULL, and TRUE for any other key. `within` is a condition in HiveQL that limits the rows further; "" for none.
+    NULL, and TRUE for any other key. `within` is a condition in HiveQL that limits the rows further; "" for no limit.
     Raises ServerError, and NotFound for a column that the index does not have.
     """
     key = find(definition.columns, column, f"index {definition.name}")
@@ -102,9 +102,10 @@ def evaluation(
     """Return a function that does lookups through a server.
 
     `chosen` has the index of each column, by lower-case name. `within` has a condition in HiveQL for each index, by
-    name, which limits its rows. The function returns a result for each lookup, in their order, as `select.count` does;
-    it evaluates lookups with the same predicate together. No file is `damaged` in the results: the function raises
-    CorruptIndex if an index table has impossible rows, and ServerError.
+    name, which limits the rows of the index. The function returns a result like that of `select.count` for each lookup,
+    in the order of the lookups. Lookups with the same predicate are evaluated together. No file is `damaged` in the
+    results: if an index table has impossible rows, the function raises CorruptIndex. The function also raises
+    ServerError.
     """
 
     def evaluate(lookups: Sequence[Lookup]) -> list[LookupResult]:
@@ -160,7 +161,7 @@ class _ServerEvaluation:
     def _intersection(self, children: Sequence[Predicate]) -> Bits:
         """Evaluate AND, with predicates over a single column first.
 
-        If no row is left after them, nothing more has to be fetched.
+        If no row is left after these predicates, nothing more is fetched.
         """
         bits = selection.everything(self.layout)
         for child in sorted(children, key=lambda child: only_column(child) is None):
@@ -200,7 +201,7 @@ class _ServerEvaluation:
 
 
 def _concatenated(units: Sequence[LookupUnit]) -> LookupUnit:
-    """Concatenate the files and blocks of units, in their order."""
+    """Concatenate the files and blocks of units, in the order of the units."""
     first = np.cumsum([0, *(len(unit.paths) for unit in units)])
     parts = {column: part for unit in units for column, part in unit.parts.items()}
     for column, part in parts.items():

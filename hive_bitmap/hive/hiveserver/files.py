@@ -1,8 +1,8 @@
 r"""List folders and read text files through a server.
 
-Hive has the command `dfs` for this, Spark its file data sources. `dfs` splits its arguments at blanks, even within
-quotes, and reads paths as globs. So a special character is written as a character class with a hexadecimal escape, like
-`[\\x20]`: a glob that only this character matches.
+In Hive, the command `dfs` lists and reads; in Spark, file data sources do. `dfs` splits its arguments at blanks, even
+within quotes, and reads paths as globs. So a special character is written as a character class with a hexadecimal
+escape, like `[\\x20]`: a glob that only this character matches.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Entry:
 def entries(server: Server, folder: str) -> list[Entry] | None:
     """List the files and folders in a folder, sorted by name.
 
-    Return None if it does not exist. Spark's Thrift Server shows only visible files, also those of subfolders, for
-    which Unsupported is raised. Raises ServerError.
+    Return None if the folder does not exist. Spark's Thrift Server shows only visible files, but also the files of
+    subfolders. Raises Unsupported for files of subfolders. Raises ServerError.
     """
     if server.is_spark:
         return _spark_entries(server, folder)

@@ -1,7 +1,7 @@
 """Write conditions in HiveQL that all servers understand alike.
 
-A condition may be wider than the predicate, but is never narrower: the client tests the rows again that a server sends.
-So a part of a predicate that a server might misread is left out.
+A condition may be wider than the predicate, but is never narrower: the client tests the rows from the server again. So
+a part of a predicate that a server might misread is left out.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MOST_VALUES = 1000  # values in one IN
 
 
 def condition(node: Predicate, types: Mapping[str, str]) -> str:
-    """Return a condition that is TRUE wherever the predicate is; "" for all rows.
+    """Return a condition that is TRUE wherever the predicate is TRUE; "" for all rows.
 
     `types` has the types of the columns, by lower-case name.
 
@@ -49,10 +49,7 @@ def condition(node: Predicate, types: Mapping[str, str]) -> str:
 
 
 def literal(value: Value, type: str) -> str:
-    """Return a value of a column's type as a literal.
-
-    "" if servers might read it differently.
-    """
+    """Return a value of a column's type as a literal; "" if servers might read the literal differently."""
     match value:
         case bool():
             return str(value).lower()

@@ -1,7 +1,7 @@
 """Convert tests of columns to exact nodes, which can be negated.
 
-A node is exact if it is TRUE, FALSE and NULL for the same values as the test. Over a tinyint column, `tiny < 1000` is
-TRUE for every value and NULL for NULL, so its node is `tiny IS NOT NULL OR NULL`.
+A node is exact if it is TRUE, FALSE and NULL for the same values as the test. For example, over a tinyint column, `tiny
+< 1000` is TRUE for every value and NULL for NULL. So the node of this test is `tiny IS NOT NULL OR NULL`.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _compare(column: Column, op: str, literal: Literal) -> Predicate:
 def _null_safe_equal(column: Column, literal: Literal) -> Predicate:
     """Convert `<=>`, which is never NULL.
 
-    For a NULL of the column it is FALSE, unless the literal is NULL.
+    For a NULL in the column, `<=>` is FALSE, unless the literal is NULL.
     """
     if literal.value is None:
         return IsNull(column.name)
@@ -68,7 +68,7 @@ def _null_safe_equal(column: Column, literal: Literal) -> Predicate:
 def _if_not_null(column: Column, value: bool) -> Predicate:
     """Return a node that is `value` for all non-NULL keys.
 
-    It is NULL for NULL.
+    The node is NULL for NULL.
     """
     return Or((IsNull(column.name, negated=True), NULL)) if value else And((IsNull(column.name), NULL))
 

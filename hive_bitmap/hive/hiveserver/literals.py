@@ -1,7 +1,7 @@
 """Convert literals to values of a column's type.
 
-Only literals with the same value in every session are converted. This is an allowlist: integers, decimals without an
-exponent, single-quoted strings without a backslash, TRUE, FALSE, NULL, and DATE 'yyyy-mm-dd' from 1583 on, where all
+Only literals with the same value in every session are converted. The allowlist: integers, decimals without an exponent,
+single-quoted strings without a backslash, TRUE, FALSE, NULL, and DATE 'yyyy-mm-dd' from 1583 on. From 1583 on, all
 calendars agree. The value of any other literal is left to Spark.
 """
 
@@ -34,7 +34,8 @@ class EngineOnly(Exception):
 class Literal:
     """The value of a literal.
 
-    `digits` is the number of digits before the decimal point in Spark's decimal type for it; 0 if it is not a number.
+    For a number, `digits` is the number of digits before the decimal point in Spark's decimal type for the literal. For
+    other literals, `digits` is 0.
     """
 
     value: Value | None
@@ -49,9 +50,9 @@ class OutOfRange(Enum):
 
 
 def literal_of(sql: str) -> Literal:
-    """Return the value of a literal, as the grammar of conditions writes it.
+    """Return the value of a literal, in the form of `condition_grammar`.
 
-    Raises EngineOnly if it is not on the allowlist.
+    Raises EngineOnly if the literal is not on the allowlist.
     """
     if sql in CONSTANTS:
         return Literal(CONSTANTS[sql])
@@ -63,7 +64,7 @@ def literal_of(sql: str) -> Literal:
 def value_of(literal: Literal, column_type: str) -> Value | OutOfRange:
     """Return the literal, which is not NULL, as a value of the column's type.
 
-    Raises EngineOnly if Spark might not compare the two without loss.
+    Raises EngineOnly if Spark might not compare literal and column without loss.
     """
     value = literal.value
     match value:
@@ -95,8 +96,8 @@ def _number(text: str) -> Literal:
 def _integer(size: int, suffix: str, minus: bool) -> Literal:
     """Return an integer literal with the digits of its type.
 
-    The type is int, else bigint, else decimal. The decimal has the length of the literal. These are the digits of the
-    decimal types that Spark widens int and bigint to:
+    The type is int if the literal fits, else bigint, else decimal. The decimal has the length of the literal. For int
+    and bigint, the digits are the digits of the decimal type to which Spark widens the type:
     https://github.com/apache/spark/blob/v4.0.0/sql/api/src/main/scala/org/apache/spark/sql/types/DecimalType.scala
     """
     if suffix and size >= 1 << (_SUFFIX_BITS[suffix] - 1):
@@ -120,7 +121,7 @@ def _date(text: str) -> date:
 def _integer_in(value: int, bits: int) -> int | OutOfRange:
     """Return an integer as a value of an integer type of this width.
 
-    Raises EngineOnly if it does not fit bigint.
+    Raises EngineOnly if the integer does not fit bigint.
     """
     if not -(1 << 63) <= value < 1 << 63:
         raise EngineOnly  # the literal is a decimal, and up to Spark 4.3 `big < 9223372036854775808` is TRUE for NULL
@@ -131,8 +132,8 @@ def _integer_in(value: int, bits: int) -> int | OutOfRange:
 def _decimal(literal: Literal, precision: int, scale: int) -> Decimal | OutOfRange:
     """Return a number as a value of a decimal type.
 
-    Raises EngineOnly if comparing the number with a column of this type may lose digits. Spark converts both to a
-    common decimal type, and rounds them if its 38 digits do not suffice.
+    Raises EngineOnly if comparing the number with a column of this type may lose digits. Spark converts number and
+    column to a common decimal type, and rounds if the 38 digits of this type do not suffice.
     """
     value = Decimal(str(literal.value))
     if -int(value.as_tuple().exponent) > scale or max(precision - scale, literal.digits) + scale > _MAX_DIGITS:

@@ -1,9 +1,10 @@
 """Parse predicates in Spark's SQL dialect, without Spark.
 
-The boolean structure is that of `condition_grammar`. A leaf is what stands between two ANDs or ORs. It is evaluated
-without an engine if it is a test of the grammar, `literal op column`, LIKE 'prefix%', or a boolean column alone, and if
-`leaves` converts it to a node. A leaf with remaining tokens has another form, so operator precedence cannot be
-mistaken. Any other leaf becomes Unknown, with its exact source: all rows may satisfy it.
+`condition_grammar` gives the boolean structure. A leaf is the text between two ANDs or ORs. Two conditions let the
+client evaluate a leaf without an engine. First, the leaf is a test of the grammar, `literal op column`, LIKE 'prefix%',
+or a boolean column alone. Second, `leaves` converts the leaf to a node. A leaf with remaining tokens has another form,
+so operator precedence cannot be mistaken. Any other leaf becomes Unknown, with its exact source: all rows may satisfy
+an Unknown.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ def parse(text: str, columns: Sequence[Column], table: str | None = None) -> Pre
     """Parse a condition to a simplified tree.
 
     The tree selects the rows where the condition is TRUE. `table` is the name or alias that may qualify column names. A
-    part that is not understood becomes Unknown. Raises InvalidPredicate, with line, column and reason, if the text
-    cannot be split into leaves.
+    part of the condition that is not understood becomes Unknown. Raises InvalidPredicate, with line, column and reason,
+    if the text cannot be split into leaves.
 
     >>> parse("NOT (a < 3 OR b LIKE 'x%')", [Column("a", "int"), Column("b", "string")])
     And(children=(Compare(column='a', op='>=', value=3), Prefix(column='b', prefix='x', negated=True)))
@@ -72,9 +73,9 @@ class Condition(Grammar[Predicate, Column]):
         self._pairs = pairs  # position of each opening bracket -> position of its closing bracket
 
     def opens_group(self) -> bool:
-        """Return whether a parenthesis comes next that encloses a condition.
+        """Return whether the next token is a parenthesis that encloses a condition.
 
-        It may also enclose an operand, a row value or a subquery.
+        A parenthesis may also enclose an operand, a row value or a subquery.
         """
         at = self.tokens.at
         if self._key(at) != "(" or self._key(at + 1) in (")", *_QUERIES):
@@ -92,7 +93,7 @@ class Condition(Grammar[Predicate, Column]):
     def close(self, group: Group[Predicate]) -> Predicate:
         """Return the group as one node.
 
-        Under NOT its leaves are already negated, and AND and OR are swapped.
+        Under NOT, the leaves of the group are already negated, and AND and OR are swapped.
         """
         outer, inner = (conjunction, disjunction) if group.negated else (disjunction, conjunction)
         node = outer(inner(parts) for parts in group.alternatives)
@@ -173,7 +174,7 @@ class Condition(Grammar[Predicate, Column]):
     def _leaf_end(self) -> int:
         """Return the end of a leaf.
 
-        It is the next AND, OR or ) that does not belong to a BETWEEN, CASE or bracket.
+        A leaf ends at the next AND, OR or ) that does not belong to a BETWEEN, CASE or bracket.
         """
         at = start = self.tokens.at
         cases = betweens = 0
@@ -199,7 +200,7 @@ class Condition(Grammar[Predicate, Column]):
 
 
 def _bracket_pairs(text: str, tokens: Sequence[Token]) -> dict[int, int]:
-    """Map the position of each opening bracket to that of its closing bracket.
+    """Map the position of each opening bracket to the position of its closing bracket.
 
     Raises InvalidPredicate if brackets do not match.
     """

@@ -1,7 +1,8 @@
 """Register an index in the server's metastore.
 
-The index is an exported one, or it was built elsewhere and the files in its folder describe it. After an exported index
-is registered in Hive 2, the number of its rows that Hive sees is checked.
+The index is either an exported index, or an index that was built elsewhere. The files in the folder of an index that
+was built elsewhere describe the index. After an exported index is registered in Hive 2, a check compares the number of
+rows that Hive sees with the number of exported rows.
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ PARTITIONS_AT_ONCE = 100  # partitions added by one statement
 def register_index(server: Server, index: HiveIndex) -> None:
     """Register an exported index with the server.
 
-    An earlier export is replaced. Raises Unsupported if the server has no indexes or no JavaEWAH, or if its base table
-    is not the one that was indexed; AlreadyExists if it has another table with the index table's name; NotFound; and
-    ServerError.
+    An earlier export is replaced. Raises Unsupported if the server has no indexes or no JavaEWAH, or if the server's
+    base table is not the indexed table. Raises AlreadyExists if the server has another table with the name of the index
+    table. Raises NotFound and ServerError.
     """
     _require_indexes(server)
     _require_same_table(server, index)
@@ -69,10 +70,10 @@ def _require_indexes(server: Server) -> None:
 
 
 def _require_same_table(server: Server, index: HiveIndex) -> None:
-    """Raise Unsupported if the server's table differs from the indexed one.
+    """Raise Unsupported if the server's table differs from the indexed table.
 
-    Its columns, partitions and folders are compared. Hive reads only files that the index names, so with an index of
-    other files, queries would lose all rows.
+    Columns, partitions and folders are compared. Hive reads only files that the index names. So with an index of other
+    files, queries would lose all rows.
     """
     base = tables.describe(server, index.definition.full_table)
     types = {column.name.lower(): column.type for column in base.columns}
@@ -116,9 +117,9 @@ def _exported_before(server: Server, index: HiveIndex) -> bool:
 
 
 def _require_all_rows(server: Server, index: HiveIndex) -> None:
-    """Drop the index and raise NotFound if Hive does not see all its rows.
+    """Drop the index and raise NotFound if Hive does not see all rows of the index.
 
-    Queries would lose rows otherwise.
+    With such an index, queries would lose rows.
     """
     table = f"{quote(index.definition.database)}.{quote(index.index_table)}"
     server.all("SET hive.compute.query.using.stats=false")
@@ -134,10 +135,10 @@ def register(server: Server, root: str, index_table: str | None = None) -> Defin
     """Create or replace the index table of an index that was built elsewhere.
 
     `root` is the folder with the generations of the index. All complete segments that were not replaced are used.
-    `index_table` is the name of the index table, `table` or `database.table`; None for the default name, in the
-    database in which the index was built. Raises NotFound if the folder has no generation or the base table is missing,
-    AlreadyExists if a table with that name does not belong to this index, Unsupported if the index does not fit the
-    base table, and ServerError.
+    `index_table` is the name of the index table, `table` or `database.table`. None stands for the default name, in the
+    database in which the index was built. Raises NotFound if the folder has no generation or the base table is missing.
+    Raises AlreadyExists if a table with this name does not belong to this index. Raises Unsupported if the index does
+    not fit the base table. Raises ServerError.
     """
     if server.is_spark:
         raise Unsupported(
@@ -157,7 +158,7 @@ def register(server: Server, root: str, index_table: str | None = None) -> Defin
 def create_table(server: Server, base: Table, definition: Definition, segments: Sequence[str]) -> None:
     """Create or replace the index table of a definition.
 
-    It has a slot for each of these segments. Raises the errors of `register`.
+    The index table has a slot for each of the segments. Raises the errors of `register`.
     """
     if why_not := tables.why_unusable(base, replace(definition, enabled=True)):
         raise Unsupported(why_not)
@@ -211,7 +212,7 @@ def segments_in(server: Server, root: str) -> list[str]:
 def _drop_registered(server: Server, definition: Definition) -> None:
     """Drop the index table of an earlier registration.
 
-    It is EXTERNAL, so its files stay.
+    The index table is EXTERNAL, so its files stay.
     """
     try:
         existing = tables.describe(server, definition.sql_name)

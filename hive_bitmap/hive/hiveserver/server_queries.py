@@ -1,7 +1,7 @@
 """Look up a predicate in a table's indexes through HiveServer2.
 
-The result has blocks and counts, and the files that no index covers. The files that the server lists are compared with
-the manifests, by size and modification time only: a server does not show the checksum of a file's tail.
+The result has blocks and counts, and the files that no index covers. The files in the server's listings are compared
+with the manifests, by size and modification time only: a server does not show the checksum of a file's tail.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def look_up(server: Server, table: str, predicate: str | None) -> Plan:
 
     The predicate None stands for all rows. `rows_selected` of the plan is None if only an upper bound is known. Files
     are `scanned` in the plan if the index does not have their current version. Raises NotFound for a table without a
-    usable index, Unsupported if the server may read the table's files differently from when they were indexed,
-    InvalidPredicate, ServerError, and CorruptIndex for an index table with impossible rows.
+    usable index. Raises Unsupported if the server may read other values from the table's files than were indexed.
+    Raises CorruptIndex for an index table with impossible rows. Raises InvalidPredicate and ServerError.
     """
     base = tables.describe(server, table)
     return _look_up(server, base, format_of(server, base), predicate)
@@ -101,13 +101,14 @@ def write_offsets(
     utf8: bool = False,
     min_split: int | None = None,
 ) -> Plan:
-    """Write the compact-index result file of a predicate, and return its plan.
+    """Write the compact-index result file of a predicate, and return the plan.
 
-    `path` is a local path. `utf8` allows paths that are not ASCII. `min_split` is the least size of the reader's splits
-    in bytes, except for the last of a file; it is needed for formats whose blocks span several splits. Raises the
-    errors of `look_up`, and Unsupported if `min_split` is missing, if the current version of a file is not indexed
-    (then the offsets of its blocks are unknown), if a reader would misread the result file, and for Spark's Thrift
-    Server, which does not list all files that a reader may see. Nothing is written in these cases.
+    `path` is a local path. `utf8` allows paths that are not ASCII. `min_split` is the least size in bytes of the
+    reader's splits, except the last split of a file. `min_split` is needed for formats whose blocks span several
+    splits. Raises the errors of `look_up`. Raises Unsupported if `min_split` is missing, if a reader would misread the
+    result file, or if the current version of a file is not indexed: then the offsets of its blocks are unknown. Raises
+    Unsupported also for Spark's Thrift Server, which does not list all files that a reader may see. If an error is
+    raised, nothing is written.
     """
     if server.is_spark:
         raise Unsupported(
@@ -135,7 +136,7 @@ def _chosen(
 ) -> dict[str, Definition]:
     """Return the index of each column that the predicate tests.
 
-    If it tests no indexed column, return any index, which records the number of rows.
+    If the predicate tests no indexed column, return any index: each index records the number of rows.
     """
     usable = [definition for _, definition, why in indexes if not why]
     if usable:
@@ -150,9 +151,9 @@ def _chosen(
 
 
 def _require_readable(server: Server, used: Sequence[Definition]) -> None:
-    """Raise Unsupported for an index with zstd compression.
+    """Raise Unsupported if the server cannot read the zstd compression of an index.
 
-    Hive before version 4 cannot read it.
+    Hive before version 4 cannot read zstd.
     """
     zstd = [definition.name for definition in used if definition.compression == "zstd"]
     if zstd and (version := str(server.all("SELECT version()")[0][0])).partition(".")[0] in ("1", "2", "3"):
@@ -198,10 +199,7 @@ def partition_condition(columns: Sequence[Column], partitions: Iterable[Values])
 
 
 def _literal(text: str, type: str) -> str:
-    """Return a partition column's value as a literal in HiveQL.
-
-    "" if a server might misread it.
-    """
+    """Return a partition column's value as a literal in HiveQL; "" if a server might misread the literal."""
     if type == "string":
         return literal(text, type)
     return literal(int(text), type) if _INTEGER.fullmatch(text) else ""

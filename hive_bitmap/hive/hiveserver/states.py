@@ -42,7 +42,7 @@ Values = tuple[str | None, ...]  # values of the partition columns; empty if the
 def format_of(server: Server, base: Table) -> str:
     """Return the format of a table's files.
 
-    Raises Unsupported if the server's settings might make it read other files or values than were indexed.
+    Raises Unsupported if the server's settings might make the server read other files or values than were indexed.
     """
     format = file_listing.format_of(base)
     if not serde.read_properties(base):
@@ -60,10 +60,10 @@ def format_of(server: Server, base: Table) -> str:
 
 
 def folders(server: Server, table: Table, requested: Iterable[Values]) -> dict[Values, str]:
-    """Return the folders of the requested partitions that exist, by their values.
+    """Return the folders of the requested partitions that exist, by partition values.
 
-    For a table without partitions, return its folder. Raises Unsupported for a partition whose files are read
-    differently from the table's.
+    For a table without partitions, return the folder of the table. Raises Unsupported if the files of a partition are
+    read differently from the files of the table.
     """
     if not table.partition_columns:
         return {(): table.location}
@@ -93,8 +93,8 @@ def table_files(
     """Return the files of partitions, and what indexes record about them.
 
     `located` has the folder of each partition, `indexes` the segments of each index. The files have no etag. A file
-    whose path is in several shards counts as unindexed, because the rows that the server sends do not name their shard.
-    Raises Unsupported for a folder that readers may list differently, CorruptIndex and ServerError.
+    whose path is in several shards counts as unindexed, because rows from the server do not name their shard. Raises
+    Unsupported for a folder that readers may list differently, CorruptIndex and ServerError.
     """
     columns = [column.name for column in base.partition_columns]
     partitions = tuple(
@@ -115,7 +115,7 @@ def table_files(
 def _positional_setting(server: Server, format: str) -> str | None:
     """Return the setting by which the server finds ORC columns by position.
 
-    None without it.
+    Return None without such a setting.
     """
     if format != "orc":
         return None
@@ -126,7 +126,7 @@ def _positional_setting(server: Server, format: str) -> str | None:
 def _files(server: Server, base: Table, folder: str) -> Iterator[FileStatus]:
     """Yield the nonempty files of a folder, if it exists.
 
-    Raises Unsupported for a name that some readers ignore and others do not.
+    Raises Unsupported for a name that only some readers ignore.
     """
     entries = files.entries(server, folder)
     if entries is None and serde.read_properties(base):
@@ -163,9 +163,9 @@ def _manifest(server: Server, base: Table, format: str, folder: str) -> Manifest
 def _without_outdated_schemas(stored: Manifest, base: Table, format: str) -> Manifest:
     """Mark the files of a manifest with outdated schemas as not indexed.
 
-    Their columns would now be read differently. The checksum of columns with a timestamp depends on the time zone of
-    the engine that built the index, so all time zones are tried. BY_NAME does not count as valid: Hive has not always
-    found the columns of ORC files by name.
+    Columns of files with outdated schemas would now be read differently. The checksum of columns with a timestamp
+    depends on the time zone of the engine that built the index, so all time zones are tried. BY_NAME does not count as
+    valid: Hive has not always found the columns of ORC files by name.
     """
     valid: set[int] = set()
     crcs = set(stored.files["schema_crc"].to_pylist())
@@ -226,7 +226,7 @@ def _coverage(
 ) -> Coverage:
     """Return the coverage of an index.
 
-    `located` has the folder of each partition of the base table, by its values.
+    `located` has the folder of each partition of the base table, by partition values.
     """
     segments = slots.segments(slots_of(server, index_table), definition)
     state = table_files(server, base, format, located, [(definition, segments)])
@@ -243,5 +243,5 @@ def _coverage(
 
 
 def _everything(lookups: Sequence[Lookup]) -> list[LookupResult]:
-    """Return a result for each lookup that selects all rows, without reading index rows."""
+    """Return a result that selects all rows, for each lookup, without reading index rows."""
     return [LookupResult(lookup.unit.rows, np.ones(len(lookup.unit.paths), bool), {}, 0) for lookup in lookups]

@@ -56,7 +56,7 @@ def describe(server: Server, name: str) -> Table:
 def index_tables(server: Server, base: Table) -> list[tuple[str, str]]:
     """Return the database and name of each possible index table of a table.
 
-    Its name is like those of index tables, or is in the table's pointer property.
+    The name of a possible index table follows the scheme of index tables, or is in the table's pointer property.
     """
     prefix = f"{base.database}__{base.name}_"  # SHOW TABLES gets no pattern: Hive 2 and 4 have different ones
     names = [name for name in _names_in(server, base.database) if name.startswith(prefix) and name.endswith("__")]
@@ -67,7 +67,7 @@ def index_tables(server: Server, base: Table) -> list[tuple[str, str]]:
 def indexes(server: Server, base: Table) -> list[tuple[Table, Definition, str]]:
     """Return the index tables of a table with their definitions, sorted by index name.
 
-    The third item is the reason why the index cannot be used; "" if it can. Raises ServerError.
+    The third item is the reason why the index cannot be used; "" for a usable index. Raises ServerError.
     """
     described = []
     for database, name in index_tables(server, base):
@@ -96,7 +96,7 @@ def _trust_settings(server: Server) -> dict[str, str]:
 def partitions(server: Server, table: Table) -> list[tuple[str | None, ...]]:
     """Return the values of each partition; NULL is None.
 
-    They are in the order of the partition columns.
+    The values are in the order of the partition columns.
     """
     partition_values = []
     for (name,) in server.rows(f"SHOW PARTITIONS {table.sql_name}"):
@@ -108,7 +108,7 @@ def partitions(server: Server, table: Table) -> list[tuple[str | None, ...]]:
 def partition(server: Server, table: Table, values: tuple[str | None, ...]) -> Partition:
     """Describe an existing partition.
 
-    Spark's Thrift Server shows only its folder. Raises ServerError.
+    Spark's Thrift Server shows only the folder of a partition. Raises ServerError.
     """
     described = server.all(f"DESCRIBE FORMATTED {table.sql_name} PARTITION {partition_spec(server, table, values)}")
     sections = _sections(described)
@@ -145,7 +145,7 @@ def _names(name: str) -> tuple[str, str]:
 
 
 def why_unusable(base: Table, definition: Definition) -> str:
-    """Return why an index cannot be used for its base table; "" if it can."""
+    """Return why an index cannot be used for its base table; "" for a usable index."""
     if not definition.enabled:
         return f"index {definition.name} is not enabled: set its property enabled to true"
     if definition.is_former:
@@ -178,7 +178,7 @@ def _sections(rows: Sequence[tuple[str | None, ...]]) -> dict[str, dict[str, str
     """Return the rows of DESCRIBE FORMATTED by section.
 
     A section maps names to types, or keys to values. Hive prints a colon after a key. If a key occurs twice, the first
-    value is taken, because Spark prints the location of a partition before that of its table.
+    value is taken, because Spark prints the location of a partition before the location of its table.
     """
     sections: dict[str, dict[str, str]] = {name: {} for name in (*_SECTIONS.values(), *_LISTS.values(), "other")}
     section = "columns"
@@ -212,6 +212,6 @@ def _unescaped(text: str) -> str:
 def _location(details: dict[str, str]) -> str:
     """Return a location as Hadoop's `Path.toString()` prints it.
 
-    It has one slash after `file:`.
+    The location has one slash after `file:`.
     """
     return re.sub(r"^file:/+", "file:/", details.get("Location", "")).rstrip("/")
