@@ -165,7 +165,7 @@ class Endpoint:
 
 
 def spark_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options `--master` and `--conf`, which work like those of spark-submit."""
+    """Add the options `--master` and `--conf`, which work as in spark-submit."""
     conf = click.option(
         "--conf", multiple=True, metavar="NAME=VALUE", help="Configuration property of Spark; may be repeated."
     )

@@ -54,7 +54,7 @@ def refresh(
     every: float | None,
     format_: str,
 ) -> None:
-    """Bring indexes up to date: those of TABLEs, or of all tables in the current database.
+    """Bring the indexes of TABLEs, or of all tables in the current database, up to date.
 
     For tables that other programs write, run this command from a scheduler. After writes of Spark, indexes with
     auto_refresh are refreshed without this command. Only partitions whose files have changed are checked, while

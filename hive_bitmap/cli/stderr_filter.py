@@ -3,8 +3,8 @@
 The filter drops lines that are printed at every start, and lines about errors that are raised anyway. With `--quiet`,
 the filter also drops Spark's warnings, in the format of Spark's default log.
 
-The JVM writes these lines to the stderr that it inherits, not through log4j. So a pipe takes the place of stderr, and a
-thread copies what passes the filter.
+The JVM writes its lines to the stderr that the JVM inherits, not through log4j. So a pipe takes the place of stderr,
+and a thread copies what passes the filter.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Answer counts of rows from the index alone.
 
-Rows are counted in shards, in total or by key. Before a count, `count_budget` estimates how much it would read, and
-`answer_size` how much memory it would take. `tally` counts.
+Rows are counted in shards, in total or by key. `count_budget` estimates how much a count would read, and `answer_size`
+how much memory the answer would take. `tally` counts.
 
 If one index has all columns of a query, `tally` adds up cardinalities. Otherwise, `tally` counts the bits that bitmaps
 share with the selection (`bitmaps/cached_bitmaps`), for all keys of a row group of a shard at once. Each row of a block

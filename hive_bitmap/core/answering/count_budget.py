@@ -164,7 +164,7 @@ def _compared(
 def spark_seconds(rows: int, columns: int, cores: int, prices: CountPrices, waits: float = 0.0) -> float:
     """Estimate the seconds that Spark takes to count rows by columns.
 
-    `columns` is the number of columns. Each column is assumed to have few keys.
+    `rows` and `columns` are the numbers of rows and columns. Each column is assumed to have few keys.
     """
     return prices.spark_start + waits + rows * columns * prices.spark_value / cores
 

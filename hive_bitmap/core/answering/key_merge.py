@@ -115,8 +115,8 @@ def merged_counts(lookups: Sequence[Lookup], key: str, matching_keys: MatchingKe
     """Count the matching rows of each key.
 
     Each key is yielded once. The tables have the columns `key` (in lower case, in the Arrow type of the index) and
-    COUNT (int64). All keys of a table are larger than those of the tables before it; NULL comes last. The predicate of
-    each lookup must be exact in every file, and the index of each lookup sorted by the key (`is_merged`). Raises
+    COUNT (int64). All keys of a table are larger than all keys of the preceding tables; NULL comes last. The predicate
+    of each lookup must be exact in every file, and the index of each lookup sorted by the key (`is_merged`). Raises
     CorruptIndex or CorruptBitmap if an index is damaged, at the latest after the last table.
     """
     units = [_CountedUnit(lookup, key, matching_keys) for lookup in lookups]

@@ -1,8 +1,10 @@
 """Count the rows that satisfy a predicate, by key.
 
 The keys belong to one index or two. If one index has the keys and all columns of the predicate, cardinalities are added
-up and no bitmap is read; the sums over all rows are cached. In blocks with deleted rows, the bits that each key's
-bitmap shares with these rows are subtracted. Otherwise the rows are selected first. Then the bits that each key's
+up and no bitmap is read. The sums over all rows are cached. Only for blocks with deleted rows, bitmaps are read: the
+bits that each key's bitmap shares with the deleted rows are subtracted.
+
+If no index has the keys and all columns of the predicate, the rows are selected first. Then the bits that each key's
 bitmap shares with the selection are counted, for all keys of a row group of a shard at once. If two indexes have the
 keys, the selection is first split by the keys of the index with few keys.
 

@@ -31,8 +31,9 @@ class RecordedFile:
     whose values only Spark reads correctly. `nested` are the marks of the nested columns (`core/nested_types`).
     `bounds` has the `Bounds.numbers` of columns, by `manifest.bounded_column`.
 
-    If the manifest lacks one of these three, or if the columns of the table have changed, nothing is compared: then
-    `spark_only` and `nested` are None, and `bounds` is empty.
+    If the columns of the table have changed since the file was indexed, `spark_only` and `nested` are None, and
+    `bounds` is empty. `nested` is also None, and `bounds` also empty, if the manifest does not record them. Missing
+    values are not compared.
     """
 
     fingerprint: Fingerprint

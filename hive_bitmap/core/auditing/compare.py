@@ -2,9 +2,10 @@
 
 Every row must be in the bitmap of its key only. Stored bitmaps are decoded as a query decodes them, and nothing is
 encoded again, so that errors of the encoder are found. The distinct keys are numbered. For each binary digit of these
-numbers, two unions are computed: of the bitmaps whose key has the digit 0, and of those whose key has the digit 1. Each
-must equal the set of rows whose key has that digit. A row in a wrong bitmap, in two or in none differs in at least one
-digit. The comparison takes log2(keys) decodings of each bitmap, and memory for two bitmaps for each digit.
+numbers, two unions of bitmaps are computed: one of the bitmaps whose key number has the digit 0, and one of the bitmaps
+whose key number has the digit 1. Each union must equal the set of rows whose key number has this digit. A row that is
+in a wrong bitmap, in two bitmaps or in no bitmap makes a union wrong for at least one digit. The comparison takes
+log2(keys) decodings of each bitmap, and memory for two bitmaps for each digit.
 """
 
 from __future__ import annotations

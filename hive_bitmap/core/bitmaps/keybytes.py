@@ -68,8 +68,8 @@ class KeyBytes:
 def key_bytes(codes: NDArray[Any]) -> tuple[NDArray[np.int64], KeyBytes]:
     """Return the codes that occur, and their bitmaps.
 
-    The codes `present` are ascending (int64, k), and key i of the bitmaps is the code present[i]. `codes` has an
-    integer below 2**32 for each row of the block: the number of the row's key.
+    `codes` has an integer below 2**32 for each row of the block: the number of the row's key. The first result has the
+    k codes that occur (int64, ascending). Key i of the bitmaps has the i-th of these codes.
 
     >>> present, b = key_bytes(np.array([3, 3, 0, 3, 3, 3, 3, 3, 3]))
     >>> present.tolist(), b.first.tolist(), b.position.tolist(), b.value.tolist()

@@ -58,9 +58,9 @@ def pieces(offsets: NDArray[np.int64], size: int) -> Iterator[slice]:
 
 
 def changes(values: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return whether each value differs from the one before it.
+    """Return whether each value differs from the preceding value.
 
-    This is true for the first value.
+    The result is true for the first value.
 
     >>> changes(np.array([7, 7, 8, 7])).tolist()
     [True, False, True, True]

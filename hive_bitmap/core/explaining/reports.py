@@ -45,7 +45,7 @@ class Field:
 def figure(
     name: str, heading: str = "", show: Callable[[Any], str] = thousands, of: Callable[[Any], Any] | str = ""
 ) -> Field:
-    """Return a field for a number; its heading is its name by default."""
+    """Return a field for a number; the default heading is the name of the field."""
     return Field(name, heading or name, show, right=True, of=of)
 
 
@@ -89,7 +89,7 @@ def columns_of(reports: Sequence[HasFields], names: Sequence[str] = ()) -> list[
 
 
 def texts_of(report: HasFields, *names: str) -> dict[str, str]:
-    """Return the texts of these columns by heading; by default of all columns."""
+    """Return the texts of the columns `names` by heading; by default, the texts of all columns."""
     return {field.heading or field.name: field.show(field.value(report)) for field in columns_of([report], names)}
 
 

@@ -4,12 +4,12 @@ Columns are found by name, ignoring case. If every name in the file begins with 
 versions, columns are found by position. A missing column is NULL. These are the rules of `requestedColumnIds` in
 https://github.com/apache/spark/blob/v4.0.0/sql/core/src/main/scala/org/apache/spark/sql/execution/datasources/orc/OrcUtils.scala.
 
-pyorc reads the footer, because it gives the positions of the stripes; pyarrow reads the values.
+pyorc reads the footer, because pyorc gives the positions of the stripes. pyarrow reads the values.
 
 As for Parquet, there is an allowlist of types that Arrow reads like Spark (`SAFE_CONVERSIONS`). Some values of these
 types are converted or left to Spark (`Conversion`). Dates before 1582-10-15 and timestamps before 1900 are left to
 Spark for every writer, because Spark takes the days in ORC files as days of the hybrid calendar. Arrow reads a
-`timestamp` as local time; Spark interprets it as an instant in the default time zone of its JVM.
+`timestamp` as local time. Spark interprets a `timestamp` as an instant in the default time zone of Spark's JVM.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ name `item`, which Arrow wrote). Older writers used other layouts, and each read
 https://github.com/apache/parquet-format/blob/apache-parquet-format-2.10.0/LogicalTypes.md#nested-types. The layout is
 checked in the footer: Arrow's view of the schema must lead to the very paths and levels of the file's leaves.
 
-A leaf must have the table's own type; it is not widened. Fields of structs are found by name, ignoring case.
+A leaf must have the table's own type: leaves are not widened. Fields of structs are found by name, ignoring case.
 """
 
 from __future__ import annotations

@@ -194,7 +194,7 @@ def _shards_of(folder: str, marker: Built) -> Callable[[str], bool]:
 def _own_shard(folder: str) -> re.Pattern[str]:
     """Return the pattern of shard names of a generation's build.
 
-    The names are those of `table_schema.shard_name`.
+    `table_schema.shard_name` makes such names.
     """
     return re.compile(rf"part-{re.escape(generation.build_token(folder))}[0-9a-f]{{24}}\.parquet")
 

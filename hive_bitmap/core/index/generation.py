@@ -347,7 +347,7 @@ def is_being_written(folder: str) -> bool:
 def is_marker(name: str) -> bool:
     """Return whether an entry of a generation is a marker.
 
-    Also markers that were not completely written count.
+    A marker that was not completely written also counts.
     """
     return any(name == marker or markers.is_begun(name, marker) for marker in (MARKER, RETIRED))
 

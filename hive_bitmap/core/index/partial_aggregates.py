@@ -68,7 +68,7 @@ def _fitting(results: pa.Array, type: pa.DataType) -> pa.Array:
 
 
 def _largest(values: Values, rows: int) -> int:
-    """Return a whole number that the absolute value of no sum of these values exceeds."""
+    """Return an upper bound for the absolute value of any sum of these values, as a whole number."""
     low, high = (int(bound.as_py() or 0) for bound in pc.min_max(values).values())
     fraction = 0 if pa.types.is_integer(values.type) else 1  # `int` cuts off what follows the point
     return (max(-low, high) + fraction) * rows

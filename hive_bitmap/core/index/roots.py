@@ -200,7 +200,7 @@ def _dispute(holder: Owner | None, definition: Definition, metastore: str) -> st
 
 
 def is_marked(definition: Definition, metastore: str) -> bool:
-    """Return whether a root's marker names this index, and no other metastore."""
+    """Return whether a root's marker names this index, and does not name another metastore."""
     try:
         holder = owner(definition.root)
     except Unreadable:

@@ -1,7 +1,7 @@
 """Check whether an index still fits its base table.
 
-Both tables may have changed since the index was built. Columns of the base table and properties of the index table are
-checked.
+The base table and the index table may have changed since the index was built. Columns of the base table and properties
+of the index table are checked.
 """
 
 from __future__ import annotations

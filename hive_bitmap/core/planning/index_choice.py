@@ -29,7 +29,7 @@ class IndexChoice:
 
     `by_column` has the chosen indexes by lower-case column name. A count of all rows needs no column: any index knows
     the number of rows, and the chosen index has the name "". `unserved` says why no index can serve the request. It is
-    None if an index can.
+    None if an index serves the request.
     """
 
     by_column: Mapping[str, Definition]

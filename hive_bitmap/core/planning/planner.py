@@ -285,7 +285,7 @@ def is_read_by_driver(inputs: PlanInputs, read: Reads) -> bool:
 
 
 def _why_engine_only(inputs: PlanInputs, work: LookupResults) -> str | None:
-    """Return why only Spark can read the files to open; None if our tasks can."""
+    """Return why only Spark can read the files to open; None if our tasks can read these files."""
     if inputs.engine_reads_only:
         return "hive_bitmap.engine_reads_only is true"
     for lookup, result in work.pairs():
@@ -305,7 +305,7 @@ def _why_whole(work: LookupResults, files: int) -> str:
 
 
 def _why_spark_only(inputs: PlanInputs, lookup: Lookup, file: int) -> str:
-    """Return why only Spark can read the needed columns of a file; "" if our tasks can.
+    """Return why only Spark can read the needed columns of a file; "" if our tasks can read these columns.
 
     If a column was added after the file was indexed, and the file surely lacks the column, our tasks read NULL.
     """

@@ -52,7 +52,7 @@ class Settings:
 
 
 def read(conf: Mapping[str, str]) -> Settings:
-    """Read the settings of this package from those of a session.
+    """Read the settings of this package from the settings of a session.
 
     Raises InvalidProperty for an invalid value.
 

@@ -50,9 +50,9 @@ class Unknown:
 class SparkLeaf:
     """A condition on one column that Spark evaluates on the keys.
 
-    The condition is deterministic. Spark evaluates it over the distinct keys of the column, including NULL. If Spark
-    raises an error, or the result is not a boolean, any row may match. `text` is the SQL of the condition, in which the
-    column has no table name.
+    The condition is deterministic. Spark evaluates the condition over the distinct keys of the column, including NULL.
+    If Spark raises an error, or the result is not a boolean, any row may match. `text` is the SQL of the condition. In
+    `text`, the column has no table name.
     """
 
     text: str

@@ -1,4 +1,7 @@
-"""Judge whether an estimated index is worth it, perhaps for counts only."""
+"""Judge whether an estimated index is worth its cost.
+
+An index may be worth its cost for counts only.
+"""
 
 from __future__ import annotations
 

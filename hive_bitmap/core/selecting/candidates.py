@@ -184,7 +184,7 @@ def choose_indexes(
 
 
 def exact_where_covered(results: LookupResults, keys: Sequence[str]) -> LookupResults:
-    """Clear `exact` for files that these keys' indexes do not cover."""
+    """Clear `exact` for files that the indexes of these keys do not cover."""
     if not keys:
         return results
     updated = []

@@ -34,7 +34,9 @@ _ANY, _NULL_FIRST, _VALUE, _NULL_LAST = range(4)
 
 @dataclass(frozen=True, kw_only=True)
 class FirstRows:
-    """The rows that a query needs of a scan: the first `rows` by a column, and then by further keys.
+    """The first `rows` rows of a scan that a sorted query needs.
+
+    The rows are sorted by a column, then by further keys.
 
     `rows` is LIMIT plus OFFSET.
     """

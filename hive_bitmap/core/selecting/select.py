@@ -256,7 +256,7 @@ class _Evaluation:
         return np.where(self.covered[column][self.unit.file], counts, self.unit.rows)
 
     def _intersection(self, children: Sequence[Predicate], alive: Flags, within: Bits | None) -> Bits | None:
-        """Evaluate AND: first predicates over one column, the most selective first, then the others."""
+        """Evaluate AND: first predicates over one column, the most selective first, then all other predicates."""
         bounds = [self._upper_bounds(child) for child in children]
         for bound in bounds:
             alive = alive & (bound > 0)

@@ -87,7 +87,7 @@ class FileRecords:
 
     @cached_property
     def shard(self) -> Longs:
-        """The row of each file's shard in `covered.shards`; -1 unless fresh."""
+        """The row of each file's shard in `covered.shards`; -1 for a file that is not fresh."""
         return np.where(self.fresh, np.append(self.covered.shard_of, -1)[self.row], -1)
 
     @cached_property

@@ -79,7 +79,7 @@ class Access:
         return reduce(Access._inside, above, self)
 
     def written_like(self, others: Iterable[Access]) -> Access:
-        """Return this access, writable only for the writers of all `others`.
+        """Return this access, but writable only for users who may write according to all `others`.
 
         >>> Access(0o777, 1).written_like([Access(0o755, 1)]).mode == 0o755
         True

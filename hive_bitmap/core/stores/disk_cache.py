@@ -1,4 +1,4 @@
-"""Cache remote files that never change on the local disk.
+"""Cache remote files on the local disk, if the files never change.
 
 The cache is in the folder `hive_bitmap.stores.cache_folder`. The cache survives the process, and the processes of one
 user may share it. Entries are in a subfolder that only this user can write. If another user owns or can write the
@@ -78,7 +78,7 @@ def folder_in(cache_folder: str) -> str:
 
 
 def shrink(options: Options, bound: int) -> None:
-    """Remove the least recently used entries until all together take at most `bound` bytes."""
+    """Remove the least recently used entries until the remaining entries take at most `bound` bytes."""
     with _entries(options.cache_folder) as folder:
         _shrink(folder, bound)
 
