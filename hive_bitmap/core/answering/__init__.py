@@ -13,7 +13,7 @@ Then `key_merge` merges the sorted keys of all shards, and holds no list of keys
 an answer, and the bytes of these keys have a limit (`hive_bitmap.answer_bytes`). The limit is checked three times: for
 an estimate during planning (`answer_size`), during counting (`tally.Counts`), and in the JVM (`AnswerSize`). The JVM
 adds the keys that Spark counts in new files, and the resulting rows. Beyond the limit, `IndexAnswer` executes Spark's
-own aggregation, whose rows stay in the tasks. That an answer was too large is remembered until the index is built
+own aggregation, whose rows stay in the tasks. Answers that were too large are remembered until the index is built
 again.
 """
 

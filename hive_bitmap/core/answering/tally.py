@@ -1,8 +1,8 @@
 """Count the rows that satisfy a predicate, by key.
 
 The keys belong to one index or two. If one index has the keys and all columns of the predicate, cardinalities are added
-up and no bitmap is read. The sums over all rows are cached. Only for blocks with deleted rows, bitmaps are read: the
-bits that each key's bitmap shares with the deleted rows are subtracted.
+up. The sums over all rows are cached. Bitmaps are read only for blocks with deleted rows: the bits that each key's
+bitmap shares with the deleted rows are subtracted.
 
 If no index has the keys and all columns of the predicate, the rows are selected first. Then the bits that each key's
 bitmap shares with the selection are counted, for all keys of a row group of a shard at once. If two indexes have the

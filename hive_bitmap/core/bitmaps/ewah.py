@@ -1,12 +1,12 @@
 """EWAH bitmaps in the form of Hive 0.8 to 2.3.
 
-Hive wrote them with JavaEWAH 0.3, and its EWAH_BITMAP_* functions read them.
+Hive wrote these bitmaps with JavaEWAH 0.3, and Hive's EWAH_BITMAP_* functions read them.
 
-`_bitmaps array<bigint>`: `[sizeInBits, n, bufferLength, word 0 .. word n-1, rlwPosition]`. sizeInBits is the last row
-+ 1, bufferLength the capacity of the Java array, rlwPosition the index of the last marker among the words. A marker
+`_bitmaps array<bigint>`: `[sizeInBits, n, bufferLength, word 0 .. word n-1, rlwPosition]`. sizeInBits is the last row +
+1, bufferLength the capacity of the Java array, rlwPosition the index of the last marker among the words. A marker
 stands for a run of equal words followed by literal words: bit 0 is the bit that the run repeats, bits 1-32 are the
 number of words in the run, bits 33-63 the number of literal words. Bit r of word w of the bitmap is row 64 * w + r.
-JavaEWAH 0.3.3 and later omit bufferLength, so they do not read these arrays. Hive writes them in
+JavaEWAH 0.3.3 and later versions omit bufferLength, and so do not read these arrays. Hive writes the arrays in
 https://github.com/apache/hive/blob/rel/release-2.3.9/ql/src/java/org/apache/hadoop/hive/ql/udf/generic/GenericUDAFEWAHBitmap.java
 
 Rows 5, 12 and 64 of a block of 72 rows: the last row is 64, and there are 3 words. Word 0 is the marker, with no run

@@ -2,7 +2,7 @@
 
 A selection is a uint8 array, least significant bit first. Each block begins at a byte boundary, and its last byte is
 padded with zeros. AND and OR of two selections of the same layout are numpy's `&` and `|`. Because the padding must
-stay 0, do not complement a selection with `~`; subtract it from another one with `and_not`.
+stay 0, do not complement a selection with `~`. Instead, subtract the selection from another selection with `and_not`.
 
 The functions that OR bytes, runs of bytes or runs of rows into a selection use whole-array operations; several rows or
 runs may fall into the same byte. A loop handles only long slices, for which copying the slice is faster than indexing

@@ -3,8 +3,8 @@
 The module holds an allowlist of pairs (stored kind, table type), with conditions. Spark 4 reads each of these pairs
 without an error, and tests compared the values. Dates and timestamps need more care: writers with the hybrid calendar
 stored other numbers for days before 1582-10-15 and timestamps before 1900. Only the metadata of Spark's own writer
-proves which calendar was used. For other writers the session's configuration decides, so only Spark reads their old
-values. See `datetimeRebaseSpec` and `int96RebaseSpec` in
+proves which calendar was used. For the files of other writers, the session's configuration decides, so only Spark reads
+old values in such files. See `datetimeRebaseSpec` and `int96RebaseSpec` in
 https://github.com/apache/spark/blob/v4.0.0/sql/core/src/main/scala/org/apache/spark/sql/execution/datasources/DataSourceUtils.scala.
 """
 

@@ -1,10 +1,10 @@
 """The root of an index, and the marker of its owner.
 
 The root is the folder of the generations of an index. The marker is written when the index is created, and compared
-before anything in the root is deleted. The marker has the unique id of the index. So the root is not mistaken if the
-properties of another table name it, or if another index is in the same folder. An index of an early version has no id
-until its next rebuild. Until then, the database, table and root in the markers of the generations identify such an
-index.
+before anything in the root is deleted. The marker has the unique id of the index. By the id, the root is told from the
+root of another index: the properties of another table may name this root, or another index may be in the same folder.
+An index of an early version has no id until its next rebuild. Until then, the database, table and root in the markers
+of the generations identify such an index.
 
 If the table of an index is renamed and the files of the table stay, the index keeps its root. Then the marker of the
 root gets the new name. Generations with the former name in their markers are recognised by the id.

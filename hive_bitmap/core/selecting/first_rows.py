@@ -36,9 +36,7 @@ _ANY, _NULL_FIRST, _VALUE, _NULL_LAST = range(4)
 class FirstRows:
     """The first `rows` rows of a scan that a sorted query needs.
 
-    The rows are sorted by a column, then by further keys.
-
-    `rows` is LIMIT plus OFFSET.
+    The rows are sorted by a column, then by further keys. `rows` is LIMIT plus OFFSET.
     """
 
     column: str
