@@ -58,6 +58,7 @@ class Damaged(ABC):
 
     def build(self) -> None:
         """Build the index, and leave a replaced and a half-built generation behind."""
+        self.lost_marker = False  # whether a damage has deleted the marker of the root
         hive_bitmap.build(self.spark, "t", [["k", "s"]], name="i", encoding=self.encoding, location=str(self.root))
         halves = [path for path in self.root.rglob("generation-*") if path.is_dir()]
         for _ in range(2):
@@ -106,6 +107,7 @@ class Damaged(ABC):
             return
         entry, kept = self.damaged
         self.damaged = None
+        self.lost_marker |= entry == self.root / roots.MARKER and not entry.exists()
         if entry != kept and entry.parent.exists() and (entry.exists() or entry.is_symlink()):
             damages.remove(entry)
             shutil.move(kept, entry)
@@ -122,9 +124,13 @@ class Damaged(ABC):
 
     @property
     def is_unproved(self) -> bool:
-        """Whether nothing tells whose the root is: its marker is damaged, and no generation has an intact one."""
-        of_marker = self.damaged is not None and self.damaged[0] == self.root / roots.MARKER
-        return of_marker and not any(generation.definition_of(f"file:{path}") for path in self.root.glob("*"))
+        """Whether nothing tells whose the root is: its marker is damaged or lost, and no generation has a whole one."""
+        marker = self.root / roots.MARKER
+        is_damaged = self.damaged is not None and self.damaged[0] == marker
+        is_lost = self.lost_marker and not marker.exists()
+        return (is_damaged or is_lost) and not any(
+            generation.definition_of(f"file:{path}") for path in self.root.glob("*")
+        )
 
     def upkeep(self) -> str:
         """One of the things that owners do to an index; after a drop it is built anew."""

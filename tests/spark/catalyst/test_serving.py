@@ -403,9 +403,9 @@ ROWS = replace(FULL, strategy=Strategy.ROWS)
 @pytest.mark.parametrize(
     ("plan", "rows", "frozen", "factors"),
     [
-        (FULL, 1000, False, (2.0, 1.0)),
+        (FULL, 1000, False, (2.0, 2.0)),
         (FULL, 999, False, (1.0, 1.0)),  # Spark has left out rows by its statistics
-        (ROWS, -1, False, (1.0, 2.5)),
+        (ROWS, -1, False, (2.5, 2.5)),
         (FULL, 1000, True, (1.0, 1.0)),
         (PLAN, -1, False, (1.0, 1.0)),  # without a price
     ],

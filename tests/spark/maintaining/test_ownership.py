@@ -431,7 +431,7 @@ def test_the_dropped_indexes_of_another_metastore_stay(memory: SparkSession, tmp
     before = content(theirs), content(early)
     reports = hive_bitmap.clean(memory, grace_seconds=0)
     assert {one.path for one in reports if one.kept} == {f"file:{theirs}", f"file:{early}"}
-    assert all("with it as the location" in one.kept for one in reports if one.kept)
+    assert all("as the location" in one.kept for one in reports if one.kept)
     assert (content(theirs), content(early)) == before and not ours.exists()
     hive_bitmap.clean(memory, location=str(theirs), grace_seconds=0)
     assert content(theirs) == before[0], "it is of another metastore, whoever names it"
