@@ -40,7 +40,7 @@ __version__ = "0.1.0"
 
 
 def _live_in(module: str) -> None:
-    """Set the module of the names added to `__all__` since the last call."""
+    """Record that `module` defines the names added to `__all__` since the last call."""
     _HOMES.update({name: module for name in __all__ if name not in _HOMES})
 
 

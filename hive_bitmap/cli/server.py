@@ -223,7 +223,7 @@ def run_script(endpoint: Endpoint, parts: list[Part], keep_going: bool, limit: i
 def _print_rows(server: Server, statement: str, limit: int | None, format_: str) -> None:
     """Run a statement and print its rows; binary values as Base64.
 
-    A table has at most `limit` rows, or TABLE_ROWS if there is no limit.
+    At most `limit` rows are printed. Without a limit, the format `table` prints at most TABLE_ROWS rows.
     """
     with server.result(statement) as (names, batches):
         if not names or (names == ["Result"] and server.is_spark):  # Spark's commands have an empty column `Result`

@@ -176,8 +176,8 @@ def text(type: NestedType) -> str:
 def why_spark_only(column: str, type: NestedType, marks: Collection[str]) -> str:
     """Return why only Spark reads a nested column of a file; "" if tasks can read the column.
 
-    `column` is in lower case. `marks` are the marks of the file. The file must have at least one field of each struct:
-    if a struct lacks all fields, Spark's versions and settings differ in whether the struct is NULL.
+    `column` is in lower case. `marks` are the marks of the file. One possible reason is that the file lacks all fields
+    of a struct. Spark's versions and settings differ in whether such a struct is NULL.
     """
     if column not in marks:
         return f"only Spark reads column {column!r} of these files"

@@ -56,7 +56,7 @@ class Top:
 
     @property
     def is_any(self) -> bool:
-        """Whether any groups will do, so that counting may stop."""
+        """Whether the query accepts any groups, so that counting may stop early."""
         return self.first == "any"
 
 
@@ -231,9 +231,10 @@ class _CountedUnit:
 
 
 def _of_runs(keys: pa.Array, rows: Longs, counts: Longs, name: str) -> pa.Table:
-    """Sum the counts of index rows by key.
+    """Add up the counts of neighbouring index rows that have the same key.
 
-    `rows` are positions in `keys`, which are sorted, NULL last.
+    `keys` has the keys of a row group, with all NULLs at the end. `rows` has the positions of the index rows in `keys`,
+    in ascending order. `counts` has the count of each of these index rows.
     """
     keys = keys if len(rows) == len(keys) else keys.take(pa.array(rows))
     present = len(keys) - keys.null_count

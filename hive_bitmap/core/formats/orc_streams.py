@@ -193,7 +193,7 @@ def _packed(
 ) -> npt.NDArray[np.uint64]:
     """Return integers of `width` bits, packed from the highest bit.
 
-    Raises _Negative if `width` is more than `widest`.
+    Raises _Negative if the integers have more than `widest` bits, because sound lengths take no more bits.
     """
     if width > widest:
         raise _Negative

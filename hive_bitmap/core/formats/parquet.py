@@ -79,9 +79,9 @@ def by_name(handle: ParquetHandle) -> bool:
 
 
 def column_bytes(handle: ParquetHandle, columns: Sequence[KeyColumn]) -> npt.NDArray[np.int64]:
-    """Return the compressed size of columns in each row group.
+    """Return the compressed size of columns in each row group, in bytes.
 
-    The size is in bytes, plus 1.
+    1 is added to each size, so that no size is 0.
     """
     leaves = [handle.leaves[at[0]] for column in columns if (at := find(handle, column)) is not None]
     with decoding("its list of row groups"):

@@ -184,7 +184,7 @@ def _is_sparse(handle: ParquetHandle, block: int, rows: Rows | None) -> bool:
 
 
 def _numbers(handle: ParquetHandle, selection: Sequence[BlockRows]) -> Rows:
-    """Return the numbers of selected rows in their file."""
+    """Return the position of each selected row in the file."""
     first = _first_rows(handle)
     return np.concatenate([first[block] + rows for block, rows in selection if rows is not None])
 
@@ -300,8 +300,8 @@ def _largest_row(handle: ParquetHandle, output: _OutputColumns, blocks: Sequence
     """Return an upper bound for the bytes of a row of these columns.
 
     The bound follows from the footer: a text cannot be larger than its column chunk. A row may be larger than the
-    average size suggests, because a dictionary stores a text only once, even if many rows repeat the text. A row may
-    have all values of a repeated leaf.
+    average size suggests, because a dictionary stores a text only once, even if many rows repeat the text. A single
+    row may have all values of a repeated leaf, so the bound includes all these values.
     """
     ordinals = output.ordinals(handle)
     repeated = [at for at in ordinals if handle.metadata.schema.column(at).max_repetition_level]

@@ -61,8 +61,8 @@ class Group:
     files according to the listing. `folders` has the folder of the new segment for each of `definitions`. `schema_crc`
     is the checksum of the base table's schema, which the manifest records for each file. `immutable` has the files that
     are never written again, by path, as the log of the table lists them. Some files make a library end the process:
-    `fatal` maps the path of such a file to the reason for the manifest. If the table has partitions, `values` has the
-    partition values of each file as texts, and `typed` has a row of the typed partition values for each file.
+    `fatal` maps the path of such a file to the reason that the manifest records. If the table has partitions, `values`
+    has the partition values of each file as texts, and `typed` has a row of the typed partition values for each file.
     """
 
     paths: tuple[str, ...]

@@ -49,8 +49,8 @@ def tier(size: float) -> int:
 def merged(segments: Sequence[Sized], *, all_small: bool = False) -> list[list[int]]:
     """Return groups of segments to merge, by their positions.
 
-    A group has two or more segments. Only segments with the same readers are merged, in the order of their places. With
-    `all_small`, tiers are ignored, and neighbours are merged up to the maximum size.
+    A group has two or more segments, which all have the same `readers`. Neighbours are segments that follow each other
+    in the order of `place`. With `all_small`, tiers are ignored, and neighbours are merged up to the maximum size.
     """
     most = largest(sum(segment.bytes for segment in segments))
     groups: list[list[int]] = []

@@ -241,9 +241,10 @@ def plan(
 
 @dataclass(frozen=True)
 class _Part:
-    """A part of a new segment.
+    """A part of a new segment, from an old segment or from files to index.
 
-    The part consists of what is kept of the old segment `segment`, or of the files `read` to index.
+    `segment` is the number of the old segment, whose kept files are the part; -1 if there is none. `read` has the
+    numbers of the listed files to index.
     """
 
     segment: int = -1

@@ -105,10 +105,11 @@ def _last_needed(bounds: Bounds, rows: Longs, certain: Longs, first: FirstRows) 
 
 
 def _largest(bounds: Bounds, rows: Longs, certain: Longs, first: FirstRows) -> tuple[_Keys, Longs]:
-    """Return keys, and for each key the number of rows that certainly have no larger key.
+    """Return keys, and for each key the number of rows that certainly do not come after it.
 
-    The rows of different keys are different. If NULLs come last, the NULLs of a block have a key of their own, so that
-    they do not hide the values of the block.
+    No row is counted for two keys, so the numbers can be added up. A block has the key of its last value. If NULLs come
+    last, the NULLs of a block are counted for a second key; otherwise a single NULL would make NULL the only key of the
+    block.
     """
     is_known, has_values = bounds.nulls >= 0, (bounds.nulls >= 0) & (bounds.nulls < rows)
     value = np.where(has_values, bounds.high if first.ascending else ~bounds.low, 0)

@@ -17,9 +17,10 @@ _OPS = {"==": "=", "!=": "<>", "!>": "<=", "!<": ">="}  # other spellings of ope
 
 
 def node_of(column: Column, operator: str, literals: Sequence[Literal]) -> Predicate:
-    """Return the node of a test.
+    """Convert a test of a column to a node.
 
-    Raises EngineOnly if Spark might not compare column and literal without loss.
+    Raises EngineOnly if only an engine can evaluate the test, for example because Spark may lose digits when it
+    compares column and literal.
     """
     match operator:
         case "IS UNKNOWN" if column.type != "boolean":

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 def number_of_rows(spark: SparkSession, decision: Counts) -> int | None:
     """Count the rows right after planning.
 
-    Return None if keys are requested, or if Spark has to execute the aggregation. Spark has to execute the aggregation
-    over files of an object store, because Spark's listing lacks the tags of the files. `counts` then lists the files
-    again.
+    Return None if keys are requested, or if Spark has to execute the aggregation. Spark has to execute it if Spark's
+    listing has files outside the local file system, because such a listing may lack the tags of the files. During the
+    execution, `counts` requests the current status of the files.
     """
     if decision.prepared.reading is None or decision.request.grouping_sets != ((),):
         return None

@@ -67,9 +67,10 @@ def bridge(spark: SparkSession) -> Any:
 
 
 def _class_for(spark: SparkSession, is_loaded: bool) -> Any:
-    """Give Spark the jar if it lacks it, and return the class.
+    """Return the class of the bridge, and add the jar to Spark if the class is missing.
 
-    If an earlier context has loaded the class (`is_loaded`), only executors get the jar, and the result is None.
+    If an earlier context has loaded the class (`is_loaded`), a missing jar is added for executors only, and the result
+    is None.
     """
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 

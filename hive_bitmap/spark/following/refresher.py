@@ -166,9 +166,10 @@ class Refresher:
         return self.queue.wait(seconds)
 
     def _is_queued(self, request: RefreshRequest, lag: float | None) -> bool:
-        """Queue a refresh if the files are older than the interval.
+        """Queue a refresh, unless it is too early or already queued.
 
-        Return whether a refresh is pending or running.
+        `lag` is the age of the oldest unindexed file in seconds; None if unknown. A refresh is too early if `lag` is
+        less than the refresh interval of the request. Return whether a refresh is pending or running.
         """
         late = lag is None or lag >= request.key.interval
         return self.queue.is_wanted(request.key) or (late and self.queue.want(request))

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 def rename(spark: SparkSession, table: str, name: str, new_name: str) -> None:
     """Rename an index and its index table.
 
-    An index table that IN TABLE has named keeps its name. Files stay in place, so that running queries can finish.
+    If IN TABLE has set the name of the index table, only the index is renamed. Files stay in place, so that running
+    queries can finish.
     Raise NotFound, AlreadyExists or InvalidProperty.
     """
     base, indexes = catalog.table_and_indexes(spark, table)

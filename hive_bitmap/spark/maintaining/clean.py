@@ -304,7 +304,10 @@ def _dropped(
 
 
 def _index_databases(folders: Sequence[str], search: _Search) -> list[str]:
-    """Return the other databases that have index tables of these folders."""
+    """Return the databases where the indexes in these folders have or had their index tables.
+
+    Only indexes that the search includes count. The database of the search is left out.
+    """
     owners = filter(None, (_owner(folder, search)[0] for folder in folders))
     databases = {definition.index_table_database for definition in owners if search.is_for(definition)}
     return sorted(databases - {search.database})

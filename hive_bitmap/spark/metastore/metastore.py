@@ -49,9 +49,9 @@ def split_name(spark: SparkSession, name: str) -> tuple[str, str, str]:
 
 
 def is_indexed_catalog(spark: SparkSession, name: str) -> bool:
-    """Return whether a catalog is one of Iceberg's, other than the session's.
+    """Return whether a catalog is an Iceberg catalog, whose tables may have indexes.
 
-    Tables of such catalogs may have indexes.
+    `name` must not be the name of the session catalog.
     """
     return iceberg_log.is_catalog(spark, name)
 

@@ -1,4 +1,8 @@
-"""Find the rule's decision on the scan of a function's DataFrame."""
+"""Find the decision of the optimizer rule on a table's scan.
+
+The functions that query a table, such as `count`, make a DataFrame of the table. The decision is on the scan of the
+table in this DataFrame.
+"""
 
 from __future__ import annotations
 

@@ -256,7 +256,7 @@ def _schema(reading: Reading, keys: Sequence[str]) -> pa.Schema | None:
 
 
 def _among(lookup: Lookup, reading: Reading, places: frozenset[Place]) -> Flags:
-    """Return for each file of a lookup whether it is among these places."""
+    """Return for each file of a lookup whether `places` has its place."""
     if not places:
         return np.zeros(len(lookup.unit.paths), bool)
     files = zip(lookup.partitions, lookup.unit.paths, strict=True)

@@ -1,7 +1,7 @@
 """Read the rows of a plan, or a superset of them.
 
-Our own tasks read them, or Spark's reader of a SerDe, which skips some splits. The query that uses the rows applies the
-predicate: the index prunes, the engine decides.
+Our own tasks read the rows. If only Spark can read the table, Spark's own reader reads them, and skips the splits that
+have no selected block. The query that uses the rows applies the predicate: the index prunes, the engine decides.
 """
 
 from __future__ import annotations
