@@ -109,7 +109,7 @@ def test_errors_are_sparks(odd: SparkSession, text: str) -> None:
     ],
 )
 def test_what_explain_analyze_runs_are_queries(odd: SparkSession, text: str) -> None:
-    with pytest.raises(InvalidStatement, match="nothing but a query"):
+    with pytest.raises(InvalidStatement, match="only a query"):
         hive_bitmap.sql(odd, f"EXPLAIN ANALYZE {text}")
     assert odd.table("one").count() == 40 and not odd.catalog.tableExists("three")
 
