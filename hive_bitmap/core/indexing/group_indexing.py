@@ -278,7 +278,8 @@ def _rows_or_reason(group: Group, definition: Definition, path: str, handle: Any
             rows.append(shard.packed(index_rows(definition, keys, path, int(blocks.offset[block]), values)))
             size += rows[-1].nbytes
             if size > MOST_BYTES:
-                raise Undecodable(f"its {definition.encoding} bitmaps take more than {MOST_BYTES >> 20:,} MiB")
+                what = f"{definition.encoding} bitmaps" + (" and aggregates" if definition.aggregates else "")
+                raise Undecodable(f"its {what} take more than {MOST_BYTES >> 20:,} MiB")
     except (Undecodable, pa.ArrowException) as e:  # ArrowException: the rows do not fit into an Arrow array
         return str(e)
     return pa.concat_tables(rows)

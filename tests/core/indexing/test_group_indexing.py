@@ -18,6 +18,7 @@ from hive_bitmap.core import stores
 from hive_bitmap.core.bitmaps import ENCODINGS, selection
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index import fingerprint
+from hive_bitmap.core.index.aggregate_columns import Aggregate
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.index.fingerprint import Fingerprint
 from hive_bitmap.core.index.shard import CARDINALITY
@@ -199,6 +200,13 @@ def test_bitmaps_that_are_too_large_are_refused(tmp_path: Path, monkeypatch: pyt
     assert told(shop, file.path)["a.parquet"]["reason"] == ""
     monkeypatch.setattr(group_indexing, "MOST_BYTES", 100)
     assert told(shop, file.path)["a.parquet"]["reason"] == f"its {encoding} bitmaps take more than 0 MiB"
+
+
+def test_aggregates_count_as_bytes_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop = Workshop.at(tmp_path, aggregates=(Aggregate("count"),))
+    file = shop.write("a.parquet", list(range(64)), row_group_size=64)
+    monkeypatch.setattr(group_indexing, "MOST_BYTES", 100)
+    assert told(shop, file.path)["a.parquet"]["reason"].endswith("bitmaps and aggregates take more than 0 MiB")
 
 
 @pytest.mark.parametrize(("keys", "block", "refused"), [(64, 20_000, False), (65, 20_000, True), (700, 700, False)])
