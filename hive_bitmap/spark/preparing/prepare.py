@@ -291,7 +291,9 @@ def _first_rows(
     if bounded is None or case.settings.strategy not in (None, Strategy.ROWS):
         return None
     bounded_plan = make_plan(inputs, case.choice.uses, bounded)
-    of_indexed = make_plan(inputs, case.choice.uses, replace(bounded, whole_files=()))
+    of_indexed = bounded_plan
+    if bounded.whole_files:
+        of_indexed = make_plan(inputs, case.choice.uses, replace(bounded, whole_files=()))
     price, full_price = of_indexed.costs.get(Strategy.ROWS), plan.costs[Strategy.FULL_SCAN]
     if price is None or not of_indexed.in_driver:
         return None
