@@ -156,7 +156,7 @@ def _failed(reason: str, status: int) -> int:
 def _logging_to_stderr(level: int) -> Iterator[None]:
     """Log to stderr inside the block.
 
-    This package logs from `level` on, one line a message; other packages log warnings and errors.
+    This package logs messages from `level` on, one line a message. Other packages log warnings and errors.
     """
     logger, handler, other_packages = logging.getLogger("hive_bitmap"), _ConsoleHandler(), logging.StreamHandler()
     previous_level = logger.level
@@ -186,7 +186,8 @@ def _is_foreign_record(record: logging.LogRecord) -> bool:
 def _is_caused_by_interrupt(error: BaseException | None) -> bool:
     """Return whether Ctrl-C caused an error.
 
-    PySpark's signal handler calls Java, which fails with a RuntimeError if another call is running.
+    Ctrl-C may also appear as a RuntimeError: PySpark's signal handler calls Java, and this call fails if another call
+    is running.
     """
     while error is not None:
         if isinstance(error, KeyboardInterrupt) or (isinstance(error, RuntimeError) and "reentrant call" in str(error)):

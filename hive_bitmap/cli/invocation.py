@@ -104,7 +104,7 @@ class Endpoint:
     conf: Mapping[str, str] = field(default_factory=dict)
 
     def server(self) -> AbstractContextManager[Server]:
-        """Connect to HiveServer2 for the length of a block.
+        """Return a connection to HiveServer2, to be used as a context manager.
 
         Raises ServerError, and UsageError without an address.
         """

@@ -52,7 +52,8 @@ def print_reports(
 ) -> None:
     """Print reports of one kind.
 
-    A table has `columns`; the default is all fields with a heading. `with_table` adds the name of each index's table.
+    A table has the fields named in `columns`; by default, all fields that have a heading. `with_table` adds the name of
+    each index's table.
     """
     fields = [TABLE_FIELD] * with_table + columns_of(reports, columns)
     print_records(format_, list(map(record_of, reports)), fields, empty_message)

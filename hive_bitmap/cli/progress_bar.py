@@ -24,7 +24,7 @@ SECONDS_BETWEEN_LINES = 5.0  # in the log
 def build_bar(what: str) -> Iterator[Callable[[BuildProgress], None] | None]:
     """Yield a function that a build calls to report its progress.
 
-    Yield None if nobody would see the progress.
+    `what` describes the build, before the bar or on each logged line. Yield None if nobody would see the progress.
     """
     console = messages()
     if not console.is_terminal:
@@ -65,6 +65,9 @@ def _progress_logger(what: str) -> Callable[[BuildProgress], None]:
 
 
 def _speed_formatter() -> Callable[[BuildProgress], str]:
-    """Return a formatter of the bytes read a second, from now on."""
+    """Return a function that formats the average speed since now.
+
+    The function takes the number of bytes read since now, and returns a text such as `12 MB/s`.
+    """
     started = time.monotonic()
     return lambda done: f"{size(int(done.bytes / max(time.monotonic() - started, 1e-3)))}/s"

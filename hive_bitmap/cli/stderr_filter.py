@@ -55,9 +55,9 @@ class StderrFilter:
             os.close(before)
 
     def _copy(self, read: int, write: int) -> None:
-        """Copy complete lines immediately.
+        """Copy lines from the file descriptor `read` to `write`, without the lines to drop.
 
-        The copying ends when the last writer has closed the pipe.
+        Each line is copied as soon as it is complete. The copying ends when the last writer has closed the pipe.
         """
         with open(read, "rb") as source, open(write, "wb", buffering=0) as sink:
             for line in source:

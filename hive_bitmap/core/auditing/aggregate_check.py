@@ -45,8 +45,8 @@ def expected_aggregate(aggregate: Aggregate, base: Longs, index: Longs, values: 
 def wrong_aggregates(aggregate: Aggregate, expected: pa.Array, found: pa.Array, stored: pa.Table) -> Longs:
     """Return the numbers of the stored rows with a wrong aggregate.
 
-    `found` has the aggregates of the stored rows. The aggregates of a column may be unknown: then all aggregates of
-    this column are NULL, also its count.
+    `found` has the aggregates of the stored rows, and `expected` the right ones. A build that cannot read a column
+    stores NULL for all aggregates of the column, also for the count. Such a NULL is not wrong.
     """
     right = pc.fill_null(pc.equal(expected, found), False).to_numpy(zero_copy_only=False)
     if aggregate.column is None:

@@ -104,9 +104,10 @@ def _audit(item: ShardItem, shard: OpenShard, bases: Sequence[BaseFile], problem
 
 
 def _check_blocks(problems: Problems, path: str, rows: pa.Table, block: Longs) -> None:
-    """Report index rows of unknown blocks.
+    """Report the index rows whose block is not in the manifest.
 
-    `block` has the block's number for each row, -1 for an unknown block.
+    `path` is the path of the shard, and `rows` has its index rows. `block` has the number of the block of each row; -1
+    for an unknown block.
     """
     unknown = np.flatnonzero(block < 0)
     problems.add_many(

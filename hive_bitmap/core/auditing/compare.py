@@ -91,9 +91,10 @@ def compare_block(
 def _numbers(
     base: Sequence[pa.ChunkedArray], stored: Sequence[pa.ChunkedArray], fields: Sequence[pa.Field]
 ) -> tuple[Longs, Longs]:
-    """Number the distinct keys of both tables.
+    """Number the distinct keys of the base rows and the stored rows.
 
-    Return the key's number for each base row, and for each stored row.
+    `base` and `stored` have the key columns, of the types in `fields`. Equal keys have the same number in both. Return
+    the number of the key of each base row, and of each stored row.
     """
     numbers: Longs | None = None
     for base_column, stored_column, key in zip(base, stored, fields, strict=True):
@@ -112,7 +113,10 @@ def _numbers(
 
 
 def _compare_keys(problems: Problems, base: Longs, index: Longs, keys: pa.Table, stored: pa.Table) -> None:
-    """Require exactly one stored row for each key of the block, and no other stored rows."""
+    """Require exactly one stored row for each key of the block, and no other stored rows.
+
+    `base` and `index` have the number of the key of each base row and each stored row (`_numbers`).
+    """
     count = int(max(base.max(initial=-1), index.max(initial=-1))) + 1
     rows, copies = np.bincount(base, minlength=count), np.bincount(index, minlength=count)
     missing = np.flatnonzero((rows > 0) & (copies == 0))
@@ -138,7 +142,8 @@ def _compare_cardinalities(
 ) -> None:
     """Require that each cardinality is the number of rows of its key.
 
-    A wrong cardinality would make counts wrong: counts are answered from cardinalities alone.
+    `base` and `index` have the number of the key of each base row and each stored row (`_numbers`). A wrong cardinality
+    would make counts wrong: counts are answered from cardinalities alone.
     """
     rows = np.bincount(base, minlength=int(index.max(initial=-1)) + 1)[index]
     wrong = np.flatnonzero((cardinality.fill_null(-1).to_numpy() != rows) & (rows > 0))
@@ -159,7 +164,11 @@ def _compare_aggregates(
     aggregated: Mapping[Column, pa.ChunkedArray],
     stored: pa.Table,
 ) -> None:
-    """Require that the stored aggregates of each key are right."""
+    """Require that the stored aggregates of each key are right.
+
+    `base` and `index` have the number of the key of each base row and each stored row (`_numbers`). `aggregated` has
+    the values of the aggregated columns that can be read. Aggregates of other columns are not compared.
+    """
     keys = stored.select(definition.column_names)
     for aggregate in definition.aggregates:
         if aggregate.column is None or aggregate.column in aggregated:
@@ -181,7 +190,8 @@ def _compare_rows(
 ) -> None:
     """Require that every row is in the bitmap of its key only.
 
-    A row that is in no bitmap is reported only if its key has a stored row. If the key has no stored row,
+    `columns` are the stored bitmaps. `base` and `index` have the number of the key of each base row and each stored row
+    (`_numbers`). A row that is in no bitmap is reported only if its key has a stored row. If the key has no stored row,
     `_compare_keys` reports the key. Raise CorruptBitmap for a stored bitmap that does not fit the block.
     """
     nbytes = (len(base) + 7) // 8
@@ -205,7 +215,10 @@ def _compare_rows(
 
 
 def _where(unions: Sequence[Bytes], row: int, index: Longs, stored: pa.Table) -> str:
-    """Describe which bitmaps hold a misplaced row."""
+    """Describe which bitmaps hold a misplaced row.
+
+    `unions` has the two unions of bitmaps for each binary digit of key numbers. `row` is the number of the base row.
+    """
     nbytes = len(unions[0]) // 2
     digits = [[bool(union[half + row // 8] >> (row % 8) & 1) for half in (0, nbytes)] for union in unions]
     if any(in_zeros and in_ones for in_zeros, in_ones in digits):

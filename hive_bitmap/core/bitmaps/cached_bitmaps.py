@@ -104,8 +104,9 @@ class PlainBitmaps:
 class SparseBitmaps:
     """Bitmaps by their non-zero bytes.
 
-    Bitmap i owns the bytes first[i] to first[i+1] of `position` and `value`. A run of 0xFF is one entry. `full` has the
-    entries of runs longer than one byte, and `run` the lengths of these runs.
+    Bitmap i owns the entries first[i] to first[i+1] (exclusive) of `position` and `value`. An entry is a byte and its
+    position in the bitmap. A run of bytes 0xFF is one entry, with the position of its first byte. `full` has the
+    numbers of the entries that stand for runs longer than one byte, and `run` the lengths of these runs.
     """
 
     first: Longs  # m + 1
@@ -174,7 +175,10 @@ class SparseBitmaps:
 
 @dataclass(frozen=True, kw_only=True)
 class _PlacedBytes:
-    """The non-zero bytes of bitmaps, and their positions in a selection."""
+    """The non-zero bytes of chosen bitmaps, with their positions in a selection.
+
+    `at` has the position and `value` the value of each byte, bitmap by bitmap.
+    """
 
     at: Longs
     value: Bits

@@ -98,7 +98,9 @@ def _locate(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the position of each container and its number of runs.
 
-    Raises CorruptBitmap if the containers of a bitmap do not end where the bitmap ends.
+    For each bitmap, `content` has the position of its first container, `end` the position after its last byte, and
+    `count` its number of containers. `kind` and `cardinality` have an item for each container. Raises CorruptBitmap if
+    the containers of a bitmap do not end where the bitmap ends.
     """
     first = offsets_of(count)
     at, runs = np.zeros(len(kind), np.int64), np.zeros(len(kind), np.int64)

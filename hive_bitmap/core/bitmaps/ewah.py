@@ -127,10 +127,10 @@ class _StoredWords:
 
 
 def _words(b: KeyBytes) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint64], NDArray[np.int64]]:
-    """Return the non-zero words of each key.
+    """Return the non-zero 64-bit words of each key's bitmap.
 
-    Runs of full words are joined. Returns the offsets of the keys, and the index, the word and the run length of each
-    entry.
+    A run of adjacent full words is one entry. Returns the offsets of the keys' entries, then for each entry the index
+    of its first word, the word, and the number of words.
     """
     index = b.position >> 3
     new = changes(index)
@@ -144,7 +144,8 @@ def _words(b: KeyBytes) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[n
 def _count_literals(out: NDArray[np.int64], offsets: NDArray[np.int64], markers: NDArray[np.int64]) -> None:
     """Write the number of literals into each marker.
 
-    The index of the last marker goes into the last field of each bitmap.
+    `out` has the stored numbers of all bitmaps; bitmap i has out[offsets[i]:offsets[i+1]]. `markers` has the positions
+    of all markers in `out`. The index of a bitmap's last marker is written into the last field of the bitmap.
     """
     end = offsets[1:] - 1
     is_stop = np.zeros(len(out), bool)
@@ -190,9 +191,10 @@ def _markers(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the position of each marker and the number of its bitmap.
 
-    The number of literals in a marker gives the position of the next marker. All markers are found in log2(markers)
-    rounds, by pointer jumping: the rounds find the markers that are 1, 2, 4, .. markers after a marker already reached.
-    Raises CorruptBitmap if literals reach beyond the words of their bitmap.
+    Bitmap i has the words at first[i] to end[i] (exclusive) of `numbers`, and begins with a marker. The number of
+    literals in a marker gives the position of the next marker. All markers are found in log2(markers) rounds, by
+    pointer jumping: the rounds find the markers that are 1, 2, 4, .. markers after a marker already reached. Raises
+    CorruptBitmap if literals reach beyond the words of their bitmap.
     """
     stay = len(numbers)
     jump = np.append(np.minimum(np.arange(1, stay + 1) + (numbers.view(np.uint64) >> 33).astype(np.int64), stay), stay)

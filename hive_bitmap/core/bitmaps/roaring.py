@@ -161,10 +161,10 @@ def _headers(
 
 
 def _bytes16(values: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """Return the values as little-endian 16-bit numbers."""
+    """Return the bytes of the values as little-endian 16-bit numbers."""
     return values.astype("<u2").reshape(-1).view(np.uint8)
 
 
 def _bytes32(values: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """Return the values as little-endian 32-bit numbers."""
+    """Return the bytes of the values as little-endian 32-bit numbers."""
     return values.astype("<u4").view(np.uint8)

@@ -158,7 +158,10 @@ def _map(plan: Plan, width: int) -> list[RenderableType]:
 
 
 def _strip(row: MapRow, thickness: int) -> Text:
-    """Return the cells of a file; MARK if it is not fresh."""
+    """Draw the cells of a file, each as `thickness` characters.
+
+    The shade of a cell shows its share of selected rows. A file without cells is drawn as MARK unless it is fresh.
+    """
     if not len(row.cells):
         return Text(MARK * 2 * thickness if row.state != "fresh" else "", "yellow")
     share = row.cells.share()

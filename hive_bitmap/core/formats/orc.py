@@ -185,7 +185,10 @@ def _place(handle: OrcHandle, column: KeyColumn) -> int | None:
 
 
 def _stated_bounds(column: KeyColumn, rows: int, stated: StripeStatistics | None) -> tuple[int, int, int] | None:
-    """Return the bounds of a column in a stripe with `rows` rows; None if the bounds are not certain."""
+    """Return the bounds of a column in a stripe with `rows` rows; None if the bounds are not certain.
+
+    `stated` is what the statistics of the stripe say about the column; None if the stripe has no statistics.
+    """
     if stated is None or stated.values is None:
         return None
     floor = FIRST_DAY if column.base == "date" else None
@@ -308,9 +311,10 @@ def _reason(handle: OrcHandle, column: KeyColumn) -> str:
 
 
 def _statistics_within(handle: OrcHandle, name: str, column: KeyColumn) -> bool:
-    """Return whether the footer proves that pyarrow and Spark read all values alike.
+    """Return whether the footer proves that pyarrow and Spark read all values of a column alike.
 
-    The values are dates or timestamps. Their range in the footer is compared with the range that is read alike.
+    `name` is the name of the column in the file. The column has dates or timestamps. Their range in the footer is
+    compared with the range that both readers read alike.
     """
     try:
         stats = statistics(footer(handle.source), name)

@@ -96,7 +96,8 @@ def require_sound_lengths(source: pa.NativeFile, tail: OrcTail, block: int, posi
 def are_sound(lengths: bytes, most: int, *, first_version: bool) -> bool:
     """Return whether no encoded length is negative, and the sum of all lengths is at most `most`.
 
-    The encoding is version 1 or 2 of ORC's run-length encoding. The result is false if a run is cut off.
+    `lengths` has the encoded bytes. With `first_version`, the encoding is version 1 of ORC's run-length encoding,
+    otherwise version 2. The result is false if a run is cut off.
     """
     try:
         if first_version:
@@ -146,7 +147,10 @@ def _total(data: bytes, *, exact: bool) -> int:
 
 
 def _patched(data: bytes, at: int, width: int, count: int) -> tuple[list[int], int]:
-    """Return the integers of a run of PATCHED_BASE, and the place behind it."""
+    """Decode a run of PATCHED_BASE, which begins at data[at].
+
+    The run has `count` integers of `width` bits. Return the integers, and the position after the run.
+    """
     third, fourth = data[at + 2], data[at + 3]
     base_bytes, patch_width, gap_width, patches = (third >> 5) + 1, _WIDTHS[third & 31], (fourth >> 5) + 1, fourth & 31
     base_at = at + 4
@@ -166,9 +170,10 @@ def _patched(data: bytes, at: int, width: int, count: int) -> tuple[list[int], i
 
 
 def _deltas(data: bytes, at: int, width: int, count: int) -> tuple[list[int], int]:
-    """Return the integers of a run of DELTA, and the place behind it.
+    """Decode a run of DELTA, which begins at data[at].
 
-    Raises _Negative.
+    The run has `count` integers; `width` is the number of bits of a delta. Return the integers, and the position after
+    the run. Raises _Negative.
     """
     base, start = unsigned(data, at + 2)
     first, start = signed(data, start)
@@ -184,7 +189,7 @@ def _deltas(data: bytes, at: int, width: int, count: int) -> tuple[list[int], in
 
 
 def _bytes_of(width: int, count: int) -> int:
-    """Return the number of bytes of packed integers."""
+    """Return the number of bytes that `count` packed integers of `width` bits take."""
     return (count * width + 7) // 8
 
 

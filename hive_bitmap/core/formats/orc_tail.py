@@ -263,9 +263,9 @@ def decompressed(data: bytes, codec: int, most: int = MOST_FOOTER_BYTES, name: s
 
 
 def _deflated(chunk: bytes, most: int) -> bytes:
-    """Return the decompressed chunk, but at most `most` bytes.
+    """Decompress a chunk, but return at most `most` bytes.
 
-    The other codecs have the same limit.
+    The functions for the other codecs have the same limit.
     """
     inflating = zlib.decompressobj(wbits=-15)
     content = inflating.decompress(chunk, most)
@@ -293,7 +293,8 @@ def _zstd(chunk: bytes, most: int) -> bytes:
 def _lz4(chunk: bytes, most: int) -> bytes:
     """Decompress a block of LZ4.
 
-    The decompressed size follows from the sequences of the block. The format:
+    The decompressed size follows from the sequences of the block. If the size is more than `most`, the block is not
+    decompressed: the result is `most` zero bytes, which show the caller that the limit is reached. The format:
     https://github.com/lz4/lz4/blob/v1.9.4/doc/lz4_Block_format.md.
     """
     at = size = 0
@@ -312,9 +313,10 @@ def _lz4(chunk: bytes, most: int) -> bytes:
 
 
 def _lz4_length(chunk: bytes, at: int, length: int) -> tuple[int, int]:
-    """Return a length, and the place behind its bytes.
+    """Decode a length in a sequence of LZ4.
 
-    `length` is the number in the first four bits of the length.
+    `length` is the number in four bits of the sequence's token. If it is 15, further bytes at chunk[at] are added.
+    Return the length, and the position after these bytes.
     """
     if length < 15:
         return length, at

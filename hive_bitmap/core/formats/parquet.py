@@ -60,9 +60,9 @@ def blocks(handle: ParquetHandle) -> Blocks:
 
 
 def _first_byte(chunk: pq.ColumnChunkMetaData) -> int:
-    """Return the position where a column chunk begins.
+    """Return the position of the first byte of a column chunk.
 
-    It begins with its dictionary page if this page comes before the data pages.
+    The first byte is in the dictionary page if this page comes before the data pages.
     """
     start: int = chunk.data_page_offset
     return min(start, chunk.dictionary_page_offset) if chunk.has_dictionary_page else start
@@ -164,7 +164,10 @@ def _bounds(handle: ParquetHandle, column: KeyColumn) -> Bounds | None:
 
 
 def _stated_bounds(handle: ParquetHandle, group: int, leaf: int, floor: int | None) -> tuple[int, int, int] | None:
-    """Return the bounds of a column in a row group, from statistics; None if the bounds are not certain."""
+    """Return the bounds of a column in a row group, from statistics; None if the bounds are not certain.
+
+    `leaf` is the ordinal of the column in the file. For `floor`, see `known_bounds`.
+    """
     chunk, rows = handle.metadata.row_group(group).column(leaf), handle.metadata.row_group(group).num_rows
     if chunk.physical_type != handle.metadata.schema.column(leaf).physical_type or chunk.num_values != rows:
         return None
@@ -218,7 +221,10 @@ def _key(table: pa.Table, column: KeyColumn, at: tuple[str, Conversion] | None, 
 
 
 def _statistics_at_least(handle: ParquetHandle, leaf: int, floor: int | None) -> bool:
-    """Return whether the footer proves that no value is less than `floor`."""
+    """Return whether the footer proves that no value of a column is less than `floor`.
+
+    `leaf` is the ordinal of the column in the file. The result is true if `floor` is None.
+    """
     if floor is None:
         return True
     physical = handle.metadata.schema.column(leaf).physical_type

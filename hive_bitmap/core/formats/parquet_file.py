@@ -39,11 +39,11 @@ _BYTE, _DOUBLE, _BINARY, _MAP, _STRUCT, _UUID = 3, 7, 8, 11, 12, 13
 
 @dataclass(frozen=True)
 class _Struct:
-    """The checks of a struct of the footer.
+    """What to check and to note in one kind of struct of the footer.
 
-    `inner` has the checks of the structs inside the struct, by field. A struct must not have the fields `encrypted`,
-    and must have the fields `required`. If `name` is not empty, the notes get an entry: the name, and the positions of
-    the fields `noted`.
+    `inner` says the same of the structs inside the struct, by field. A struct must not have the fields `encrypted`, and
+    must have the fields `required`. If `name` is not empty, each struct adds an entry to the notes: the name, and the
+    positions of the fields `noted`.
     """
 
     inner: Mapping[int, _Struct] = field(default_factory=dict)
@@ -154,9 +154,9 @@ def _leaves(data: bytes, elements: Sequence[Mapping[int, int]]) -> list[tuple[in
 
 
 def _check_struct(data: bytes, at: int, struct: _Struct, notes: Notes) -> int:
-    """Check a struct, and return the place behind it.
+    """Check the struct that begins at data[at], and add entries to `notes`.
 
-    Raises Undecodable.
+    Return the position after the struct. Raises Undecodable.
     """
     number, present, places = 0, set(), dict[int, int]()
     if struct.name:
@@ -176,9 +176,10 @@ def _check_struct(data: bytes, at: int, struct: _Struct, notes: Notes) -> int:
 
 
 def _check_structs(data: bytes, at: int, kind: int, struct: _Struct, notes: Notes) -> int:
-    """Check a struct or a list of structs, and return the place behind it.
+    """Check a struct or a list of structs, which begins at data[at].
 
-    Raises Undecodable for a value of another type.
+    `kind` is the type of the field, by its number in Thrift. Return the position after the value. Raises Undecodable
+    for a value of another type.
     """
     count, inner, at = _list_head(data, at) if kind in _LISTS else (1, kind, at)
     if count and inner != _STRUCT:
@@ -199,7 +200,7 @@ def _field(data: bytes, at: int, before: int) -> tuple[int, int]:
 
 
 def _skip_value(data: bytes, at: int, kind: int) -> int:
-    """Return the place behind a value of this type.
+    """Return the position after the value of type `kind` that begins at data[at].
 
     Raises Undecodable for an unknown type.
     """
@@ -231,7 +232,7 @@ def _skip_value(data: bytes, at: int, kind: int) -> int:
 
 
 def _skip_values(data: bytes, at: int, count: int, first: int, second: int, *, both: bool = False) -> int:
-    """Return the place behind the values of a list or map.
+    """Return the position after the values of a list or map, which begin at data[at].
 
     A list has `count` values of the type `first`. A map (`both`) has `count` pairs, with keys of the type `first` and
     values of the type `second`. In lists and maps, a boolean takes a byte.

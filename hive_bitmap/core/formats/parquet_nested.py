@@ -309,6 +309,9 @@ def _converted(values: Any, type: NestedType) -> pa.Array:
 
 
 def _lists(values: Any, target: pa.DataType, children: pa.Array) -> pa.Array:
-    """Replace the children of lists or maps; offsets and NULLs stay."""
+    """Return lists or maps with other children, and with the same offsets and NULLs.
+
+    `children` are the new children, and `target` is the type of the result.
+    """
     buffers = values.buffers()[:2]
     return pa.Array.from_buffers(target, len(values), buffers, values.null_count, values.offset, [children])

@@ -55,7 +55,8 @@ _BY_NUMBERS = f"({_FROM_FILE} WHERE file.{_ROW_NUMBER} IN ({{numbers}}) ORDER BY
 class _OutputColumns:
     """The columns to return, and their names in the file.
 
-    The name is "" if the file lacks the column. `leaves` has the ordinals of the leaves of each nested column, by name.
+    The name of a column that the file lacks is "". `leaves` has the ordinals of the leaves of each nested column, by
+    name.
     """
 
     columns: tuple[KeyColumn, ...]
@@ -373,7 +374,10 @@ def _rows_at_once(handle: ParquetHandle, file: pq.ParquetFile, output: _OutputCo
 
 
 def _taken(batch: pa.RecordBatch, rows: Rows) -> pa.RecordBatch:
-    """Return rows of a batch, with view types cast, since Arrow's `take` does not support them."""
+    """Return rows of a batch.
+
+    Columns of view types are cast first, because Arrow's `take` does not support view types.
+    """
     plain = [_without_view(column) for column in batch.columns]
     return pa.RecordBatch.from_arrays(plain, names=batch.schema.names).take(pa.array(rows))
 
@@ -389,6 +393,9 @@ def _quoted(name: str) -> str:
 
 
 def _between(rows: Rows, start: int, end: int) -> Rows:
-    """Return the rows from `start` to before `end`, numbered from `start`."""
+    """Return the row numbers from `start` to before `end`, counted from `start`.
+
+    `rows` are ascending row numbers.
+    """
     low, high = np.searchsorted(rows, (start, end))
     return rows[low:high] - start

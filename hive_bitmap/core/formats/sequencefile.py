@@ -54,7 +54,10 @@ def _blocks(file: ByteStream, mark: bytes, end: int) -> Iterator[tuple[int, int]
 
 
 def _records(file: ByteStream, mark: bytes, end: int) -> Iterator[tuple[int, int]]:
-    """Yield units of records that are counted one by one."""
+    """Yield the offset and the number of rows of each unit, counting records one by one.
+
+    `mark` is the sync marker of the file.
+    """
 
     def record(length: int) -> int:
         file.big_int()  # length of the key, which is part of the record

@@ -27,7 +27,7 @@ class Dialect(Enum):
 
 @dataclass(frozen=True)
 class TableName:
-    """A table as a statement names it.
+    """The name of a table in a statement.
 
     An empty database means the session's current database, and an empty catalog the session's current catalog.
     """
@@ -43,7 +43,7 @@ class TableName:
     def sql_name(self) -> str:
         """The quoted name for Spark SQL.
 
-        A name of the session's own catalog is replaced by Spark's name for it.
+        Statements have several names for the session's own catalog. In the result, this catalog has Spark's name.
         """
         catalog = self.catalog if self.foreign or not self.catalog else SESSION_CATALOG
         return ".".join(quote(part) for part in (catalog, self.database, self.name) if part)

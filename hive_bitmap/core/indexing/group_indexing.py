@@ -175,7 +175,10 @@ def index_rows(
 def aggregated_values(
     definition: Definition, options: ReadOptions, handle: Any, block: int
 ) -> dict[Column, pa.ChunkedArray]:
-    """Return the aggregated columns of one block that the table still has and that can be read."""
+    """Return the aggregated columns of one block, as far as they can be read.
+
+    Columns that the table no longer has, or that cannot be read, are missing in the result.
+    """
     format, values = options.file_format(), {}
     for column in definition.aggregated_columns:
         if column not in options.schema:
@@ -255,7 +258,8 @@ def _index_blocks(group: Group, file: Fingerprint) -> IndexedFile:
 def _bounds(format: Format, handle: Any, columns: Sequence[KeyColumn], blocks: int) -> dict[str, Bounds]:
     """Return the bounds of the columns by which queries may sort: dates and timestamps first, then integers.
 
-    The result has at most MOST_BOUNDED columns, and fewer columns if the file has many blocks.
+    `blocks` is the number of the file's blocks. The result has at most MOST_BOUNDED columns, and fewer columns if the
+    file has many blocks.
     """
     ordered = [column for kind in (TIMES, INTEGERS) for column in columns if column.type in kind]
     chosen = ordered[: min(MOST_BOUNDED, MOST_BOUNDS // max(blocks, 1))]

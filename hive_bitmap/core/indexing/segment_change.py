@@ -35,7 +35,10 @@ class BaseFile:
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """A new segment of an index."""
+    """A new segment of an index, and what goes into the segment.
+
+    `segment` plans the contents: shards to take over, and base files to index. `read` has these base files.
+    """
 
     index: int  # the number of the index in the build
     definition: Definition

@@ -103,7 +103,7 @@ def _rows(item: Compaction, path: str, size: int) -> pa.Table:
 
 
 def _moved(paths: pa.ChunkedArray, item: Compaction) -> pa.ChunkedArray:
-    """Replace the former paths of moved files by the current ones."""
+    """Replace the former paths of moved files by their current paths."""
     old, new = pa.array(item.former.values(), pa.string()), pa.array(item.former.keys(), pa.string())
     return pc.coalesce(new.take(pc.index_in(paths, value_set=old).combine_chunks()), paths)
 

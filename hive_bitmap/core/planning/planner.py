@@ -297,7 +297,7 @@ def _why_engine_only(inputs: PlanInputs, work: LookupResults) -> str | None:
 
 
 def _why_whole(work: LookupResults, files: int) -> str:
-    """Describe how many files are read whole, and the most frequent reason."""
+    """Describe how many of all `files` files are read whole, and the most frequent reason."""
     whole = work.whole_files
     [(why, _)] = Counter(file.reason for file in whole).most_common(1)
     are = "is" if len(whole) == 1 else "are"

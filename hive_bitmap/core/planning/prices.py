@@ -94,7 +94,10 @@ class Reads:
         )
 
     def times(self, factor: float) -> Reads:
-        """Scale the figures of a sample to the whole table."""
+        """Return the figures multiplied by `factor`, except the width.
+
+        The factor may be a share of the blocks, or scale a sample to the whole table.
+        """
         scaled = Reads(**{name: round(factor * figure) for name, figure in asdict(self).items()})
         return replace(scaled, width=self.width)
 
@@ -154,14 +157,20 @@ def _width(column: Column) -> int:
 
 
 def _file_bytes(sizes: npt.NDArray[np.int64], scanned: npt.NDArray[np.bool_], blocks: pa.Table) -> np.int64:
-    """Return the bytes of the files that hold one of the blocks or are read whole."""
+    """Return the bytes of the files that hold one of the blocks or are read whole.
+
+    `sizes` has the bytes of each file, and `scanned` flags the files that are read whole.
+    """
     needed = scanned.copy()
     needed[blocks["file"].to_numpy()] = True
     return sizes[needed].sum()
 
 
 def _split_bytes(sizes: npt.NDArray[np.int64], scanned: npt.NDArray[np.bool_], blocks: pa.Table) -> np.int64:
-    """Estimate the bytes of the splits that hold one of the blocks, and of files that are read whole."""
+    """Estimate the bytes of the splits that hold one of the blocks, and of files that are read whole.
+
+    `sizes` has the bytes of each file, and `scanned` flags the files that are read whole.
+    """
     places = np.stack([blocks["file"].to_numpy(), blocks["offset"].to_numpy() // SPLIT_BYTES])
     touched = np.bincount(np.unique(places, axis=1)[0], minlength=len(sizes))
     return np.where(scanned, sizes, np.minimum(sizes, touched * SPLIT_BYTES)).sum()
@@ -182,7 +191,7 @@ class Prices:
     factors: Factors = FROZEN
 
     def is_too_small(self, size: float, files: int = 0, values_per_byte: float = 0.0, *, native: bool) -> bool:
-        """Return whether Spark reads everything before a read by an index could begin.
+        """Return whether Spark reads `size` bytes of `files` files before a read by an index could begin.
 
         A `native` read, by Spark's own reader, begins after the lookup of the blocks.
         """
@@ -212,9 +221,9 @@ class Prices:
         return self.scan(share * read.total, read.files, read.values_per_byte)
 
     def engine(self, read: Reads, share: float) -> float:
-        """Return the price of a scan by Spark of the selected files or splits.
+        """Return the price of a scan by Spark of the selected files or splits, where only Spark can read the files.
 
-        Our tasks check the other files.
+        Our tasks check that the files are unchanged.
         """
         seconds = self._by_spark(share * read.needed, read.values_per_byte) + self._opening(read.opened)
         seconds += DIRECT_START + self.store.request + waiting_seconds(read.opened, self.cores, self.store)

@@ -26,7 +26,7 @@ _Column = TypeVar("_Column")
 
 @dataclass(frozen=True)
 class Dialect:
-    """What a dialect accepts."""
+    """The syntax that a dialect of conditions accepts."""
 
     negations: tuple[str, ...] = ("NOT",)
     comparisons: tuple[str, ...] = ("=", "==", "<=>", "<>", "!=", "<", "<=", ">", ">=")
@@ -92,7 +92,11 @@ class Grammar(ABC, Generic[_Node, _Column]):
 
     @abstractmethod
     def node(self, column: _Column, operator: str, negated: bool, *literals: str) -> _Node:
-        """Return the node of a test."""
+        """Return the node of a test of a column.
+
+        `operator` is a comparison, or words such as `IS NULL` or `BETWEEN`. `negated` says whether a NOT belongs to the
+        operator. `literals` are the operands in Spark's SQL.
+        """
 
     @abstractmethod
     def unsupported(self) -> NoReturn:

@@ -190,7 +190,7 @@ class Covered:
         return (rows >= 0) & fingerprint.matching(indexed, listing.sizes, listing.times, listing.etags)
 
     def paths_in(self, folders: Mapping[Values, str]) -> list[str | None]:
-        """Return the path that each row's file has in the folder of its partition.
+        """Return for each row of `files` the path that its file would have in its partition's current folder.
 
         `folders` has the current folders of partitions. The path is None if `folders` lacks the partition.
         """

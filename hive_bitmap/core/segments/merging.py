@@ -47,10 +47,10 @@ def tier(size: float) -> int:
 
 
 def merged(segments: Sequence[Sized], *, all_small: bool = False) -> list[list[int]]:
-    """Return groups of segments to merge, by their positions.
+    """Return groups of neighbouring segments to merge, by their positions.
 
-    A group has two or more segments, which all have the same `readers`. Neighbours are segments that follow each other
-    in the order of `place`. With `all_small`, tiers are ignored, and neighbours are merged up to the maximum size.
+    A group has two or more segments, which all have the same `readers`. Neighbours follow each other in the order of
+    `place`. With `all_small`, tiers are ignored, and neighbours are merged up to the maximum size.
     """
     most = largest(sum(segment.bytes for segment in segments))
     groups: list[list[int]] = []
@@ -94,9 +94,10 @@ def _bytes(group: Sequence[int], segments: Sequence[Sized]) -> float:
 def neighbours(shards: Sequence[int], fill: Sequence[float], paths: Sequence[frozenset[str]]) -> list[list[int]]:
     """Group neighbouring shards that fit into one shard and share no path.
 
-    `fill` is the fill of each shard, 1 for a full shard. `paths` has the base files of each shard that other shards
-    have too. A shard without a fitting neighbour is in no group. Each group except the last fills more than half a
-    shard, so that a merged shard is rarely merged again.
+    `shards` has numbers of shards; neighbours follow each other in this order. `fill` has the fill of each shard by
+    number, 1 for a full shard. `paths` has the base files of each shard that other shards have too. A shard without a
+    fitting neighbour is in no group. Each group except the last fills more than half a shard, so that a merged shard is
+    rarely merged again.
     """
     groups: list[list[int]] = [[]]
     filled, group_paths = 0.0, frozenset[str]()

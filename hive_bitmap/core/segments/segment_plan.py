@@ -410,7 +410,7 @@ def _shards(
     """Return the shards to link, and groups of shards: each group is rewritten as one shard.
 
     `of_segments` flags the shards of the replaced segments. `stays` flags the manifest rows that the new segment takes
-    over.
+    over. With `merge`, small neighbouring shards are merged even if they are few.
     """
     names: list[str] = covered.shards["shard"].to_pylist()
     shard_of = np.where(covered.shard_of < 0, len(names), covered.shard_of)
@@ -435,9 +435,10 @@ def _shards(
 
 
 def _shared_paths(covered: Covered, stays: Flags, shard_of: Longs, count: int) -> list[frozenset[str]]:
-    """Return the paths in each shard that other shards have too.
+    """Return for each shard the paths that other shards have too.
 
-    Several shards have the same path if partitions share a folder.
+    Several shards have the same path if partitions share a folder. `stays` flags the manifest rows to look at,
+    `shard_of` has the number of the shard of each row, and `count` is the number of shards.
     """
 
     paths = covered.files["path"].filter(pa.array(stays))

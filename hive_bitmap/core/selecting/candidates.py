@@ -184,7 +184,10 @@ def choose_indexes(
 
 
 def exact_where_covered(results: LookupResults, keys: Sequence[str]) -> LookupResults:
-    """Clear `exact` for files that the indexes of these keys do not cover."""
+    """Clear `exact` for the files that an index of the keys does not cover.
+
+    A count by these keys needs an index of each key in every file.
+    """
     if not keys:
         return results
     updated = []

@@ -51,7 +51,11 @@ class FirstRows:
 
 @dataclass(frozen=True)
 class _Keys:
-    """Sort keys, which ascend by rank, then by value. In a descending order, ~v is the value of v."""
+    """Sort keys: pairs of a rank and a value.
+
+    A key with a lower rank comes first, and among equal ranks a key with a lower value. The rank puts NULLs before or
+    after all values. In a descending order, the value v is represented by ~v.
+    """
 
     rank: Longs
     value: Longs
@@ -91,9 +95,10 @@ def leave_out(results: LookupResults, bounds: Sequence[Bounds], first: FirstRows
 
 
 def _last_needed(bounds: Bounds, rows: Longs, certain: Longs, first: FirstRows) -> tuple[int, int] | None:
-    """Return a sort key, by rank and value, up to which there are enough rows.
+    """Return the sort key (rank, value) up to which enough rows certainly match.
 
-    `certain` is the number of rows of each block that certainly match. Return None if there may be too few rows.
+    The query needs `first.rows` rows. `certain` has the number of rows of each block that certainly match. Return None
+    if there may be too few rows.
     """
     keys, counts = _largest(bounds, rows, certain, first)
     order = np.lexsort((keys.value, keys.rank))
