@@ -51,7 +51,7 @@ class NotFound(HiveBitmapError):
     def of(cls, kind: str, name: str, existing: Iterable[str], where: str = "") -> NotFound:
         """Create the error for `name`, which lists the existing names.
 
-        The error has the class for this kind.
+        `kind` says what is missing. There are subclasses for columns, tables and other kinds.
 
         >>> str(NotFound.of("column", "agee", ["age", "id"], "table db.t"))
         "no column 'agee' in table db.t; known: age, id; did you mean 'age'?"

@@ -256,7 +256,11 @@ class _Evaluation:
         return np.where(self.covered[column][self.unit.file], counts, self.unit.rows)
 
     def _intersection(self, children: Sequence[Predicate], alive: Flags, within: Bits | None) -> Bits | None:
-        """Evaluate AND: first predicates over one column, the most selective first, then all other predicates."""
+        """Return the rows of the `alive` blocks for which all children may be TRUE.
+
+        Predicates over one column are evaluated first, the most selective first, and then all other predicates. Rows
+        outside `within` may be missing.
+        """
         bounds = [self._upper_bounds(child) for child in children]
         for bound in bounds:
             alive = alive & (bound > 0)

@@ -5,23 +5,26 @@ Azure), `hdfs`, `libhdfs`. Functions raise FileNotFoundError for a missing file 
 that cannot be reached or still fails after the configured number of attempts; queries then fall back to plain Spark.
 Other errors of the local file system are OSErrors.
 
-1. Settings. The path determines the store. Stores need the Hadoop configuration of the session. The configuration is
-read when the first remote path is used (`options`, `metastore/session_stores`), and again when it is ten seconds old.
-Threads get the configuration from their context, and tasks get it with their function
-(`tasks/distribution.with_store_settings`). repr() never shows values. 2. Reading. Files of object stores (`objects`)
-and HDFS (`hdfs`) are read in ranges (`ranged`): first the end of the file, then at least a megabyte from the start of a
-read on. So a footer takes one request, and the columns of a row group take one request. All requests for an open object
-require the same entity tag; with `pinned`, they require the tag in a plan. Files that never change, above all shards,
-are cached in blocks (`memory_cache`). 3. Requests. `requests` counts requests. The counts of tasks come back through an
-accumulator (`tasks/task_requests`), or with the results (`distribution.in_tasks`). 4. Failures. Transient errors are
-retried inside this package only. A lasting error becomes a StoreError with a one-sentence message, in which anything
-that looks like a secret is masked (`failures`). StoreError is not an OSError, so that the failure of a store is not
-mistaken for a damaged file. A query becomes a full scan (`preparing/spark_only`), and a build fails with BuildFailed.
-5. Tasks run on other machines, which may not reach a store. So before a plan relies on tasks, a task tries to open a
-file (`preparing/spark_only`), once for each session and store, unless Spark is local. Success is remembered for an
-hour, failure for five minutes. 6. Permissions (`access`). At first only the owner may read a file of an index. Then a
-shard gets the strictest access of its base files, and a manifest gets the strictest access of its shards. A generation
-is at most as readable as its base folder and the parents of that folder (`generation.accesses`).
+* Settings: The path determines the store. Stores need the Hadoop configuration of the session. The configuration is
+  read when the first remote path is used (`options`, `metastore/session_stores`), and again when it is ten seconds old.
+  Threads get the configuration from their context, and tasks get it with their function
+  (`tasks/distribution.with_store_settings`). repr() never shows values.
+* Reading: Files of object stores (`objects`) and HDFS (`hdfs`) are read in ranges (`ranged`): first the end of the
+  file, then at least a megabyte from the start of a read on. So a footer takes one request, and the columns of a row
+  group take one request. All requests for an open object require the same entity tag; with `pinned`, they require the
+  tag in a plan. Files that never change, above all shards, are cached in blocks (`memory_cache`).
+* Requests: `requests` counts requests. The counts of tasks come back through an accumulator (`tasks/task_requests`), or
+  with the results (`distribution.in_tasks`).
+* Failures: Transient errors are retried inside this package only. A lasting error becomes a StoreError with a
+  one-sentence message, in which anything that looks like a secret is masked (`failures`). StoreError is not an OSError,
+  so that the failure of a store is not mistaken for a damaged file. A query becomes a full scan
+  (`preparing/spark_only`), and a build fails with BuildFailed.
+* Tasks: Tasks run on other machines, which may not reach a store. So before a plan relies on tasks, a task tries to
+  open a file (`preparing/spark_only`), once for each session and store, unless Spark is local. Success is remembered
+  for an hour, failure for five minutes.
+* Permissions (`access`): At first only the owner may read a file of an index. Then a shard gets the strictest access of
+  its base files, and a manifest gets the strictest access of its shards. A generation is at most as readable as its
+  base folder and the parents of that folder (`generation.accesses`).
 """
 
 from __future__ import annotations

@@ -69,9 +69,9 @@ class Access:
     def within(self, above: Iterable[Access | None]) -> Access:
         """Limit this access by the access of a folder's parents.
 
-        The result is the access for a folder elsewhere. Only users who may enter all of the parents may enter it.
-        `above` has the access of each parent of the original folder. None stands for a parent whose access is unknown:
-        then only the owner may enter.
+        The result is the access for a folder elsewhere. Only users who may enter all of the parents may enter that
+        folder. `above` has the access of each parent of the original folder. None stands for a parent whose access is
+        unknown: then only the owner may enter.
 
         >>> Access(0o755, 1).within([Access(0o750, 1)]), Access(0o755, 1).within([Access(0o711, 2), Access(0o700, 1)])
         (Access(mode=488, group=1, acl=(), defaults=()), Access(mode=448, group=1, acl=(), defaults=()))

@@ -166,7 +166,7 @@ def _name(key: str) -> str:
 
 
 def _is_check_due(folder: str, size: int, bound: int) -> bool:
-    """Return whether to check the size of the folder.
+    """Return whether to check the size of the folder before an entry of `size` bytes is added.
 
     The size is checked before the first entry is added. After each check, the size is checked again when a tenth of
     `bound` has been written.

@@ -162,8 +162,8 @@ class Local:
 def _created(path: str) -> int:
     """Create a file that only this user may read, and open it for writing.
 
-    The new file replaces a file of the same name. Other users may be able to write in the folder. So neither the file
-    nor its folder may be a link, and neither is opened by its name a second time.
+    The new file replaces a file of the same name. Other users may be able to write in the folder, and put links there.
+    So neither the file nor its folder may be a link, and later steps use the opened folder, not its name.
     """
     folder = os.open(local_path(parent(path)), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
@@ -254,9 +254,9 @@ def _status(path: str, info: os.stat_result) -> FileStatus:
 
 
 def _is(kind: Callable[[], bool]) -> bool:
-    """Call `DirEntry.is_dir` or `is_file`.
+    """Call `kind`, which is `is_dir` or `is_file` of a `DirEntry`.
 
-    A link that leads to itself or nowhere is neither.
+    Return False for a link that leads to itself or nowhere.
     """
     try:
         return kind()
@@ -269,7 +269,7 @@ def _is(kind: Callable[[], bool]) -> bool:
 def _entry_status(prefix: str, entry: os.DirEntry[str]) -> FileStatus | None:
     """Return the status of a file in the entries of a folder.
 
-    Return None if the file no longer exists.
+    `prefix` is the path of the folder with a slash at the end. Return None if the file no longer exists.
     """
     try:
         return _status(prefix + entry.name, entry.stat())

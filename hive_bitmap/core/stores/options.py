@@ -145,9 +145,9 @@ _source: ContextVar[Source | None] = ContextVar("hive_bitmap_stores", default=No
 
 
 def use(source: Source) -> None:
-    """Use `source` in this context.
+    """Set the source of options for this context.
 
-    The source is called each time a store needs its options.
+    `source` is called each time a store needs its options. Threads without their own source use the source set last.
     """
     _latest.source = source
     _source.set(source)

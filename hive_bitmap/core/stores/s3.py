@@ -153,7 +153,10 @@ def _environment(settings: BucketSettings) -> Keys | None:
 
 
 def _profile(settings: BucketSettings) -> Keys | None:
-    """Return the keys of a profile in the credentials file that `aws configure` writes."""
+    """Return the keys of a profile in the credentials file that `aws configure` writes.
+
+    Return None if the file has no such profile or no keys in it.
+    """
     path = settings.get("auth.profile.file") or os.environ.get("AWS_SHARED_CREDENTIALS_FILE")
     name = settings.get("auth.profile.name") or os.environ.get("AWS_PROFILE", "default")
     profiles = configparser.RawConfigParser()
@@ -176,7 +179,7 @@ def _anonymous(settings: BucketSettings) -> Keys | None:
 def _chain(settings: BucketSettings) -> Keys | None:
     """Return the keys of the first sources in AWS's default chain.
 
-    obstore itself asks the later sources of the chain.
+    Return None if these sources have no keys. obstore itself asks the later sources of the chain.
     """
     return _environment(settings) or (None if "AWS_WEB_IDENTITY_TOKEN_FILE" in os.environ else _profile(settings))
 

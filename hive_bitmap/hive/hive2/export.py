@@ -168,7 +168,8 @@ def _require_complete(
 def _copies(number: int, indexed: FileRecords, files: Longs, definition: Definition, folder: str) -> list[Copy]:
     """Return a work item for each shard that has rows of these files.
 
-    The index must cover the files.
+    `number` is the number of the partition to which the files belong. `folder` is the folder for the new shards. The
+    index must cover the files.
     """
     copies = []
     for shard in np.unique(indexed.shard[files]).tolist():
@@ -189,9 +190,9 @@ def _copies(number: int, indexed: FileRecords, files: Longs, definition: Definit
 
 
 def _newest(source: Source) -> int:
-    """Return the newest modification time (ms) of the visible files.
+    """Return the newest modification time (ms) of the visible files in a partition's folder.
 
-    Hive compares this time with the time of an index.
+    Hive compares this time with the time of an index. Return 0 if there are no files.
     """
     listed = stores.listing(source.folder).files if stores.exists(source.folder) else []
     visible = [file.mtime_ms for file in listed if not file.path.rpartition("/")[2].startswith(("_", "."))]

@@ -119,7 +119,7 @@ def _date(text: str) -> date:
 
 
 def _integer_in(value: int, bits: int) -> int | OutOfRange:
-    """Return an integer as a value of an integer type of this width.
+    """Return an integer as a value of an integer type of `bits` bits.
 
     Raises EngineOnly if the integer does not fit bigint.
     """

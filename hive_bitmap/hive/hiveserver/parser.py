@@ -107,7 +107,10 @@ class Condition(Grammar[Predicate, Column]):
         return simplify(negate(node) if negated else node)
 
     def leaf(self, end: int) -> Predicate:
-        """Read a leaf that ends at a position, and return its exact node."""
+        """Read a leaf that ends at the token `end`, and return its exact node.
+
+        Return Unknown if only an engine can evaluate the leaf.
+        """
         tokens, start = self.tokens, self.tokens.at
         try:
             node = self._test(end)
@@ -150,7 +153,10 @@ class Condition(Grammar[Predicate, Column]):
         return operand
 
     def _test(self, end: int) -> Predicate:
-        """Read a test, or an operand alone."""
+        """Read a test, or a boolean column or constant alone, and return its node.
+
+        `end` is the position of the token after the leaf.
+        """
         left = self._operand()
         if isinstance(left, Column):
             return self.node(left, "=", False, "TRUE") if self.tokens.at == end else self.test_of(left)

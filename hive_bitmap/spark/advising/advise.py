@@ -213,7 +213,7 @@ def _candidates(table: _TableQueries, impossible: list[tuple[str, tuple[str, ...
 
 
 def _workload(spark: SparkSession, table: _TableQueries, estimates: Mapping[Columns, Estimate]) -> Workload:
-    """Return a table's queries, its estimated indexes, and sets of them."""
+    """Return a table's queries, its estimated indexes, and the sets of these indexes that are useful together."""
     base = table.base
     possible = {
         columns: PossibleIndex(

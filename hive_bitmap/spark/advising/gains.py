@@ -128,7 +128,7 @@ def _bytes_read(strategy: Strategy, read: Reads) -> int:
 def reads_of_test(table: TableFigures, test: ColumnTest | None) -> Reads:
     """Return how much of a whole table is read for a test of average keys.
 
-    The blocks of a key are assumed to be spread evenly over the table.
+    If `test` is None, one average key is looked up. The blocks of a key are assumed to be spread evenly over the table.
     """
     rows, of_blocks = _selected(table, test)
     count = min(table.blocks, MOST_BLOCKS)

@@ -186,7 +186,7 @@ def choose(workloads: Sequence[Workload], limit: int, times: int) -> tuple[list[
 def _best(steps: Sequence[Step]) -> Step:
     """Return the smallest of the steps that save about the most.
 
-    If a part of its indexes also makes a step, return the best such step instead.
+    If some of the indexes of that step also make a step by themselves, return the best such step instead.
     """
     most = max(step.gain.seconds for step in steps)
     alike = [step for step in steps if step.gain.seconds >= ABOUT * most]

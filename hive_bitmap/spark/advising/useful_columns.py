@@ -52,7 +52,7 @@ def _is_new(columns: Columns, indexed: Collection[Columns]) -> bool:
 def answers(shape: Shape, indexes: Collection[Columns]) -> bool:
     """Return whether these indexes can answer the aggregation of a shape.
 
-    One index must have all columns of a set of keys; any index serves a test.
+    For each key set, one index must have all columns. A tested column may be in any index.
     """
     if shape.key_sets is None:
         return False

@@ -1,9 +1,9 @@
 """Estimate an index by indexing a sample of blocks and scaling up the result.
 
-Each index has its own sample: a block takes less space if its equal keys are adjacent than if they are scattered, and
-in the same block the keys of one column may be adjacent, those of another scattered. The sample is scaled up by the
-ratio of the bytes of the key columns in all blocks to their bytes in the sampled blocks. The footers of the files have
-these numbers.
+A block takes less space if equal keys are adjacent than if they are scattered. In the same block, the keys of one
+column may be adjacent and the keys of another column scattered, so each index has its own sample. The result is scaled
+up by the bytes of the key columns in all blocks, divided by their bytes in the sampled blocks. The footers of the files
+have these numbers.
 
 If a library ends the process that reads a file, the file counts as a file without blocks, because a build does not
 index it either.
@@ -63,7 +63,11 @@ TASK_BLOCKS = 8  # minimum of sampled blocks in a task: fewer blocks hardly show
 
 
 def footers(spark: SparkSession, items: Sequence[FooterItem]) -> list[tuple[Longs, Longs]]:
-    """Read the footers of files (`sampling.read_footer`)."""
+    """Read the footers of files in tasks.
+
+    Return the result of `sampling.read_footer` for each item. A file that ends the process that reads it counts as a
+    file without blocks.
+    """
     results = in_surviving_tasks(spark, items, read_footer)
     return [
         no_blocks(item) if isinstance(result, Died) else result for item, result in zip(items, results, strict=True)
@@ -71,7 +75,11 @@ def footers(spark: SparkSession, items: Sequence[FooterItem]) -> list[tuple[Long
 
 
 def samples(spark: SparkSession, items: Sequence[SampleItem]) -> list[Sample]:
-    """Measure samples (`sampling.measure`)."""
+    """Measure samples in tasks.
+
+    Return the result of `sampling.measure` for each item. Blocks that end the process that reads them count as blocks
+    that cannot be indexed.
+    """
     results = in_surviving_tasks(spark, items, measure)
     return [not_indexed(result.reason) if isinstance(result, Died) else result for result in results]
 
@@ -122,7 +130,7 @@ class Estimate(Report):
 
     @property
     def share_of_size(self) -> float:
-        """The size of the index divided by that of the table."""
+        """The size of the index divided by the size of the table."""
         return self.index_bytes / max(self.base_bytes, 1)
 
     def __repr__(self) -> str:

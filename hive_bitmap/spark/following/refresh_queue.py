@@ -107,7 +107,7 @@ class State:
 
     @property
     def due(self) -> float:
-        """The time when the requested refresh may begin; infinite if there is none."""
+        """The time when the requested refresh may begin; infinite if no refresh is requested."""
         if self.request is None:
             return float("inf")
         return self._rested(self.request.key, self.request.by_query)
@@ -124,7 +124,7 @@ class State:
         return self.ended + key.interval
 
     def wanting(self, request: RefreshRequest) -> State:
-        """Return the state after a further request, which joins the pending one."""
+        """Return the state after a further request, which joins the pending request."""
         return replace(self, request=request if self.request is None else self.request.joined(request))
 
     def after(self, request: RefreshRequest, outcome: Outcome | None, ended: float) -> State:
@@ -139,7 +139,11 @@ class State:
 
 
 def pause(first: float, times: int) -> float:
-    """Return the seconds of the n-th pause: twice the previous one, up to LONGEST_PAUSE."""
+    """Return the length in seconds of the pause number `times`.
+
+    The first pause takes `first` seconds. Each further pause takes twice as long as the pause before it, but at most
+    LONGEST_PAUSE.
+    """
     return min(first * 2.0 ** min(times - 1, 30), LONGEST_PAUSE)
 
 
@@ -160,7 +164,7 @@ class RefreshQueue:
         self._thread: Thread | None = None
 
     def want(self, request: RefreshRequest) -> bool:
-        """Add a request, or join it to a pending one.
+        """Add a request, or join it to the pending request with the same key.
 
         Return False if there are too many tables.
         """
@@ -187,7 +191,7 @@ class RefreshQueue:
             return [state.request for state in self._states.values() if state.request is not None]
 
     def forget(self, key: Key) -> None:
-        """Drop a pending refresh, since its indexes are gone."""
+        """Drop a pending refresh, because its indexes are gone."""
         with self._changed:
             self._states.pop(key, None)
             self._changed.notify_all()
@@ -203,7 +207,7 @@ class RefreshQueue:
     def wait(self, seconds: float) -> bool:
         """Wait at most `seconds` until nothing is pending or running.
 
-        Return whether the wait ended in time. Failed refreshes that are repeated later are not waited for.
+        Return whether the wait ended in time. The wait does not include failed refreshes that are repeated later.
         """
         end = self._clock() + seconds
         with self._changed:

@@ -119,8 +119,9 @@ class Refresher:
     def written(self, spark: SparkSession, text: str) -> str:
         """Queue refreshes for a write, given as JSON of `Write.java`.
 
-        Return the table's indexed columns as JSON; `null` if they are unknown. A write by path belongs to the followed
-        table with that folder, if the table is in the session's database, or if this process has seen the table before.
+        Return the table's indexed columns as JSON, or `null` if they are unknown. A write to a path is assigned to the
+        followed table with that folder. The table is found if it is in the session's database, or if this process has
+        seen it before.
         """
         fields = json.loads(text)
         if "path" in fields:

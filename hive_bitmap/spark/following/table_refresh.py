@@ -72,8 +72,8 @@ def refresh_table(
 def refresh_followers(spark: SparkSession, key: Key, partitions: Iterable[Partition] | None) -> Outcome:
     """Refresh the indexes that share a key, for some partitions.
 
-    If `partitions` is None, the indexes are refreshed for all. The outcome is IN_VAIN if the table or its indexes no
-    longer exist. The result, or the error, is recorded in the root of each index. Raises the errors of `refresh`.
+    If `partitions` is None, all partitions are refreshed. The outcome is IN_VAIN if the table or its indexes no longer
+    exist. The result, or the error, is recorded in the root of each index. Raises the errors of `refresh`.
     """
     base, followers = followers_of(spark, key)
     if base is None or not followers:
@@ -104,9 +104,9 @@ def _until_published(
     """Refresh until nothing is left to do, at most MOST_PASSES times.
 
     Return the reports of each pass. If two builds publish the same partition, the later build wins, with the files that
-    this build has seen. So each build checks again after it has published, and the last build sees the final state. If
-    no partition has the given values, all partitions are checked, because the metastore may write values in another way
-    than the program that wrote the files.
+    it has seen. So a pass is followed by another pass until nothing changes, and the last build sees the final state.
+    The metastore may write partition values in another way than the program that wrote the files. So if no partition
+    has the given values, all partitions are checked.
     """
     names = [index.definition.name for index in followers]
     passes = [refresh(spark, table, names, partitions=partitions or ())]

@@ -1,6 +1,6 @@
 """Maintain existing indexes: show, alter, attach, drop and clean up.
 
-Each module has a few entry points. All modules change the metastore first, and delete files after that.
+Each module has a few entry points. All modules change the metastore first, and then delete files.
 
 * `building/publish` changes the metastore and then cleans up. It first adds slots, empty and in a separate call; slots
   are never dropped. It then moves all changed slots in one `alter_partitions` (`protocol.Changes`), so whoever lists
@@ -8,14 +8,14 @@ Each module has a few entry points. All modules change the metastore first, and 
   The slots are listed again afterwards. If another build has taken the slot of a segment, the segment gets another
   slot, for at most five rounds. If two builds have indexed the same files, both segments may cover them: queries then
   use the segment with the oldest name, and the build that detects this (`build_scope.plan_mending`, otherwise the next
-  refresh) removes the rows of the other one. Until then, SQL queries of the index table count these rows twice, as
+  refresh) removes the rows of the other segment. Until then, SQL queries of the index table count these rows twice, as
   docs/format.md says. The replaced generations are only marked.
-* A session without this call (Spark Connect) moves slots one by one. The slots that become empty come first. So a SQL
-  query of the index table may miss rows for a moment, but never sees rows twice.
+* A session without `alter_partitions` (Spark Connect) moves slots one by one. The slots that become empty come first.
+  So a SQL query of the index table may miss rows for a moment, but never sees rows twice.
 * `index/generation` determines the state of a folder (`State`) from its markers alone: building, complete, replaced,
   orphaned, or unknown, if no marker can be read. Code that deletes (`maintaining/clean`, the next build, a drop) first
-  determines the time since which nobody can have needed the folder, and then the folders that the metastore references.
-  In the other order, a build could publish and end between the two steps.
+  determines since when nobody can have needed the folder, and then which folders the metastore references. In the other
+  order, a build could publish the folder and end between the two steps.
 * `index/deletion` is the only code that deletes. It compares the id in the marker of the root (`index/roots`), then the
   id in the marker of the generation, with the id of the index. It deletes files by the names that builds of this index
   gave them (`table_schema.shard_name` begins with the token of the generation, and the marker lists the linked shards),
@@ -26,43 +26,43 @@ Each module has a few entry points. All modules change the metastore first, and 
   indexes of all databases. The name of a default root contains a part of the id, so only the surroundings of the
   default folder are checked.
 * The marker of a root names its metastore (`metastore/identity`), because indexes in a copy of a metastore have the
-  same ids. `roots.refusal` compares it before anything is deleted, `roots.claim` before anything is written. In a copy,
-  `build_scope` gives an index a new id and root (`Indexed.elsewhere`), and `publish` writes id and root to the index
-  table (`Publication.former`). `clean` deletes the folder of a dropped index only if its marker names this metastore,
-  or if the marker names no metastore and the user names the folder.
+  same ids. `roots.refusal` compares the metastore before anything is deleted, `roots.claim` before anything is written.
+  In a copy, `build_scope` gives an index a new id and root (`Indexed.elsewhere`), and `publish` writes id and root to
+  the index table (`Publication.former`). `clean` deletes the folder of a dropped index only if its marker names this
+  metastore, or if the marker names no metastore and the user names the folder.
 * A process knows in which folders its own builds write (`markers.is_in_work`). Whether another process still writes to
   a folder is guessed from its marker (`Author.is_at_work`).
 * DROP TABLE asks Python for the indexes (`publish.index_to_drop`), has Spark execute the statement, and then drops the
   indexes (`maintaining/drop.drop_after`). The indexes are dropped last, because Spark or an authorizer may refuse the
-  statement. They are asked for first, because the metastore no longer lists them after a DROP DATABASE.
+  statement. Python is asked for the indexes first, because the metastore no longer lists them after a DROP DATABASE.
 * The properties of an index table define the index. An index has a problem unless its table has the owner of the base
   table or is trusted for another reason (`registry/trust`, one rule for all entry points), the checksum of the
-  properties is right, and the index table and the base table still fit them (`index/schema_drift`). `show` reports the
-  problem, and queries do not use the index. The text of the property WHERE is never run: `index/partition_conditions`
-  parses the text, and what is run is the parsed condition, formatted again. The marker of each segment has a copy of
-  the properties, from which `rebuild` restores them.
-* An index table is in `Definition.index_table_database`. If that is not the database of the base table, or if the name
-  is not the default one (`needs_pointer`), `catalog.point_to` adds it to a property of the base table. This is done
-  before the index table is created or renamed (`catalog.renaming`). Queries find index tables by their names in the
-  database of the base table and by this pointer, in one cached answer (`catalog.indexes_on`). Queries read the pointer
-  again, because a session keeps the description of a table until the session ends. Code that lists a database
-  (`catalog.tables_around`) also describes the index tables to which tables of the database point. To compare owners, it
-  also describes the base tables of the index tables in the database (`trust.base_named`). The marker of a root also
-  names the database of the index table, so `clean` looks for the index table there before it treats the folder as a
-  leftover.
+  properties is right, and the index table and the base table still fit the properties (`index/schema_drift`). `show`
+  reports the problem, and queries do not use the index. The text of the property WHERE is never run:
+  `index/partition_conditions` parses the text, and Spark runs the text that is formatted from the parsed condition. The
+  marker of each segment has a copy of the properties, from which `rebuild` restores them.
+* An index table is in `Definition.index_table_database`. If this is not the database of the base table, or if the index
+  table does not have its default name (`needs_pointer`), `catalog.point_to` adds a pointer to the index table to a
+  property of the base table. The pointer is added before the index table is created or renamed (`catalog.renaming`).
+  Queries find index tables by their names in the database of the base table, and by pointers (`catalog.indexes_on`).
+  The index tables are cached. Queries read the pointers again, because a session keeps the description of a table until
+  the session ends. Code that lists a database (`catalog.tables_around`) also describes the index tables to which tables
+  of the database point. To compare owners, this code also describes the base tables of the index tables in the database
+  (`trust.base_named`). The marker of a root also names the database of the index table, so `clean` looks for the index
+  table in that database before the folder counts as a leftover.
 * A manifest has, for each file, a checksum of the columns that the table had (`definition.schema_crc`). The checksum
   only shows whether the keys would be read alike now (`valid_schemas`), and which columns were looked at when the file
   was indexed (`known_schemas`). ORC files whose columns Spark finds by name are marked (`by_name`), and stay indexed
   under any checksum. Hive's ways of finding columns differ from version to version, so `hive/` ignores this mark. If a
   column was added after a file was indexed, and the file has no column of that name (`foreign`), the column is NULL in
   the file, so tasks may read it.
-* For the metastore a renamed table is another one, and `maintaining/attach` moves its indexes to it. If the files of
-  the table have stayed in place, the files of the index stay too: `roots.rename` writes the new name to the marker of
-  the root, then `catalog.move` renames the index table and writes the new definition. The generations keep their
-  markers; the id and the marker of the root show that they belong to the index (`roots.has_built`). If the files were
-  moved, `attach` makes a new index from each old one. `Indexed.covered` has what the old index covers, with the new
-  paths of the files (`Covered.moved_to`). A Compaction rewrites shards with moved paths after it has compared the
-  fingerprints.
+* For the metastore a renamed table is another table. `maintaining/attach` moves the indexes to the table's new name. If
+  the files of the table have stayed in place, the files of the index stay too: `roots.rename` writes the new name to
+  the marker of the root, then `catalog.move` renames the index table and writes the new definition. The generations
+  keep their markers; the id and the marker of the root show that they belong to the index (`roots.has_built`). If the
+  files were moved, `attach` makes a new index from each old one. `Indexed.covered` has what the old index covers, with
+  the new paths of the files (`Covered.moved_to`). A `Compaction` compares the fingerprints of the moved files, and then
+  rewrites the shards with the new paths.
 * An index table with another encoding has other columns. So after a change of the encoding, a new index table is
   created under a temporary name and then replaces the old index table.
 """

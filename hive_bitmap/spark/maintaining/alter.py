@@ -35,8 +35,7 @@ def rename(spark: SparkSession, table: str, name: str, new_name: str) -> None:
     """Rename an index and its index table.
 
     If IN TABLE has set the name of the index table, only the index is renamed. Files stay in place, so that running
-    queries can finish.
-    Raise NotFound, AlreadyExists or InvalidProperty.
+    queries can finish. Raise NotFound, AlreadyExists or InvalidProperty.
     """
     base, indexes = catalog.table_and_indexes(spark, table)
     index = catalog.named(base, indexes, name)
@@ -53,7 +52,7 @@ def rename(spark: SparkSession, table: str, name: str, new_name: str) -> None:
 def set_properties(spark: SparkSession, table: str, name: str, properties: Mapping[str, str]) -> None:
     """Set properties of an index: OWN_PROPERTIES and user-defined properties.
 
-    `encoding` and `compression` take effect with the next rebuild, the other properties at once; after a change of the
+    `encoding` and `compression` take effect with the next rebuild, all other properties at once. After a change of the
     encoding, the next rebuild builds the whole index. User-defined properties are stored and shown. Raise NotFound if
     there is no such index. Raise InvalidProperty for an invalid value, for a name that looks like a misspelling of one
     of OWN_PROPERTIES, and for `aggregates`, which never change.

@@ -66,7 +66,8 @@ class _Root:
 class _Candidate:
     """A generation in the root of an index, and its state.
 
-    `reason_kept` says why the generation does not belong to that index. It is "" if the generation does.
+    `reason_kept` says why the generation does not belong to that index. If it belongs to the index, `reason_kept` is
+    "".
     """
 
     path: str
@@ -86,15 +87,15 @@ def clean(
 ) -> list[Leftover]:
     """Delete what builds of indexes have left behind.
 
-    With `table`, clean up the indexes of this table, otherwise those with index table or base table in the current
-    database. Return all leftovers. Leftovers that are not `due` are kept, because running queries may still read a
-    generation for `grace_seconds` after it was replaced. If the time of the replacement was not recorded, the grace
-    period begins now. With `dry_run` nothing is deleted or recorded. `location` is the folder of an index whose table
-    was dropped by other means than hive_bitmap. Give the location if `clean` does not find the folder, or if nothing
-    proves that the folder belongs to this metastore. With `take_over`, the folders of these indexes, and `location`,
-    are marked as folders of this metastore. Use `take_over` if the address of the metastore has changed, never in a
-    copy of a metastore that is still used. Raise NotFound for a missing folder, and for a missing table without
-    leftovers.
+    With `table`, clean up the indexes of this table, otherwise the indexes whose index table or base table is in the
+    current database. Return all leftovers. Leftovers that are not `due` are kept, because running queries may still
+    read a generation for `grace_seconds` after it was replaced. If the time of the replacement was not recorded, the
+    grace period begins now. With `dry_run` nothing is deleted or recorded. `location` is the folder of an index whose
+    table was dropped by other means than hive_bitmap. Give the location if `clean` does not find the folder, or if
+    nothing proves that the folder belongs to this metastore. With `take_over`, the folders of these indexes, and
+    `location`, are marked as folders of this metastore. Use `take_over` if the address of the metastore has changed,
+    never in a copy of a metastore that is still used. Raise NotFound for a missing folder, and for a missing table
+    without leftovers.
     """
     this_metastore = metastore_id(spark)
     if take_over and not this_metastore:
@@ -446,9 +447,10 @@ def _delete(folders: Sequence[str], root: _Root, this_metastore: str) -> Iterato
 
 
 def _empty(root: _Root, had_generations: bool, dry_run: bool, this_metastore: str) -> Iterator[Leftover]:
-    """Remove the root of a dropped index if it has no generations.
+    """Remove the root of a dropped index if the root has no generations.
 
-    Yield a report if it had no generations before, or if it stays.
+    `had_generations` says whether the root had generations before they were deleted in this run; the deletions were
+    reported then. Yield a report if the root had no generations, or if it cannot be removed.
     """
     definition = root.definition
     owner = roots.owner(definition.root)

@@ -60,8 +60,9 @@ def change(
     vacated: Mapping[Values, str] = MappingProxyType({}),
     moved: Mapping[Values, str] = MappingProxyType({}),
 ) -> bool:
-    """Add and move partitions of a table, or move it, in one batch.
+    """Add and move partitions of a table, or move the table itself, in one batch.
 
-    The batch is a `protocol.Changes`. Return whether all of the `added` partitions were added by this call.
+    The arguments are the fields of `protocol.Changes`. Return whether all of the `added` partitions were added by this
+    call.
     """
     return metastore.of(spark).change(spark, table, Changes(added=added, vacated=vacated, moved=moved))

@@ -81,9 +81,10 @@ def removed_files(spark: SparkSession, table: Table, since: float) -> frozenset[
 
 
 def _file(root: str, path: str, size: int, modified: int) -> FileStatus:
-    """Return a file of the log, given by a URI.
+    """Return a file of the log.
 
-    The URI is relative to the table unless it has a scheme.
+    `path` is a URI, which may be relative to the table's folder `root`. `modified` is the modification time in
+    milliseconds since 1970.
     """
     decoded = unquote(path)
     absolute = ":" in path.partition("/")[0] or path.startswith("/")
@@ -91,9 +92,9 @@ def _file(root: str, path: str, size: int, modified: int) -> FileStatus:
 
 
 def _files_of_log(spark: SparkSession, table: Table) -> Any:
-    """Return Delta's index of a table's current files.
+    """Return Delta's `TahoeLogFileIndex` of a table, which lists the table's current files.
 
-    A query of the session gets the same index. Raises Unsupported if the table has none.
+    A query of the session gets the same object. Raises Unsupported if the relation of the table has no such object.
     """
 
     leaf: Any = spark.table(table.spark_name)._jdf.queryExecution().analyzed().collectLeaves().head()

@@ -75,7 +75,7 @@ class JvmMetastore(SqlMetastore):
             return super().create_table(spark, table)
 
     def _add(self, spark: SparkSession, verbatim: SparkSession, table: Table, new: Mapping[Values, str]) -> bool:
-        """Add partitions without a statement; see `SqlMetastore._add`."""
+        """Add partitions without a statement; return whether none existed (see `SqlMetastore._add`)."""
         if not new:
             return True
         jvm, are_new = bridge(spark), True
@@ -246,5 +246,5 @@ def _identifier(spark: SparkSession, table: Table) -> Any:
 
 
 def _identity(table: Any) -> tuple[int, str, str]:
-    """Return values that differ for a table that was altered or recreated."""
+    """Return values of a table that change when the table is altered or recreated."""
     return table.createTime(), table.storage().locationUri().toString(), table.schema().catalogString().lower()

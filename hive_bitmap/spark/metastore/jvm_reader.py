@@ -28,7 +28,7 @@ _bridges: WeakKeyDictionary[SparkSession, Bridge] = WeakKeyDictionary()
 def available(spark: SparkSession) -> bool:
     """Return whether py4j can reach the JVM of this session.
 
-    It can in a classic session, but not over Spark Connect.
+    py4j can reach the JVM of a classic session, but not over Spark Connect.
     """
     return getattr(spark, "_jsparkSession", None) is not None
 

@@ -29,7 +29,7 @@ def session(spark: SparkSession) -> dict[str, str]:
 
 
 def of_map(spark: SparkSession, scala_map: Any) -> dict[str, str]:
-    """Return the settings in a Scala map, as `session` does."""
+    """Return the settings in a Scala map, with the settings of the server enforced."""
     return _enforced(spark, jvm_reader.to_python(spark, scala_map))
 
 

@@ -57,9 +57,9 @@ def is_indexed_catalog(spark: SparkSession, name: str) -> bool:
 
 
 def hive_problem(spark: SparkSession) -> str:
-    """Say that the session has no Hive metastore, and the remedy.
+    """Return a sentence that says that the session has no Hive metastore, and what to do.
 
-    Return "" if the session has one.
+    Return "" if the session has a Hive metastore.
     """
     implementation = spark.conf.get(CATALOG_IMPLEMENTATION, "in-memory")
     if implementation == "hive":
@@ -80,7 +80,7 @@ def require_hive(spark: SparkSession) -> None:
 
 
 def catalog_of(spark: SparkSession, database: str) -> str:
-    """Return the catalog where Spark looks for a table that is named without one.
+    """Return the catalog where Spark looks for a table whose name has no catalog.
 
     This is the current catalog, unless `database` is the name of a catalog.
     """
@@ -191,9 +191,9 @@ def describe_many(spark: SparkSession, database: str, names: Sequence[str]) -> l
 
 
 def _view(name: str) -> str:
-    """Return the name of a temporary view that Spark would read instead.
+    """Return the name of a temporary view that Spark would read instead of the table `name`.
 
-    Return "" if no view can have the name.
+    Return "" if no temporary view can have this name.
     """
     _, database, table = name_parts(name)
     return "" if database and database.lower() != SESSION_VIEWS else table

@@ -39,8 +39,8 @@ class Changes:
 
     The new folders are by partition values. An unpartitioned table has the partition values (), and can only be
     `moved`. Partitions in `added` are added first. Then all partitions in `moved` are moved, in a single call where the
-    session has one. A session without such a call first moves the partitions in `vacated` to the folders that are given
-    there.
+    session has one. A session without such a call first moves the partitions in `vacated` to the folders that `vacated`
+    gives.
     """
 
     added: Mapping[Values, str] = field(default_factory=dict)
@@ -68,7 +68,7 @@ class Metastore(Protocol):
         """Return the folder of a database, as a URI."""
 
     def describe(self, spark: SparkSession, database: str, names: Sequence[str], view: str) -> list[Table]:
-        """Return the tables that exist; for an unknown database, return none.
+        """Return the tables that exist; for an unknown database, return no tables.
 
         If there is a temporary view named `view`, it hides the first table, and only the view is returned. Tables of a
         kind that Spark does not support, such as the index tables of Hive 2, are left out.

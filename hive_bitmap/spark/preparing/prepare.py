@@ -81,7 +81,7 @@ class Reading:
 class Prepared:
     """A plan with its input for tasks.
 
-    `reading` is None if Spark reads everything. `snapshot` is None if no snapshot was needed to decide that.
+    `reading` is None if Spark reads everything. `snapshot` is None if no snapshot was needed to choose the plan.
     """
 
     plan: Plan
@@ -145,7 +145,7 @@ class _PlannedRequest:
     def needed(self) -> tuple[Column, ...]:
         """The columns that the request needs, in table order.
 
-        If the request needs no data column, one is added.
+        If the request needs no data column, the result has one data column anyway.
         """
         return _needed(self.request, self.resolved.base)
 
@@ -321,8 +321,9 @@ def _bounded(
 ) -> LookupResults | None:
     """Return the results without the blocks that cannot have a needed row.
 
-    Return None if every block may have a row that the query needs. If the results are those of a sample, `share` is its
-    share of the table, and the query is assumed to need the same share of its rows from the sample.
+    Return None if every block may have a row that the query needs. `results` may be the results of a sample, and
+    `share` is the share of the table in the sample. The query is then assumed to need the same share of its rows from
+    the sample.
     """
     first, base = case.request.first, case.resolved.base
     if first is None or (results.whole_files and not case.resolved.narrows):
@@ -420,9 +421,10 @@ def _inputs(case: _PlannedRequest, snapshot: Snapshot, reading: Reading) -> Plan
 
 
 def _unreadable(case: _PlannedRequest, reading: Reading) -> dict[str, str]:
-    """Return why our tasks cannot read some of the files.
+    """Return why only Spark can read some of the files, by path.
 
-    Unindexed files are no reason if Spark lists the files of the scan: Spark then counts or reads these files itself.
+    The path "" stands for all files. Unindexed files are no reason if Spark lists the files of the scan: Spark then
+    counts or reads these files itself.
     """
     lake, whole = case.resolved.base.lake, reading.results.whole_files
     if lake is not None:
@@ -514,6 +516,6 @@ def _needed(request: Request, base: Table) -> tuple[Column, ...]:
 
 
 def _any_file(results: LookupResults) -> str:
-    """Return the path of any of the files; "" if there is none."""
+    """Return the path of any of the files; "" if there is no file."""
     indexed = (path for lookup in results.lookups for path in lookup.unit.paths)
     return next(indexed, "") or next((file.status.path for file in results.whole_files), "")

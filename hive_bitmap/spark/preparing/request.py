@@ -40,7 +40,7 @@ class Request:
     top: Top | None = None  # the groups that are needed of the only grouping set, a column; None: all
 
     def counted(self, keys: Sequence[str] = ()) -> Request:
-        """Return the request for the number of these rows by key."""
+        """Return this request as a request for the numbers of the rows by `keys`."""
         return replace(self, count=True, keys=tuple(keys))
 
     @property
@@ -64,7 +64,8 @@ class Engine(Protocol):
     def take_turn(self) -> None:
         """Wait until this plan may go on.
 
-        A plan may go on while its query waits for it. Of the plans that no query waits for, one may go on at a time.
+        A plan may go on while its query waits for the plan. Of the plans whose queries no longer wait, only one may go
+        on at a time.
         """
 
 

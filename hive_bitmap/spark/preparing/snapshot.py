@@ -54,7 +54,7 @@ class Snapshot:
     def sample(self) -> Snapshot | None:
         """Return a snapshot of SAMPLED of the partitions, evenly spread.
 
-        Return None if the snapshot has fewer than twice as many partitions.
+        Return None if the snapshot has fewer than 2 * SAMPLED partitions.
         """
         step = len(self.files.partitions) // SAMPLED
         if step < 2:

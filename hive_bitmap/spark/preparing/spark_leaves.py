@@ -39,9 +39,11 @@ def evaluate_leaves(
     chosen: Mapping[str, Definition],
     table: TableFiles,
 ) -> dict[SparkLeaf, pa.Array]:
-    """Return the keys for which each leaf is TRUE.
+    """Have Spark evaluate the leaves of a predicate that only Spark can evaluate.
 
-    Leaves that Spark could not evaluate are left out.
+    Return by leaf the keys for which the leaf is TRUE. The keys are those of the index in `chosen` that serves the
+    column of the leaf, in the files of `table`. Leaves without such an index, and leaves that Spark could not evaluate,
+    are left out.
     """
     leaves = dict.fromkeys(leaf for leaf in leaves_of(predicate) if isinstance(leaf, SparkLeaf))
     matching_keys = {}

@@ -53,8 +53,8 @@ def why_unreadable(
 
     The path "" stands for all files. `columns` are the data columns to read, `needed` the columns of the table that the
     request needs. `typed` are the partition columns whose values have an Arrow type. `whole` are the files to be read
-    whole. Only Spark reads these: no build has opened their current version and found that it can be indexed, and if a
-    footer is damaged, C++ that reads it may end the process.
+    whole. Only Spark reads `whole`, because no build has opened the current version of these files: C++ that reads a
+    damaged footer may end the process.
     """
     readable = {*typed, *(column.name for column in columns)}
     if missing := [column.name for column in needed if column.name not in readable]:

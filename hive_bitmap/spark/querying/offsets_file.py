@@ -84,7 +84,7 @@ def unit_offsets(
 def located(task: UnitTask) -> tuple[dict[str, Longs], str]:
     """Compute the offsets of a task's files, inside the task.
 
-    Return the offsets by path, and the reason if the offsets cannot be determined, otherwise "".
+    Return the offsets by path, and the reason if the offsets cannot be determined. The reason is "" if they can.
     """
     try:
         return dict(_all(task) if task.lookup is None else _selected(task, task.lookup)), ""
@@ -170,8 +170,8 @@ def whole_files(planned: Plan, listed: Mapping[str, FileStatus]) -> list[str]:
 def all_offsets(spark: SparkSession, format: str, paths: Sequence[str]) -> dict[str, list[int]]:
     """Return the offsets of all blocks with rows, by file path.
 
-    Raises Unsupported if the blocks of a file cannot be read. Tasks open the files, since a library may end the process
-    at a damaged file.
+    Raises Unsupported if the blocks of a file cannot be read. Tasks open the files, because a library may end the
+    process at a damaged file.
     """
     results = in_surviving_tasks(spark, paths, partial(block_offsets, format))
     for path, result in zip(paths, results, strict=True):

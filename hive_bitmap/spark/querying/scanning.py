@@ -69,11 +69,11 @@ def scan(
 ) -> DataFrame:
     """Return `spark.table(table).where(predicate)`, read through the index if that is cheaper.
 
-    The result is an ordinary DataFrame of Spark. If `columns` are given, it has only these. It reads the files that the
-    session listed last. The session need not be enabled. `strategy` overrides the choice by cost if an index can be
-    used, as `hive_bitmap.strategy` does for a session. For a Spark Connect client the server plans. A server with the
-    extension uses indexes as for SQL, any other server uses none. Raises the errors of `plan`, and Unsupported for a
-    strategy that cannot answer.
+    The result is an ordinary DataFrame of Spark. If `columns` are given, the DataFrame has only these columns. The
+    DataFrame reads the files that the session listed last. The session need not be enabled. `strategy` overrides the
+    choice by cost if an index can be used, as `hive_bitmap.strategy` does for a session. For a Spark Connect client the
+    server plans. A server with the extension uses indexes as for SQL, any other server uses none. Raises the errors of
+    `plan`, and Unsupported for a strategy that cannot answer.
     """
     chosen_strategy = Strategy.chosen(strategy)
     if chosen_strategy is Strategy.INDEX_ONLY:

@@ -102,9 +102,9 @@ def known_counts(
 ) -> KnownCounts | None:
     """Count each grouping set of a prepared request from the index.
 
-    `changed` are files that have changed since they were looked up; these are not counted. Return None if Spark has to
-    count all files, for example because a store fails or the keys take too much memory. That keys take too much memory
-    is remembered.
+    `changed` are files that have changed since they were looked up, and are not counted. Return None if Spark has to
+    count all files, for example because a store fails or the keys take too much memory. If the keys take too much
+    memory, this is remembered.
     """
     try:
         return _counts_by_set(spark, request, prepared, changed)
@@ -316,8 +316,8 @@ def _tally_all(
 ) -> Iterator[_Tallied]:
     """Count the keys of each lookup, in the driver or in tasks.
 
-    The driver counts if little of the index has to be read. Only few tasks run at a time, because each task may return
-    as many keys as the limit allows.
+    `count` counts the keys of one lookup. The driver counts if little of the index has to be read. Only few tasks run
+    at a time, because each task may return as many keys as the limit allows.
     """
     if not lookups or index_bytes(lookups, keys) <= DRIVER_INDEX_BYTES:
         yield from map(count, lookups)
@@ -329,9 +329,10 @@ def _tally_all(
 def _tally(
     lookup: Lookup, matching_keys: MatchingKeys, keys: Sequence[str], limit: int, by_partition: bool
 ) -> pa.Table | _NotCounted:
-    """Count the keys of a lookup.
+    """Count the keys of a lookup, or return why the index cannot count them.
 
-    With `by_partition` the keys of each partition are counted separately.
+    The result has the counts of the columns `keys`, of at most `limit` bytes. With `by_partition` the keys of each
+    partition are counted separately.
     """
     unit, partitions = lookup.unit, np.array(lookup.partitions, np.int64)
     rows = np.bincount(unit.file, unit.rows, len(unit.paths))

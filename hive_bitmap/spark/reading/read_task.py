@@ -142,7 +142,7 @@ class _Reader:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows of all pieces in order.
 
-        Raise FileChanged if a file is not the planned one.
+        Raise FileChanged if a file has another version than the planned version.
         """
         needed = [piece for piece in self.task.pieces if self._rows(piece)]
         files_to_read = {(piece.lookup, piece.file) for piece in needed}

@@ -249,7 +249,7 @@ def metastore_errors() -> tuple[type[Exception], ...]:
 
 
 def indexes_of_database(spark: SparkSession, database: str) -> list[Index]:
-    """Return all indexes with index table or base table in a database.
+    """Return all indexes whose index table or base table is in a database.
 
     The indexes are sorted by base table and index name. Index tables may have any name. An unknown database has no
     indexes. If a table of the database points at the index table of another table, that index is not added.
@@ -448,7 +448,7 @@ def places(spark: SparkSession, table: Table) -> list[str]:
 
 @contextmanager
 def renaming(spark: SparkSession, base: Table, former: Definition, renamed: Definition) -> Iterator[None]:
-    """Keep the pointer to an index table right while it is renamed.
+    """Keep the pointer to an index table right while the index table is renamed.
 
     Inside the block, the base table points at both names; after the block, it points at the new name. So the index
     table is found even if the process is killed.

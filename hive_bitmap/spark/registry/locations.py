@@ -85,8 +85,8 @@ def any_elsewhere(spark: SparkSession, definitions: Sequence[Definition]) -> boo
 def require_own(spark: SparkSession, base: Table, definition: Definition) -> None:
     """Require that builds of an existing index have made its root.
 
-    Raise Unsupported if they have not. A missing root passes if a new index might have this root: the build will make
-    the folder.
+    Raise Unsupported if other programs or other indexes have made the root. A missing root passes if a new index might
+    have this root: the build will make the folder.
     """
     root = definition.root
     remedy = f"drop index {definition.name}, and create it again"
@@ -147,7 +147,7 @@ def overlap(folder: str, other: str) -> bool:
 def require_unmarked(root: str) -> None:
     """Require that no index has marked the folder or a folder above it.
 
-    Raise AlreadyExists if an index of any metastore has.
+    Raise AlreadyExists if an index of any metastore has marked such a folder.
     """
     for folder in stores.with_parents(stores.canonical(root)):
         try:

@@ -65,7 +65,8 @@ def base_named(table: Table) -> tuple[str, str] | None:
 def _why_not_pointed(base: Table, table: Table) -> str:
     """Return why a base table does not point at an index table.
 
-    Return "" if it does, or if both tables are in the same database, where no pointer is needed.
+    Return "" if the base table points at the index table, or if both tables are in the same database, where no pointer
+    is needed.
     """
     if table.database == base.database or (table.database, table.name) in pointers(base):
         return ""

@@ -34,8 +34,8 @@ def create(spark: SparkSession, statement: CreateIndex) -> list[BuildReport]:
     """Build the index of a statement.
 
     If an openLooKeng index of the same name exists, let it cover more partitions instead. Return the report of the
-    build, or None if there was nothing to do. Raises the errors of `build`, and AlreadyExists where openLooKeng raises
-    an error.
+    build; the list is empty if there was nothing to do. Raises the errors of `build`, and AlreadyExists where
+    openLooKeng raises an error.
     """
     metastore.require_hive(spark)
     base = metastore.describe(spark, statement.table.sql_name)

@@ -146,7 +146,8 @@ def _result(tally: _Tally, audits: Sequence[ShardAudit]) -> Verification:
 def _tally(spark: SparkSession, base: Table, number: int, index: Index, listed: Sequence[Source]) -> _Tally:
     """Check the manifests of an index against the base files.
 
-    The result lists the shards to compare.
+    `number` is the number of the index in the run. `listed` are the listed base files. The result has the problems so
+    far, and the shards to compare.
     """
     tally = _Tally(index=index)
     files_of = {source.values: source.files for source in listed}
@@ -230,7 +231,7 @@ def _check_lines(problems: Problems, published: Manifest) -> None:
 
 
 def _summed(published: Manifest) -> set[str]:
-    """Return the names of the files that have checksums."""
+    """Return the names of the files in a segment that must have checksums."""
     cardinalities = {_name(cardinalities_path(published.shard_path(shard))) for shard in published.sizes}
     return {manifest.FILES_NAME, manifest.SHARDS_NAME, manifest.LINES_NAME, *published.sizes, *cardinalities}
 
