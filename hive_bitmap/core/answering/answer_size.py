@@ -102,7 +102,8 @@ def distinct_keys(lookups: Sequence[Lookup], keys: Sequence[str]) -> float:
 def _estimate(lookups: Sequence[Lookup], keys: Sequence[str], selected: int) -> int:
     """Estimate the bytes of the keys of the selected rows.
 
-    Damaged indexes are left out: the files of a damaged index are read whole.
+    `selected` is the number of selected rows. Damaged indexes are left out: the files of a damaged index are read
+    whole.
     """
     sizes = [0]
     for parts in _by_index(lookups, keys).values():
@@ -114,7 +115,10 @@ def _estimate(lookups: Sequence[Lookup], keys: Sequence[str], selected: int) -> 
 
 
 def _by_index(lookups: Sequence[Lookup], keys: Sequence[str]) -> dict[str, list[tuple[Lookup, IndexPart]]]:
-    """Group the parts by their index; parts without shards are left out."""
+    """Group the parts of indexes that have the keys, by the name of the index.
+
+    Each part comes with its lookup. Parts without shards are left out.
+    """
     by_index: dict[str, list[tuple[Lookup, IndexPart]]] = {}
     for lookup in lookups:
         key_parts = {part.index: part for key in keys if (part := lookup.unit.parts.get(key)) and part.shards}
@@ -124,7 +128,10 @@ def _by_index(lookups: Sequence[Lookup], keys: Sequence[str]) -> dict[str, list[
 
 
 def _bytes_of(parts: Sequence[tuple[Lookup, IndexPart]], keys: Sequence[str], selected: int) -> int:
-    """Estimate the bytes of the selected keys of one index."""
+    """Estimate the bytes of the keys of one index in the selected rows.
+
+    `parts` are the parts of the index, with their lookups. `selected` is the number of selected rows.
+    """
     count, width = _keys_of(parts, keys)
     rows = sum(int(lookup.unit.rows.sum()) for lookup, _ in parts)
     tested = {column.lower() for lookup, _ in parts for column in columns_of(lookup.predicate)}

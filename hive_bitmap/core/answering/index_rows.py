@@ -119,5 +119,5 @@ def summed(rows: IndexRows, counts: Longs, group: Longs | None) -> pa.Table:
 
 
 def values_at(column: pa.DictionaryArray, rows: Longs) -> pa.Array:
-    """Return the keys of these index rows."""
+    """Return the values of a key column at these positions of index rows."""
     return column.dictionary.take(column.indices.take(pa.array(rows)))

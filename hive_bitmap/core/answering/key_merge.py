@@ -221,7 +221,10 @@ class _CountedUnit:
             yield _of_runs(keys, rows[shared], counts[shared], self._key)
 
     def _add(self, places: Longs, counts: Longs) -> None:
-        """Add to the rows counted so far, by file or by block."""
+        """Add counts to the numbers of rows counted so far.
+
+        `places` has for each count the number of its file, or of its block.
+        """
         self._counted += np.bincount(places, counts, len(self._counted)).astype(np.int64)
 
     def require_complete(self) -> None:

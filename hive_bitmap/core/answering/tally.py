@@ -306,7 +306,10 @@ def _has_few_keys(unit: LookupUnit, keys: Sequence[str]) -> bool:
 
 
 def _parts(selected: Selection, bits: Bits, keys: Sequence[str]) -> list[_Part]:
-    """Split the selected rows by their key in one index."""
+    """Split the selected rows by their key in one index.
+
+    `bits` are the selected rows. `keys` are the key columns, which must be in one index.
+    """
     unit, layout = selected.unit, selected.layout
     encoding = unit.parts[keys[0]].encoding
     by_key: dict[tuple[Any, ...], _Part] = {}

@@ -218,7 +218,7 @@ class Definition:
     def is_former(self) -> bool:
         """Whether the index has a format that this version no longer reads.
 
-        The next rebuild replaces it.
+        The next rebuild replaces such an index.
         """
         return self.version != VERSION
 
@@ -397,7 +397,7 @@ def flag(name: str, value: str) -> bool:
 def check_name(name: str) -> str:
     """Return the name of an index or index table in lower case.
 
-    Raise InvalidProperty if a metastore rejects it.
+    Raise InvalidProperty for a name that metastores reject.
     """
     if re.search(r"[^a-z0-9_]", name.lower()):
         raise InvalidProperty(f"{name!r} cannot name an index or its table: names are letters, digits and _")

@@ -318,7 +318,10 @@ def _place(path: str, group: int, key: pa.Field) -> tuple[Any, ...]:
 
 
 def _with_cardinalities(file: pq.ParquetFile, path: str, compact: bool) -> tuple[pq.ParquetFile, list[Longs] | None]:
-    """Return a shard with the cardinalities of each row group; None for COMPACT."""
+    """Return a shard with the cardinalities of each row group.
+
+    The cardinalities are None for a COMPACT shard (`compact`).
+    """
     if compact:
         return file, None
     counts = cardinalities(path)

@@ -40,7 +40,7 @@ class PartitionCondition(Grammar[str, str]):
 
     @abstractmethod
     def column(self) -> str:
-        """Read the name of a column."""
+        """Read the name of a column, and return it without quotes."""
 
     def term(self, negations: int, negated: bool) -> str:
         name = self.column()
@@ -129,14 +129,18 @@ def parse(text: str, columns: Sequence[Column]) -> list[str]:
 
 
 def either(first: str, second: str, columns: Sequence[Column]) -> str:
-    """Return the condition `first OR second`."""
+    """Return the condition `first OR second`, in Spark's SQL.
+
+    Both conditions must test these partition columns only.
+    """
     return " OR ".join([*parse(first, columns), *parse(second, columns)])
 
 
 def without(first: str, second: str, columns: Sequence[Column]) -> str:
-    """Return the condition `first AND NOT second`.
+    """Return the condition `first AND NOT second`, in Spark's SQL.
 
-    The result is true for a row if the first condition is true, and the second condition is false or NULL.
+    Both conditions must test these partition columns only. The result is true for a row if the first condition is true,
+    and the second condition is false or NULL.
     """
     parts = parse(first, columns)
     whole = parts[0] if len(parts) == 1 else f"({' OR '.join(parts)})"

@@ -156,17 +156,17 @@ def build(
 
     There is one index for each item of `columns`. An item is a column name, or a sequence of column names for a
     composite key. `name`, `index_table` and `location` can only be given for a single item. `index_table` is `table` or
-    `database.table`; without it, the index table has its default name. It is then in the database that the setting
-    `hive_bitmap.index_database` names, otherwise in the database of the table. With `deferred`, the indexes are
+    `database.table`. Without it, the index table has its default name, and is in the database that the setting
+    `hive_bitmap.index_database` names, or else in the database of the table. With `deferred`, the indexes are
     registered but cover no files until they are rebuilt. `where`, a condition on the partition columns, limits the
-    indexes to the partitions that satisfy it. With `if_not_exists`, an item is skipped if an index of its name exists.
-    With `auto_refresh`, the indexes are refreshed after writes, at most once in `refresh_interval`. If `auto_refresh`
-    is None, the indexes are refreshed if `hive.optimize.index.autoupdate` of the session is true and the index supports
-    it. `keep_removed`, such as `7 days`, is how long the index keeps rows of files that a Delta or Iceberg table no
-    longer has, for queries of older versions. With `aggregates`, such as `count(*), sum(amount)`, the rows of the index
-    tables also hold these aggregates for each key and block. `properties` are user-defined properties, which are stored
-    and shown. Raise NotFound, AlreadyExists, Unsupported, InvalidProperty or InvalidPredicate before anything is
-    written, and BuildFailed if the job or the publishing fails.
+    indexes to the partitions that satisfy the condition. With `if_not_exists`, an item is skipped if an index of its
+    name exists. With `auto_refresh`, the indexes are refreshed after writes, at most once in `refresh_interval`. If
+    `auto_refresh` is None, the indexes are refreshed if `hive.optimize.index.autoupdate` of the session is true and the
+    index supports it. `keep_removed`, such as `7 days`, is how long the index keeps rows of files that a Delta or
+    Iceberg table no longer has, for queries of older versions. With `aggregates`, such as `count(*), sum(amount)`, the
+    rows of the index tables also hold these aggregates for each key and block. `properties` are user-defined
+    properties, which are stored and shown. Raise NotFound, AlreadyExists, Unsupported, InvalidProperty or
+    InvalidPredicate before anything is written, and BuildFailed if the job or the publishing fails.
     """
     started = time.monotonic()
     metastore.require_hive(spark)
@@ -284,9 +284,9 @@ def refresh(
     repairs it; a flipped bit needs `full`.
 
     `partitions` are specs: values of some or all partition columns, as the metastore writes them. Only partitions that
-    match a spec are refreshed; without specs, all are. A spec may match nothing, for example if its partition has just
-    been dropped. A change of the encoding waits for a refresh or rebuild of all partitions. In a copied metastore, the
-    first refresh is a `rebuild` of all partitions. Raise as `rebuild`.
+    match a spec are refreshed; without specs, all partitions are refreshed. A spec may match nothing, for example if
+    its partition has just been dropped. A change of the encoding waits for a refresh or rebuild of all partitions. In a
+    copied metastore, the first refresh is a `rebuild` of all partitions. Raise as `rebuild`.
     """
     started = time.monotonic()
     planned = plan_refresh(spark, table, names, partitions)
@@ -312,7 +312,7 @@ def attach(
     former: Sequence[Index],
     progress: ProgressCallback | None = None,
 ) -> list[BuildReport]:
-    """Build new indexes of a renamed table from its former ones.
+    """Build new indexes of a renamed table from its former indexes.
 
     Shards are linked or rewritten. Base files that are unchanged since they were indexed are not read, even if their
     folder was moved. The former indexes stay unchanged. Raise BuildFailed. Raise Unsupported if the table has base
@@ -342,7 +342,11 @@ def _rebuild(
 def _run(
     spark: SparkSession, planned: BuildPlan, created: bool, progress: ProgressCallback | None, started: float
 ) -> list[BuildReport]:
-    """Carry out a plan, and repair what concurrent builds have published."""
+    """Carry out a plan, and repair what concurrent builds have published.
+
+    `created` says that the build creates its indexes. `started` is the start of the build, by `time.monotonic`. Return
+    a report for each index.
+    """
     contents, changed, is_alone = _carry_out(spark, planned, created, progress)
     for _ in range(MOST_MENDINGS if not is_alone else 0):
         mending = plan_mending(spark, planned)
@@ -361,10 +365,11 @@ def _run(
 def _carry_out(
     spark: SparkSession, planned: BuildPlan, created: bool, progress: ProgressCallback | None
 ) -> tuple[Sequence[Manifest], int, bool]:
-    """Carry out a plan.
+    """Carry out a plan, without repairs.
 
-    Return three values: the manifests of the new segments, the number of base files that have changed since the plan
-    was made, and whether the indexes have exactly the planned segments.
+    `created` says that the build creates its indexes. Return three values: the manifests of the new segments, the
+    number of base files that have changed since the plan was made, and whether the indexes have exactly the planned
+    segments.
     """
     in_work: list[str] = []
     base, this_metastore = planned.base, metastore_id(spark)
@@ -421,7 +426,10 @@ def _delete_unfinished(planned: BuildPlan, created: bool, this_metastore: str) -
 
 
 def _publication(planned: BuildPlan, number: int, created: bool) -> Publication:
-    """Return the metastore changes for one index."""
+    """Return the metastore changes for the index `number` of a plan.
+
+    `created` says that the build creates its indexes.
+    """
     scope = planned.scopes[number]
     return Publication(
         definition=scope.definition,

@@ -169,7 +169,7 @@ def plan_attachment(
 def plan_rebuild(
     spark: SparkSession, table: str, names: Sequence[str], partition: Spec | None, full: bool, compact: bool
 ) -> BuildPlan:
-    """Plan the rebuild of existing indexes: all, or the named ones.
+    """Plan the rebuild of the named indexes, or of all indexes of a table.
 
     Raise NotFound, NotPermitted, and Unsupported if indexed columns have changed.
     """
@@ -285,9 +285,10 @@ def _plan_existing(
     *,
     whole: bool,
 ) -> BuildPlan:
-    """Plan a build of the partitions that `choose` selects, or of all with `whole`.
+    """Plan a build of existing indexes, in the partitions that `choose` selects.
 
-    `choose` gets the values of all partitions of the table and of the indexes.
+    `choose` gets the values of all partitions of the table and of the indexes. `whole` says that `choose` selects all
+    partitions.
     """
     base, indexes = catalog.table_and_indexes(spark, table)
     selected = [catalog.named(base, indexes, name) for name in dict.fromkeys(map(str.lower, names))] or trusted(indexes)
@@ -406,7 +407,7 @@ def _plan(
 ) -> BuildPlan:
     """Plan a build in the `chosen` partitions of a table.
 
-    If `chosen` is None, plan it in all. `partitions` are all partitions of the table.
+    If `chosen` is None, the build is planned in all partitions. `partitions` are all partitions of the table.
     """
     in_scope = [partition for partition in partitions if chosen is None or partition.values in chosen]
     values = [partition.values for partition in in_scope]
@@ -488,7 +489,8 @@ def _changes(index: int, scope: Scope) -> list[Change]:
 def _access(of_base: Sequence[Access | None], segment: NewSegment) -> Access | None:
     """Return the access of the folder of a new segment.
 
-    Users may enter the folder, or write in it, only if they may do so in all base folders and replaced segments.
+    `of_base` has the access of each base folder. Users may enter the new folder, or write in it, only if they may do so
+    in all base folders and replaced segments.
     """
     candidates = [*of_base, *map(stores.permissions_of, segment.replaced)]
     accesses = [access for access in candidates if access is not None]

@@ -430,7 +430,8 @@ def _referenced(spark: SparkSession, definition: Definition) -> set[str]:
 def _failure(publications: Sequence[Publication], done: int, referenced: int | None, error: Exception) -> str:
     """Return the message of a failed publication.
 
-    The message says which indexes are published, which are not, and why.
+    The first `done` of the publications are done, and the next publication has failed with `error`. `referenced` is the
+    result of `_discard`.
     """
     names = [publication.definition.name for publication in publications]
     published = f"; published before it: {', '.join(names[:done])}" if done else ""

@@ -167,9 +167,9 @@ def _fingerprint(path: str) -> Fingerprint | None:
 
 
 def _values(spark: SparkSession, base: Table, sources: Sequence[Source], columns: Sequence[str]) -> DataFrame:
-    """Return these columns of the partitions in `sources`.
+    """Delete new segments that are not published, and the root of a `created` index.
 
-    The file and split start of each row are added.
+    `folders` are the folders of these segments.
     """
     from pyspark.sql import functions as f
 
@@ -197,9 +197,9 @@ def condition_on(base: Table, source: Source) -> str:
 
 
 def write(batches: Iterable[pa.RecordBatch], folder: str) -> Iterator[pa.RecordBatch]:
-    """Inside a task: write each split's rows to a scratch file.
+    """Inside a task: write each split's rows to a scratch file in `folder`.
 
-    Yield base file, split start and name.
+    Yield for each scratch file its base file, the start of its split, and its name.
     """
     rows = (split for batch in batches for split in splits(batch))
     for (path, start), same_split in groupby(rows, key=lambda split: split[0]):

@@ -236,7 +236,11 @@ class _AskedScan:
         )
 
     def narrowed(self, snapshot: Snapshot | None, unanswered: Unanswered) -> Decision:
-        """Decide on the scan itself."""
+        """Decide how the rows of the scan are read.
+
+        `snapshot` may be the snapshot of an earlier attempt to count. `unanswered` says why the index does not answer
+        the aggregation.
+        """
         name, text, must_pay = self.table.base.spark_name, self.scan.condition or None, self._is_by_cost
         columns, nested = self.scan.columns, self.scan.nested
         request = Request(
@@ -318,8 +322,8 @@ class _AskedScan:
     ) -> FileSet | None:
         """Return the files to compare when the plan is executed.
 
-        If planning has listed the files itself, return these, otherwise the files that our tasks open. Return None if
-        neither exist.
+        If planning has listed the files itself, these files are compared. Otherwise the files that our tasks open are
+        compared. Return None if there are no such files.
         """
         if self.listing is None and prepared.snapshot is not None:
             return FileSet.listed(prepared.snapshot)
@@ -357,7 +361,7 @@ class _AskedScan:
         return FramePart(frame)
 
     def _fetch(self, request: Request, prepared: Prepared, pieces: Sequence[Piece]) -> Fetch | None:
-        """Return the read of these pieces by this process; None if others read them."""
+        """Return the read by which this process reads these pieces; None if tasks or Spark read them."""
         return fetch_of(prepared, pieces, request.columns, self.table.settings.driver_read_bytes)
 
     def _report(self, action: str, plan: Plan, reason: Reason | None = None) -> Report:

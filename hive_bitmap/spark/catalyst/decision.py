@@ -268,8 +268,8 @@ class SparkPart:
 class ReadRows(Decision):
     """The selected rows are read, part after part.
 
-    The rows have roughly `size` bytes. `files` are compared with the current files when the plan is executed. `files`
-    is None if Spark itself checks whether they are current.
+    The rows have roughly `size` bytes. `files` are compared with the current files when the plan is executed. If Spark
+    itself checks whether its files are current, `files` is None.
     """
 
     kind = "read rows"
@@ -296,7 +296,7 @@ class ReadRows(Decision):
     def is_shareable(self) -> bool:
         """Whether other sessions can use the decision, too.
 
-        They cannot if tasks read rows, because a DataFrame of rows belongs to a session.
+        Other sessions cannot use it if tasks read rows, because a DataFrame of rows belongs to a session.
         """
         return not any(isinstance(part, FramePart) for part in self.parts)
 

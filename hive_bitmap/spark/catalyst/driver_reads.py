@@ -54,8 +54,8 @@ class Fetch:
     """A read of this process when the plan is executed.
 
     This process reads `columns` of the rows that `tasks` select. Each task may take at most `most` bytes. If blocks
-    with matching rows were left out, `compared` are all files on which this depends. These files must be unchanged
-    after the rows are read.
+    with matching rows were left out, this choice depends on the content of all files in `compared`. These files must be
+    unchanged after the rows are read.
     """
 
     plan: Plan
@@ -118,7 +118,7 @@ def _key(plan: Plan, columns: Sequence[str]) -> _Key:
 def _batches(task: ReadTask, selected: Sequence[SelectedRows], most: int, until: float) -> list[pa.RecordBatch]:
     """Return the rows that a task selects.
 
-    Raise TooLarge for more than `most` bytes, or if reading takes longer than until `until`, a time of
+    Raise TooLarge if the rows have more than `most` bytes, or if reading does not end before `until`, a time of
     `time.monotonic`.
     """
     if bytes_at_once(task) > BYTES_AT_ONCE:

@@ -203,8 +203,8 @@ def relations_of(frame: DataFrame) -> tuple[Relation, ...]:
 class DecisionReport:
     """The report on a scan.
 
-    `asked` says that a function of hive_bitmap requested it. `decision` is None if another process made the decision,
-    or if the decision has been evicted.
+    `asked` says that a function of hive_bitmap requested the report. `decision` is None if another process made the
+    decision, or if the decision has been evicted.
     """
 
     relation: Relation

@@ -2,8 +2,8 @@
 
 The configuration of a server names its jar, which may belong to another version of hive_bitmap than this Python. Any
 local program can connect to py4j's port for calls from the JVM, so callers have to show a token. PySpark itself opens
-the port without a token, for this package or for `foreachBatch`. The token differs from the gateway's secret: a program
-that takes over the port of an ended process learns the token at most, with which it cannot call the JVM.
+the port without a token, for this package or for `foreachBatch`. The token is not the gateway's secret. A program that
+takes over the port of an ended process learns at most the token, and cannot call the JVM with the token.
 """
 
 from __future__ import annotations

@@ -111,8 +111,8 @@ class Question:
     def take_turn(self) -> None:
         """Wait until this plan may go on.
 
-        A plan may go on while its query waits for it. Of the plans that no query waits for, one may go on at a time.
-        Otherwise plans that no query waits for would slow down the plans that queries wait for.
+        A plan may go on while its query waits for the plan. Of the plans whose queries no longer wait, only one may go
+        on at a time. Otherwise these plans would slow down the plans that queries still wait for.
         """
         with self.turn.lock:
             now = time.monotonic()
@@ -123,7 +123,7 @@ class Question:
                 self.turn.taken = _going_on.acquire(timeout=LONGEST_WAIT)
 
     def end(self) -> None:
-        """End the turn. Call it when the scan is decided on."""
+        """End the turn of this plan, once the scan is decided on."""
         with self.turn.lock:
             if self.turn.taken:
                 self.turn.taken = False

@@ -46,7 +46,7 @@ def file_choices(results: LookupResults, numbers: Mapping[Place, int], *, whole_
 def split_choices(results: LookupResults, numbers: Mapping[Place, int], pieces: Sequence[Piece | WholePiece]) -> str:
     """Return the lines that select these splits of whole files.
 
-    Spark's own reader reads them, even if the files have changed.
+    `numbers` are the numbers of the listed files. Spark's own reader reads the splits, even if the files have changed.
     """
     ranges: dict[tuple[int, int], list[int]] = {}
     for piece in pieces:
@@ -62,7 +62,7 @@ def split_choices(results: LookupResults, numbers: Mapping[Place, int], pieces: 
 def indexed_choices(results: LookupResults, numbers: Mapping[Place, int]) -> str:
     """Return the lines that select all looked-up files as a whole.
 
-    Spark's own reader reads them, even if the files have changed.
+    `numbers` are the numbers of the listed files. Spark's own reader reads the files, even if the files have changed.
     """
     ranges: dict[tuple[int, int], list[int]] = {}
     for lookup in results.lookups:

@@ -184,7 +184,8 @@ class Serving:
     ) -> dict[str, Any] | None:
         """Return the JSON object of the decision on a scan.
 
-        With `only_kept`, no new decision is made. Return None if no decision is kept.
+        `key` is the key under which equal questions share the decision; None if the decision is not shared. With
+        `only_kept`, no new decision is made: the result is None if no decision is kept.
         """
         spark, scan = question.spark, question.scan
         columns: tuple[str, ...] | None = None
