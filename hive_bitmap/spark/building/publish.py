@@ -385,7 +385,10 @@ def _retire(spark: SparkSession, definition: Definition, folders: Iterable[str])
 
 
 def _delete_new(spark: SparkSession, publication: Publication, folders: Sequence[str]) -> None:
-    """Delete new segments that are not published, and the root of a `created` index."""
+    """Delete new segments that are not published, and the root of a `created` index.
+
+    `folders` are the folders of these segments.
+    """
     this_metastore = metastore_id(spark)
     deletion.delete(folders, publication.definition, this_metastore)
     if publication.created:

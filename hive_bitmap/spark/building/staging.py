@@ -167,9 +167,9 @@ def _fingerprint(path: str) -> Fingerprint | None:
 
 
 def _values(spark: SparkSession, base: Table, sources: Sequence[Source], columns: Sequence[str]) -> DataFrame:
-    """Delete new segments that are not published, and the root of a `created` index.
+    """Return these columns of the partitions in `sources`.
 
-    `folders` are the folders of these segments.
+    The file and split start of each row are added.
     """
     from pyspark.sql import functions as f
 
