@@ -101,7 +101,7 @@ def _session_checks(endpoint: Endpoint) -> Iterator[dict[str, str]]:
 def checked(name: str, check: Callable[[], str]) -> dict[str, str]:
     """Run a check and return its line of the report.
 
-    The check returns what it found, and raises if something is wrong.
+    `name` is the name of the check in the report. The check returns what it found, and raises if something is wrong.
     """
     try:
         return {"check": name, "state": "ok", "detail": check()}

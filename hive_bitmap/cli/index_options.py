@@ -101,7 +101,8 @@ def split_pairs(text: str) -> dict[str, str | None]:
 def _items(pattern: re.Pattern[str], text: str, what: str) -> list[re.Match[str]]:
     """Match each item of a comma-separated list.
 
-    Raises BadParameter if an item does not match. `what` names the items in the message of the error.
+    `pattern` matches an item together with the comma after it. Raises BadParameter if an item does not match. `what`
+    names the items in the message of the error.
     """
     matches: list[re.Match[str]] = []
     at = 0

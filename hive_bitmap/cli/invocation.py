@@ -139,9 +139,9 @@ class Endpoint:
     def _started(self, jobs: bool) -> Iterator[SparkSession]:
         """Start a session, and stop it at the end of the block.
 
-        Before the session stops, indexes with auto_refresh are refreshed, so that the indexes include what the session
-        wrote. Java's output during the stop is discarded. After the stop, a class archive is made in the background, so
-        that later commands start sooner (`archive_making`).
+        `jobs` is as in `session`. Before the session stops, indexes with auto_refresh are refreshed, so that the
+        indexes include what the session wrote. Java's output during the stop is discarded. After the stop, a class
+        archive is made in the background, so that later commands start sooner (`archive_making`).
         """
         from hive_bitmap.spark import archive_making, java
         from hive_bitmap.spark.catalyst.enabling import wait_at_end

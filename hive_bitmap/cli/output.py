@@ -131,7 +131,8 @@ def csv_line(values: Iterable[Any]) -> str:
 def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[bool]) -> None:
     """Print a table for people.
 
-    On a terminal, long cells are wrapped. In a file or pipe, each row is one line.
+    `right` says which columns are aligned to the right. On a terminal, long cells are wrapped. In a file or pipe, each
+    row is one line.
     """
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for heading, numeric in zip(headings, right, strict=True):

@@ -50,7 +50,8 @@ def build_bar(what: str) -> Iterator[Callable[[BuildProgress], None] | None]:
 def _progress_logger(what: str) -> Callable[[BuildProgress], None]:
     """Return a function that logs the progress of a build.
 
-    The function logs at most one line every SECONDS_BETWEEN_LINES, and a line at the end of the build.
+    Each line begins with `what`. The function logs at most one line every SECONDS_BETWEEN_LINES, and a line at the end
+    of the build.
     """
     speed, before = _speed_formatter(), time.monotonic()
 

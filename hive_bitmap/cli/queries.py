@@ -200,9 +200,10 @@ def offsets(
 
 
 def _show(renderer: ModuleType, plan: object, html: Path | None, width: int | None, format_: str) -> None:
-    """Print a plan, and write it as HTML if a file is given.
+    """Print a plan as a text of `width` columns, or as JSON.
 
-    `renderer` has the functions to_text, to_json and to_html for this plan.
+    If the file `html` is given, the plan is also written to this file as HTML. `renderer` has the functions to_text,
+    to_json and to_html for this plan.
     """
     if html is not None:
         html.write_text(renderer.to_html(plan), encoding="utf-8")

@@ -197,7 +197,10 @@ class CachedFunction(Generic[V]):
 
 
 def cached(kind: str, weigh: Callable[[V], int]) -> Callable[[Callable[..., V]], CachedFunction[V]]:
-    """Return a decorator that caches the results of a function, but not its errors."""
+    """Return a decorator that caches the results of a function, but not its errors.
+
+    The entries have this kind, and `weigh` returns the bytes of a result.
+    """
     return lambda function: CachedFunction(function, Cache(kind, weigh))
 
 

@@ -73,9 +73,9 @@ def parse(text: str) -> NestedType | None:
 
 
 def _parse(tokens: list[str], at: int, depth: int) -> tuple[NestedType, int]:
-    """Return the type that begins at a token, and the place behind the type.
+    """Return the type that begins at a token, and the position of the token after the type.
 
-    Raises ValueError for any other text.
+    The type may be nested at most `depth` deep. Raises ValueError for any other text.
     """
     head = tokens[at]
     if at + 1 >= len(tokens) or tokens[at + 1] != "<":

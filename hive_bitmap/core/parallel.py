@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 
 
 def map_parallel(function: Callable[[Item], Result], items: Iterable[Item], threads: int = THREADS) -> list[Result]:
-    """Return function(item) for each item, in order.
+    """Return function(item) for each item, in order, computed in at most `threads` threads.
 
     Raises the error of the first item that failed.
     """

@@ -153,7 +153,8 @@ def _compared(
 ) -> CountCost:
     """Compare the seconds of the index with Spark's seconds.
 
-    `what` names the work of the index, as in "the indexes are decoded".
+    Spark would count `rows` rows by the values of `columns` columns. `what` names the work of the index, as in "the
+    indexes are decoded".
     """
     by_spark = spark_seconds(rows, columns, cores, prices, waits)
     named = "the column" if columns == 1 else f"{columns} columns"
@@ -174,7 +175,8 @@ def is_counted_by_index(
 ) -> bool:
     """Return whether counting by a whole index is clearly faster than Spark.
 
-    The times include handing on the result, which has `keys` rows.
+    Spark would count `rows` rows by the values of `columns` columns. The times include handing on the result, which has
+    `keys` rows.
     """
     by_spark = spark_seconds(rows, columns, cores, COUNT_PRICES, waits) + keys * COUNT_PRICES.spark_key
     return index_bytes * COUNT_PRICES.key_byte + keys * COUNT_PRICES.key <= CLEARLY_CHEAPER * by_spark

@@ -95,7 +95,7 @@ class _Search:
         self._best = pc.max if largest else pc.min
 
     def among(self, lookups: Sequence[Lookup]) -> pa.Scalar:
-        """Return the extreme key; NULL if all keys are NULL."""
+        """Return the extreme key of the matching rows of all lookups; NULL if all keys are NULL."""
         best = pa.scalar(None, self._type)
         shards = [self._shard(lookup, shard) for lookup in lookups for shard in lookup.unit.parts[self._key].shards]
         for shard in self._in_order([shard for shard in shards if shard.groups]):
@@ -132,7 +132,7 @@ class _Search:
         return pa.scalar(None, self._type) if promised.null_count else self._best(promised)
 
     def _better(self, shard: _Shard, so_far: pa.Scalar) -> pa.Scalar:
-        """Return the better of a key and a shard's best key."""
+        """Return the better of two keys: the best key `so_far`, and the best key of a shard."""
         for group, promise in shard.groups:
             if so_far.is_valid and promise.is_valid and self._best_of(so_far, promise).equals(so_far):
                 continue

@@ -148,7 +148,8 @@ def some_groups(lookups: Sequence[Lookup], key: str, matching_keys: MatchingKeys
 def merge(runs: Sequence[Iterator[pa.Table]], field: pa.Field) -> Iterator[pa.Table]:
     """Merge runs of sorted keys with their COUNTs, NULL last.
 
-    A run yields tables of distinct keys in ascending order. A table may begin with the last key of the preceding table.
+    `field` is the column of the keys. A run yields tables of distinct keys in ascending order. A table may begin with
+    the last key of the preceding table.
     """
     sorted_runs = [_Run(run) for run in runs]
     while alive := [run for run in sorted_runs if run.table is not None]:
@@ -326,7 +327,8 @@ def summary(merged: Iterable[pa.Table], field: pa.Field) -> pa.Table:
 def first_groups(merged: Iterable[pa.Table], top: Top, field: pa.Field) -> pa.Table:
     """Return a few groups, among them the first groups.
 
-    The result has at most twice as many groups as needed, and the group of NULL. Its columns are `field` and COUNT.
+    `merged` has all groups, as `merge` yields them. The result has at most twice as many groups as needed, and the
+    group of NULL. Its columns are `field` and COUNT.
     """
     schema = pa.schema([field, (COUNT, pa.int64())])
     held, nulls, worst = schema.empty_table(), schema.empty_table(), None

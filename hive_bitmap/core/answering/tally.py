@@ -210,7 +210,8 @@ def _sums(
 ) -> pa.Table:
     """Sum the cardinalities of each key, without deleted rows.
 
-    `nothing` is the result if there are no keys.
+    `nothing` is the result if there are no keys. `limit` is the most bytes of the result. `group` has the number of the
+    group of each block, or is None, as in `index_rows.summed`.
     """
     counts, in_blocks = Counts(nothing, limit), np.zeros(len(unit.rows), np.int64)
     deleted = _DeletedRows(unit, unit.parts[keys[0]].encoding) if unit.deleted else None
@@ -264,7 +265,8 @@ def _by_overlap(
 ) -> Iterator[pa.Table]:
     """Count the keys of one index in each part of a selection.
 
-    A count is the number of bits that a key's bitmap shares with the part.
+    A count is the number of bits that a key's bitmap shares with the part. `group` has the number of the group of each
+    block, or is None, as in `index_rows.summed`.
     """
     layout, encoding = selected.layout, selected.unit.parts[keys[0]].encoding
     expected = np.array([selection.counts(part.bits, layout) for part in parts], np.int64).reshape(

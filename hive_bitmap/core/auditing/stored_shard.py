@@ -140,7 +140,10 @@ def _require_size(size: int, expected: int) -> None:
 
 @contextmanager
 def _reading(what: str) -> Iterator[None]:
-    """Convert errors of Arrow and of the store to CorruptIndex."""
+    """Convert errors of Arrow and of the store to CorruptIndex.
+
+    `what` names what is read, for the message.
+    """
 
     try:
         yield

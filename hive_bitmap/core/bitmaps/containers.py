@@ -158,7 +158,7 @@ def _require_each(good: NDArray[np.bool_], owner: NDArray[np.int64], bitmaps: in
     """Require that every part is good.
 
     owner[i] is the number of the bitmap that part i belongs to. Raises CorruptBitmap, naming the first bitmap that owns
-    a part for which `good` is false.
+    a part for which `good` is false. `what` says what is wrong with this bitmap.
     """
     if not good.all():
         whole = np.ones(bitmaps, bool)
@@ -175,10 +175,10 @@ def _numbers(data: NDArray[np.uint8], at: NDArray[np.int64], count: NDArray[np.i
 
 
 def _u16(data: NDArray[np.uint8], at: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the little-endian 16-bit numbers at these positions."""
+    """Return the little-endian 16-bit numbers at these positions of `data`."""
     return data[at] | data[at + 1].astype(np.int64) << 8
 
 
 def _u32(data: NDArray[np.uint8], at: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the little-endian 32-bit numbers at these positions."""
+    """Return the little-endian 32-bit numbers at these positions of `data`."""
     return _u16(data, at) | _u16(data, at + 2) << 16

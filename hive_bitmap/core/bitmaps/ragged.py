@@ -84,7 +84,7 @@ def spans(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.i
 
 
 def binary_array(data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> pa.Array:
-    """Return sequences of bytes as a binary array.
+    """Return a ragged array of bytes as a binary array of Arrow.
 
     All sequences together must have less than 2 GiB (32-bit offsets).
     """
@@ -93,7 +93,7 @@ def binary_array(data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> pa.Arra
 
 
 def list_array(values: NDArray[Any], offsets: NDArray[np.int64]) -> pa.Array:
-    """Return sequences of numbers as an array of lists."""
+    """Return a ragged array of numbers as an array of lists of Arrow."""
     return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), pa.array(values))
 
 
@@ -149,7 +149,7 @@ def take(column: pa.Array, order: pa.Array) -> pa.Array:
 def require(good: NDArray[np.bool_], what: str) -> None:
     """Require that every bitmap is good.
 
-    Raises CorruptBitmap, naming the first bitmap for which `good` is false.
+    Raises CorruptBitmap, naming the first bitmap for which `good` is false. `what` says what is wrong with this bitmap.
     """
     if not good.all():
         raise CorruptBitmap(f"bitmap {int(np.argmin(good))} of {len(good)}: {what}")

@@ -134,7 +134,8 @@ def _headers(
     """Return the bytes of bitmaps with headers and zeroed containers.
 
     Also returns the offsets of the bitmaps and the positions of the containers in these bytes. Bitmap i has the
-    containers first[i] to first[i+1] (exclusive).
+    containers first[i] to first[i+1] (exclusive). `key`, `cardinality`, `kind` and `size` (in bytes) have an item for
+    each container.
     """
     count = np.diff(first)
     inside = np.arange(len(key)) - np.repeat(first[:-1], count)

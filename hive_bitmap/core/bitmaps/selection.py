@@ -86,7 +86,7 @@ def fill(bits: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np
 
 
 def or_rows(bits: NDArray[np.uint8], rows: NDArray[np.int64]) -> None:
-    """Set the bits with these numbers.
+    """Set the bits with the numbers `rows`.
 
     Bits are counted from the first byte of `bits`.
     """

@@ -99,8 +99,9 @@ def known_bounds(
 ) -> tuple[int, int, int] | None:
     """Return the bounds of a block with `rows` rows, as a tuple for `Bounds.of`.
 
-    Return None if statistics are missing or contradict each other. Return None also if a value may be less than
-    `floor`: below `floor`, writers and readers may mean different days by the same number.
+    `nulls`, `low` and `high` are the statistics of the block. Return None if statistics are missing or contradict each
+    other. Return None also if a value may be less than `floor`: below `floor`, writers and readers may mean different
+    days by the same number.
     """
     if nulls == rows:
         return nulls, 0, 0

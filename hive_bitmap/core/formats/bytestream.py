@@ -14,7 +14,7 @@ _MOST_SHIFT = 63  # most bits of a number before its last byte
 
 
 def unsigned(data: bytes, at: int) -> tuple[int, int]:
-    """Return the number at this place, and the place behind it.
+    """Return the number at this position, and the position after it.
 
     A number has seven bits in each byte, the lowest bits first. Raises IndexError at the end of the data, and
     Undecodable for a number of more than 64 bits.
@@ -35,7 +35,7 @@ def unsigned(data: bytes, at: int) -> tuple[int, int]:
 
 
 def signed(data: bytes, at: int) -> tuple[int, int]:
-    """Return the zigzag-encoded number at this place, and the place behind it; see `unsigned`.
+    """Return the zigzag-encoded number at this position, and the position after it; see `unsigned`.
 
     >>> signed(bytes([5, 6]), 0), signed(bytes([5, 6]), 1)
     ((-3, 1), (3, 2))

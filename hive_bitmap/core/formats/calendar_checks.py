@@ -29,7 +29,7 @@ _YEARS = [(datetime.date(1, 1, 1) - _EPOCH).days, (datetime.date(9999, 12, 31) -
 def require_at_least(values: Values, floor: int, name: str) -> None:
     """Require that no date or timestamp is less than `floor`.
 
-    Dates are in days, timestamps in microseconds since 1970. Raises Undecodable.
+    Dates are in days, timestamps in microseconds since 1970. Raises Undecodable, with the name of the column.
     """
     least, _ = _range(values)
     if least is not None and least < floor:

@@ -261,7 +261,8 @@ def _stripe(handle: OrcHandle, block: int, located: Sequence[Located]) -> pa.Rec
 def _names(handle: OrcHandle, located: Sequence[Located]) -> list[str]:
     """Return the names of the stored columns to read.
 
-    If the file has none of the columns, the result is the file's first column, which gives the number of rows.
+    `located` has the results of `find` for the requested columns. If the file has none of these columns, the result is
+    the file's first column, which gives the number of rows.
     """
     return sorted({at[0] for at in located if at is not None}) or [column.name for column in handle.columns[:1]]
 

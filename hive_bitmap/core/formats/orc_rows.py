@@ -72,7 +72,7 @@ class RowReader:
         return stride > 0 and bool(decoded_share(selected, total, stride) < 1)
 
     def read(self, block: int, rows: npt.NDArray[np.int64]) -> pa.RecordBatch | None:
-        """Return rows of a stripe as pyarrow would.
+        """Return rows of the stripe `block`, as pyarrow would.
 
         `rows` are row numbers, 0-based and ascending. Returns None if pyorc cannot read the rows.
         """

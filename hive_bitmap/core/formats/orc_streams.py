@@ -196,9 +196,10 @@ def _bytes_of(width: int, count: int) -> int:
 def _packed(
     data: bytes, start: int, end: int, width: int, count: int, widest: int = _SURE_WIDTH
 ) -> npt.NDArray[np.uint64]:
-    """Return integers of `width` bits, packed from the highest bit.
+    """Return the `count` integers of `width` bits in data[start:end].
 
-    Raises _Negative if the integers have more than `widest` bits, because sound lengths take no more bits.
+    The integers are packed from the highest bit. Raises _Negative if the integers have more than `widest` bits, because
+    sound lengths take no more bits.
     """
     if width > widest:
         raise _Negative

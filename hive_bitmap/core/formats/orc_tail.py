@@ -159,7 +159,7 @@ def _orc_footer(source: pa.NativeFile) -> tuple[bytes, int]:
 
 
 def _postscript(source: pa.NativeFile) -> tuple[list[tuple[int, int | bytes]], int]:
-    """Return the fields of the postscript, and its first byte.
+    """Return the fields of the postscript, and the position of its first byte.
 
     Raises Undecodable if the file does not end with a postscript.
     """
@@ -238,10 +238,11 @@ def _numbers(value: int | bytes) -> Iterator[int]:
 
 
 def decompressed(data: bytes, codec: int, most: int = MOST_FOOTER_BYTES, name: str = "its footer") -> bytes:
-    """Return the bytes of a stream of ORC.
+    """Return the bytes of a stream of ORC, decompressed.
 
-    A chunk of the stream has a header of three bytes: its length and a flag. Raises Undecodable if the result has more
-    than `most` bytes, so that a small file cannot fill the memory.
+    `data` has the stored bytes, and `codec` is the number of the compression. A chunk of the stream has a header of
+    three bytes: its length and a flag. Raises Undecodable if the result has more than `most` bytes, so that a small
+    file cannot fill the memory. `name` names the stream in the message.
     """
     if codec == 0:
         return data

@@ -128,7 +128,8 @@ def _require_sound_sizes(data: bytes, notes: Notes) -> None:
 def _leaves(data: bytes, elements: Sequence[Mapping[int, int]]) -> list[tuple[int, int, int]]:
     """Return the type and the levels of each leaf column of the schema.
 
-    A leaf has two levels: the greatest definition level and the greatest repetition level.
+    `elements` has the positions of the fields of each SchemaElement in `data`. A leaf has two levels: the greatest
+    definition level and the greatest repetition level.
     """
 
     def number(fields: Mapping[int, int], field_id: int, default: int) -> int:
@@ -190,9 +191,9 @@ def _check_structs(data: bytes, at: int, kind: int, struct: _Struct, notes: Note
 
 
 def _field(data: bytes, at: int, before: int) -> tuple[int, int]:
-    """Return the id of a field, and the place behind its head.
+    """Return the id of a field, and the position after its head.
 
-    The head is at `at`. `before` is the id of the preceding field, 0 for the first field.
+    The head begins at data[at]. `before` is the id of the preceding field, 0 for the first field.
     """
     if near := data[at] >> 4:
         return before + near, at + 1
@@ -246,9 +247,9 @@ def _skip_values(data: bytes, at: int, count: int, first: int, second: int, *, b
 
 
 def _list_head(data: bytes, at: int) -> tuple[int, int, int]:
-    """Return the count, the type and the place of a list's elements.
+    """Return the count and the type of a list's elements, and the position of the first element.
 
-    The place is the position of the first element.
+    The head of the list begins at data[at].
     """
     head = data[at]
     at += 1

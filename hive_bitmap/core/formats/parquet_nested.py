@@ -179,7 +179,8 @@ class _Node:
     def children(self, steps: Sequence[str], fields: Sequence[pa.Field], repeated: int) -> Iterator[_Node]:
         """Yield the children of the node.
 
-        The path of a child consists of the node's path, these steps and the child's name.
+        `fields` are the Arrow fields of the children. The path of a child consists of the node's path, these steps and
+        the child's name. `repeated` is 1 if the node repeats its children, otherwise 0.
         """
         first = self.first
         for child in fields:
@@ -239,7 +240,7 @@ class _Walk:
         self.location.marks.append(path + SPARK_ONLY)
 
     def _is_alike(self, type: str, node: _Node) -> bool:
-        """Return whether Arrow and Spark read all values of a leaf alike."""
+        """Return whether Arrow and Spark read all values of a leaf alike, for a leaf of this type in the table."""
         stored = self.handle.metadata.schema.column(node.first)
         levels = stored.max_definition_level, stored.max_repetition_level
         if stored.path != node.path or levels != (node.inside, node.repetition):
@@ -264,7 +265,8 @@ def _has_type(stored: pq.ColumnSchema, type: str) -> bool:
 def _is_arrow_type(stored: pa.DataType, wanted: pa.DataType) -> bool:
     """Return whether a leaf has the Arrow type that its table type needs.
 
-    The Arrow schema in the file may give the leaf another Arrow type.
+    `stored` is the Arrow type of the leaf, and `wanted` the needed type. The Arrow schema in the file may give the leaf
+    another type.
     """
     if pa.types.is_timestamp(wanted):
         return pa.types.is_timestamp(stored)

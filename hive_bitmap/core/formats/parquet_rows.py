@@ -322,7 +322,8 @@ def _read_numbers(path: str, names: Sequence[str], numbers: Rows) -> pa.Table:
 def _by_numbers(paths: Sequence[str], names: Sequence[str], numbers: Sequence[Rows]) -> pa.Table:
     """Read rows of each file by their numbers.
 
-    The columns must have the same types in all files.
+    `numbers` has the row numbers for each of the files at `paths`. `names` are the columns, which must have the same
+    types in all files.
     """
     columns = _listed(names)
     parts = [_BY_NUMBERS.format(columns=columns, numbers=", ".join(map(str, of_file.tolist()))) for of_file in numbers]

@@ -159,7 +159,10 @@ def _show(cursor: Cursor) -> ShowIndexes:
 
 
 def _drop_table(cursor_after: Callable[..., Cursor]) -> DropTable | None:
-    """Parse DROP TABLE; None for any other form, which Spark then executes or refuses."""
+    """Parse DROP TABLE; None for any other form, which Spark then executes or refuses.
+
+    `cursor_after` takes the first words of the statement, and returns a cursor at the next word.
+    """
     try:
         cursor = cursor_after("DROP", "TABLE")
         if_exists = cursor.accept("IF", "EXISTS")
@@ -174,7 +177,8 @@ def _drop_table(cursor_after: Callable[..., Cursor]) -> DropTable | None:
 def _drop_database(cursor_after: Callable[..., Cursor], word: str) -> DropDatabase | None:
     """Parse DROP DATABASE .. CASCADE; None for other forms.
 
-    Without CASCADE, Spark drops only empty databases.
+    `cursor_after` takes the first words of the statement, and returns a cursor at the next word. `word` is DATABASE or
+    SCHEMA. Without CASCADE, Spark drops only empty databases.
     """
     try:
         cursor = cursor_after("DROP", word)

@@ -360,7 +360,7 @@ def require_followable(name: str, type: str, auto_refresh: bool) -> None:
 
 
 def checked_keeping(name: str, source: str, length: str) -> str:
-    """Return the stored form of a value of `keep_removed`, after a check.
+    """Return the stored form of `length`, a value of `keep_removed`, after a check.
 
     A number without a unit is in days. Raise InvalidProperty for an invalid length of time. Raise InvalidProperty also
     for an index on a table that is neither Delta nor Iceberg: removed files of such a table no longer exist.
@@ -378,7 +378,7 @@ def checked_keeping(name: str, source: str, length: str) -> str:
 
 
 def checked_interval(length: str) -> str:
-    """Return the stored form of a value of `refresh_interval`, after a check.
+    """Return the stored form of `length`, a value of `refresh_interval`, after a check.
 
     Raise InvalidProperty as `interval_of` does.
     """

@@ -51,7 +51,10 @@ def delete(folders: Iterable[str], definition: Definition, metastore: str) -> li
 
 
 def delete_staging(folder: str, root: str) -> None:
-    """Delete the files that `staging` has temporarily written into a generation."""
+    """Delete the files that `staging` has temporarily written into a generation.
+
+    `folder` is the folder of these files, which is removed too. Links below `root` are not followed.
+    """
     _delete_files(folder, root, _is_staged)
     stores.remove_folder(folder, root)
 
@@ -177,7 +180,10 @@ def _delete_content(folder: str, root: str, marker: Built) -> None:
 
 
 def _delete_files(folder: str, root: str, is_ours: Callable[[str], bool]) -> None:
-    """Delete the files in a folder if `is_ours` is true for their names; subfolders stay."""
+    """Delete the files in a folder if `is_ours` is true for their names; subfolders stay.
+
+    Links below `root` are not followed.
+    """
     content = generation.entries(folder)
     real_folders = set(content.folders) - content.others
     stores.delete_files(folder, [name for name in content.names if is_ours(name) and name not in real_folders], root)

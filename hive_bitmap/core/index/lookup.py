@@ -76,10 +76,10 @@ def find(
 ) -> Iterator[Entries]:
     """Yield a shard's entries with a matching key, a row group at a time.
 
-    The shard has `size` bytes, and the keys are values of the field `key`. `may_match` gets the statistics of a row
-    group and returns whether a key may match. If no key may match, the row group is not read. `matches` gets the
-    distinct keys of a row group, cast to the type of `key`, and returns a boolean for each key. Raises CorruptIndex for
-    a shard that is missing, truncated or damaged.
+    The shard has `size` bytes, and the keys are values of the field `key`. `compact` says that the shard is of a
+    COMPACT index. `may_match` gets the statistics of a row group and returns whether a key may match. If no key may
+    match, the row group is not read. `matches` gets the distinct keys of a row group, cast to the type of `key`, and
+    returns a boolean for each key. Raises CorruptIndex for a shard that is missing, truncated or damaged.
     """
     with _reading(path):
         groups = [group for group, stats in enumerate(_statistics(path, size, key.name)) if may_match(stats)]
@@ -303,8 +303,8 @@ def _row_groups(
 ) -> Iterator[tuple[int, pa.Table]]:
     """Yield the number and the rows of each of these row groups.
 
-    The columns are the key (dictionary-encoded), bucket, offsets and cardinality. The shard is opened only when a row
-    group is not cached.
+    The columns are the key (dictionary-encoded), bucket, offsets and cardinality. A COMPACT shard (`compact`) has no
+    cardinality. The shard is opened only when a row group is not cached.
     """
     with ExitStack() as stack:
         opened = cache(lambda: _with_cardinalities(stack.enter_context(_open(path, size)), path, compact))

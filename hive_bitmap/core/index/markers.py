@@ -129,7 +129,7 @@ def is_in_work(folder: str, author: Author, complete: bool) -> bool:
     """Return whether a marker's author may still work in the folder.
 
     If the author is this process, the records of `begin_work` and `end_work` decide. For other processes,
-    `Author.is_at_work` decides.
+    `Author.is_at_work` decides; `complete` is its argument.
     """
     if author.is_this_process:
         return folder in _in_work

@@ -47,7 +47,10 @@ def partials(
 
 
 def _summable(values: Values, rows: int) -> Values:
-    """Return the values in a type that can hold the sum of any of the values."""
+    """Return the values in a type that can hold the sum of any of the values.
+
+    `rows` is the number of values.
+    """
     if pa.types.is_integer(values.type):
         wide = values.cast(pa.int64())
         if _largest(wide, rows) < 1 << 63:
@@ -68,7 +71,10 @@ def _fitting(results: pa.Array, type: pa.DataType) -> pa.Array:
 
 
 def _largest(values: Values, rows: int) -> int:
-    """Return an upper bound for the absolute value of any sum of these values, as a whole number."""
+    """Return an upper bound for the absolute value of any sum of these values, as a whole number.
+
+    `rows` is the number of values.
+    """
     low, high = (int(bound.as_py() or 0) for bound in pc.min_max(values).values())
     fraction = 0 if pa.types.is_integer(values.type) else 1  # `int` cuts off what follows the point
     return (max(-low, high) + fraction) * rows

@@ -35,7 +35,10 @@ class RefreshRecord:
 
     @classmethod
     def of_now(cls, seconds: float, files: int, error: str = "") -> RefreshRecord:
-        """Return the record of a refresh by this process that ends now."""
+        """Return the record of a refresh by this process that ends now.
+
+        The refresh took `seconds`, and read `files` base files.
+        """
         author = Author.this_process()
         began = replace(author, started=author.started - seconds)
         return cls(author=began, seconds=round(seconds, 3), files=files, error=error)

@@ -158,7 +158,8 @@ def index_rows(
     """Return the index rows of one block, one for each distinct key.
 
     The result has the schema `built_schema(definition)`. `keys` holds the indexed columns of all rows of the block, in
-    row order. `aggregated` holds the aggregated columns that can be read.
+    row order. `bucket` is the path of the base file, and `offset` the offset of the block. `aggregated` holds the
+    aggregated columns that can be read.
     """
     codes, distinct = _codes([keys[name] for name in definition.column_names])
     present, bits = key_bytes(codes)

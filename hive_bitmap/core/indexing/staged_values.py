@@ -55,7 +55,7 @@ class StagedHandle(EngineHandle):
         return sum(part.metadata.num_rows for part in self.parts)
 
     def read(self, first: int, count: int, names: list[str]) -> pa.Table:
-        """Read columns of `count` rows from the row `first` of the file on."""
+        """Read the columns `names` of `count` rows, from row `first` of the file on."""
         pieces, start = [], 0
         for part in self.parts:
             for group in range(part.num_row_groups):

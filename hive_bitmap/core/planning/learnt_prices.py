@@ -102,7 +102,7 @@ class _Measurements:
         return len(self.ratios) >= ENOUGH
 
     def note(self, expected: float, measured: float) -> None:
-        """Add a measurement."""
+        """Add a measurement: a read took `measured` seconds, while the prices alone expected `expected`."""
         self.ratios.append(measured / expected)
         self.latest = time.monotonic()
         factor = self.learnt.factor

@@ -134,6 +134,9 @@ class Plan:
 
 
 def _of(part: int | None, whole: int | None, what: str) -> str:
-    """Return a text such as `3 of 10 blocks`, with `some` for an unknown number."""
+    """Return a text such as `3 of 10 blocks`, with `some` for an unknown number.
+
+    `part` and `whole` are the numbers, and `what` is the plural of what is counted.
+    """
     texts = ["some" if number is None else f"{number:,}" for number in (part, whole)]
     return f"{texts[0]} of {texts[1]} {what}"

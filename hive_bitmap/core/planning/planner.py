@@ -331,7 +331,9 @@ def _choose(
 ) -> tuple[Strategy, str]:
     """Return the cheapest strategy, and a sentence with the reason.
 
-    `blocks` (BLOCKS_SCHEMA) are the blocks in the index. The reason describes these blocks.
+    `costs` has the price of each possible strategy, and `impossible` says why other strategies are impossible.
+    `figures` are the figures of the plan. `blocks` (BLOCKS_SCHEMA) are the blocks in the index. The reason describes
+    these blocks.
     """
     selected, rows = blocks["selected"].to_numpy(), int(blocks["rows"].to_numpy().sum())
     matching, holding = int(selected.sum()), int((selected > 0).sum())

@@ -105,7 +105,7 @@ def _flag(conf: Mapping[str, str], name: str) -> bool:
 
 
 def _bytes_sent(conf: Mapping[str, str], name: str) -> int:
-    """Return the number of bytes in a setting.
+    """Return the number of bytes in the setting `name` of a session.
 
     The number is limited to what Spark sends to a task in one message.
     """
@@ -119,7 +119,7 @@ def _bytes_sent(conf: Mapping[str, str], name: str) -> int:
 
 
 def _seconds(conf: Mapping[str, str], name: str) -> float:
-    """Return the number of seconds in a setting.
+    """Return the number of seconds in the setting `name` of a session.
 
     An invalid text means the default, as in the JVM.
     """

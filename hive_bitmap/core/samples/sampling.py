@@ -351,7 +351,7 @@ def _cost(path: str, rows: pa.Table, item: SampleItem) -> Cost:
 
 
 def _written(path: str, rows: pa.Table, smallest: pa.Table, definition: Definition) -> Cost:
-    """Write index rows as a shard, and measure the cost.
+    """Write index rows as a shard to `path`, and measure the cost.
 
     The overhead of a row group is the size of a shard with the single row `smallest`.
     """

@@ -321,6 +321,7 @@ def _touched(
     """Return the segments that must be replaced, even large segments.
 
     A segment must be replaced if some of its rows are removed, or if other programs have put files into its folder.
+    `present` and `is_foreign` are as in `plan`.
     """
     shards = set(covered.shards["shard"].to_pylist())
     foreign_folders = {path.rpartition("/")[0] for path in present if path not in shards and is_foreign(path)}

@@ -273,7 +273,10 @@ def look_up_files(
 
 
 def _whole(table: TableFiles, coverage: Mapping[str, FileRecords], number: int) -> WholeFile:
-    """Return a file that must be read whole, with its state and the reason."""
+    """Return a file that must be read whole, with its state and the reason.
+
+    `number` is the number of the file. `coverage` has what each chosen index records about the files.
+    """
     file, partition = table.files[number], int(table.partition_of[number])
     for index in coverage.values():
         if (state := index.state(number, file)) is not None:
@@ -389,7 +392,8 @@ def look_up_all(
 ) -> list[LookupResult]:
     """Do lookups in this process.
 
-    Threads are used only if a shard is in a remote store, because threads slow down lookups in local shards.
+    `before_each` is called before each lookup. Threads are used only if a shard is in a remote store, because threads
+    slow down lookups in local shards.
     """
 
     def one(lookup: Lookup) -> LookupResult:

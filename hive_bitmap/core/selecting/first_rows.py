@@ -61,7 +61,7 @@ class _Keys:
     value: Longs
 
     def after(self, rank: int, value: int) -> Flags:
-        """Return which of the keys come strictly after a key."""
+        """Return which of the keys come strictly after the key (rank, value)."""
         after: Flags = (self.rank > rank) | ((self.rank == rank) & (self.value > value))
         return after
 
@@ -175,7 +175,8 @@ def bounds_of(files: TableFiles, results: LookupResults, column: Column) -> list
 def _fill(bounds: Bounds, lookup: Lookup, records: FileRecords, listed: Longs, name: str) -> None:
     """Write the bounds that an index records into the bounds of a lookup.
 
-    `listed` has the number of each file of the lookup in the records.
+    `listed` has the number of each file of the lookup in the records. `name` is the name of the column in the manifest
+    (`manifest.bounded_column`).
     """
     fresh = np.flatnonzero(records.fresh[listed])
     entries = records.covered.files.select(_ENTRY).take(pa.array(records.row[listed][fresh]))

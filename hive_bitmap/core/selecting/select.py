@@ -293,11 +293,11 @@ class _Evaluation:
         return bits
 
     def _key_rows(self, column: str, node: Predicate, alive: Flags, within: Bits | None) -> Bits | None:
-        """Return the rows whose key satisfies a predicate over one column.
+        """Return the rows of the `alive` blocks whose key satisfies a predicate over one column.
 
-        All rows of files that the index does not cover are included. If more than half of the rows match, the bitmaps
-        of the other keys are decoded, and the result is complemented. The complement is right because every row has
-        exactly one key.
+        All rows of files that the index does not cover are included. Rows outside `within` may be missing. If more than
+        half of the rows match, the bitmaps of the other keys are decoded, and the result is complemented. The
+        complement is right because every row has exactly one key.
         """
         if column not in self.unit.parts:
             return None
@@ -364,9 +364,9 @@ class _Evaluation:
                 self.hits[where] = []
 
     def _decode(self, column: str, hits: _Hits, selected: Flags, within: Bits | None, bits: Bits) -> None:
-        """OR the bitmaps of the selected blocks into `bits`.
+        """OR the bitmaps of the hits into `bits`, if their blocks are `selected`.
 
-        Rows outside `within` may be left out.
+        `column` is the column of the index. Rows outside `within` may be left out.
         """
         part = self.unit.parts[column]
         chosen = np.flatnonzero(selected[hits.blocks])

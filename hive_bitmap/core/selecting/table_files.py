@@ -103,7 +103,7 @@ class FileRecords:
     def state(self, number: int, file: FileStatus) -> tuple[Freshness, str] | None:
         """Return the state of a file that is not fresh, and the reason.
 
-        Return None if the index lacks the file.
+        `number` is the number of the file in the records. Return None if the index lacks the file.
         """
         row = int(self.row[number])
         if row < 0:

@@ -96,8 +96,9 @@ def _number(text: str) -> Literal:
 def _integer(size: int, suffix: str, minus: bool) -> Literal:
     """Return an integer literal with the digits of its type.
 
-    The type is int if the literal fits, else bigint, else decimal. The decimal has the length of the literal. For int
-    and bigint, the digits are the digits of the decimal type to which Spark widens the type:
+    `size` is the absolute value, `suffix` the letter after the digits, or "". The type is int if the literal fits, else
+    bigint, else decimal. The decimal has the length of the literal. For int and bigint, the digits are the digits of
+    the decimal type to which Spark widens the type:
     https://github.com/apache/spark/blob/v4.0.0/sql/api/src/main/scala/org/apache/spark/sql/types/DecimalType.scala
     """
     if suffix and size >= 1 << (_SUFFIX_BITS[suffix] - 1):
@@ -130,10 +131,10 @@ def _integer_in(value: int, bits: int) -> int | OutOfRange:
 
 
 def _decimal(literal: Literal, precision: int, scale: int) -> Decimal | OutOfRange:
-    """Return a number as a value of a decimal type.
+    """Return a number as a value of the type decimal(precision, scale).
 
     Raises EngineOnly if comparing the number with a column of this type may lose digits. Spark converts number and
-    column to a common decimal type, and rounds if the 38 digits of this type do not suffice.
+    column to a common decimal type, and rounds if the 38 digits of the common type do not suffice.
     """
     value = Decimal(str(literal.value))
     if -int(value.as_tuple().exponent) > scale or max(precision - scale, literal.digits) + scale > _MAX_DIGITS:

@@ -146,7 +146,11 @@ def _tables(spark: SparkSession, shapes: Mapping[Shape, Tally], notes: list[str]
 def _choose(
     spark: SparkSession, tables: Sequence[_TableQueries], limit: int, times: int, notes: list[str]
 ) -> tuple[list[Proposal], list[LeftOut]]:
-    """Return the proposed set, and the indexes left out of it."""
+    """Return the proposed set, and the indexes left out of it.
+
+    The set has at most `limit` indexes. Each query is expected `times` times as often as it was seen. Notes on tables
+    that cannot be estimated are added to `notes`.
+    """
     impossible: list[tuple[str, tuple[str, ...], str]] = []
     candidates = [(candidate, table) for table in tables for candidate in _candidates(table, impossible)]
     candidates.sort(
@@ -267,7 +271,11 @@ def _proposal(step: Step, definitions: Mapping[tuple[str, Columns], Definition])
 def _reason(
     index: UnchosenIndex, definitions: Mapping[tuple[str, Columns], Definition], limit: int, times: int
 ) -> tuple[str, tuple[str, ...], str]:
-    """Return table and columns of an index that was not chosen, and the reason."""
+    """Return table and columns of an index that was not chosen, and the reason.
+
+    `definitions` has the definition of each possible index, by table and columns. `limit` and `times` are the arguments
+    of `advise`.
+    """
     step, table = index.step, index.step.workload.table
     companions = [
         definitions[table, columns].column_names for columns in step.sorted_indexes if columns != index.columns

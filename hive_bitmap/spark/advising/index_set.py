@@ -196,7 +196,10 @@ def _best(steps: Sequence[Step]) -> Step:
 
 
 def _steps(workload: Workload, have: IndexSet, times: int) -> Iterator[Step]:
-    """Yield the steps that may come next, once the indexes `have` are chosen."""
+    """Yield the steps that may come next, once the indexes `have` are chosen.
+
+    Each query is expected `times` times as often as it was seen.
+    """
     before = {shape: workload.gain(shape, have) for shape in workload.shapes}
     saved_before = math.fsum(gained.seconds for gained in before.values())
     for indexes in {indexes - have for indexes in workload.sets} - {frozenset()}:

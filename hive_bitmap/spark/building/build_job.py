@@ -107,7 +107,10 @@ def balanced(jobs: Sequence[Job], capacity: Sequence[int]) -> list[Job]:
 
 
 def run_jobs(records: Iterable[pa.RecordBatch], counter: Any) -> Iterator[pa.RecordBatch]:
-    """Inside a task: run its jobs, and yield a ShardReport for each shard."""
+    """Inside a task: run its jobs, and yield a ShardReport for each shard.
+
+    What is done is added to the accumulator `counter`, unless it is None.
+    """
     for jobs in batches(received(records), weight, THREADS, AHEAD_BYTES):
         for job, reports in zip(jobs, map_parallel(_run_job, jobs), strict=True):
             if counter is not None and isinstance(job.work, Group):

@@ -334,7 +334,9 @@ def _existing(
 ) -> Indexed:
     """Return the state of an index before a build.
 
-    The state has the definition that the index gets in the build. Raise Unsupported for a copy of an index.
+    The state has the definition that the index gets in the build. `whole` says that all partitions are in scope, so
+    that the encoding may change. `is_elsewhere` says that the root belongs to another metastore, so that the index gets
+    a new root. Raise Unsupported for a copy of an index.
     """
     definition = index.definition.renewed(base) if whole else index.definition
     if problem := roots.rival(definition, catalog.trusted_definitions(indexes)):
@@ -523,7 +525,10 @@ def _readers_value(enters: Access | None, opens: Access | None) -> Hashable:
 
 
 def _manifest(folder: str, *, fresh: bool) -> Manifest | None:
-    """Return the manifest of a segment; None if it is damaged or missing."""
+    """Return the manifest of a segment; None if it is damaged or missing.
+
+    With `fresh`, a cached manifest is not used.
+    """
     if fresh:
         manifest.read.forget(folder)
         checksums.of_generation.forget(folder)

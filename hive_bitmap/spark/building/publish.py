@@ -198,8 +198,8 @@ def _publish(spark: SparkSession, base: Table, publication: Publication) -> bool
 def _moved(spark: SparkSession, table: Table, publication: Publication, empty: str, before: Slots) -> Slots:
     """Move the slots of an index as this build requires; return all slots.
 
-    `before` are the slots before the build. If another build takes slots at the same time, this build puts its segments
-    into other slots.
+    `before` are the slots before the build, and `empty` is the folder of empty slots. If another build takes slots at
+    the same time, this build puts its segments into other slots.
     """
     current = before
     for _ in range(MOST_ROUNDS):

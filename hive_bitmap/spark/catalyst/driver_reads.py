@@ -66,9 +66,9 @@ class Fetch:
 
 
 def fetch_of(prepared: Prepared, pieces: Sequence[Piece], columns: Sequence[str], most: int) -> Fetch | None:
-    """Return the read of these pieces for a plan.
+    """Return the read of the `columns` of these pieces by this process.
 
-    Return None if the read is left to Spark tasks.
+    A task may take at most `most` bytes. Return None if the read is left to Spark tasks.
     """
     reading, plan = prepared.reading, prepared.plan
     if reading is None or plan.strategy is not Strategy.ROWS or not plan.in_driver:
@@ -118,8 +118,8 @@ def _key(plan: Plan, columns: Sequence[str]) -> _Key:
 def _batches(task: ReadTask, selected: Sequence[SelectedRows], most: int, until: float) -> list[pa.RecordBatch]:
     """Return the rows that a task selects.
 
-    Raise TooLarge if the rows have more than `most` bytes, or if reading does not end before `until`, a time of
-    `time.monotonic`.
+    `selected` has the selected rows of each lookup. Raise TooLarge if the rows have more than `most` bytes, or if
+    reading does not end before `until`, a time of `time.monotonic`.
     """
     if bytes_at_once(task) > BYTES_AT_ONCE:
         raise TooLarge(f"a block takes more than {BYTES_AT_ONCE:,} bytes when it is decoded")

@@ -329,7 +329,7 @@ def require_query(text: str) -> None:
 def _planned(frame: DataFrame, mode: str) -> tuple[tuple[Relation, ...], tuple[str, ...], str]:
     """Plan a frame once; return its scans, hints, and Spark's EXPLAIN.
 
-    All three describe the same plan.
+    `mode` is the mode of the EXPLAIN; "" stands for the simple mode. All three results describe the same plan.
     """
     plan = json.loads(bridge(frame.sparkSession).explained(frame._jdf, mode.lower() or "simple"))
     relations = tuple(report.relation for report in _reports(frame.sparkSession, plan["reports"]))

@@ -252,8 +252,9 @@ class Serving:
     def _once(self, key: str | None, seconds: float, decide: Callable[[], _Kept]) -> _Kept:
         """Decide once on a question that several queries ask at the same time.
 
-        A query decides itself if it cannot use the decision of the first query. It also does so after `seconds`,
-        because the first query may have to wait until other late plans have ended.
+        `key` is equal for equal questions; a question with the key None is decided on by itself. A query decides itself
+        if it cannot use the decision of the first query. A query also decides itself after `seconds`, because the first
+        query may have to wait until other late plans have ended.
         """
         if key is None:
             return decide()

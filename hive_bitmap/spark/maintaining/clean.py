@@ -170,7 +170,8 @@ def _existing(
 ) -> tuple[list[_Root], list[Leftover]]:
     """Return the roots of indexes, and reports on roots to leave alone.
 
-    There is a report for each root in which nothing may be deleted.
+    There is a report for each root in which nothing may be deleted. `trusted` are the definitions of all trusted
+    indexes. With `take_over`, roots that another metastore has marked are not left alone for that reason.
     """
     usable, refused = [], []
     for index in indexes:
@@ -242,8 +243,8 @@ def _unclaimed(spark: SparkSession, database: str, tables: Sequence[Table], give
 def _only_begun(folders: Sequence[str], given_folder: str, grace_seconds: float, dry_run: bool) -> Iterator[Leftover]:
     """Delete unfinished markers of killed builds with their folders.
 
-    Yield a report for each folder. Folders with other content are left out. The given folder is never left out, but its
-    other content stays.
+    Markers are deleted when they are older than `grace_seconds`, unless `dry_run` is set. Yield a report for each
+    folder. Folders with other content are left out. The given folder is never left out, but its other content stays.
     """
     for folder in folders:
         files = roots.only_begun(folder, alone=folder != given_folder)
@@ -287,8 +288,8 @@ def _dropped(
 ) -> tuple[list[_Root], list[Leftover]]:
     """Find roots of dropped indexes among folders.
 
-    Return the roots that provably belong to this metastore or that the caller gives. Also return reports on the other
-    roots.
+    Roots of the `trusted` indexes, which exist, are left out. Return the roots that provably belong to this metastore
+    or that the caller gives. Also return reports on the other roots.
     """
     dropped, unproved = [], []
     for folder in folders:
@@ -419,7 +420,8 @@ def _leftover(candidate: _Candidate, grace_seconds: float) -> Leftover:
 def _deleted(candidates: Sequence[_Candidate], leftovers: Sequence[Leftover], this_metastore: str) -> list[Leftover]:
     """Delete the generations that are due.
 
-    Return the reports, with the reasons why some generations remain.
+    `leftovers` has the report on each of the candidates. Return the reports, with the reasons why some generations
+    remain.
     """
     due = [
         (candidate.root, candidate.path)

@@ -307,7 +307,8 @@ def _manifest(folder: str) -> Manifest | None:
 def _problem(spark: SparkSession, index: Index, damaged: Sequence[str], covered_files: Covered) -> str:
     """Return the first problem of an index's segments and slots.
 
-    The text also has the number of further problems. Return "" without a problem.
+    `damaged` are the folders of unreadable segments. The text also has the number of further problems. Return ""
+    without a problem.
     """
     problems = [f"{folder} is damaged, missing or not of this index: rebuild the index" for folder in damaged]
     if not index.definition.is_former:
@@ -436,7 +437,7 @@ def _rounded(parts: npt.NDArray[Any]) -> list[int]:
 def _why_read(records: FileRecords, crc: int) -> list[str]:
     """Return why the next rebuild reads each listed file.
 
-    The reason is "" for a file that the rebuild does not read.
+    `crc` is the checksum of the table's current columns. The reason is "" for a file that the rebuild does not read.
     """
     tried = np.append(records.covered.files["schema_crc"].to_numpy() == crc, False)[records.row]
     usual = UNBUILT if not records.covered.segments else NEW

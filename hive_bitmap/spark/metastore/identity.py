@@ -64,7 +64,8 @@ def _of_servers(uris: str) -> list[str]:
 def _of_database(url: str, folder: str) -> list[str]:
     """Return the address of the metastore's database.
 
-    The result is empty for a database in memory or in an unknown place.
+    `folder` is the working folder of the JVM, to which the path in `url` may be relative. The result is empty for a
+    database in memory or in an unknown place.
     """
     if url.startswith("jdbc:derby:") and "//" not in url:
         parameters = dict(

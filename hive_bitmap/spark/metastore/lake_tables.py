@@ -171,7 +171,10 @@ def sentence(error: Exception) -> str:
 
 
 def _mapped(column: Column, metadata: Mapping[str, Any], mapping: str) -> Column | None:
-    """Return a column with its name in files, or None if that name is uncertain."""
+    """Return a column with its name in files, or None if that name is uncertain.
+
+    `metadata` is the metadata of the column in Delta's schema, and `mapping` the column mapping mode of the table.
+    """
     if mapping == "none":
         return column
     physical, id = metadata.get(_PHYSICAL_NAME), metadata.get(_ID)

@@ -205,7 +205,8 @@ def _places_of(spark: SparkSession, database: str, *, fresh: bool) -> dict[str, 
 def _require_apart(spark: SparkSession, root: str, location: str, own_definition: Definition | None = None) -> None:
     """Raise AlreadyExists or InvalidProperty if a folder overlaps a folder in the metastore.
 
-    The index table of `own_definition` may overlap the folder.
+    `root` is the folder, and `location` is its name in the message. The index table of `own_definition` may overlap the
+    folder.
     """
     here = stores.canonical(root)
     for database in metastore.database_names(spark):

@@ -322,7 +322,7 @@ def store_error_of(error: Exception) -> StoreError | None:
 
 
 def cuts(spark: SparkSession, count: int, most: int | None = None) -> list[tuple[int, int]]:
-    """Return the start and end index of each task's items.
+    """Return the start and end of each task's range of `count` items.
 
     There are at most `most` tasks.
     """

@@ -252,7 +252,8 @@ def _item(
 ) -> ShardItem:
     """Return the work item for one shard, given its row in the manifest.
 
-    `fresh` has a flag for each file, set if the file is unchanged since it was indexed.
+    `number` is the number of the index in the run. `fresh` has a flag for each file, set if the file is unchanged since
+    it was indexed. `zone` is the time zone of Spark's JVM.
     """
     crc = schema_crc(base.columns, zone, serde.read_properties(base))
     shard = published.shards.slice(row, 1).to_pylist()[0]
