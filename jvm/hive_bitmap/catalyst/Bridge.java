@@ -27,7 +27,7 @@ import scala.runtime.AbstractFunction0;
 
 /** The methods that Python calls. They are not static: py4j looks for static methods in the class loader of its threads only. */
 public final class Bridge {
-    /** Lets this session and all sessions made from it use indexes. {@code python} answers the rule. */
+    /** Lets {@code session} and all sessions made from it use indexes. From now on {@code python} answers the optimizer rule. */
     public void enable(SparkSession session, BiFunction<Object, Object, Object> python) {
         CurrentContext.is(session.sparkContext());
         BitmapExtension.inject(session.extensions());
@@ -37,8 +37,9 @@ public final class Bridge {
     }
 
     /**
-     * Lets DataFrames made by {@link #rows} use indexes. {@code python} answers the rule. In a session with the extension in its
-     * configuration, all queries use indexes already; from now on this Python answers for them, not the helper.
+     * Lets DataFrames made by {@link #rows} use indexes. {@code python} answers the optimizer rule. In a session with the
+     * extension in its configuration, all queries use indexes already; from now on {@code python} answers for all of them, not
+     * the helper.
      */
     public void enableChosen(SparkSession session, BiFunction<Object, Object, Object> python) {
         CurrentContext.is(session.sparkContext());
@@ -50,7 +51,7 @@ public final class Bridge {
         PythonCalls.registerForChosen(python);
     }
 
-    /** Returns whether the driver's own Python answers the rule, at least for DataFrames of {@link #rows}. */
+    /** Returns whether the driver's own Python answers the optimizer rule, at least for DataFrames of {@link #rows}. */
     public boolean isAnsweredByDriver() {
         return PythonCalls.isAnsweredByDriver();
     }
@@ -60,7 +61,7 @@ public final class Bridge {
         CallbackPort.authenticate(server, token);
     }
 
-    /** Switches the rule off in all sessions. */
+    /** Switches the optimizer rule off in all sessions. */
     public void disable() {
         PythonCalls.unregister();
         Helper.stop();
@@ -75,7 +76,7 @@ public final class Bridge {
         Verdicts.indexesChanged();
     }
 
-    /** Waits until all writes so far are sent to Python, for at most {@code seconds}, and returns whether they are. */
+    /** Waits until all writes so far are sent to Python, for at most {@code seconds}, and returns whether all of them are sent. */
     public boolean areWritesTold(SparkSession session, long seconds) throws InterruptedException {
         try {
             session.sparkContext().listenerBus().waitUntilEmpty(TimeUnit.SECONDS.toMillis(seconds));
@@ -85,7 +86,7 @@ public final class Bridge {
         return Writes.areTold(seconds);
     }
 
-    /** Clones a session, with the rule and the following of writes switched off. */
+    /** Clones a session, with the optimizer rule and the following of writes switched off. */
     public SparkSession quietClone(SparkSession session) {
         SparkSession clone = session.cloneSession();
         clone.conf().set(Settings.ENABLED, "false");
@@ -121,7 +122,7 @@ public final class Bridge {
      *
      * @param condition SQL text (null: all rows)
      * @param strategy the name of the strategy to read with, "" to leave it to the planner
-     * @param mustPay whether a small table is read without indexes
+     * @param mustPay whether a small table is read without indexes, as in {@link ChosenStrategy}
      * @throws AnalysisException if Spark refuses the table or the condition
      */
     public Dataset<Row> rows(SparkSession session, String table, String condition, String strategy, boolean mustPay)

@@ -119,7 +119,7 @@ public final class UseIndexes extends Rule<LogicalPlan> {
         }
     }
 
-    /** Leaves matching scans alone and removes them from the list. {@code reason} is the code of the reason. */
+    /** Leaves matching scans alone and removes these scans from {@code scans}. {@code reason} is the code of the reason. */
     private static void leaveAlone(List<Scan> scans, String reason, Predicate<Scan> isLeftAlone) {
         scans.removeIf(scan -> {
             if (!isLeftAlone.test(scan)) return false;
@@ -128,7 +128,7 @@ public final class UseIndexes extends Rule<LogicalPlan> {
         });
     }
 
-    /** Removes from the list the scans that Python left alone before, if the reason still holds. */
+    /** Removes from {@code scans} those that Python left alone before, if the reason still holds. */
     private static void leaveAloneAgain(List<Scan> scans, Question question) {
         scans.removeIf(scan -> {
             String reason = ChosenStrategy.mustPay(scan) ? scan.verdict() : null;
@@ -148,7 +148,7 @@ public final class UseIndexes extends Rule<LogicalPlan> {
         }
     }
 
-    /** Returns whether a query depends on the positions of a scan's rows, and reports it if so. */
+    /** Returns whether a query depends on the positions of a scan's rows, and, if it does, reports the scan as left alone. */
     private static boolean dependsOnPositions(Scan scan) {
         if (!NarrowedRelations.losesPositions(scan)) return false;
         String why = "a sample, rand() or a function like it, above the scan or in cached data, depends on the positions of rows";

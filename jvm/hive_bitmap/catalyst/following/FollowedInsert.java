@@ -31,8 +31,8 @@ final class FollowedInsert extends InsertIntoHadoopFsRelationCommand {
     }
 
     /**
-     * Returns whether an insert has dynamic partitions: it goes to a table of the metastore, and some partition value comes from
-     * the rows.
+     * Returns whether an insert has dynamic partitions: the insert is into a table of the metastore, and some partition value
+     * comes from the rows.
      */
     static boolean isDynamic(InsertIntoHadoopFsRelationCommand insert) {
         return !(insert instanceof FollowedInsert) && insert.catalogTable().isDefined()
@@ -40,8 +40,8 @@ final class FollowedInsert extends InsertIntoHadoopFsRelationCommand {
     }
 
     /**
-     * Returns the write of an insert that is not {@link #isDynamic}. It goes to the partition in the statement, to a table, or to a
-     * folder.
+     * Returns the write of an insert that is not {@link #isDynamic}. The write is to the partition that the statement names, to a
+     * whole table, or to a folder.
      */
     static Write write(InsertIntoHadoopFsRelationCommand insert) {
         if (insert.catalogTable().isEmpty()) return Write.toFolder(insert.outputPath().toString());

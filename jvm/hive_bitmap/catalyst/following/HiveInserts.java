@@ -18,7 +18,10 @@ final class HiveInserts {
         return plan.getClass().getName().equals(INSERT);
     }
 
-    /** Returns whether a plan is such an insert with dynamic partitions: some partition value comes from the rows. */
+    /**
+     * Returns whether a plan is an insert into a table of a Hive SerDe with dynamic partitions: some partition value comes from
+     * the rows.
+     */
     static boolean isDynamic(LogicalPlan plan) {
         return is(plan) && isDynamic((InsertIntoHiveTable) plan);
     }
@@ -40,7 +43,7 @@ final class HiveInserts {
         return values;
     }
 
-    /** Returns the write of an insert whose statement gives all partition values. */
+    /** Returns the write of an insert into a table of a Hive SerDe whose statement gives all partition values. */
     static Write write(LogicalPlan plan) {
         InsertIntoHiveTable insert = (InsertIntoHiveTable) plan;
         return Write.bySpecs(insert.table().identifier(), List.of(staticPartition(insert)));

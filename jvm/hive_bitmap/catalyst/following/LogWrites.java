@@ -11,8 +11,8 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import scala.Option;
 
 /**
- * Names the table that a command writes, if a log lists the table's files. The commands are those of Delta, and Spark's own for
- * other tables (INSERT, and Iceberg's DELETE, UPDATE and MERGE).
+ * Names the table that a command writes, if the files of the table are listed in a log. Recognised are the commands of Delta, and
+ * Spark's own commands for other such tables (INSERT, and Iceberg's DELETE, UPDATE and MERGE).
  */
 final class LogWrites {
     private static final String OF_DELTA = "org.apache.spark.sql.delta.commands.";
@@ -20,7 +20,10 @@ final class LogWrites {
 
     private LogWrites() {}
 
-    /** Returns the name of the table, perhaps without catalog and database; null if a command does not write such a table. */
+    /**
+     * Returns the name of the table that a command writes, perhaps without catalog and database; null unless the files of the
+     * table are listed in a log.
+     */
     static TableIdentifier table(LogicalPlan command) {
         if (command instanceof V2WriteCommand write) {
             return write.table() instanceof DataSourceV2Relation relation && relation.identifier().isDefined()

@@ -33,8 +33,8 @@ final class PartitionsWritten {
     private final Set<Map<String, String>> partitions = new LinkedHashSet<>();
 
     /**
-     * Returns the values of each partition by column, as Spark writes them. If there are too many, it returns one more than the
-     * limit. A map without values stands for partitions that could not be determined.
+     * Returns the values of each partition by column, as Spark writes them. If there are too many, the result has one partition
+     * more than the limit. A map without values stands for partitions that could not be determined.
      */
     synchronized Collection<Map<String, String>> all() {
         return List.copyOf(partitions);

@@ -10,15 +10,16 @@ import org.apache.spark.sql.catalyst.TableIdentifier;
 import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils;
 
 /**
- * A write to send to Python, which has changed partitions of a table, or the files in a folder.
+ * A write that has changed partitions of a table, or the files in a folder, as it is sent to Python.
  *
  * @param table a table with its catalog and database; null for a folder
- * @param path the folder that was written to, perhaps that of a table; null for a table
- * @param partitions partition specs: values of some or all partition columns, by column. A partition that matches one of them may
- *     have changed; null if all may have
+ * @param path the folder that was written to without naming a table, though it may be the folder of one; null if {@code table} is
+ *     given
+ * @param partitions partition specs: values of some or all partition columns, by column. A partition that matches one of the
+ *     specs may have changed; null if any partition may have changed
  */
 record Write(TableIdentifier table, String path, Collection<Map<String, String>> partitions) {
-    /** The maximum number of partitions to list; with more, the write counts as one to the whole table. */
+    /** The maximum number of partitions to list; an insert into more partitions counts as a write to the whole table. */
     static final int MOST_PARTITIONS = 1_000;
 
     static Write toTable(TableIdentifier table) {
@@ -26,7 +27,8 @@ record Write(TableIdentifier table, String path, Collection<Map<String, String>>
     }
 
     /**
-     * Returns a write to exactly these partitions, perhaps none. If one of them has no values, it is a write to the whole table.
+     * Returns a write to exactly these partitions, perhaps none. If one of the partitions has no values, the result is a write to
+     * the whole table.
      */
     static Write toPartitions(TableIdentifier table, Collection<Map<String, String>> partitions) {
         boolean isAny = partitions.size() > MOST_PARTITIONS || partitions.contains(Map.<String, String>of());

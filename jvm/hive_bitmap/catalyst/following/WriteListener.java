@@ -26,8 +26,8 @@ public final class WriteListener implements QueryExecutionListener {
     private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
 
     /**
-     * Commands by their class names. The values are the names of the field with the table and, if there is one, of that with the
-     * partitions.
+     * Commands by their class names. The values are names of fields: first the field with the table, then, if the command has
+     * one, the field with the partitions.
      */
     private static final Map<String, List<String>> COMMANDS = Map.ofEntries(
             Map.entry("LoadDataCommand", List.of("table", "partition")),
@@ -59,7 +59,7 @@ public final class WriteListener implements QueryExecutionListener {
         follow(execution);
     }
 
-    /** Reports all commands of a union if one failed, since commands before it have written. */
+    /** Reports all commands of a union if one failed, because the commands before the failed one have written. */
     @Override
     public void onFailure(String function, QueryExecution execution, Exception error) {
         if (execution.logical() instanceof Union) follow(execution);
@@ -92,7 +92,7 @@ public final class WriteListener implements QueryExecutionListener {
         return plan instanceof UnionExec union ? Scala.list(union.children()) : List.of(plan);
     }
 
-    /** Returns what a command has written; null if that is nothing, or if the command reports it itself. */
+    /** Returns what a command has written; null if the command has written nothing, or reports its write itself. */
     private static Write write(org.apache.spark.sql.classic.SparkSession session, LogicalPlan command) {
         if (command instanceof InsertIntoHadoopFsRelationCommand insert) {
             return FollowedInsert.isDynamic(insert) ? null : FollowedInsert.write(insert);

@@ -23,8 +23,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Sends writes to Python, one after the other, in a separate thread. No statement waits for it. Writes to a table that is known to
- * have no index are not sent.
+ * Sends writes to Python, one after the other, in a separate thread. No statement waits until its write is sent. Writes to a
+ * table that is known to have no index are not sent.
  */
 public final class Writes {
     private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
@@ -42,14 +42,20 @@ public final class Writes {
 
     private Writes() {}
 
-    /** The {@code System.nanoTime()} at which a table was found to have no index, and the version of the indexes before. */
+    /**
+     * The {@code System.nanoTime()} at which a table was found to have no index, and the version of the indexes ({@link
+     * Verdicts#version}) before that.
+     */
     private record Unindexed(long since, long version) {
         boolean holds() {
             return System.nanoTime() - since < TTL_NANOSECONDS && version == Verdicts.version();
         }
     }
 
-    /** Sends a committed write that has to be described first. Failures are only logged, since the statement has succeeded. */
+    /**
+     * Sends a committed write that has to be described first. Failures are only logged, because the statement itself has
+     * succeeded.
+     */
     static void committed(SparkSession session, Supplier<Write> write) {
         try {
             committed(session, write.get());
@@ -72,7 +78,7 @@ public final class Writes {
         }
     }
 
-    /** Waits until all writes so far are sent to Python, for at most {@code seconds}. Returns whether they are. */
+    /** Waits until all writes so far are sent to Python, for at most {@code seconds}. Returns whether all of them are sent. */
     public static boolean areTold(long seconds) throws InterruptedException {
         try {
             thread.submit(() -> {}).get(seconds, TimeUnit.SECONDS);
@@ -98,7 +104,7 @@ public final class Writes {
         return null;
     }
 
-    /** Starts the Python process if the table may have an index. Returns whether it is ready. */
+    /** Starts the Python process if the table may have an index. Returns whether the process is ready. */
     private static boolean isReady(SparkSession session, Write write) {
         if (write.table() == null) return false;
         String database = write.table().database().get();

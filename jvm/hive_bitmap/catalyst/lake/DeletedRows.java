@@ -19,7 +19,7 @@ import org.slf4j.LoggerFactory;
 
 /**
  * Reads the deleted rows of files by the formats' own classes, for counts from an index. If the deletes of a file cannot be read,
- * Spark counts the file; if it also cannot read them, it fails as it would without an index.
+ * Spark counts the file; if Spark cannot read the deletes either, the query fails as it would without an index.
  */
 final class DeletedRows {
     private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
@@ -48,8 +48,9 @@ final class DeletedRows {
     }
 
     /**
-     * Returns the deleted rows of files as a JSON array. The item for a file has the positions of its deleted rows as little-endian
-     * integers of four bytes, in Base64. It is null if they cannot be read, or if they and those of the files before are too many.
+     * Returns the deleted rows of files as a JSON array. The item for a file has the positions of its deleted rows as
+     * little-endian integers of four bytes, in Base64. The item is null if the deletes of the file cannot be read, or if too many
+     * rows are deleted in this file and those before it together.
      */
     static StringBuilder text(List<OfFile> files) {
         ExecutorService readers = Executors.newFixedThreadPool(Math.min(Math.max(files.size(), 1), TOGETHER));

@@ -51,12 +51,15 @@ public final class DeltaFiles {
         return isPrepared(files.location()) && isOfDelta(files) && !isInTransaction(files.location());
     }
 
-    /** Returns whether files are those of a Delta log, of which Delta will prepare some when the query is optimized. */
+    /**
+     * Returns whether files are those of a Delta log, and not yet prepared: Delta will select some of them when the query is
+     * optimized.
+     */
     public static boolean willBePrepared(HadoopFsRelation files) {
         return files.location().getClass().getName().equals(OF_LOG) && isOfDelta(files);
     }
 
-    /** Returns whether an index has files that Delta has prepared. */
+    /** Returns whether a file index has files that Delta has prepared. */
     public static boolean isPrepared(FileIndex location) {
         return location.getClass().getName().equals(PREPARED);
     }
@@ -184,7 +187,7 @@ public final class DeltaFiles {
         return FileRelations.copied(table, "properties", Scala.map(properties));
     }
 
-    /** Returns whether the files belong to an older version of the table; false if this version of Delta does not expose it. */
+    /** Returns whether the files belong to an older version of the table; false if the installed version of Delta does not tell. */
     private static boolean isOfPast(FileIndex location) {
         try {
             Object read = Reflected.get(prepared(location), "scannedSnapshot");

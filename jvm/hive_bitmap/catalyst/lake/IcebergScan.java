@@ -17,8 +17,8 @@ import org.apache.spark.sql.connector.read.partitioning.Partitioning;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * An Iceberg scan with some of the tasks. Spark reads once for scans that are equal, so two of these are equal only if they read
- * the same parts of the same files. Iceberg's own scans are equal if their filters are.
+ * An Iceberg scan with some of the tasks. Spark reads once for scans that are equal, so two scans of this class are equal only if
+ * they read the same parts of the same files. Iceberg's own scans are equal as soon as their filters are equal.
  */
 public final class IcebergScan implements Scan, SupportsReportPartitioning, SupportsReportStatistics, SupportsRuntimeV2Filtering {
     private final Scan inner;

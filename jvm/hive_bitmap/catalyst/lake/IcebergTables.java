@@ -28,9 +28,9 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import scala.Option;
 
 /**
- * Recognises Iceberg tables in plans and describes them, as Spark itself has no description of them. A branch, a tag or a version
- * of a table counts as the table. Metadata tables do not count, nor do tables with a name that may mean another table in another
- * catalog.
+ * Recognises Iceberg tables in plans and describes these tables, because Spark itself has no description of them. A branch, a tag
+ * or a version of a table counts as the table. Metadata tables do not count, nor do tables with a name that may mean another
+ * table in another catalog.
  */
 public final class IcebergTables {
     private static final String TABLE = "org.apache.iceberg.spark.source.SparkTable";

@@ -9,9 +9,9 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * A byte range of a data file as an Iceberg task. It has its own start, its own length and its own way to be split. All else, such
- * as the file, its deletes and its residual, it delegates to the task of the whole file. Iceberg's readers read a Parquet row group
- * if its middle is in the range, and an ORC stripe if its first byte is. The task is serialized to executors.
+ * A byte range of a data file as an Iceberg task. It has its own start, its own length and its own way to be split. Calls for
+ * everything else, such as the file, its deletes and its residual, go to the task of the whole file. Iceberg's readers read a
+ * Parquet row group if its middle is in the range, and an ORC stripe if its first byte is. The task is serialized to executors.
  */
 final class RangeTask implements InvocationHandler, Serializable {
     private static final String TASK = "org.apache.iceberg.FileScanTask";

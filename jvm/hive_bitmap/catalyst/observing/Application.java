@@ -104,7 +104,8 @@ public final class Application {
     }
 
     /**
-     * Records the bytes of a scan's files after Spark has pruned its partitions. {@code bytes} is called only if they were unknown.
+     * Records the bytes of a scan's files after Spark has pruned its partitions. {@code bytes} is called only if the size of the
+     * scan was unknown.
      */
     public static void sized(Attribute first, LongSupplier bytes) {
         Planning planning = PLANNING.get();
@@ -131,7 +132,7 @@ public final class Application {
         metrics.lag(seconds);
     }
 
-    /** Returns the record as lines: the first has the time that it covers, the others are those of {@link QueryRecord}. */
+    /** Returns the record as lines: the first has the time that it covers, the others are the lines of {@link QueryRecord}. */
     public String text() {
         return String.join("\n", headed(queries.lines()));
     }

@@ -28,8 +28,8 @@ public final class Observation {
     }
 
     /**
-     * Records that the scan is left alone, with the code of the reason. It is counted once, even if Spark optimizes the scan more
-     * often.
+     * Records that the scan is left alone, with the code of the reason. The scan is counted once, even if Spark optimizes the
+     * scan more often.
      */
     public void leftAlone(String reason) {
         if (metrics == null || isLeftAlone) return;
@@ -71,7 +71,7 @@ public final class Observation {
         return shape != null && bytes < 0 && !isServed;
     }
 
-    /** Records the bytes of the files, which were unknown before. */
+    /** Records the bytes of the files, which were unknown when the scan was observed. */
     void sized(long size) {
         bytes = size;
         queries.sized(shape, size);

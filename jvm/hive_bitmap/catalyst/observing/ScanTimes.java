@@ -27,9 +27,9 @@ import org.slf4j.LoggerFactory;
 import scala.Option;
 
 /**
- * Measures queries whose plan has a single scan, on which Python has decided. Python compares the times with its prices. Such a
- * query does hardly more than scan: all nodes of its plan are in {@link #NODES}, they pass on few rows, and no job of
- * another query runs at the same time. A plan with a limit is not measured, because it need not read everything.
+ * Measures queries whose plan has a single scan, on which Python has decided. Python compares the times with its prices. A query
+ * is measured only if it does hardly more than scan: all nodes of its plan are in {@link #NODES}, they pass on few rows, and no
+ * job of another query runs at the same time. A plan with a limit is not measured, because it need not read everything.
  */
 public final class ScanTimes extends SparkListener {
     private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
@@ -118,7 +118,7 @@ public final class ScanTimes extends SparkListener {
         measured.add(new ScanTime(decision, seconds, scans.get(0) instanceof FileSourceScanExec scan ? rows(scan) : -1));
     }
 
-    /** Returns whether a plan does hardly more than scan. Its scans are added to {@code scans}. */
+    /** Returns whether a plan does hardly more than scan. The scans in the plan are added to {@code scans}. */
     private static boolean isScanOnly(SparkPlan plan, List<SparkPlan> scans) {
         if (plan instanceof AdaptiveSparkPlanExec adaptive) return isScanOnly(adaptive.executedPlan(), scans);
         if (plan instanceof QueryStageExec stage) return isScanOnly(stage.plan(), scans);
@@ -129,7 +129,7 @@ public final class ScanTimes extends SparkListener {
         return Scala.list(plan.children()).stream().allMatch(child -> isScanOnly(child, scans));
     }
 
-    /** Returns the rows that a node has passed on; 0 if it does not count them. */
+    /** Returns the rows that a node has passed on; 0 if the node does not count its rows. */
     private static long rows(SparkPlan plan) {
         SQLMetric metric = Scala.javaMap(plan.metrics()).get(ROWS);
         return metric == null ? 0 : (Long) metric.value();

@@ -11,7 +11,10 @@ import py4j.Py4JJavaServer;
 import py4j.Py4JPythonClient;
 import py4j.PythonClient;
 
-/** Authenticates this JVM at py4j's port of the Python process. Any local program can connect to it, so this JVM shows a token. */
+/**
+ * Authenticates this JVM at py4j's port of the Python process. Any local program can connect to that port, so this JVM shows a
+ * token.
+ */
 public final class CallbackPort {
     private CallbackPort() {}
 
@@ -29,7 +32,7 @@ public final class CallbackPort {
         }
     }
 
-    /** A client that keeps its token when PySpark sets the port. py4j's own client loses it. */
+    /** A client that keeps its token when PySpark sets the port. py4j's own client loses the token then. */
     private static final class Client extends PythonClient {
         private final String token;
 

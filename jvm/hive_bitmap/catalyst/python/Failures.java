@@ -3,7 +3,7 @@ package hive_bitmap.catalyst.python;
 import java.nio.channels.ClosedByInterruptException;
 import org.apache.spark.sql.internal.SQLConf;
 
-/** Handles errors in the use of an index. They do not reach the user, since Spark can execute the plan without an index. */
+/** Handles errors in the use of an index. The errors do not reach the user, because Spark can execute the plan without an index. */
 public final class Failures {
     private static final String JOB_CANCELLED = "SPARK_JOB_CANCELLED";
 

@@ -22,10 +22,10 @@ import org.slf4j.LoggerFactory;
 import py4j.ClientServer;
 
 /**
- * The Python process of a server, {@code python -m hive_bitmap.spark.catalyst.helper}. It serves a JVM in which no Python has
- * called {@link PythonCalls#register}. The first query that could use an index, or the first index statement, starts it. It
- * connects by py4j over the loopback interface, and is restarted if it dies. While it does not run, plans are Spark's own. It ends
- * with the JVM, which then closes its standard input.
+ * The Python process of a server, {@code python -m hive_bitmap.spark.catalyst.helper}. It answers if no Python has called {@link
+ * PythonCalls#register} in this JVM. The process is started by the first query that could use an index, or the first index
+ * statement. It connects by py4j over the loopback interface, and is restarted if it dies. While no process runs, plans are
+ * Spark's own. The process ends with the JVM, when its standard input is closed.
  */
 public final class Helper {
     private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
@@ -55,8 +55,9 @@ public final class Helper {
     private Helper() {}
 
     /**
-     * Allows the process to be started on demand. It is called when a session is made, if Spark is configured with the extension.
-     * The first session is the application's own; the process works as its user when it works for no caller.
+     * Allows the process to be started on demand. This method is called when a session is made, if Spark is configured with the
+     * extension. The first such session is the application's own; when the process works for no caller, it works as the user of
+     * that session.
      */
     public static void install() {
         synchronized (INSTANCE) {
@@ -71,7 +72,7 @@ public final class Helper {
         }
     }
 
-    /** Starts the process in the background unless it runs. */
+    /** Starts the process in the background unless it runs already. */
     public static void want(SparkSession session) {
         INSTANCE.wantFor(session);
     }
@@ -91,7 +92,10 @@ public final class Helper {
         return PythonCalls.isAbsent() || PythonCalls.isServedByHelper() && hasDied();
     }
 
-    /** Returns whether the process has ended. It waits a moment, since a process that lost its connections may be about to end. */
+    /**
+     * Returns whether the process has ended. Waits a moment before it answers, because a process that lost its connections may be
+     * about to end.
+     */
     private static boolean hasDied() {
         Process current;
         synchronized (INSTANCE) {
@@ -182,8 +186,8 @@ public final class Helper {
     }
 
     /**
-     * Runs the process as a caller. Errors are only recorded, so that the supervisor goes on: nothing else would restart the
-     * process.
+     * Runs the process on behalf of a caller. Errors are only recorded, so that the supervisor goes on: nothing else would
+     * restart the process.
      */
     private void runAs(Caller caller, SparkContext served, int number) {
         try {
@@ -203,8 +207,8 @@ public final class Helper {
     }
 
     /**
-     * Starts the process and logs its output until it ends. The threads that serve the process inherit properties and session from
-     * this thread. So they are cleared: they belong to the client that happened to need the process first.
+     * Starts the process and logs its output until it ends. The threads that serve the process inherit properties and session
+     * from this thread. So both are cleared: they belong to the client that happened to need the process first.
      */
     private Void run(SparkContext served, int number) {
         served.setLocalProperties(new Properties());
@@ -347,7 +351,7 @@ public final class Helper {
             return new JavaSparkContext(context);
         }
 
-        /** Attaches the process. It calls this when it is ready to answer. */
+        /** Attaches the process. The process calls this method when it is ready to answer. */
         public void attach(BiFunction<Object, Object, Object> answers) {
             INSTANCE.attached(number, answers);
         }

@@ -17,8 +17,8 @@ public final class IndexTables {
     private IndexTables() {}
 
     /**
-     * Returns whether a table exists and may have an index, or is an index table. It has one if there is an index table with the
-     * usual name, or if the table names one. Calls the metastore.
+     * Returns whether a table exists and may have an index, or is an index table. A table may have an index if there is an index
+     * table with the usual name, or if its properties name an index table. Calls the metastore.
      */
     public static boolean mayExist(SparkSession session, String database, String table) {
         ExternalCatalog catalog = session.sharedState().externalCatalog();
@@ -28,15 +28,18 @@ public final class IndexTables {
     }
 
     /**
-     * Returns whether a table of another catalog may have an index. It has one if there is an index table with the usual name.
-     * Calls the metastore.
+     * Returns whether a table of another catalog may have an index. It may if there is an index table with the usual name. Calls
+     * the metastore.
      */
     public static boolean mayExistOfAnother(SparkSession session, String database, String table) {
         ExternalCatalog catalog = session.sharedState().externalCatalog();
         return catalog.databaseExists(database) && !Scala.list(catalog.listTables(database, database + "__" + table + "_*__")).isEmpty();
     }
 
-    /** Returns whether a database exists and may have indexes: some table is an index table or names one. Calls the metastore. */
+    /**
+     * Returns whether a database exists and may have indexes: some table is an index table, or has properties that name one.
+     * Calls the metastore.
+     */
     public static boolean mayExist(SparkSession session, String database) {
         ExternalCatalog catalog = session.sharedState().externalCatalog();
         if (!catalog.databaseExists(database)) return false;
@@ -50,8 +53,8 @@ public final class IndexTables {
     }
 
     /**
-     * Returns whether any of these tables is ours. They are fetched in one call; if that fails for a table that Spark cannot read,
-     * one by one.
+     * Returns whether any of these tables has properties of hive_bitmap. The tables are fetched in one call; if that fails for a
+     * table that Spark cannot read, one by one.
      */
     private static boolean isAnyOurs(ExternalCatalog catalog, String database, List<String> tables) {
         try {
@@ -63,8 +66,8 @@ public final class IndexTables {
     }
 
     /**
-     * Returns whether a table exists and is ours. A table that Spark cannot read, as with a type that only Hive knows, has no
-     * index.
+     * Returns whether a table exists and has properties of hive_bitmap. A table that Spark cannot read, as with a type that only
+     * Hive knows, has no index.
      */
     private static boolean isOurs(ExternalCatalog catalog, String database, String table) {
         try {

@@ -14,7 +14,7 @@ import org.apache.spark.SparkContext;
 
 /**
  * Decides whether and how long a query waits for Python's plan. One Python process makes all plans, so only a few are made at a
- * time. A query waits {@code hive_bitmap.planning_seconds} for its plan; those seconds count less while Spark is busy. A shape of
+ * time. A query waits {@code hive_bitmap.planning_seconds} for its plan; the seconds count less while Spark is busy. A shape of
  * queries whose plans were late is not planned again for a while: for a minute after the first late plan, then for twice as long
  * each time, up to an hour.
  */
@@ -50,7 +50,7 @@ public final class PlanningGate {
         return FREE.tryAcquire((long) (wait * SECOND), TimeUnit.NANOSECONDS);
     }
 
-    /** Releases a slot. {@code planSeconds} is how long the plan took. */
+    /** Releases a slot. {@code planSeconds} is how long it took to make the plan. */
     public static void leave(double planSeconds) {
         seconds += WEIGHT * (Math.min(planSeconds, LONGEST_PLAN) - seconds);
         FREE.release();
@@ -63,9 +63,9 @@ public final class PlanningGate {
 
     /**
      * Waits for a plan. Throws TimeoutException after {@code seconds}, or later while other jobs run: Spark's own scan would also
-     * have to wait for them. With one job per core, a second counts as half a second. If Python hangs, the other jobs come to an
-     * end and time counts in full. The nanoseconds that Spark has spent on listing files for the plan, which {@code listing}
-     * returns, do not count: without an index Spark would list them, too.
+     * have to wait for these jobs. With one job per core, a second counts as half a second. If Python hangs, the other jobs come
+     * to an end and time counts in full. The nanoseconds that Spark has spent on listing files for the plan, which {@code
+     * listing} returns, do not count: without an index Spark would list the files, too.
      */
     public static <T> T await(Future<T> plan, SparkContext context, double seconds, LongSupplier listing)
             throws InterruptedException, ExecutionException, TimeoutException {
@@ -81,13 +81,13 @@ public final class PlanningGate {
         }
     }
 
-    /** Estimates the slowdown of a job by the running jobs: how many times longer it takes if it shares the cores with them. */
+    /** Estimates how many times longer a job takes because it shares the cores with the jobs that run now. */
     private static double slowness(SparkContext context) {
         double jobsPerCore = context.dagScheduler().activeJobs().size() / (double) Math.max(context.defaultParallelism(), 1);
         return Math.min(1 + jobsPerCore, MOST_SLOWNESS);
     }
 
-    /** Returns the seconds until a shape may be planned; 0 if it may be now. */
+    /** Returns the seconds until a shape may be planned; 0 if it may be planned now. */
     public static double pause(List<?> shape) {
         synchronized (LATE) {
             Late late = LATE.get(shape);
@@ -118,8 +118,8 @@ public final class PlanningGate {
     }
 
     /**
-     * Records that a late plan was made after all, without a job that had to be cancelled. After the first late plan the shape may
-     * be planned again at once, since what it reads is now in memory.
+     * Records that a late plan was made after all, without a job that had to be cancelled. After the first late plan the shape
+     * may be planned again at once, because what planning reads is now in memory.
      */
     public static void ended(List<?> shape) {
         synchronized (LATE) {

@@ -40,8 +40,8 @@ public final class PythonCalls {
     }
 
     /**
-     * The threads of one application. They end with it: Hive keeps an embedded metastore for each thread, even if Spark opens
-     * another.
+     * The threads of one application. The threads end with the application: Hive keeps an embedded metastore for each thread,
+     * even if Spark opens another.
      */
     private record Threads(ExecutorService planning, ExecutorService unlimited) {
         Threads() {
@@ -58,8 +58,8 @@ public final class PythonCalls {
     private PythonCalls() {}
 
     /**
-     * Lets the driver's own Python answer. {@code answers} is a function of a session and a request, such as a
-     * {@link PythonRequest}.
+     * Lets the driver's own Python answer for all queries and statements. {@code answers} is a function of a session and a
+     * request, such as a {@link PythonRequest}.
      */
     public static synchronized void register(BiFunction<Object, Object, Object> answers) {
         off = false;
@@ -143,8 +143,8 @@ public final class PythonCalls {
      */
     public record Planning(Future<Object> result, SparkContext context, String group) {
         /**
-         * Cancels the jobs of the call, including future jobs. Its thread is not interrupted, since metastores and stores may not
-         * handle that: Python goes on until it needs the next job.
+         * Cancels the jobs of the call, including future jobs. Its thread is not interrupted, because metastores and stores may
+         * not handle interrupts: Python goes on until it needs the next job.
          */
         public void cancelJobs() {
             context.cancelJobGroupAndFutureJobs(group, "hive_bitmap does not wait for them any longer");
@@ -226,7 +226,10 @@ public final class PythonCalls {
         });
     }
 
-    /** Has Python answer a request in this thread. The session is active and the properties are set. */
+    /**
+     * Has Python answer a request in this thread. Meanwhile {@code session} is the active session, and {@code properties} are the
+     * thread's local properties.
+     */
     private static Object answered(
             SparkSession session, Object request, BiFunction<Object, Object, Object> answers, Properties properties) {
         SparkContext context = session.sparkContext();

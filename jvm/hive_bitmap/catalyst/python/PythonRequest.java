@@ -54,7 +54,7 @@ public abstract class PythonRequest {
         return false;
     }
 
-    /** Takes Python's answer. It is not called if Python failed. */
+    /** Takes Python's answer. This method is not called if Python has failed. */
     protected void answered(Object answer) {}
 
     /** Returns an expression of a scan by its number in the request's JSON. */
@@ -62,20 +62,26 @@ public abstract class PythonRequest {
         throw new IllegalStateException("this request has no expressions");
     }
 
-    /** Returns the deleted rows of some files of a scan, as JSON. {@code numbers} are those of the scan's listing. */
+    /**
+     * Returns the deleted rows of some files of a scan, as JSON. {@code numbers} are the numbers of the files in the scan's
+     * listing.
+     */
     protected StringBuilder deleted(int scan, List<Integer> numbers) {
         throw new IllegalStateException("this request has no listing");
     }
 
     /**
-     * Returns the deleted rows of some files; {@code numbers} is a JSON array. The result is a StringBuilder, so that Python can
-     * fetch it in pieces.
+     * Returns the deleted rows of some files; {@code numbers} is a JSON array of the files' numbers. The result is a
+     * StringBuilder, so that Python can fetch it in pieces.
      */
     public StringBuilder deleted(int scan, String numbers) throws JsonProcessingException {
         return deleted(scan, JSON.readValue(numbers, new TypeReference<List<Integer>>() {}));
     }
 
-    /** Returns the settings of the session that differ from their defaults, and Hadoop's {@link #OF_READERS}. */
+    /**
+     * Returns the settings of the session that differ from their defaults, and the settings of Hadoop named in {@link
+     * #OF_READERS}.
+     */
     public scala.collection.immutable.Map<String, String> settings() {
         return currentSettings();
     }

@@ -40,7 +40,7 @@ public final class Reports {
         if (areWanted()) WANTED.get().addAll(reports);
     }
 
-    /** Reports an error. Repetitions of the last error are logged at debug level only. */
+    /** Reports an error. If the same error is reported again, it is logged at debug level only. */
     public static void failed(Throwable error) {
         String detail = sentence(error);
         if (!detail.equals(lastFailure)) LOG.warn("indexes are not used, the query is Spark's own: {}", detail);
@@ -50,8 +50,8 @@ public final class Reports {
     }
 
     /**
-     * Returns a sentence about an error. For an error that Python raised it is the last line of the traceback, without the name of
-     * the error class if that is ours.
+     * Returns a sentence about an error. For an error that Python raised it is the last line of the traceback, without the name
+     * of the error class if that class is one of hive_bitmap's own.
      */
     private static String sentence(Throwable error) {
         Throwable cause = error;
@@ -76,7 +76,7 @@ public final class Reports {
         if (areWanted()) WANTED.get().add(leftAlone("", "away", detail));
     }
 
-    /** Reports that planning took longer than {@code seconds}. It is retried after {@code wait} seconds. */
+    /** Reports that planning took longer than {@code seconds}. Planning is tried again after {@code wait} seconds. */
     public static void late(double seconds, double wait) {
         String again = wait <= 0 ? "" : String.format("; it is tried again in %.0f s, or when a setting is changed", Math.ceil(wait));
         String detail = "planning took longer than " + seconds + " s" + again;
@@ -84,7 +84,7 @@ public final class Reports {
         if (areWanted()) WANTED.get().add(leftAlone("", "late", detail));
     }
 
-    /** Returns the report of a scan that is left alone. {@code table} is "" if it is the whole query. */
+    /** Returns the report of a scan that is left alone. {@code table} is "" if the whole query is left alone. */
     public static String leftAlone(String table, String reason, String detail) {
         return JsonNodeFactory.instance.objectNode()
                 .put("table", table).put("action", LEFT_ALONE).put("reason", reason).put("detail", detail).toString();
@@ -127,7 +127,10 @@ public final class Reports {
         }
     }
 
-    /** Plans a DataFrame for the first time and returns the reports of all its scans. It is later executed by this plan. */
+    /**
+     * Plans a DataFrame for the first time and returns the reports of all its scans. The DataFrame is later executed by this
+     * plan.
+     */
     public static List<String> ofFirstPlan(org.apache.spark.sql.classic.Dataset<?> frame) {
         return of(frame.queryExecution());
     }

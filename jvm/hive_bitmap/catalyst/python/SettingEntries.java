@@ -21,8 +21,8 @@ import scala.Tuple2;
 import scala.runtime.AbstractFunction1;
 
 /**
- * Registers our settings as entries of Spark's configuration. So SET and {@code spark.conf.set} refuse invalid values. Names, kinds
- * and defaults are in hive_bitmap/core/planning/settings.json, which the jar has, too.
+ * Registers the settings of hive_bitmap as entries of Spark's configuration. So SET and {@code spark.conf.set} refuse invalid
+ * values. Names, kinds and defaults are in hive_bitmap/core/planning/settings.json, which the jar has, too.
  */
 public final class SettingEntries {
     private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
@@ -110,8 +110,8 @@ public final class SettingEntries {
     }
 
     /**
-     * Returns why a name is not one of our settings. The text suggests the name that may be meant. Null if it is one, or if it is
-     * not ours.
+     * Returns why a name is not one of hive_bitmap's settings. The text suggests the name that may be meant. Null if it is the
+     * name of one, or of a setting of something else.
      */
     public static String problemOfName(String name) {
         String setting = name.startsWith(SPARKS + OURS) ? name.substring(SPARKS.length()) : name;

@@ -6,7 +6,7 @@ import org.apache.spark.sql.internal.SQLConf;
 
 /**
  * The settings of a session when a plan is made. A setting that the session lacks is read with the prefix {@code spark.}, because
- * Spark ignores other names in the configuration that it is started with.
+ * Spark ignores names without this prefix in the configuration that it is started with.
  */
 public record Settings(boolean enabled, boolean strict, boolean learnPrices, double planningSeconds, long answerBytes) {
     public static final String ENABLED = "hive_bitmap.enabled";
@@ -33,21 +33,22 @@ public record Settings(boolean enabled, boolean strict, boolean learnPrices, dou
     }
 
     /**
-     * Returns the timeout in seconds for Python's work when a query is executed. It is many times that of planning, and only keeps
-     * a hanging process from blocking the query for ever. It is infinite if the session is strict or the caller {@code waits}.
+     * Returns the timeout in seconds for Python's work when a query is executed. The timeout is many times as long as that of
+     * planning, and only keeps a hanging process from blocking the query for ever. There is no timeout (infinity) if the session
+     * is strict or the caller {@code waits}.
      */
     public double executionSeconds(boolean waits) {
         return strict || waits ? Double.POSITIVE_INFINITY : TIMES_PLANNING * planningSeconds;
     }
 
-    /** Returns the limit in bytes of an answer's result. It is higher than that of the keys, since rows may be wider. */
+    /** Returns the limit in bytes of an answer's result. It is higher than the limit of the keys, because rows may be wider. */
     public long resultBytes() {
         return RESULT_SHARE * answerBytes;
     }
 
     /**
-     * Returns the limit in bytes of an answer's keys. As in hive_bitmap/core/planning/settings.py, keys and result fit into one
-     * message of Spark to a task.
+     * Returns the limit in bytes of an answer's keys. As in hive_bitmap/core/planning/settings.py, keys and result together fit
+     * into one message of Spark to a task.
      */
     private static long answerBytes(SQLConf conf) {
         long message = JavaUtils.byteStringAsMb(conf.getConfString(MESSAGE_MEGABYTES, "128") + "m") << 20;

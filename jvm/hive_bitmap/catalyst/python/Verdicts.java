@@ -14,10 +14,10 @@ import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 
 /**
- * A cache of verdicts that a scan is left alone, so that Python is not asked. It holds which columns of a table are indexed, and
- * scans that Python has left alone. Nothing in it changes an answer: it only says which scans are Spark's. Entries end after half a
- * minute, or when an index is created, altered or dropped; some verdicts hold until files or settings change. All verdicts on scans
- * also end when Python's prices change.
+ * A cache of verdicts that a scan is left alone, so that Python is not asked. The cache holds which columns of a table are
+ * indexed, and which scans Python has left alone. Nothing in the cache changes an answer: it only says which scans Spark reads by
+ * itself. Entries end after half a minute, or when an index is created, altered or dropped; some verdicts hold until files or
+ * settings change. All verdicts on scans also end when Python's prices change.
  */
 public final class Verdicts {
     private static final long TTL_NANOSECONDS = 30_000_000_000L;
@@ -39,7 +39,7 @@ public final class Verdicts {
      * The entry of a table.
      *
      * @param columns the indexed columns in lower case; null if unknown
-     * @param since the {@code System.nanoTime()} at which they were added
+     * @param since the {@code System.nanoTime()} at which the columns were added
      * @param scans the scans that are left alone, by all that the verdict depends on besides the files
      */
     private record OfTable(Set<String> columns, long since, Map<List<?>, Verdict> scans) {
@@ -89,7 +89,7 @@ public final class Verdicts {
         return columns != null && columns.isEmpty();
     }
 
-    /** Returns whether any of these columns of a table may be indexed. If its indexed columns are unknown, they may. */
+    /** Returns whether any of these columns of a table may be indexed. If its indexed columns are unknown, the answer is true. */
     public static boolean mayIndex(CatalogTable table, Stream<Attribute> columns) {
         Set<String> indexed = indexed(table.identifier());
         return indexed == null || columns.anyMatch(column -> indexed.contains(column.name().toLowerCase(Locale.ROOT)));
@@ -138,7 +138,7 @@ public final class Verdicts {
         scans.put(scan, new Verdict(reason, files, lasting ? null : System.nanoTime() + TTL_NANOSECONDS, version, prices));
     }
 
-    /** Sets the version of Python's prices. Verdicts that were found with others end. */
+    /** Sets the version of Python's prices. Verdicts that depend on other prices end. */
     public static void pricesAre(long version) {
         prices = version;
     }

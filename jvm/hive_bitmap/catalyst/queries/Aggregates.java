@@ -58,10 +58,10 @@ public final class Aggregates {
     private Aggregates() {}
 
     /**
-     * Writes the aggregation of a scan to the question. {@code key_sets} are the sets of columns to count keys of, {@code extremes}
-     * the columns that are a key set of their own for which the smallest and the largest key are enough, {@code summaries} those for
-     * which a summary is enough. {@code top} are the groups that are needed of the only key set, a column. If keys and weights do
-     * not answer the aggregation, {@code why} says the reason.
+     * Writes the aggregation of a scan to the question. {@code key_sets} are the sets of columns to count keys of. Two more
+     * fields list single columns that are key sets: {@code extremes} those whose smallest and largest key are enough, {@code
+     * summaries} those whose summary is enough. {@code top} are the groups that are needed, if the only key set is a single
+     * column. If keys and weights do not answer the aggregation, {@code why} says the reason.
      */
     static void describe(Scan scan, ObjectNode to) {
         try {
@@ -119,10 +119,11 @@ public final class Aggregates {
         }
     }
 
-    /** Aggregates computed from the same keys, with the columns of these keys. */
+    /** Aggregates that are computed from the same keys, and the columns of these keys. */
     private record Part(List<Attribute> keys, List<AggregateExpression> aggregates) {
         /**
-         * Returns whether extremes are enough: the smallest key, the largest key and the number of rows. There must be no grouping.
+         * Returns whether the extremes (the smallest key, the largest key and the number of rows) are enough for all aggregates
+         * of the part. The caller checks that the aggregation has no grouping.
          */
         boolean needsExtremes() {
             return keys.size() == 1 && aggregates.stream().allMatch(aggregate -> KeyAggregates.needsExtremes(aggregate, keys.get(0)));
@@ -157,7 +158,7 @@ public final class Aggregates {
             return new Weighted(scan, grouping, results);
         }
 
-        /** Groups the aggregates into parts. There is a part for each key set that no larger set contains. */
+        /** Groups the aggregates into parts. There is a part for each key set that is in no larger key set. */
         private List<Part> parts(List<Attribute> columns) {
             Set<String> grouped = new LinkedHashSet<>();
             for (Expression expression : grouping) {
@@ -189,7 +190,7 @@ public final class Aggregates {
             return parts;
         }
 
-        /** Returns whether a summary of its only key answers a part. */
+        /** Returns whether a part has a single key column, whose summary is enough to compute the part. */
         boolean isSummarized(Part part) {
             return grouping.isEmpty() && part.keys.size() == 1
                     && part.aggregates.stream().allMatch(aggregate -> KeyAggregates.needsSummary(aggregate, part.keys.get(0)));
@@ -247,8 +248,9 @@ public final class Aggregates {
         }
 
         /**
-         * Returns the counts of a part as a plan leaf. It has the expression ids of the keys. Spark counts the {@code unknown}
-         * files. If Python has sent a summary, there is one more column, which adds up to the number of distinct keys.
+         * Returns the counts of a part as a plan leaf. The leaf has the expression ids of the part's keys. Spark counts the
+         * {@code unknown} files. If Python has sent a summary, the leaf has one more column, which adds up to the number of
+         * distinct keys.
          */
         private KeyCounts keyed(SparkSession session, Part part, ArrowRows counts, List<Integer> unknown) {
             List<Attribute> output = new ArrayList<>();
@@ -272,7 +274,7 @@ public final class Aggregates {
             return new KeyCounts(Scala.seq(output), rows);
         }
 
-        /** Returns a plan that counts the keys of a part in a relation. It applies the scan's condition. */
+        /** Returns a plan that counts the keys of a part in a relation. The plan applies the scan's condition. */
         private LogicalPlan countedBySpark(Part part, LogicalPlan relation) {
             LogicalPlan rows = relation;
             for (Expression conjunct : scan.conjuncts) rows = new Filter(conjunct, rows);
@@ -281,7 +283,7 @@ public final class Aggregates {
             return new Aggregate(Scala.seq(part.keys), Scala.seq(results), rows, Option.empty());
         }
 
-        /** Computes the groups and aggregates of a part. With few keys it runs no Spark job. */
+        /** Computes the groups and aggregates of a part. With few keys no Spark job runs. */
         private List<InternalRow> aggregated(SparkSession session, Part part, KeyCounts counts) {
             List<Attribute> input = new ArrayList<>(Scala.list(counts.output()));
             Attribute weight = input.get(part.keys.size());

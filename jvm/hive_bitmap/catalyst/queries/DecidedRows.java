@@ -19,8 +19,8 @@ import scala.Option;
 import scala.collection.immutable.Seq;
 
 /**
- * A leaf whose rows Python computes by a {@link Decision} when the plan is executed. If Python cannot, Spark executes the part of
- * the query that the leaf replaces.
+ * A leaf whose rows Python computes by a {@link Decision} when the plan is executed. If Python cannot compute them, Spark
+ * executes the part of the query that the leaf replaces.
  */
 public abstract class DecidedRows extends Leaf implements FileRelation {
     private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
@@ -35,10 +35,13 @@ public abstract class DecidedRows extends Leaf implements FileRelation {
         this.decision = decision;
     }
 
-    /** Has Python compute the rows; null if Spark has to. */
+    /** Has Python compute the rows; null if Spark has to compute them. */
     abstract List<InternalRow> computed(SparkSession session) throws Exception;
 
-    /** Returns whether each execution of the plan computes the rows again. Otherwise it returns those of the first execution. */
+    /**
+     * Returns whether each execution of the plan computes the rows again. Otherwise later executions return the rows of the first
+     * one.
+     */
     abstract boolean isRecomputed();
 
     /** Returns the name of the leaf in plans. */

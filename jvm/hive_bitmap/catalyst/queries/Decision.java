@@ -51,7 +51,10 @@ record Decision(JsonNode fields, long prices) {
         return fields.required("report").toString();
     }
 
-    /** Returns the key columns of all indexes of the scan's table. Null if the question said that the JVM knows them. */
+    /**
+     * Returns the key columns of all indexes of the scan's table. Null if the question said that this JVM knows the columns
+     * already.
+     */
     List<String> indexedColumns() {
         if (!fields.has("indexed_columns")) return null;
         List<String> names = new ArrayList<>();
@@ -60,8 +63,8 @@ record Decision(JsonNode fields, long prices) {
     }
 
     /**
-     * Returns how long the scan stays left alone. It is "table" (under any condition), "condition" (under the same condition) or ""
-     * (not at all).
+     * Returns how long the scan stays left alone. The result is "table" (under any condition), "condition" (under the same
+     * condition) or "" (for this query only).
      */
     String lasting() {
         return fields.path("lasting").asText();
@@ -84,7 +87,7 @@ record Decision(JsonNode fields, long prices) {
         return fields.path("bytes_saved").asLong();
     }
 
-    /** Returns the parts of a scan's rows, in order. Each says who reads it. */
+    /** Returns the parts of a scan's rows, in order. Each part says who reads it. */
     List<JsonNode> parts() {
         List<JsonNode> parts = new ArrayList<>();
         for (JsonNode part : fields.required("parts")) parts.add(part);

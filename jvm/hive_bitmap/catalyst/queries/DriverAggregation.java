@@ -42,8 +42,8 @@ final class DriverAggregation {
     }
 
     /**
-     * Returns whether rows can be aggregated here. Spark must give the functions as expressions that can be evaluated row by row,
-     * and groups and DISTINCT values must be equal exactly if their bytes are.
+     * Returns whether rows can be aggregated in the driver. Spark must give the functions as expressions that can be evaluated
+     * row by row, and groups and DISTINCT values must be equal exactly if their bytes are.
      */
     static boolean computes(List<Expression> grouping, List<Expression> results) {
         List<AggregateExpression> aggregates = new ArrayList<>();
@@ -128,7 +128,7 @@ final class DriverAggregation {
         }
     }
 
-    /** Returns the bytes of the texts and binary values, which may be large. */
+    /** Returns the bytes of the texts and binary values among {@code values}; only these may be large. */
     private static long bytes(Object[] values) {
         long sum = 0;
         for (Object value : values) {

@@ -22,7 +22,10 @@ final class DriverScan extends DecidedRows {
         this.part = part;
     }
 
-    /** {@code original} has the columns of the scan and at least its rows. {@code part} is the number of the decision's part. */
+    /**
+     * {@code original} has the columns of the scan and at least the scan's rows. {@code part} is the number of the decision's
+     * part.
+     */
     static DriverScan of(LogicalPlan original, String decision, int part) {
         List<Attribute> output = new ArrayList<>();
         for (Attribute column : Scala.list(original.output())) output.add((Attribute) column.newInstance().withNullability(true));

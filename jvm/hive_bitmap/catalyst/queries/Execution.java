@@ -14,8 +14,8 @@ import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.internal.SQLConf;
 
 /**
- * The request to Python to carry out a decision. It is sent when a plan is executed. Python counts keys, reads the rows of a part,
- * or compares the decision's files with the current ones.
+ * The request to Python to carry out a decision. The request is sent when a plan is executed. As the decision says, Python counts
+ * keys, reads the rows of a part, or compares the decision's files with the current ones.
  */
 final class Execution extends PythonRequest {
     private final String decision;
@@ -26,7 +26,7 @@ final class Execution extends PythonRequest {
 
     /**
      * @param decision the id of the decision in Python
-     * @param part the number of the part to read; null if the decision has none that Python reads
+     * @param part the number of the part to read; null if Python reads no part
      * @param limit the largest size in bytes of what Python sends
      */
     private Execution(SparkSession session, String decision, Integer part, long limit) {
@@ -36,17 +36,17 @@ final class Execution extends PythonRequest {
         this.size = new AnswerSize(limit);
     }
 
-    /** Counts the keys of a decision. Python's own limit of bytes is lower than this one. */
+    /** Has Python count the keys of a decision. Python's own limit of bytes is lower than that of the request. */
     static Execution counting(SparkSession session, String decision) {
         return new Execution(session, decision, null, Settings.of(SQLConf.get()).resultBytes());
     }
 
-    /** Reads the rows of a part. */
+    /** Has Python read the rows of a part. */
     static Execution reading(SparkSession session, String decision, int part) {
         return new Execution(session, decision, part, Long.MAX_VALUE);
     }
 
-    /** Returns whether the files of a decision are unchanged as far as Python checks them. False if that fails. */
+    /** Returns whether the files of a decision are unchanged as far as Python checks them. False if the check fails. */
     static boolean isCurrent(SparkSession session, String decision) {
         try {
             return new Execution(session, decision, null, 0).carriedOut(false) != null;
@@ -68,7 +68,7 @@ final class Execution extends PythonRequest {
         return (part == null ? fields : fields.put("part", part)).toString();
     }
 
-    /** Takes a batch of a key set or part. Python calls it; the first batches come in the order of the key sets. */
+    /** Takes a batch of a key set or part. Python calls this method; the first batches come in the order of the key sets. */
     public void add(int number, String schema, byte[] batch) {
         if (number == sent.size()) sent.add(new ArrowRows(schema));
         size.addBytes(batch.length);

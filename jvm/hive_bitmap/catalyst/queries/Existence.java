@@ -26,7 +26,7 @@ import org.apache.spark.sql.types.DataTypes;
  * @param count the aggregation that counts {@code rows}
  */
 public record Existence(LogicalPlan plan, Project constants, LogicalPlan rows, Aggregate count) {
-    /** Returns the parts of such a query; null if {@code plan} is a different query. */
+    /** Returns the parts of a query for one row of constants if any row exists; null if {@code plan} is a different query. */
     public static Existence of(LogicalPlan plan) {
         if (!(plan instanceof GlobalLimit global) || !Integer.valueOf(1).equals(Expressions.integer(global.limitExpr()))) return null;
         LogicalPlan below = global.child() instanceof LocalLimit local ? local.child() : global.child();

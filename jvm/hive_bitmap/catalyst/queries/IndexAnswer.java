@@ -20,11 +20,11 @@ final class IndexAnswer extends DecidedRows {
     private final String label;
     /** Distinguishes answers to equal aggregations. It is the decision's id if the keys of a small side restrict them, else "". */
     private final String restriction;
-    /** The groups that are computed; null if all are. */
+    /** The groups that are computed; null if all groups are computed. */
     private final TopGroups top;
     private final transient First first;
 
-    /** What the first execution has computed. All copies of a leaf share it. */
+    /** What the first execution has computed. All copies of a leaf share one such object. */
     private static final class First {
         private boolean executed;
         private List<InternalRow> rows; // null if Spark computes them
@@ -67,7 +67,10 @@ final class IndexAnswer extends DecidedRows {
         return weighted.rows(session, decision);
     }
 
-    /** Returns Spark's own plan. The first call makes it, with one partition if {@code single}. Its many rows stay in the tasks. */
+    /**
+     * Returns Spark's own plan. The first call makes the plan; with one partition if {@code single}. The many rows that Spark
+     * aggregates stay in the tasks.
+     */
     @Override
     SparkPlan instead(SparkSession session, boolean single) {
         synchronized (first) {

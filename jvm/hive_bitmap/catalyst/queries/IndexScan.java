@@ -44,8 +44,8 @@ public final class IndexScan extends Leaf implements FileRelation {
     }
 
     /**
-     * Returns the columns that a scan needs, taken by name from an optimized plan. They keep the scan's expression ids.
-     * {@code isOutdated} is called when the scan is executed; it says whether Spark would now read other files.
+     * Returns the columns that a scan needs, taken by name from an optimized plan. The columns keep the scan's expression ids.
+     * {@code isOutdated} is called when the scan is executed; it says whether Spark would by then read other files.
      */
     static IndexScan of(Scan scan, LogicalPlan rows, Decision decision, BooleanSupplier isOutdated) {
         List<NamedExpression> aliases = new ArrayList<>();
@@ -78,7 +78,9 @@ public final class IndexScan extends Leaf implements FileRelation {
         return parts.size() == 1 ? parts.get(0) : new Union(Scala.seq(parts), false, false);
     }
 
-    /** Returns Spark's own plan for the rows that the query needs of a part. It replaces the rows that Python reads. */
+    /**
+     * Returns Spark's own plan for the rows that the query needs of a part. This plan is executed if Python cannot read the part.
+     */
     private static LogicalPlan needed(Scan scan, JsonNode part, Narrowing narrowing) {
         String files = part.path("choices").asText(); // empty if there are no other parts
         LogicalPlan rows = files.isEmpty() ? original(scan) : original(scan, NarrowedRelations.splits(scan, files, narrowing));
@@ -93,7 +95,7 @@ public final class IndexScan extends Leaf implements FileRelation {
         return SideQuery.optimized(session, new Project(Scala.seq(columns), original));
     }
 
-    /** Returns Spark's own plan for a scan. It has the scan's columns and the rows that satisfy its conditions. */
+    /** Returns Spark's own plan for a scan. The plan has the scan's columns, and the rows that satisfy the scan's conditions. */
     static LogicalPlan original(Scan scan) {
         return original(scan, scan.isListed() ? NarrowedRelations.listed(scan) : scan.relation);
     }

@@ -13,9 +13,10 @@ import org.apache.spark.sql.catalyst.plans.logical.Join;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 
 /**
- * Infers conditions for the right sides of INTERSECT and EXCEPT. These are semi and anti joins on {@code <=>}: a condition on a
- * column of the left side also holds for the matching rows of the right side. Right rows without a match do not change the result,
- * so they may be filtered. Spark's InferFiltersFromConstraints infers such conditions for {@code =} only.
+ * Infers conditions for the right sides of INTERSECT and EXCEPT, which in Spark's plans are semi and anti joins on {@code <=>}: a
+ * condition on a column of the left side also holds for the matching rows of the right side. Right rows without a match do not
+ * change the result, so the right rows may be filtered. Spark's InferFiltersFromConstraints infers such conditions for {@code =}
+ * only.
  */
 public final class Inference {
     private Inference() {}

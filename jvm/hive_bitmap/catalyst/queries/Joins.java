@@ -141,7 +141,7 @@ public final class Joins {
         return plan.exists(Scala.predicate(node -> node == part));
     }
 
-    /** Returns whether equal values of a type in Spark are always the same key of an index. */
+    /** Returns whether values of a type that are equal in Spark are always the same key of an index. */
     private static boolean isKey(DataType type) {
         return !(type instanceof FloatType || type instanceof DoubleType || type instanceof BinaryType);
     }
@@ -151,7 +151,10 @@ public final class Joins {
                 node instanceof Filter filter && Conditions.conjuncts(filter.condition()).stream().anyMatch(Joins::selects)));
     }
 
-    /** Returns whether a conjunct is more than IS NOT NULL, which Spark infers for join keys. */
+    /**
+     * Returns whether a conjunct is more than IS NOT NULL. (Spark infers IS NOT NULL for join keys, so it does not show that a
+     * query selects rows.)
+     */
     static boolean selects(Expression conjunct) {
         return !(conjunct instanceof org.apache.spark.sql.catalyst.expressions.IsNotNull);
     }
@@ -178,7 +181,9 @@ public final class Joins {
         return plan instanceof org.apache.spark.sql.catalyst.plans.logical.CTERelationRef;
     }
 
-    /** Returns the bytes of a plan's leaves by Spark's statistics. They are capped, so that their sum does not overflow. */
+    /**
+     * Returns the bytes of a plan's leaves by Spark's statistics. The statistics are capped, so that their sum does not overflow.
+     */
     private static long size(LogicalPlan plan) {
         long sum = 0;
         for (LogicalPlan leaf : Scala.list(plan.collectLeaves())) {
@@ -188,7 +193,7 @@ public final class Joins {
         return sum;
     }
 
-    /** The relation and its column from which a column of a plan comes unchanged. */
+    /** A relation and its column, from which a column of a plan comes unchanged. */
     record Source(LogicalPlan relation, Attribute column) {}
 
     /**
@@ -232,7 +237,10 @@ public final class Joins {
         return null;
     }
 
-    /** Executes the small side of a join and returns its rows. Null if they are more than MAX_ROWS or MAX_BYTES. */
+    /**
+     * Executes the small side of a join and returns its rows. Null if the rows are more than MAX_ROWS, or take more than
+     * MAX_BYTES.
+     */
     static List<InternalRow> read(SparkSession session, LogicalPlan small) {
         Expression limit = new Literal(MAX_ROWS + 1, org.apache.spark.sql.types.DataTypes.IntegerType);
         LogicalPlan limited = new GlobalLimit(limit, new LocalLimit(limit, small));
@@ -242,7 +250,10 @@ public final class Joins {
         return rows.size() > MAX_ROWS || bytes > MAX_BYTES ? null : rows;
     }
 
-    /** Returns the condition of a filter. It is that the column has one of the keys in these rows; NULL is not a key. */
+    /**
+     * Returns the condition of a filter. The condition is that the filter's column has one of the keys in {@code rows}; NULL is
+     * not a key.
+     */
     static Expression condition(Scan.RuntimeFilter filter, List<InternalRow> rows) {
         int position = 0;
         for (Attribute column : Scala.list(filter.small().output())) {

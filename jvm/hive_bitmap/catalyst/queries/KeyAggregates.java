@@ -31,10 +31,10 @@ import org.apache.spark.sql.types.Decimal;
 import org.apache.spark.sql.types.DecimalType;
 
 /**
- * The aggregate functions that can be computed from distinct keys and weights. They are computed by Spark's own functions.
- * {@code count(x)} is the sum of the weights of the keys with an {@code x} that is not NULL. {@code sum(x)} is the function's own
- * sum of {@code x * weight}. {@code avg(x)} is what the function computes from that sum and count. MIN, MAX and DISTINCT aggregates
- * do not depend on the weights.
+ * The aggregate functions that can be computed from distinct keys and weights. Spark's own functions compute the results. {@code
+ * count(x)} is the sum of the weights of the keys with an {@code x} that is not NULL. {@code sum(x)} is the function's own sum of
+ * {@code x * weight}. {@code avg(x)} is what the function computes from that sum and count. MIN, MAX and DISTINCT aggregates do
+ * not depend on the weights.
  *
  * <p>Whether a sum that overflows is an error, is NULL, or wraps may depend on the order of the rows. So a sum is used only if it
  * overflows in no order of its rows, which {@link #isExact} proves for the counted keys.
@@ -156,7 +156,7 @@ final class KeyAggregates {
         }));
     }
 
-    /** Returns the expression for the weight of a key. It is 0 if one of the arguments is NULL. */
+    /** Returns the expression for the weight of a key. The weight is 0 if one of the arguments is NULL. */
     private static Expression weightOfPresent(List<Expression> arguments, Expression weight) {
         Expression missing = null;
         for (Expression argument : arguments) {

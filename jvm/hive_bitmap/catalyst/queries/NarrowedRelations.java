@@ -26,7 +26,8 @@ import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
 import scala.Option;
 
 /**
- * Makes the relations that replace a scan. They are the same table, restricted to some files or blocks, for Spark's own readers.
+ * Makes the relations that replace a scan. Such a relation is the same table, restricted to some files or blocks, for Spark's own
+ * readers.
  */
 public final class NarrowedRelations {
     private NarrowedRelations() {}
@@ -40,13 +41,13 @@ public final class NarrowedRelations {
         return format == ParquetFileFormat.class || format == OrcFileFormat.class;
     }
 
-    /** Returns whether the query depends on positions of a scan's rows that a narrowed scan may change. */
+    /** Returns whether the query depends on positions of a scan's rows that differ if the scan is narrowed. */
     public static boolean losesPositions(Scan scan) {
         boolean keepsPartitions = reads(scan) && scan.iceberg() == null && !scan.isOfDelta();
         return scan.order == RowOrder.POSITIONS || scan.order == RowOrder.PARTITIONS && !keepsPartitions;
     }
 
-    /** Returns the relation restricted to the {@link #choices} of files and blocks. The expression ids stay the same. */
+    /** Returns the scan's relation, restricted to the {@link #choices} of files and blocks. The expression ids stay the same. */
     static LogicalPlan narrowed(Scan scan, String choices, Narrowing narrowing) {
         if (scan.iceberg() != null) return scan.iceberg().narrowed(scan.columns, choices(choices), narrowing);
         if (scan.isOfDelta()) {
@@ -55,7 +56,10 @@ public final class NarrowedRelations {
         return narrowed(scan, new SelectedFiles(scan.listing(), choices(choices)), scan.files().bucketSpec(), narrowing);
     }
 
-    /** Returns the relation restricted to splits of its files ({@link #choices}). They are read even if the files have changed. */
+    /**
+     * Returns the scan's relation, restricted to splits of its files ({@link #choices}). The splits are read even if the files
+     * have changed.
+     */
     static LogicalPlan splits(Scan scan, String choices, Narrowing narrowing) {
         return narrowed(scan, SelectedFiles.splits(scan.listing(), choices(choices)), Option.empty(), narrowing);
     }
@@ -69,8 +73,8 @@ public final class NarrowedRelations {
     }
 
     /**
-     * Copies the relation of a scan with other files. If the table has statistics, which Spark prefers, they get the size of these
-     * files. A relation that is being cached keeps its size, by which Spark chooses joins.
+     * Copies the relation of a scan with other files. If the table has statistics, which Spark prefers to the sizes of files,
+     * these get the size of {@code narrowed}. A relation that is being cached keeps its size, by which Spark chooses joins.
      */
     private static LogicalRelation withFiles(Scan scan, HadoopFsRelation narrowed) {
         boolean keepsSize = scan.table.stats().isEmpty() || scan.order == RowOrder.PARTITIONS;
@@ -95,7 +99,10 @@ public final class NarrowedRelations {
         return (LogicalPlan) plan.transformDown(Scala.replacing(node -> node == scan.relation ? listed : null));
     }
 
-    /** Returns the relation restricted to some files, which are read whole. {@code numbers} are those of the scan's listing. */
+    /**
+     * Returns the scan's relation, restricted to some files, which are read whole. {@code numbers} are the numbers of these files
+     * in the scan's listing.
+     */
     static LogicalPlan restrictedTo(Scan scan, Set<Integer> numbers) {
         if (scan.iceberg() != null) return scan.iceberg().only(scan.columns, numbers);
         HadoopFsRelation files = scan.files();
@@ -125,9 +132,9 @@ public final class NarrowedRelations {
     }
 
     /**
-     * Returns a plan whose relations have only the fields of structs that the query needs, if one of the scans reads nested columns.
-     * Spark does this right after this package's rule; until then, scans have the types of their tables. A Delta table that Delta
-     * has yet to prepare must not be pruned; then nested columns are left to Spark.
+     * Returns a plan whose relations have only the fields of structs that the query needs, if one of the scans reads nested
+     * columns. Spark itself prunes the fields right after this package's rule; until then, scans have the types of their tables.
+     * A Delta table that Delta has yet to prepare must not be pruned; then nested columns are left to Spark.
      */
     public static LogicalPlan pruned(LogicalPlan plan, List<Scan> scans) {
         boolean isNeeded = scans.stream()

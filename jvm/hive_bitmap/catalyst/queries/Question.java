@@ -43,9 +43,9 @@ import org.apache.spark.sql.classic.Dataset;
 import scala.Option;
 
 /**
- * The request to Python to decide on the scans of a query. Python reads {@link #text} and replies with a {@link Decision} for each
- * scan. While it decides, it may ask for a {@link #listing}, for {@link #satisfying} keys, and for a small side
- * ({@link #readFirst}).
+ * The request to Python to decide on the scans of a query. Python reads {@link #text} and replies with a {@link Decision} for
+ * each scan. While Python decides, it may ask for a {@link #listing}, for {@link #satisfying} keys, and for a small side ({@link
+ * #readFirst}).
  */
 public final class Question extends PythonRequest {
     private static final Versions<CatalogTable> TABLES = new Versions<>(1024);
@@ -70,9 +70,9 @@ public final class Question extends PythonRequest {
     }
 
     /**
-     * Asks Python and applies its decisions. Decisions that come after {@code hive_bitmap.planning_seconds}, as
-     * {@link PlanningGate#await} counts them, are not used, unless the session is strict or some scan need not pay. While the
-     * planning of such queries is paused, Python is asked only for decisions that it has kept; if it has none, it makes them while
+     * Asks Python and applies its decisions. Decisions that come after {@code hive_bitmap.planning_seconds}, as {@link
+     * PlanningGate#await} counts them, are not used, unless the session is strict or some scan need not pay. While the planning
+     * of such queries is paused, Python is asked only for decisions that it has kept; if it has kept none, it makes them while
      * Spark's own plan runs. Throws IllegalStateException if Python fails.
      */
     public void ask(Settings settings) {
@@ -143,7 +143,7 @@ public final class Question extends PythonRequest {
         }
     }
 
-    /** Leaves all scans alone because too many plans are being made. */
+    /** Leaves all scans alone because Python is making too many plans. */
     private void busy() {
         Reports.busy();
         scans.forEach(scan -> scan.leaveAlone("away"));
@@ -162,8 +162,8 @@ public final class Question extends PythonRequest {
     }
 
     /**
-     * Takes Python's decisions, in time or not. What they say about tables is cached in any case. Null means that Python has none:
-     * it has stopped early because the call was late, or has kept none.
+     * Takes Python's decisions, in time or not. What they say about tables is cached in any case. If {@code reply} is null,
+     * Python has no decisions: it has stopped early because the call was late, or was asked for kept decisions and has none.
      */
     @Override
     protected void answered(Object reply) {
@@ -181,7 +181,7 @@ public final class Question extends PythonRequest {
         if (closed) PlanningGate.ended(shape());
     }
 
-    /** Leaves a scan as it is. Partitions that were listed to decide that are not listed again. */
+    /** Leaves a scan as it is. Partitions that were listed to decide this are not listed again. */
     public void leaveAlone(Scan scan) {
         if (scan.isListed()) replacements.put(scan.relation, NarrowedRelations.listed(scan));
     }
@@ -239,8 +239,9 @@ public final class Question extends PythonRequest {
     }
 
     /**
-     * Returns a version for each expression over one column. Expressions of the same version have the same value for each key,
-     * under the same settings: they are equal, with their time zones and evaluation modes, which their text does not show.
+     * Returns a version for each expression over one column. Under the same settings, expressions of the same version have the
+     * same value for each key: the expressions are equal, including time zones and evaluation modes, which SQL text does not
+     * show.
      */
     private static ArrayNode versions(List<Expression> expressions) {
         ArrayNode versions = JsonNodeFactory.instance.arrayNode();
@@ -275,8 +276,8 @@ public final class Question extends PythonRequest {
     }
 
     /**
-     * Returns bytes, number, fingerprint and {@link Scan#splitBytes} of a scan's files, separated by blanks. Null if Spark does not
-     * list them.
+     * Returns bytes, number, fingerprint and {@link Scan#splitBytes} of a scan's files, separated by blanks. Null if Spark does
+     * not list the files.
      */
     public String listingSummary(int scan) {
         Listing listing = listed(scans.get(scan));
@@ -284,7 +285,10 @@ public final class Question extends PythonRequest {
         return listing.bytes() + " " + listing.files.size() + " " + listing.fingerprint() + " " + scans.get(scan).splitBytes();
     }
 
-    /** Lists the files of a scan for Python. Spark's error is kept: Python would report an error of the metastore as its own. */
+    /**
+     * Lists the files of a scan for Python. An error is kept in this object, so that it can be thrown as Spark raised it: Python
+     * would report an error of the metastore as its own.
+     */
     private Listing listed(Scan scan) {
         long began = System.nanoTime();
         listingSince = began;
@@ -305,7 +309,7 @@ public final class Question extends PythonRequest {
         return listedNanos + (since == 0 ? 0 : System.nanoTime() - since);
     }
 
-    /** Returns the text of a scan's listing. It is a StringBuilder, so that Python can fetch it in pieces. */
+    /** Returns the text of a scan's listing. The result is a StringBuilder, so that Python can fetch it in pieces. */
     public StringBuilder listing(int scan) {
         return new StringBuilder(scans.get(scan).listing().text());
     }
@@ -326,7 +330,7 @@ public final class Question extends PythonRequest {
         return scans.get(scan).leaves.get(number);
     }
 
-    /** Takes the DataFrame by which Python's tasks read a part. It has the columns that the scan needs. */
+    /** Takes the DataFrame by which Python's tasks read a part. {@code frame} has the columns that the scan needs. */
     public void rows(int scan, int part, Dataset<Row> frame) {
         rows.put(List.of(scan, part), frame.queryExecution().optimizedPlan());
     }
@@ -367,9 +371,9 @@ public final class Question extends PythonRequest {
     }
 
     /**
-     * Returns a function that checks whether a scan is outdated. It is if Spark would read other files at the time of the call. If
-     * Python listed the files instead of Spark, Python lists them again. Python also checks files that its tasks open, which Spark
-     * may have listed long ago.
+     * Returns a function that checks whether a scan is outdated. A scan is outdated if Spark would read other files at the time
+     * of the call. If Python listed the files instead of Spark, Python lists them again. Python also checks files that its tasks
+     * open, which Spark may have listed long ago.
      */
     private BooleanSupplier isOutdated(Scan scan, Decision decision) {
         Listing listing = scan.listing();
@@ -402,7 +406,10 @@ public final class Question extends PythonRequest {
                 small, new LocalRelation(small.output(), Scala.seq(rows), false, scala.Option.empty())));
     }
 
-    /** Returns the plan with its scans replaced. Nodes are compared by identity, since equal scans may have different filters. */
+    /**
+     * Returns the plan with its scans replaced. Nodes are compared by identity, because equal scans may be under different
+     * filters.
+     */
     public LogicalPlan replaced(LogicalPlan plan) {
         if (replacements.isEmpty()) return plan;
         return (LogicalPlan) plan.transformDownWithSubqueries(Scala.replacing(replacements::get));

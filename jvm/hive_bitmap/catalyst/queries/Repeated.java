@@ -10,12 +10,13 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 
 /**
  * Relations that occur in a plan more than once as the same object. Spark repeats the outer query of a LATERAL or correlated
- * subquery like this. A replacement that fits the condition and columns of one occurrence would replace the other occurrences too.
+ * subquery in this way. A replacement that fits the condition and columns of one occurrence would replace the other occurrences
+ * too.
  */
 public final class Repeated {
     private Repeated() {}
 
-    /** Leaves the scans of such relations alone and removes them from the list. */
+    /** Leaves the scans of repeated relations alone and removes them from {@code scans}. */
     public static void remove(List<Scan> scans, LogicalPlan plan) {
         Set<LogicalPlan> repeated = leaves(plan);
         for (Scan scan : List.copyOf(scans)) {

@@ -47,8 +47,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A scan of a table in a query. {@code conjuncts} are those of the filter right above the relation and those that were inferred,
- * {@code columns} the columns that the query needs. {@code aggregate} is the aggregation over this scan alone, or null.
+ * A scan of a table in a query. {@code conjuncts} are the conditions of the filter right above the relation, and conditions that
+ * were inferred; {@code columns} are the columns that the query needs. {@code aggregate} is the aggregation over this scan alone,
+ * or null.
  */
 public final class Scan {
     private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
@@ -61,9 +62,12 @@ public final class Scan {
     public final Aggregate aggregate;
     /** The columns that {@code aggregate} needs, with projections resolved. */
     private final AttributeSet aggregated;
-    /** The projections between {@code aggregate} and this scan, from top to bottom. */
+    /** The projections between {@code aggregate} and the scan, from top to bottom. */
     final List<Project> projections;
-    /** The expressions that Python may ask Spark to evaluate over keys. Their positions are their numbers. */
+    /**
+     * The expressions that Python may ask Spark to evaluate over keys. The position of an expression in the list is its number in
+     * questions.
+     */
     final List<Expression> leaves = new ArrayList<>();
     public final List<RuntimeFilter> runtimeFilters = new ArrayList<>();
     /** The executed small sides of runtime filters on this scan, with their rows. */
@@ -78,7 +82,7 @@ public final class Scan {
     FirstRows.Of first;
     /** What the query sees of the order of the rows. */
     public RowOrder order = RowOrder.SEEN;
-    /** Whether the types of the columns are those that Spark will read. */
+    /** Whether the columns already have the types that Spark will read; false if Spark will still prune fields of structs. */
     boolean hasTypesOfPlan = true;
     Observation observation = Observation.NONE;
     private Listing listing;
@@ -118,15 +122,15 @@ public final class Scan {
     }
 
     /**
-     * Returns the scan of a relation or of a filter right above it. Null for any other plan. {@code required} are the columns that
-     * the query needs (null: all).
+     * Returns the scan if a plan is a relation, or a filter right above a relation. Null for any other plan. {@code required} are
+     * the columns that the query needs (null: all).
      */
     public static Scan of(LogicalPlan plan, AttributeSet required) {
         return of(plan, required, null, List.of());
     }
 
     /**
-     * Returns the scan below an aggregation. Null if there is more in between than projections and a filter right above the
+     * Returns the scan below an aggregation. Null unless there are only projections in between, and a filter right above the
      * relation.
      */
     public static Scan below(Aggregate aggregate) {
@@ -149,8 +153,8 @@ public final class Scan {
     }
 
     /**
-     * Returns whether a plan is a relation that may be narrowed. That is a table of files in the session's catalog, or an Iceberg
-     * table, unless it is already narrowed.
+     * Returns whether a plan is a relation that may be narrowed. A relation may be narrowed if it is a table of files in the
+     * session's catalog, or an Iceberg table, and not narrowed already.
      */
     public static boolean isIndexable(LogicalPlan plan) {
         return plan instanceof HiveTableRelation hive && isOfSessionCatalog(hive.tableMeta())
@@ -163,7 +167,10 @@ public final class Scan {
                 || IcebergTables.isTable(plan);
     }
 
-    /** Returns whether a plan that is not optimized yet {@link #isIndexable}, or will be, as a Delta table. */
+    /**
+     * Returns whether a plan that is not optimized yet {@link #isIndexable}, or will be when it is optimized, like the scan of a
+     * Delta table.
+     */
     static boolean mayBeIndexable(LogicalPlan plan) {
         return isIndexable(plan)
                 || plan instanceof LogicalRelation relation
@@ -174,8 +181,8 @@ public final class Scan {
     }
 
     /**
-     * Returns whether Spark lists the files in folders. The files of a stream's output are those that its log names, even if there
-     * are others.
+     * Returns whether Spark lists the files in folders. A stream's output is different: only the files that the log of the stream
+     * names belong to it.
      */
     private static boolean isListing(FileIndex location) {
         return location instanceof CatalogFileIndex || Listing.isListed(location);
@@ -191,8 +198,8 @@ public final class Scan {
     }
 
     /**
-     * Returns whether the query needs a hidden column such as {@code _metadata}. It has the file of a row and the position of the
-     * row in it.
+     * Returns whether the query needs a hidden column such as {@code _metadata}. Such a column tells the file of a row and the
+     * position of the row in its file.
      */
     public boolean asksForFiles() {
         return columns.stream().anyMatch(column -> column.metadata().contains("__metadata_col"));
@@ -211,8 +218,8 @@ public final class Scan {
     }
 
     /**
-     * Returns the code of the reason for which Python has left such a scan alone. Null if Python has to be asked. The files are
-     * listed only if there is a verdict.
+     * Returns the code of the reason for which Python has left a scan like this one alone. Null if Python has to be asked. The
+     * files are listed only if there is a verdict.
      */
     public String verdict() {
         TableIdentifier name = table.identifier();
@@ -221,8 +228,9 @@ public final class Scan {
     }
 
     /**
-     * Adds a verdict: the scan is left alone, under any condition or under its own. If Spark has not listed the files, it is added
-     * under the scan's own condition, since only the files of the scan's partitions are known.
+     * Adds the verdict that the scan is left alone. It holds for the table under any condition if {@code anyCondition}, else
+     * under the scan's own condition only. If Spark has not listed all files, only the files of the scan's partitions are known,
+     * so the verdict always holds under the scan's own condition only.
      *
      * @param version {@link Verdicts#version} when Python was asked
      * @param prices the version of the prices that Python has decided by
@@ -271,12 +279,15 @@ public final class Scan {
         return keySets.stream().map(keys -> keys.stream().filter(key -> !partitionColumns.contains(key)).toList()).toList();
     }
 
-    /** Takes only the groups that a limit needs, if they are those of this scan's aggregation. */
+    /** Takes only the groups that a limit needs, if {@code limited} is about this scan's aggregation. */
     public void takeGroups(TopGroups.Of limited) {
         if (limited != null && limited.aggregate() == aggregate) top = limited.groups();
     }
 
-    /** Takes only the rows that a sort and a limit need, if they are those of this scan. */
+    /**
+     * Takes only the rows that a sort and a limit need, if {@code needed} is about this scan's relation, and the query does not
+     * see the order of its rows.
+     */
     public void takeFirstRows(FirstRows.Of needed) {
         if (needed.relation() == relation && order == RowOrder.UNSEEN) first = needed;
     }
@@ -293,7 +304,7 @@ public final class Scan {
                 .noneMatch(column -> partitionColumns.contains(column.name()))).toList();
     }
 
-    /** Returns the bytes of the files that Spark would read. It is -1 if Spark does not know them without a listing. */
+    /** Returns the bytes of the files that Spark would read. The result is -1 if Spark cannot tell without a listing. */
     long bytes() {
         if (isListedBySpark()) return files().location().sizeInBytes();
         scala.math.BigInt size = relation.stats().sizeInBytes();
@@ -324,7 +335,10 @@ public final class Scan {
         return names;
     }
 
-    /** Returns the files that Spark would read for this scan. They are listed once. Null if Spark does not list them. */
+    /**
+     * Returns the files that Spark would read for this scan. The files are listed only once for a scan. Null if Spark does not
+     * list the files.
+     */
     Listing listing() {
         if (listing == null && iceberg != null) listing = iceberg.listing(needsPartitions());
         if (listing == null && files() != null) {
@@ -335,16 +349,16 @@ public final class Scan {
     }
 
     /**
-     * Returns the deleted rows of some files, as JSON for Python. The table is a Delta or Iceberg table; {@code numbers} are those
-     * of the {@link #listing}.
+     * Returns the deleted rows of some files, as JSON for Python. The table is a Delta or Iceberg table; {@code numbers} are the
+     * files' numbers in the {@link #listing}.
      */
     StringBuilder deleted(List<Integer> numbers) {
         return iceberg != null ? iceberg.deleted(numbers) : DeltaFiles.deleted(files().location(), numbers);
     }
 
     /**
-     * Returns a version of the files that Spark would read. It differs if they differ under the same conditions. Null if Spark does
-     * not list them.
+     * Returns a version of the files that Spark would read. Two versions under the same conditions differ if the files differ.
+     * Null if Spark does not list the files.
      */
     String versionOfFiles() {
         if (iceberg != null) return iceberg.version();
@@ -369,8 +383,8 @@ public final class Scan {
     }
 
     /**
-     * Returns whether the table is of an unsupported version of Delta or Iceberg, which is reported. Otherwise the facts of its log
-     * are read.
+     * Returns whether the table is of an unsupported version of Delta or Iceberg, and, if so, reports the scan as left alone.
+     * Otherwise the facts of the table's log are read.
      */
     public boolean isOfUnknownLake() {
         try {
@@ -387,7 +401,7 @@ public final class Scan {
         }
     }
 
-    /** Returns whether Spark has already listed the files, so that {@link #listing} costs nothing. */
+    /** Returns whether Spark has already listed all files of the table, so that {@link #listing} costs nothing. */
     boolean isListedBySpark() {
         return files() != null && (Listing.isListed(files().location()) || isOfDelta());
     }
@@ -407,7 +421,7 @@ public final class Scan {
     }
 
     /**
-     * Returns whether Spark also lists the files when it plans the query. It does if the query's conditions restrict the
+     * Returns whether Spark also lists the files when it plans the query. Spark does if the query's conditions restrict the
      * partitions.
      */
     private boolean isPrunedBySpark() {
@@ -423,9 +437,9 @@ public final class Scan {
     }
 
     /**
-     * Returns the size of the largest splits of Spark's own scan. It determines the order of the rows. Returns 0 if the order
-     * depends on something else, if Spark reads files of other partitions than those of the listing, or if the query depends on the
-     * partitions of the scan, which only Spark's reader has.
+     * Returns the size of the largest splits of Spark's own scan. This size determines the order of the rows. Returns 0 if the
+     * order depends on something else, if Spark reads files of other partitions than those of the listing, or if the query
+     * depends on the partitions of the scan, which only Spark's reader has.
      */
     long splitBytes() {
         if (order == RowOrder.PARTITIONS || listing() == null || files() == null || isOfDelta()) return 0;
@@ -439,8 +453,8 @@ public final class Scan {
     }
 
     /**
-     * Returns whether the files must be listed by partition. That is so if an aggregation, or a condition on rows, uses partition
-     * columns.
+     * Returns whether the files must be listed by partition. They must be if there is an aggregation and it, or a condition on
+     * rows, uses partition columns.
      */
     private boolean needsPartitions() {
         if (aggregate == null) return false;

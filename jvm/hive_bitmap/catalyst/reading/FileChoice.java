@@ -36,7 +36,7 @@ public record FileChoice(long size, long modified, String tag, long tailCrc32, l
         return bytes(0, Long.MAX_VALUE);
     }
 
-    /** Returns how many bytes of a split are read. */
+    /** Returns how many bytes are read of the split with this start and length. */
     long bytes(long start, long length) {
         long sum = 0, end = length > Long.MAX_VALUE - start ? Long.MAX_VALUE : start + length;
         for (int at = 0; at < ranges.length; at += 2) {
@@ -46,8 +46,8 @@ public record FileChoice(long size, long modified, String tag, long tailCrc32, l
     }
 
     /**
-     * Returns whether a split has to be read or checked. If no range of the file is read, its first split checks the whole file,
-     * and reads all of it if it has changed.
+     * Returns whether the split with this start and length has to be read or checked. If no range of the file is read, the first
+     * split of the file checks the whole file, and reads all of it if it has changed.
      */
     boolean isRead(long start, long length) {
         return isImmutable() ? bytes(start, length) > 0 : !readsNothing() || start == 0;

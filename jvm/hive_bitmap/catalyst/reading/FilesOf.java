@@ -6,7 +6,10 @@ import org.apache.spark.sql.types.StructType;
 import scala.Option;
 import scala.collection.immutable.Seq;
 
-/** An index over some of the files of another index. Its other properties are those of that index. */
+/**
+ * An index over some of the files of another index. All other properties, such as the schema of partitions, are those of the
+ * other index.
+ */
 public abstract class FilesOf implements FileIndex {
     protected final FileIndex all;
 

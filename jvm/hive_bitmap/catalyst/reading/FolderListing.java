@@ -15,7 +15,8 @@ import org.apache.spark.TaskContext;
 
 /**
  * The listing of a folder with base files, including their tags. An executor caches it for the duration of a stage, so that one
- * request replaces a request for each file. A retried task does not use it, since a file may have been replaced.
+ * request replaces a request for each file. A retried task does not use the cached listing, because a file may have been
+ * replaced.
  */
 final class FolderListing {
     private static final int MAX_FILES = 200_000;

@@ -27,9 +27,9 @@ import org.apache.spark.sql.types.StringType$;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * The files that Spark reads for a scan, after partition pruning and in Spark's order. A file's number is its position in
- * {@code files}. Two partitions may share a folder; a file of both has a number in each. {@code index} returns the same files again
- * without listing them again.
+ * The files that Spark reads for a scan, after partition pruning and in Spark's order. A file's number is its position in {@code
+ * files}. Two partitions may share a folder; a file of both has a number in each. {@code index} is a file index that returns the
+ * same files without listing them again.
  */
 public final class Listing {
     public final FileIndex index;
@@ -132,7 +132,10 @@ public final class Listing {
         return SplitSize.most(context, bytes() + files.size() * SQLConf.get().filesOpenCostInBytes());
     }
 
-    /** Returns the position of a partition with these values, {@code from} or later; -1 if there is none. */
+    /**
+     * Returns the position in the listing of the first partition with these values, at {@code from} or later; -1 if there is
+     * none.
+     */
     int partition(InternalRow values, int from) {
         for (int at = from; at < partitions.size(); at++) {
             if (partitions.get(at).values().equals(values)) return at;

@@ -52,8 +52,8 @@ public final class NarrowedScanExec extends SparkPlan {
     }
 
     /**
-     * Returns a scan with an alternative plan. When it is executed, it calls {@code instead}, and executes the plan that this
-     * returns, or the child if this returns null.
+     * Returns a scan with an alternative plan. When the scan is executed, it calls {@code instead}, and executes the returned
+     * plan; if that is null, it executes {@code child}.
      */
     public static NarrowedScanExec unless(Supplier<SparkPlan> instead, SparkPlan child, Narrowing narrowing) {
         NarrowedScanExec scan = new NarrowedScanExec(child, narrowing);
@@ -62,7 +62,8 @@ public final class NarrowedScanExec extends SparkPlan {
     }
 
     /**
-     * Sets the metrics and sends them to Spark's UI. Spark resets them before each execution, and its UI adds up what it receives.
+     * Sets the metrics and sends them to Spark's UI. Spark resets the metrics before each execution, and its UI adds up what it
+     * receives.
      */
     private void postMetrics() {
         isReading = true;
@@ -80,8 +81,8 @@ public final class NarrowedScanExec extends SparkPlan {
     }
 
     /**
-     * Resets the metrics before each execution, and sets them again, because Spark keeps the RDD of the first execution, and later
-     * ones do not call {@code doExecute}.
+     * Resets the metrics before an execution. If there was an earlier execution, the metrics are set again at once, because Spark
+     * keeps the RDD of the first execution and does not call {@code doExecute} again.
      */
     @Override
     public void resetMetrics() {
@@ -104,8 +105,8 @@ public final class NarrowedScanExec extends SparkPlan {
     }
 
     /**
-     * Joins the partitions of a file scan that reads little of them. The partitions of buckets are kept, since a join relies on
-     * them, and so are those of a relation to be cached, since samples of it rely on them.
+     * Joins the partitions of a file scan that reads little of each. Partitions of buckets are not joined, because joins of
+     * tables rely on buckets; nor are the partitions of a relation to be cached, because samples of the relation rely on them.
      */
     private <T> RDD<T> joined(RDD<T> rows) {
         if (keepsPartitions || !(child instanceof FileSourceScanExec scan) || scan.bucketedScan()) return rows;

@@ -18,12 +18,12 @@ import scala.collection.immutable.Seq;
 
 /**
  * The files of a partitioned table that were listed to plan a query. If the application may have written to the table since, they
- * are listed again when they are read. Spark itself lists the files of such a table only then.
+ * are listed again when they are read. Spark itself lists the files of a partitioned table only when they are read.
  */
 public final class PlannedFiles extends FilesOf {
     /**
-     * What plans have listed, by the session's index of a table. Such an index keeps its files even if something is written to
-     * their path.
+     * What plans have listed, by the session's index of a table. The session's index keeps its files even if something is written
+     * to the folders by path.
      */
     private static final Map<CatalogFileIndex, Listed> LISTED = new MapMaker().weakKeys().makeMap(); // by identity
 
@@ -31,7 +31,7 @@ public final class PlannedFiles extends FilesOf {
     private final CatalogFileIndex location;
     /** The relation that the session had cached before the files were listed; each write of the session drops it from the cache. */
     private final LogicalPlan cachedRelation;
-    /** The number of the last write before the files were listed ({@link WrittenFolders#last}). */
+    /** The number of the last write that had begun before the files were listed ({@link WrittenFolders#last}). */
     private final long lastWrite;
 
     private PlannedFiles(FileIndex listed, SparkSession session, CatalogFileIndex location, LogicalPlan cachedRelation, long lastWrite) {
@@ -82,7 +82,7 @@ public final class PlannedFiles extends FilesOf {
         return ((org.apache.spark.sql.classic.SparkSession) session).sessionState().catalog().getCachedTable(name);
     }
 
-    /** Returns whether the table may have been written since its files were listed, without calling the metastore. */
+    /** Returns whether the table may have been written since its files were listed. Does not call the metastore. */
     boolean mayBeOutdated() {
         return cachedRelation == null || cachedRelation != cached(session, location.table()) || WrittenFolders.areWritten(this::folders, lastWrite, false);
     }

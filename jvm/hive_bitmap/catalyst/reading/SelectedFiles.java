@@ -14,10 +14,10 @@ import org.apache.spark.sql.execution.datasources.PartitionDirectory;
 import scala.collection.immutable.Seq;
 
 /**
- * The files of a listing, each with the byte ranges to read. A file stays in the list even if nothing of it has to be read, for two
- * reasons. A task checks that the file is unchanged since it was indexed, and otherwise reads all of it. And the {@link Splits} of
- * a scan, which determine the order of its rows, depend on the sizes of all files. Files are identified by their numbers, since the
- * same file may belong to two partitions.
+ * The files of a listing, each with the byte ranges to read. A file stays in the list even if nothing of it has to be read, for
+ * two reasons. A task checks that the file is unchanged since it was indexed, and otherwise reads all of it. And the {@link
+ * Splits} of a scan, which determine the order of its rows, depend on the sizes of all files. Files are identified by their
+ * numbers, because the same file may belong to two partitions.
  */
 public final class SelectedFiles extends FilesOf {
     private final Listing listing;
@@ -67,7 +67,9 @@ public final class SelectedFiles extends FilesOf {
         return only == null || only.contains(number);
     }
 
-    /** Returns the listed partitions that pass the filters, in the order of the listing, unless it was refreshed since. */
+    /**
+     * Returns the listed partitions that pass the filters, in the order of the listing, unless the files were listed again since.
+     */
     @Override
     public Seq<PartitionDirectory> listFiles(Seq<Expression> partitionFilters, Seq<Expression> dataFilters) {
         List<PartitionDirectory> selected = new ArrayList<>();

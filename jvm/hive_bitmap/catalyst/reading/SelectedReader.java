@@ -120,7 +120,10 @@ public final class SelectedReader extends AbstractFunction1<PartitionedFile, Ite
             return null;
         }
 
-        /** Fails the query if the file changed while it was read, since its rows may come from both versions. */
+        /**
+         * Fails the query if the file changed while it was read, because the rows that were read may come from two versions of
+         * the file.
+         */
         private void requireUnchanged() {
             if (!opened || choice.isImmutable()) return;
             opened = false;

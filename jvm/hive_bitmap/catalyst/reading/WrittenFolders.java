@@ -28,7 +28,7 @@ public final class WrittenFolders {
 
     private WrittenFolders() {}
 
-    /** A folder that was written to. {@code byPath} says whether the write named a folder and not a table. */
+    /** A folder that was written to. {@code byPath} is true if the write named the folder itself and no table. */
     private record Folder(String path, boolean byPath) {
         boolean overlaps(String other) {
             return isIn(path, other) || isIn(other, path);

@@ -70,7 +70,7 @@ public final class Allowlist {
     private static final String CHAR_TYPE = "__CHAR_VARCHAR_TYPE_STRING";
     private static final String PADDING = "CharVarcharCodegenUtils.readSidePadding";
 
-    /** The functions with a Java regular expression as second argument, which may take exponentially long. */
+    /** The functions with a Java regular expression as second argument, whose evaluation may take exponentially long. */
     private static final Set<String> REGEXES = names("""
             RLike RegExpExtract RegExpExtractAll RegExpInStr RegExpReplace StringSplit
             """);
@@ -81,8 +81,8 @@ public final class Allowlist {
     private Allowlist() {}
 
     /**
-     * Returns whether a regular expression is simple. It must be a constant without backreferences and repeated groups, with few
-     * repetitions.
+     * Returns whether a regular expression is simple. A simple expression is a constant without backreferences and repeated
+     * groups, with few repetitions.
      */
     private static boolean isSimple(Expression pattern) {
         if (!(pattern instanceof Literal literal) || literal.value() == null) return false;
@@ -101,7 +101,10 @@ public final class Allowlist {
         return expression instanceof AttributeReference column ? refusal(column) : refusal(expression, Allowlist::refusal);
     }
 
-    /** Returns why an expression must not be evaluated over keys; null if it may be. {@code refusalOfChild} checks its children. */
+    /**
+     * Returns why an expression must not be evaluated over keys; null if it may be. {@code refusalOfChild} returns the same for a
+     * child of the expression.
+     */
     public static String refusal(Expression expression, Function<Expression, String> refusalOfChild) {
         if (!expression.deterministic()) return Expressions.sql(expression) + " is not deterministic";
         String name = listed(expression);

@@ -89,7 +89,7 @@ public final class Conditions {
 
     /**
      * Filters rows by these conjuncts, up to the first that refers to more than the rows: a later conjunct may raise an error for
-     * rows that this one excludes.
+     * rows that the first one excludes.
      */
     public static LogicalPlan filtered(LogicalPlan rows, List<Expression> conjuncts) {
         List<Attribute> columns = Scala.list(rows.output());
@@ -138,7 +138,7 @@ public final class Conditions {
         return expression(negated ? new Not(condition) : condition);
     }
 
-    /** Returns a condition as a leaf that is evaluated without Spark; null if it is not such a leaf. */
+    /** Returns a condition as a leaf that is evaluated without Spark; null if the condition cannot be evaluated without Spark. */
     private ArrayNode leaf(Expression condition) {
         if (condition instanceof Literal literal && literal.dataType() instanceof BooleanType) {
             return node("constant").add((Boolean) literal.value());
@@ -256,7 +256,7 @@ public final class Conditions {
     }
 
     /**
-     * Returns the name of a column of the relation; null for any other expression, and for a CHAR column, since its keys are
+     * Returns the name of a column of the relation; null for any other expression, and for a CHAR column, because its keys are
      * padded.
      */
     private String column(Expression expression) {

@@ -18,8 +18,8 @@ import scala.collection.immutable.IndexedSeq;
 import scala.collection.immutable.Seq;
 
 /**
- * A leaf of a physical plan with few rows, which are computed in the driver when the plan is executed. If that fails, another plan
- * computes the rows.
+ * A leaf of a physical plan with few rows, which are computed in the driver when the plan is executed. If computing them there
+ * fails, another plan computes the rows.
  */
 public abstract class DriverRowsExec extends SparkPlan implements LeafExecNode {
     private final Seq<Attribute> output;
@@ -32,7 +32,7 @@ public abstract class DriverRowsExec extends SparkPlan implements LeafExecNode {
     /** Computes the rows; null if the plan {@link #instead} has to be executed. */
     protected abstract List<InternalRow> rows();
 
-    /** Returns the plan that computes the rows if this leaf cannot. If {@code single}, it should have one partition. */
+    /** Returns the plan that computes the rows if this leaf cannot compute them. If {@code single}, it should have one partition. */
     protected SparkPlan instead(boolean single) {
         throw new IllegalStateException("there is no other plan");
     }
@@ -64,7 +64,7 @@ public abstract class DriverRowsExec extends SparkPlan implements LeafExecNode {
         return rows.getNumPartitions() == 1 ? rows : rows.coalesce(1, false, Option.empty(), null);
     }
 
-    /** Clones this leaf. The arguments are ignored, since no rule changes anything in it. */
+    /** Clones this leaf. The arguments are ignored, because no rule changes anything in it. */
     @Override
     public SparkPlan makeCopy(Object[] arguments) {
         return clone();
@@ -80,8 +80,9 @@ public abstract class DriverRowsExec extends SparkPlan implements LeafExecNode {
 
     /**
      * Computes the rows again before another execution. Spark calls this before each execution of a plan and keeps the RDD of the
-     * first one, but files may have changed since. Completed stages of an adaptive plan keep their rows, as with Spark's own scans.
-     * An error is raised by the tasks that need the rows; there are none if Spark reuses what earlier tasks have written.
+     * first one, but files may have changed since. Completed stages of an adaptive plan keep their rows, as with Spark's own
+     * scans. An error is raised by the tasks that need the rows; if Spark reuses what earlier tasks have written, no task runs
+     * and nothing is raised.
      */
     @Override
     public void resetMetrics() {

@@ -47,10 +47,10 @@ public record FirstRows(String column, boolean ascending, boolean nullsFirst, in
      * The rows that are needed of a relation.
      *
      * @param sort the sort above the relation
-     * @param projections the projections between both, from top to bottom
+     * @param projections the projections between the sort and the relation, from top to bottom
      */
     public record Of(LogicalPlan relation, FirstRows rows, Sort sort, List<Project> projections) {
-        /** Returns the first rows of a plan that has the columns of the relation. */
+        /** Returns a plan for the needed rows of {@code plan}, which has the columns of the relation. */
         public LogicalPlan limited(LogicalPlan plan) {
             LogicalPlan sorted = (LogicalPlan) sort.withNewChildren(Scala.seq(List.of(plan)));
             for (Project project : projections) {
@@ -62,7 +62,10 @@ public record FirstRows(String column, boolean ascending, boolean nullsFirst, in
         }
     }
 
-    /** Returns the rows that a query needs of its relations. None of a query with observed metrics, and of a subquery. */
+    /**
+     * Returns the rows that a query needs of its relations. The list is empty for a query with observed metrics, and for a
+     * subquery.
+     */
     public static List<Of> in(LogicalPlan query) {
         List<Of> all = new ArrayList<>();
         if (query instanceof Subquery || query.exists(Scala.predicate(node -> node instanceof CollectMetrics))) return all;
@@ -73,7 +76,10 @@ public record FirstRows(String column, boolean ascending, boolean nullsFirst, in
         return all;
     }
 
-    /** Returns the rows that a limit needs of a relation; null if there is more in between than a sort, projections and a filter. */
+    /**
+     * Returns the rows that a limit needs of a relation; null unless there is exactly one sort in between, and else only
+     * projections and a filter.
+     */
     private static Of below(LogicalPlan limit) {
         long rows = Long.MAX_VALUE;
         LogicalPlan plan = limit;
@@ -116,7 +122,7 @@ public record FirstRows(String column, boolean ascending, boolean nullsFirst, in
                         || node instanceof RaiseError)));
     }
 
-    /** Returns the column below projections that a sort key is; null if it is computed. */
+    /** Returns the column below projections that a sort key stands for; null if the sort key is computed. */
     private static Attribute column(Expression key, List<Project> projections) {
         Expression expression = key;
         for (Project project : projections) {
@@ -126,7 +132,10 @@ public record FirstRows(String column, boolean ascending, boolean nullsFirst, in
         return expression instanceof Attribute column ? column : null;
     }
 
-    /** Returns what a projection computes for an attribute; null if it passes it on, and for other expressions. */
+    /**
+     * Returns what a projection computes for an attribute; null if the projection passes the attribute on, and for expressions
+     * that are no attributes.
+     */
     private static Expression computed(Expression expression, List<NamedExpression> outputs) {
         if (!(expression instanceof Attribute used)) return null;
         for (NamedExpression output : outputs) {
@@ -135,7 +144,7 @@ public record FirstRows(String column, boolean ascending, boolean nullsFirst, in
         return null;
     }
 
-    /** Writes the fields to an object of a question. */
+    /** Writes the fields of this record to an object of a question. */
     public void writeTo(ObjectNode first) {
         first.put("column", column).put("ascending", ascending).put("nulls_first", nullsFirst).put("rows", rows);
     }

@@ -8,8 +8,8 @@ import scala.Option;
 import scala.collection.immutable.Seq;
 
 /**
- * The distinct keys of a scan's rows with the number of rows of each, in the driver. Unlike a LocalRelation, this leaf is executed
- * in one partition.
+ * The distinct keys of a scan's rows held in the driver, with the number of rows that have each key. Unlike a LocalRelation, this
+ * leaf is executed in one partition.
  */
 public final class KeyCounts extends Leaf {
     private static final int BYTES_A_COLUMN = 16;

@@ -31,7 +31,7 @@ public abstract class Leaf extends LogicalPlan implements LeafNode {
         return copy;
     }
 
-    /** Clones this leaf. The arguments are ignored, since no rule changes anything in a leaf. */
+    /** Clones this leaf. The arguments are ignored, because no rule changes anything in a leaf. */
     @Override
     public LogicalPlan makeCopy(Object[] arguments) {
         return clone();

@@ -23,7 +23,7 @@ import org.apache.spark.sql.catalyst.trees.TreeNodeTag;
 import org.apache.spark.sql.internal.SQLConf;
 import scala.Option;
 
-/** What the operators above a scan can see of the order of its rows. */
+/** What the operators above a scan can see of the order of the scan's rows. */
 public enum RowOrder {
     /** Nothing: they depend neither on the order nor on positions, which Spark itself leaves open. */
     UNSEEN,
@@ -74,7 +74,7 @@ public enum RowOrder {
         by.setTagValue(REPLACED, replaced);
     }
 
-    /** Returns the plan that {@code by} has replaced, with the columns of {@code by}; null if there is none. */
+    /** Returns the plan that {@code by} has replaced, with the columns of {@code by}; null if {@code by} has replaced none. */
     private static LogicalPlan replaced(LogicalPlan by) {
         Option<LogicalPlan> replaced = by.getTagValue(REPLACED);
         if (replaced.isEmpty()) return null;
@@ -90,7 +90,10 @@ public enum RowOrder {
         return seen;
     }
 
-    /** Returns what is seen below an operator, by allowlists of operators that see no order and of those that pass rows on. */
+    /**
+     * Returns what is seen below an operator, by allowlists of operators that see no order and of operators that pass rows on in
+     * order.
+     */
     public RowOrder below(LogicalPlan operator) {
         if (this == POSITIONS || dependsOnPositions(operator)) return POSITIONS;
         if (operator instanceof Sort sort && !sort.global()) return this == UNSEEN ? UNSEEN : POSITIONS; // within each partition
@@ -100,7 +103,8 @@ public enum RowOrder {
     }
 
     /**
-     * Returns what is seen below an operator of a plan to be cached. Joins are not listed, since how Spark joins depends on sizes.
+     * Returns what is seen below an operator of a plan to be cached. Joins are not listed, because how Spark joins depends on
+     * sizes.
      */
     private static RowOrder belowCached(LogicalPlan operator) {
         boolean keepsPartitions = operator instanceof Filter || operator instanceof Project || operator instanceof Sort

@@ -29,10 +29,13 @@ import org.apache.spark.sql.catalyst.plans.logical.Sort;
 public record TopGroups(int rows, String first, String ties) {
     private static final int MAX_ROWS = 1000;
 
-    /** The groups that are needed of an aggregation of a plan. */
+    /** The groups that a plan needs of an aggregation in it. */
     public record Of(Aggregate aggregate, TopGroups groups) {}
 
-    /** Returns the needed groups if a plan is a limit of groups, sorted or not. Only projections may be between them. Else null. */
+    /**
+     * Returns the needed groups if a plan is a limit of groups, sorted or not. Between limit, sort and aggregation there may be
+     * projections only. Null for any other plan.
+     */
     public static Of below(LogicalPlan plan) {
         if (!(plan instanceof LocalLimit limit)) return null;
         Integer rows = Expressions.integer(limit.limitExpr());
@@ -61,7 +64,9 @@ public record TopGroups(int rows, String first, String ties) {
         return below;
     }
 
-    /** Returns whether an aggregation computes nothing but its groups: their numbers of rows are not proven before all are read. */
+    /**
+     * Returns whether an aggregation computes nothing but its groups. Any other aggregation is known only when all rows are read.
+     */
     private static boolean isDistinct(Aggregate aggregate) {
         return Scala.list(aggregate.aggregateExpressions()).stream().noneMatch(result ->
                 ((Expression) result).exists(Scala.predicate(node -> node instanceof AggregateExpression)));
@@ -71,7 +76,10 @@ public record TopGroups(int rows, String first, String ties) {
         return order.direction() == Ascending$.MODULE$;
     }
 
-    /** Returns what a sort key stands for in an aggregation below projections; null if it is not a bare column. */
+    /**
+     * Returns the expression of an aggregation that a sort key stands for, below projections; null if the sort key is not a bare
+     * column.
+     */
     private static Expression meant(Expression key, List<Project> projections, Aggregate aggregate) {
         Expression expression = key;
         for (Project project : projections) expression = named(expression, Scala.list(project.projectList()));
@@ -93,7 +101,7 @@ public record TopGroups(int rows, String first, String ties) {
                         .allMatch(argument -> argument instanceof Literal literal && literal.value() != null);
     }
 
-    /** Writes the fields to an object of a question. */
+    /** Writes the fields of this record to an object of a question. */
     public void writeTo(ObjectNode top) {
         top.put("rows", rows).put("first", first).put("ties", ties);
     }

@@ -30,7 +30,10 @@ final class DropCommand extends SparksCommand {
         this.database = database;
     }
 
-    /** Returns the command for a command of Spark's; null if that cannot drop an index, such as for a temporary view. */
+    /**
+     * Returns the command for a command of Spark's; null if Spark's command cannot drop an index, because it drops a temporary
+     * view, for example.
+     */
     static DropCommand of(LogicalPlan plan) {
         if (plan instanceof DropTable drop && drop.child() instanceof ResolvedIdentifier name) {
             return ofTable(plan, NamedTable.of(name.catalog(), name.identifier()));
@@ -62,7 +65,10 @@ final class DropCommand extends SparksCommand {
         return Scala.seq(List.of());
     }
 
-    /** Returns whether there may be indexes. A failure of the metastore is only logged: it must not fail Spark's statement. */
+    /**
+     * Returns whether what is dropped may have indexes. A failure of the metastore is only logged: it must not fail Spark's
+     * statement.
+     */
     private boolean mayBeIndexed(org.apache.spark.sql.classic.SparkSession session) {
         try {
             if (table != null) return table.mayHaveIndexes(session);

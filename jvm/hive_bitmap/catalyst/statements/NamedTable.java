@@ -16,7 +16,7 @@ record NamedTable(String catalog, String database, String table) {
     /** The setting that replaces the session's own catalog. The catalog may then have tables that the metastore lacks. */
     private static final String SESSION_CATALOG_SETTING = "spark.sql.catalog." + Names.SESSION_CATALOG;
 
-    /** Returns a table by catalog and identifier; null if its namespace is not a single database. */
+    /** Returns a table by catalog and identifier; null if the namespace of the identifier is not a single database. */
     static NamedTable of(CatalogPlugin catalog, Identifier name) {
         return name.namespace().length == 1 ? new NamedTable(catalog.name(), name.namespace()[0], name.name()) : null;
     }
@@ -44,8 +44,8 @@ record NamedTable(String catalog, String database, String table) {
     }
 
     /**
-     * Returns whether the table may have indexes, so that Python has to be called: there is an index table, by its usual name or
-     * its properties, or the table names one.
+     * Returns whether the table may have indexes, so that Python has to be called: the metastore has an index table with the
+     * usual name for it, or its properties say that it is or has an index table.
      */
     boolean mayHaveIndexes(SparkSession session) {
         String lowerDatabase = database.toLowerCase(Locale.ROOT);

@@ -23,7 +23,9 @@ final class RenameCommand extends SparksCommand {
         this.newName = newName;
     }
 
-    /** Returns the command for a command of Spark's; null if that does not rename a table of the session's own catalog. */
+    /**
+     * Returns the command for a command of Spark's; null if Spark's command does not rename a table of the session's own catalog.
+     */
     static RenameCommand of(LogicalPlan plan) {
         if (plan instanceof RenameTable rename && !rename.isView() && rename.child() instanceof ResolvedTable table) {
             return of(plan, NamedTable.of(table.catalog(), table.identifier()), Scala.list(rename.newName()));

@@ -45,8 +45,8 @@ public final class Statement {
     }
 
     /**
-     * Returns the {@code columns} of an index statement's result and their {@code types}; neither if the text is a different
-     * statement.
+     * Returns the {@code columns} of an index statement's result and their {@code types}; the object has neither if the text is a
+     * different statement.
      */
     static JsonNode parsed(SparkSession session, String text) {
         return new Statement(Kind.PARSE, text).answer(session);
@@ -80,7 +80,7 @@ public final class Statement {
         return answer.path("doomed").isEmpty() ? null : answer.toString();
     }
 
-    /** Logs that a statement leaves indexes behind, if there are any, and returns null. */
+    /** Logs that a statement leaves the indexes of its tables behind, if there are any. Returns null. */
     static String logNotDropped(String text, String why) {
         LOG.warn("{}: its indexes, if it has any, are not dropped: drop those that SHOW INDEX shows; if the"
                 + " database is gone, hive-bitmap clean --location FOLDER deletes their files; {}", text, why);
@@ -98,7 +98,10 @@ public final class Statement {
         }
     }
 
-    /** Attaches the indexes of a table that Spark has renamed. Failures are only logged. The names are lists of their parts. */
+    /**
+     * Attaches the indexes of a table that Spark has renamed. Failures are only logged. {@code former} and {@code newName} are
+     * the parts of the old and the new name.
+     */
     static void attachIndexes(SparkSession session, String text, List<String> former, List<String> newName) {
         try {
             new Statement(Kind.RENAMED, JSON.writeValueAsString(List.of(former, newName))).answer(session);

@@ -145,7 +145,7 @@ public final class Statements implements ParserInterface {
         return spark.parseTableSchema(text);
     }
 
-    /** Returns whether Python answers, or a process that answers can be started. */
+    /** Returns whether index statements can be executed: Python answers, or a process that answers can be started. */
     static boolean isEnabled() {
         return !PythonCalls.isAbsent() || Helper.isInstalled() && !PythonCalls.isOff();
     }
