@@ -154,7 +154,7 @@ def _failed(reason: str, status: int) -> int:
 
 @contextmanager
 def _logging_to_stderr(level: int) -> Iterator[None]:
-    """Log to stderr inside the block.
+    """Log to stderr inside the `with` block.
 
     This package logs messages from `level` on, one line a message. Other packages log warnings and errors.
     """

@@ -116,7 +116,7 @@ class Endpoint:
 
     @contextmanager
     def session(self, *, jobs: bool = True) -> Iterator[SparkSession]:
-        """Yield the active session, or start one that ends with the block.
+        """Yield the active session, or start one that ends with the `with` block.
 
         With `jobs` False, the JVM uses only its quick compiler. The quick compiler suits a block with hardly any jobs:
         the block's code runs too seldom to be worth optimizing. Errors of Spark within the block become
@@ -137,7 +137,7 @@ class Endpoint:
 
     @contextmanager
     def _started(self, jobs: bool) -> Iterator[SparkSession]:
-        """Start a session, and stop it at the end of the block.
+        """Start a session, and stop it at the end of the `with` block.
 
         `jobs` is as in `session`. Before the session stops, indexes with auto_refresh are refreshed, so that the
         indexes include what the session wrote. Java's output during the stop is discarded. After the stop, a class

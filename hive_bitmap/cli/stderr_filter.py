@@ -42,7 +42,7 @@ class StderrFilter:
 
     @contextmanager
     def applied(self) -> Iterator[None]:
-        """Filter the output of processes that the block starts, as long as these processes run."""
+        """Filter the output of processes that the `with` block starts, as long as these processes run."""
         read, write = os.pipe()
         before = os.dup(STDERR)
         os.dup2(write, STDERR)

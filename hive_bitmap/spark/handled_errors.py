@@ -16,7 +16,7 @@ _handled: ContextVar[bool] = ContextVar("handled", default=False)
 
 @contextmanager
 def handled() -> Iterator[None]:
-    """Keep errors raised in the block out of PySpark's log.
+    """Keep errors raised in the `with` block out of PySpark's log.
 
     Only PySpark's errors in this thread are kept out.
     """

@@ -59,7 +59,7 @@ def require() -> None:
 
 @contextmanager
 def started_with(*options: str) -> Iterator[None]:
-    """Pass these options to a JVM that Spark starts within the block.
+    """Pass these options to a JVM that Spark starts inside the `with` block.
 
     Options in the environment and in Spark's settings have precedence: if an option has two values, Java takes the
     last.

@@ -78,7 +78,10 @@ def estimated_keys(results: LookupResults, key_sets: KeySets, limit: int) -> int
 
 
 def remember_too_large(lookups: Sequence[Lookup], key_sets: KeySets, limit: int) -> None:
-    """Make `estimated_keys` refuse these keys until the index changes."""
+    """Make `estimated_keys` refuse these keys until the index changes.
+
+    The keys of `key_sets` in `lookups` have turned out to take more than `limit` bytes.
+    """
     reason = f"its keys take more than hive_bitmap.answer_bytes in the driver, {limit:,} bytes here"
     _too_large.put(_key(lookups, key_sets, limit), reason)
 

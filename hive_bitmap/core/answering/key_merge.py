@@ -325,10 +325,10 @@ def summary(merged: Iterable[pa.Table], field: pa.Field) -> pa.Table:
 
 
 def first_groups(merged: Iterable[pa.Table], top: Top, field: pa.Field) -> pa.Table:
-    """Return a few groups, among them the first groups.
+    """Return a few groups, among them the groups that `top` asks for.
 
-    `merged` has all groups, as `merge` yields them. The result has at most twice as many groups as needed, and the
-    group of NULL. Its columns are `field` and COUNT.
+    `merged` has all groups, as `merge` yields them. The result has at most twice as many groups as `top` asks for, and
+    the group of NULL. The columns of the result are `field` and COUNT.
     """
     schema = pa.schema([field, (COUNT, pa.int64())])
     held, nulls, worst = schema.empty_table(), schema.empty_table(), None
@@ -346,10 +346,10 @@ def first_groups(merged: Iterable[pa.Table], top: Top, field: pa.Field) -> pa.Ta
 
 
 def _cut(groups: pa.Table, top: Top) -> tuple[pa.Table, int | None]:
-    """Leave out groups that cannot be among the first.
+    """Leave out groups that cannot be among the groups that `top` asks for.
 
-    Return the other groups, and the number of rows that the last of the first groups has. Return None for this number
-    if there are fewer groups than needed.
+    Return the other groups, and the number of rows that the last of these groups has. Return None for this number if
+    there are fewer groups than needed.
     """
     if groups.num_rows < top.rows or not top.rows:
         return (groups if top.rows else groups.slice(0, 0)), None

@@ -61,7 +61,7 @@ class _Part:
 
 
 class Counts:
-    """A sum of tables of keys and COUNT.
+    """The sum of tables that have keys and their COUNTs.
 
     The sum takes at most `limit` bytes (`answer_size.nbytes`).
     """
@@ -310,7 +310,7 @@ def _has_few_keys(unit: LookupUnit, keys: Sequence[str]) -> bool:
 def _parts(selected: Selection, bits: Bits, keys: Sequence[str]) -> list[_Part]:
     """Split the selected rows by their key in one index.
 
-    `bits` are the selected rows. `keys` are the key columns, which must be in one index.
+    `bits` are the rows that `selected` selects. `keys` are the key columns, which must be in one index.
     """
     unit, layout = selected.unit, selected.layout
     encoding = unit.parts[keys[0]].encoding

@@ -31,7 +31,7 @@ class _Gate:
 
     @contextlib.contextmanager
     def entered(self) -> Iterator[None]:
-        """Enter for the length of the block.
+        """Count this thread as inside DuckDB for the length of the `with` block.
 
         Raises duckdb.Error once the gate is closed.
         """

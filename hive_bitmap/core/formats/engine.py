@@ -72,7 +72,7 @@ class EngineFormat:
         return {column.name: self._reason for column in schema}
 
     def nested_marks(self, handle: EngineHandle, schema: Sequence[KeyColumn]) -> list[str]:
-        """Return no mark: only Spark reads these files."""
+        """Return no marks (see `Format.nested_marks`): only Spark reads these files."""
         return []
 
     def bounds(self, handle: EngineHandle, columns: Sequence[KeyColumn]) -> dict[str, Bounds]:

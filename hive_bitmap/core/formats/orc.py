@@ -137,7 +137,7 @@ def _bytes_at_once(handle: OrcHandle, columns: Sequence[KeyColumn]) -> int:
 
 
 def nested_marks(handle: OrcHandle, schema: Sequence[KeyColumn]) -> list[str]:
-    """Return no mark: only Spark reads nested columns of ORC files."""
+    """Return no marks (see `Format.nested_marks`): only Spark reads nested columns of ORC files."""
     return []
 
 

@@ -273,8 +273,9 @@ def _of_blocks(numbers: Rows, first: Rows) -> list[BlockRows]:
 class _BatchSize:
     """The number of rows of a file to read at once.
 
-    The number begins small, because values of a few bytes in the file may take megabytes in memory. It grows as long as
-    the measured sizes allow. It is cached, so the next query begins with the number that the last query reached.
+    The number begins small, because values of a few bytes in the file may take megabytes in memory. The number grows as
+    long as the measured sizes allow. The number is cached, so the next query begins with the number that the last query
+    reached.
     """
 
     def __init__(self, largest: int) -> None:

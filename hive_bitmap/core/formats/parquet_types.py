@@ -158,7 +158,7 @@ def _decimal_conversion(leaf: pq.ColumnSchema, column: KeyColumn) -> Conversion:
 
 
 def _proleptic(metadata: Mapping[bytes, bytes] | None, since: tuple[int, int], legacy: bytes) -> bool:
-    """Return whether the metadata of a file proves that it uses the proleptic calendar.
+    """Return whether the metadata of a file proves that the file uses the proleptic calendar.
 
     The metadata must show that Spark of version `since` or later wrote the file, and must not have the key `legacy`.
     """

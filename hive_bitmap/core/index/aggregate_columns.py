@@ -66,7 +66,7 @@ def scale(column: Column) -> int:
 
 
 def texts(aggregates: Iterable[Aggregate]) -> str:
-    """Return aggregates as the property that defines them."""
+    """Return the text of the property that defines these aggregates."""
     return ", ".join(map(str, aggregates))
 
 

@@ -353,7 +353,7 @@ def is_marker(name: str) -> bool:
 
 
 def entries(path: str) -> stores.Listing:
-    """Return the content of a folder; nothing if the folder does not exist."""
+    """Return the content of a folder; an empty listing if the folder does not exist."""
     try:
         return stores.listing(path)
     except (FileNotFoundError, NotADirectoryError):

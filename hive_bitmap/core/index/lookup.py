@@ -218,10 +218,10 @@ def counted_keys(path: str, size: int, key: pa.Field) -> Iterator[tuple[pa.Array
 def open_checked(
     source: pa.NativeFile, metadata: pq.FileMetaData, sums: Sequence[int] | None, dictionaries: Sequence[str] = ()
 ) -> pq.ParquetFile:
-    """Open a shard with checksums.
+    """Open a shard, and compare its content with checksums.
 
-    Each column chunk is compared with its checksum when it is read. The columns `dictionaries` are read as
-    dictionary-encoded arrays.
+    Each column chunk is compared when it is read. `sums` are the checksums of the shard; if it is None, nothing is
+    compared. The columns `dictionaries` are read as dictionary-encoded arrays.
     """
     return pq.ParquetFile(
         checksums.chunks_of(source, metadata, sums),

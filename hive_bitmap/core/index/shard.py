@@ -264,7 +264,7 @@ def _row_groups(rows: pa.Table, definition: Definition) -> Iterator[tuple[int, i
 
 
 def _new_bytes(keys: pa.ChunkedArray) -> npt.NDArray[np.int64]:
-    """Return the bytes of each value that differs from the row before.
+    """Return the bytes of each value that differs from the preceding value.
 
     The values are text or binary. The result is 0 for a repeated value, and for other types.
     """

@@ -74,7 +74,7 @@ class ScanListing:
         return replace(file, deletes=deletes) if deletes else replace(file, etag=WITH_DELETES)
 
     def table(self, base: Table) -> Table:
-        """Return the table of the scan.
+        """Return the table of the scan, `base`, as the scan reads it.
 
         The table is partitioned if the log lists files with partition values.
         """

@@ -243,10 +243,10 @@ def _is_sure(inputs: PlanInputs, work: LookupResults) -> bool:
 
 
 def _prices_of_first(inputs: PlanInputs, read: Reads, first: Reads) -> Prices:
-    """Return the prices of a scan of `read` that reads `first` until the limit.
+    """Return the prices of a scan of `read` that ends early, at the limit of rows.
 
-    With a limit, Spark begins with a single task. Spark runs more tasks only if the split of the first task has too few
-    rows.
+    `first` is how much of `read` is read until then. With a limit, Spark begins with a single task. Spark runs more
+    tasks only if the split of the first task has too few rows.
     """
     split = min(MOST_SPLIT_BYTES, (read.total + read.files * OPEN_BYTES) / inputs.cores)
     is_one_task = inputs.limit is not None and first.total + first.files * OPEN_BYTES <= split

@@ -221,16 +221,17 @@ class Prices:
         return self.scan(share * read.total, read.files, read.values_per_byte)
 
     def engine(self, read: Reads, share: float) -> float:
-        """Return the price of a scan by Spark of the selected files or splits, where only Spark can read the files.
+        """Return the price of Spark's scan of the selected files or splits.
 
-        Our tasks check that the files are unchanged.
+        This price is for files that only Spark can read. It includes our tasks, which check that the files are
+        unchanged.
         """
         seconds = self._by_spark(share * read.needed, read.values_per_byte) + self._opening(read.opened)
         seconds += DIRECT_START + self.store.request + waiting_seconds(read.opened, self.cores, self.store)
         return self.factors.spark.factor * seconds
 
     def native(self, read: Reads, share: float) -> float:
-        """Return the price of a scan by Spark of the selected blocks.
+        """Return the price of Spark's scan of the selected blocks.
 
         The files that must be read whole are included.
         """
@@ -240,7 +241,7 @@ class Prices:
         return self._native(seconds + read.ranges * NATIVE_RANGE / self.cores)
 
     def native_files(self, read: Reads, share: float) -> float:
-        """Return the price of a scan by Spark of all files with a selected block."""
+        """Return the price of Spark's scan of all files that have a selected block."""
         seconds = self._by_spark(share * read.needed, read.values_per_byte)
         seconds += _waits(read.opened, read.opened * (SPARK_REQUESTS + CHECK_REQUESTS), self.cores, self.store)
         return self._native(seconds + self._opening(read.opened))

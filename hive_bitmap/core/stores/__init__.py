@@ -206,7 +206,7 @@ def has_tags(path: str) -> bool:
 
 @contextmanager
 def pinned(status: FileStatus) -> Iterator[None]:
-    """Make `open_input` open only a certain version of a file in the block.
+    """Make `open_input` open only a certain version of a file inside the `with` block.
 
     `status` is the status of this version.
     """

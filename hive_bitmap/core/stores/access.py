@@ -56,7 +56,7 @@ class Access:
 
     @property
     def of_own_folder(self) -> Access:
-        """The access of an index folder, if this is the access of its base folder.
+        """The access that an index folder gets whose base folder has this access.
 
         In a sticky folder, users cannot replace base files of other users. So users must not be able to replace index
         files either: only the owner of the index folder may write in the index folder. If the base folder is not

@@ -172,7 +172,7 @@ class Hdfs:
         remove_if_empty(self, path, lambda: self._request(requests.DELETE, path, request))
 
     def copy(self, source: str, target: str) -> bool:
-        """Return False: HDFS has no links."""
+        """Return False: HDFS can neither copy nor link a file by itself."""
         return False
 
     def access(self, path: str) -> Access:

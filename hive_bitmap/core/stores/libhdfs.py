@@ -110,7 +110,7 @@ class LibHdfs:
         remove_if_empty(self, path, lambda: self._delete_folder(path))
 
     def copy(self, source: str, target: str) -> bool:
-        """Return False: HDFS has no links."""
+        """Return False: HDFS can neither copy nor link a file by itself."""
         return False
 
     def access(self, path: str) -> None:
@@ -130,7 +130,7 @@ class LibHdfs:
 
 @contextmanager
 def _request(kind: str, path: str) -> Iterator[None]:
-    """Count a request of this kind, and raise StoreError for OSErrors in the block."""
+    """Count a request of this kind, and raise StoreError for OSErrors in the `with` block."""
     requests.count(kind)
     try:
         yield

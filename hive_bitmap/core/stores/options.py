@@ -172,7 +172,7 @@ def needed() -> Options:
 
 @contextmanager
 def using(options: Options) -> Iterator[None]:
-    """Use these options inside the block."""
+    """Use these options inside the `with` block."""
     token = _source.set(lambda: options)
     try:
         yield

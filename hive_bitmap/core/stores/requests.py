@@ -97,14 +97,14 @@ def so_far() -> Requests:
 
 @dataclass
 class Measured:
-    """The requests inside a `measured` block, set when the block ends."""
+    """The requests inside a `with measured()` block, set when this block ends."""
 
     requests: Requests = field(default_factory=Requests)
 
 
 @contextmanager
 def measured() -> Iterator[Measured]:
-    """Count the requests inside a block.
+    """Count the requests inside the `with` block.
 
     Requests of other threads at the same time count too.
     """

@@ -77,7 +77,7 @@ def note(path: str, seconds: float, size: int = 0) -> None:
 
 @contextmanager
 def noted(path: str, size: int = 0) -> Iterator[None]:
-    """Record the duration of the request inside the block, unless the request fails.
+    """Record the duration of the request inside the `with` block, unless the request fails.
 
     `size` is the size of the response in bytes.
     """

@@ -134,7 +134,7 @@ class Server:
 
 @contextmanager
 def connected(address: Address) -> Iterator[Server]:
-    """Connect to a server for the length of a block.
+    """Connect to a server for the length of the `with` block.
 
     Raises ServerError if the server is unreachable or denies access.
     """

@@ -40,9 +40,9 @@ def index_files(
 ) -> tuple[BuildPlan, list[ShardReport]]:
     """Create the new segments of a build, and index files into them.
 
-    Return the plan with these segments, and the reports of the tasks. The segments of a failed attempt are deleted, as
-    segments of the metastore `metastore_id`. The folders of new segments are added to `in_work`. Raise BuildFailed,
-    OSError and StoreError.
+    Return the plan with these segments, and the reports of the tasks. The folders of new segments are added to
+    `in_work`. If an attempt fails, its segments are deleted; `metastore_id`, the id of this metastore, is compared
+    before that. Raise BuildFailed, OSError and StoreError.
     """
 
     def attempt(plan: BuildPlan, fatal: Mapping[str, str]) -> list[ShardReport]:
@@ -67,7 +67,7 @@ def index_files(
 def delete_begun(planned: BuildPlan, metastore_id: str) -> None:
     """Delete the segments that a build began.
 
-    Files that cannot be deleted are left to `clean`.
+    `metastore_id` is the id of this metastore. Files that cannot be deleted are left to `clean`.
     """
     try:
         for number, scope in enumerate(planned.scopes):

@@ -35,10 +35,10 @@ class BuildProgress:
 def reported(spark: SparkSession, files: int, callback: Callable[[BuildProgress], None] | None) -> Iterator[Any]:
     """Yield an accumulator for tasks.
 
-    The value of the accumulator, (files, rows, bytes), is reported to `callback` until the block ends. Without a
+    The value of the accumulator, (files, rows, bytes), is reported to `callback` until the `with` block ends. Without a
     callback, the accumulator is None. Spark Connect has no accumulators: there the accumulator is None, too, and the
-    callback is called once, at the end, with 0 rows and bytes. An exception of the callback is raised when the block
-    has ended.
+    callback is called once, at the end, with 0 rows and bytes. An exception of the callback is raised when the `with`
+    block has ended.
     """
     if callback is None:
         yield None

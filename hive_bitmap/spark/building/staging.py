@@ -106,8 +106,8 @@ def staged(
     """Have Spark read the indexed and aggregated columns of the files in `sources`.
 
     Yield the folder with the values, or "" for a format that tasks read themselves. The yielded folder lies in
-    `folder`, a generation that has been started, and is deleted at the end of the block. Raise BuildFailed if Spark
-    cannot read the table, and Unsupported if this session might read other files than the listed files.
+    `folder`, a generation that has been started, and is deleted at the end of the `with` block. Raise BuildFailed if
+    Spark cannot read the table, and Unsupported if this session might read other files than the listed files.
     """
     if format_of(base) not in LAYOUTS or not sources:
         yield ""

@@ -80,7 +80,7 @@ class IndexedTable:
 
     @classmethod
     def of(cls, scan: Scan, base: Table, indexes: Sequence[Index], conf: Mapping[str, str]) -> IndexedTable:
-        """Return the table of a scan, with the scan's strategy."""
+        """Return the table of a scan, with the strategy that was chosen for the scan."""
         chosen = conf if scan.strategy is None else {**conf, settings.STRATEGY: scan.strategy}
         return cls(base=base, indexes=tuple(indexes), conf=chosen, settings=settings.read(chosen))
 

@@ -171,7 +171,7 @@ def refreshed(spark: SparkSession, timeout: float = 60.0) -> bool:
 def wait_at_end(spark: SparkSession) -> None:
     """Wait for refreshes before a program stops its session.
 
-    The wait takes at most the longest interval of these refreshes, and at most LONGEST_WAIT.
+    The wait ends after the longest refresh interval of the waiting indexes, and after LONGEST_WAIT at the latest.
     """
     if jvm_reader.available(spark) and is_enabled(spark):
         bridge(spark).areWritesTold(spark._jsparkSession, WRITE_REPORT_SECONDS)

@@ -77,9 +77,9 @@ class Key:
 class RefreshRequest:
     """A requested refresh of some partitions of a table, or of all (None).
 
-    `session` is the session of the last request, which runs the refresh. `by_query` says that only queries have
-    requested the refresh, which found unindexed files, and no write. If a refresh requested by queries changes nothing,
-    for example because the files cannot be indexed, the next such refresh waits twice as long.
+    `session` is the session of the last request, which runs the refresh. `by_query` says that no write has requested
+    the refresh, but only queries that found unindexed files. If a refresh requested by queries changes nothing, for
+    example because the files cannot be indexed, the next such refresh waits twice as long.
     """
 
     key: Key

@@ -163,7 +163,7 @@ class JvmMetastore(SqlMetastore):
 
 @contextmanager
 def owned_by(spark: SparkSession, owner: str) -> Iterator[None]:
-    """Inside the block, make `owner` the owner of the tables that this thread creates.
+    """Inside the `with` block, make `owner` the owner of the tables that this thread creates.
 
     The tables belong to the user of the session in two cases: if `owner` is "", and if the thread of Python has no
     thread of its own in the JVM (Spark Connect, or PYSPARK_PIN_THREAD=false).

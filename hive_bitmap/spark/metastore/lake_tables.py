@@ -40,7 +40,8 @@ _PHYSICAL_NAME, _ID = "delta.columnMapping.physicalName", "delta.columnMapping.i
 class Facts:
     """A snapshot of a Delta log.
 
-    `schema` is the schema as JSON. `mapping` is the way in which columns are named in files.
+    `schema` is the schema as JSON. `mapping` is the way in which columns are named in files, `features` are the table
+    features of Delta. `past` says whether this is an older version of the table.
     """
 
     schema: str

@@ -22,7 +22,7 @@ _lock = Lock()
 
 @dataclass
 class _Changed:
-    """The former values of a session's changed settings, and the number of open blocks that need the changes."""
+    """The former values of a session's changed settings, and the number of open `with` blocks that need the changes."""
 
     before: dict[str, str | None]
     blocks: int = 0
@@ -38,7 +38,7 @@ def verbatim_partitions(spark: SparkSession) -> Iterator[SparkSession]:
     Other sessions change the value `01` of an int to `1`. The yielded session also evaluates constants such as X'69',
     even if the original session keeps their text. The yielded session is a clone with the same catalog. So the original
     session keeps its settings, which other threads may need. A Spark Connect session cannot be cloned, so its own
-    settings are changed until the last of its blocks ends.
+    settings are changed until the last of its `with` blocks ends.
     """
     if jvm_reader.available(spark):
         clone = jvm_reader.cloned(spark)

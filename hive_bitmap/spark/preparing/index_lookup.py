@@ -105,7 +105,7 @@ def look_up_snapshot(
 
 
 def _prices(snapshot: Snapshot) -> CountPrices:
-    """Return the prices of counting, with the latency of reading deletes."""
+    """Return the prices of counting, which include the latency of requests for deleted rows."""
     waiting = snapshot.store.request / DELETES_TOGETHER
     return replace(COUNT_PRICES, deleted_rows=COUNT_PRICES.deleted_rows + waiting)
 

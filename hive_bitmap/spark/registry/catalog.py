@@ -450,8 +450,8 @@ def places(spark: SparkSession, table: Table) -> list[str]:
 def renaming(spark: SparkSession, base: Table, former: Definition, renamed: Definition) -> Iterator[None]:
     """Keep the pointer to an index table right while the index table is renamed.
 
-    Inside the block, the base table points at both names; after the block, it points at the new name. So the index
-    table is found even if the process is killed.
+    Inside the `with` block, the base table points at both names; after the block, it points at the new name. So the
+    index table is found even if the process is killed.
     """
     old, new = ({name.pointer} if name.needs_pointer else set() for name in (former, renamed))
     point_to(spark, base, new, set())
