@@ -141,7 +141,7 @@ def address_of(
 
 
 def show(endpoint: Endpoint, table: str, index: str | None, format_: str) -> None:
-    """Run `show`; sizes and times, which the server does not know, are missing."""
+    """Run `show` on the server; sizes and times, which the server does not know, are missing."""
     from hive_bitmap.hive.hiveserver.states import show as run
 
     with endpoint.server() as server:
@@ -158,7 +158,7 @@ def show(endpoint: Endpoint, table: str, index: str | None, format_: str) -> Non
 
 
 def count(endpoint: Endpoint, table: str, where: str | None, format_: str) -> None:
-    """Run `query --count`."""
+    """Run `query --count` on the server."""
     from hive_bitmap.hive.hiveserver.server_queries import count as run
 
     with endpoint.server() as server:
@@ -166,7 +166,7 @@ def count(endpoint: Endpoint, table: str, where: str | None, format_: str) -> No
 
 
 def offsets(endpoint: Endpoint, table: str, where: str, out: str, utf8: bool, min_split: int | None) -> Plan:
-    """Run `offsets` with an output file."""
+    """Run `offsets` with an output file, on the server."""
     from hive_bitmap.hive.hiveserver.server_queries import write_offsets
 
     with endpoint.server() as server:
@@ -174,7 +174,7 @@ def offsets(endpoint: Endpoint, table: str, where: str, out: str, utf8: bool, mi
 
 
 def look_up(endpoint: Endpoint, table: str, where: str) -> Plan:
-    """Run `offsets` without an output file.
+    """Run `offsets` without an output file, on the server.
 
     Return the plan; the caller prints its blocks.
     """

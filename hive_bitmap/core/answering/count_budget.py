@@ -252,9 +252,10 @@ def _share_of_groups(lookup: Lookup, column: str, node: Predicate) -> float:
 def _seconds(
     lookup: Lookup, keys: Sequence[str], read: Mapping[str, float], decoded: Mapping[str, float], prices: CountPrices
 ) -> float:
-    """Estimate the seconds that counting by the index takes.
+    """Estimate the seconds that counting by the index takes for a lookup.
 
-    `read` and `decoded` are the shares of the tested columns' indexes that are read and decoded.
+    `keys` are the counted columns. `read` and `decoded` map each tested column to the share of its index that is read
+    and decoded.
     """
     parts = lookup.unit.parts
     tested = [column for column in read if column in parts]

@@ -106,7 +106,10 @@ def merged_answer(lookups: Sequence[Lookup], key: str, matching_keys: MatchingKe
 
 
 def _shards_of(lookup: Lookup, key: str) -> tuple[tuple[tuple[str, int], ...], ...]:
-    """Return the shards of the key and of the columns that the predicate tests."""
+    """Return the shards of the key, and of the columns that the predicate tests.
+
+    There is a tuple for each column, with the path and the size in bytes of each shard.
+    """
     names = dict.fromkeys((key, *(column.lower() for column in columns_of(lookup.predicate))))
     return tuple(lookup.unit.parts[name].shards for name in names)
 

@@ -105,7 +105,7 @@ def join_full(
 def _by_matrix(codes: NDArray[Any], keys: int) -> tuple[NDArray[np.int64], KeyBytes]:
     """Compute `key_bytes` from the matrix of all bytes of all keys.
 
-    The code of each row is compared with each key.
+    The code of each row, which is less than `keys`, is compared with each key.
     """
     nbytes = (len(codes) + 7) // 8
     matrix = np.empty((keys, nbytes), np.uint8)
@@ -124,7 +124,7 @@ def _by_matrix(codes: NDArray[Any], keys: int) -> tuple[NDArray[np.int64], KeyBy
 def _by_sort(codes: NDArray[Any], keys: int) -> tuple[NDArray[np.int64], KeyBytes]:
     """Compute `key_bytes` by sorting pairs (code, row).
 
-    Each pair is packed into one integer.
+    Each pair is packed into one integer. All codes are less than `keys`.
     """
     rows = len(codes)
     shift = max(3, (rows - 1).bit_length())

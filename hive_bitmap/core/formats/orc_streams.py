@@ -252,7 +252,10 @@ def _streams(footer: Sequence[Field]) -> Iterator[tuple[int, int, int]]:
 
 
 def _stripe_footer(source: pa.NativeFile, tail: OrcTail, stripe: Mapping[int, int]) -> list[Field]:
-    """Return the fields of the footer of a stripe."""
+    """Return the fields of the footer of a stripe.
+
+    `stripe` has the fields of the StripeInformation of the stripe, by field number. Raises Undecodable.
+    """
     size = stripe.get(_STRIPE_FOOTER_LENGTH, 0)
     at = stripe.get(_OFFSET, 0) + stripe.get(_INDEX_LENGTH, 0) + stripe.get(_DATA_LENGTH, 0)
     if size > MOST_FOOTER_BYTES or at + size > source.size():
@@ -261,7 +264,11 @@ def _stripe_footer(source: pa.NativeFile, tail: OrcTail, stripe: Mapping[int, in
 
 
 def _require_sound_stripe(source: pa.NativeFile, tail: OrcTail, number: int, stripe: Mapping[int, int]) -> None:
-    """Require that the footer of a stripe lists only streams that fit the types of the columns."""
+    """Require that the footer of a stripe lists only streams that fit the types of the columns.
+
+    `number` is the number of the stripe. `stripe` has the fields of its StripeInformation, by field number. Raises
+    Undecodable.
+    """
     wrong = Undecodable(f"the footer of stripe {number} lists streams that its columns cannot have")
     lengths = stripe.get(_INDEX_LENGTH, 0), stripe.get(_DATA_LENGTH, 0)
     fields = _stripe_footer(source, tail, stripe)

@@ -41,7 +41,7 @@ def problem(base: Table, definition: Definition) -> str:
 
 
 def _state(current: Column, indexed: Column) -> str:
-    """Describe the column that has replaced an indexed column of the same name."""
+    """Describe `current`, the column that has replaced the column `indexed` of the same name."""
     return f"is {current.type}" if current.type != indexed.type else "is another column of that name"
 
 

@@ -73,7 +73,7 @@ def _start(change: Change) -> None:
 
 
 def finish(changes: Sequence[Change], reports: Sequence[ShardReport]) -> list[Manifest]:
-    """Write and return the manifests of the new segments."""
+    """Write and return the manifests of the new segments, from the reports of the tasks."""
     by_change: dict[int, list[ShardReport]] = defaultdict(list)
     for report in reports:
         by_change[report.index].append(report)

@@ -176,7 +176,7 @@ def _residual_predicates(server: Server, base: Table, tree: Predicate) -> dict[V
 
 
 def _in_slots(index_slots: slots.Slots, segments: Collection[str]) -> str:
-    """Return a HiveQL condition that selects the rows of these segments."""
+    """Return a HiveQL condition on slots that selects the rows of these segments."""
     numbers = sorted(number for number, folder in index_slots.items() if folder in segments)
     return f"{quote(SEGMENT.name)} IN ({', '.join(map(str, numbers)) or '-1'})"
 

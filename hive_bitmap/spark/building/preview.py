@@ -175,7 +175,7 @@ def preview_of(planned: BuildPlan, number: int, cores: int) -> Preview:
 def _seconds(before: Covered, to_read: int, cores: int) -> float:
     """Estimate the seconds of indexing `to_read` bytes.
 
-    The estimate assumes as many index rows per byte as before.
+    The estimate assumes as many index rows per byte as in the index so far, `before`.
     """
     indexed, rows = (pc.sum(column).as_py() or 0 for column in (before.files["size"], before.shards["rows"]))
     new_rows = rows * to_read / indexed if indexed > 0 else 0

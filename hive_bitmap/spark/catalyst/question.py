@@ -130,7 +130,10 @@ class Question:
                 _going_on.release()
 
     def prepare(self, request: Request, resolved: ResolvedTable, earlier: Snapshot | None) -> Prepared:
-        """Look up the indexes for a request, and make a plan."""
+        """Look up the indexes for a request, and make a plan.
+
+        `earlier` may be a snapshot of the table to use again, as in `prepare.prepare`.
+        """
         return prepare(self.spark, request, resolved, earlier)
 
     def rows(self, request: Request, prepared: Prepared, pieces: Sequence[Piece] | None) -> DataFrame | None:

@@ -242,7 +242,10 @@ class Serving:
         return id, decision
 
     def _kept(self, spark: SparkSession, key: str | None, indexes: Sequence[Any]) -> _Kept | None:
-        """Return the decision on the same question, if the indexes are unchanged."""
+        """Return the kept decision that equal questions share under `key`.
+
+        Return None if no decision is kept, or if the table's `indexes` have changed since.
+        """
         shared = None if key is None else self._shared.get(key)
         if shared is None or time.monotonic() > shared.until or shared.state != _state(spark, indexes):
             return None

@@ -128,7 +128,10 @@ class State:
         return replace(self, request=request if self.request is None else self.request.joined(request))
 
     def after(self, request: RefreshRequest, outcome: Outcome | None, ended: float) -> State:
-        """Return the state after a refresh. `outcome` is None if the refresh failed."""
+        """Return the state after a refresh that ended at the time `ended`.
+
+        `outcome` is None if the refresh failed.
+        """
         unsettled = self.unsettled + 1 if outcome is Outcome.UNSETTLED else 0
         again = outcome in (None, Outcome.TOO_EARLY) or 0 < unsettled < MOST_UNSETTLED
         no_ops = self.no_ops + 1 if outcome is Outcome.IN_VAIN and request.by_query else 0

@@ -128,7 +128,8 @@ def _moved(
 ) -> Definition:
     """Return an index's definition with a new index table and folder.
 
-    Raise AlreadyExists.
+    `renamed` is the definition under the table's new name. Raise AlreadyExists if its name is taken among the
+    `existing` indexes.
     """
     former = index.definition
     definition = replace(renamed, index_table=index_table_name(base.database, base.name, former.name))

@@ -476,7 +476,8 @@ def _after_error(
 ) -> Prepared:
     """Return a full scan after an error.
 
-    The reason of the full scan has this code, or STORE if a store has failed.
+    The reason of the full scan has the code `code`, or STORE if a store has failed. `uses` and `snapshot` are what was
+    known before the error.
     """
     code = Reason.STORE if isinstance(error, StoreError) else code
     plan = full_scan(resolved.base.full_name, request.predicate, fallback_reason(error), uses, code)

@@ -66,7 +66,10 @@ def runs_own_python(context: SparkContext) -> bool:
 
 
 def _run_by(python: str, function: Any, spark: SparkSession) -> Any:
-    """Return a copy of a Python function's JVM object that runs another Python."""
+    """Return a copy of a Python function that the interpreter `python` runs.
+
+    `function` and the copy are the objects of the function in the JVM.
+    """
     jvm: Any = spark._jvm
     fields = _fields(function)
     body = _fields(fields[1])
