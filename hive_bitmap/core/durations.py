@@ -30,7 +30,7 @@ def seconds_of(length: str) -> float:
 
 
 def interval_of(length: str, name: str) -> float:
-    """Return the interval of a repeated task, in seconds.
+    """Return `length`, the interval of a repeated task, in seconds.
 
     `name` is the property or option with the interval. Raises InvalidProperty for less than SHORTEST or more than
     LONGEST.

@@ -112,7 +112,8 @@ def _expected(tokens: list[str], at: int, token: str) -> int:
 def of_json(value: Any, depth: int = _DEEPEST) -> NestedType | None:
     """Return a nested type from the JSON of Spark's DataType.
 
-    Everything except the keys of maps must be nullable. The result is None for an unsupported type.
+    The type may be nested at most `depth` deep. Everything except the keys of maps must be nullable. The result is None
+    for an unsupported type.
     """
     try:
         return _of_json(value, depth)

@@ -76,9 +76,9 @@ def count_cost(
 ) -> CountCost:
     """Compare counting through the index with counting by Spark.
 
-    `keys` are the grouping columns, in lower case. `waits` is how many seconds Spark waits for the store of the files.
-    For the columns `extremes`, in lower case, only the smallest and the largest key are needed. For the columns
-    `mergeable`, only a summary or the groups `top` are needed.
+    `keys` are the grouping columns, in lower case. `cores` is the number of concurrent tasks. `waits` is how many
+    seconds Spark waits for the store of the files. For the columns `extremes`, in lower case, only the smallest and the
+    largest key are needed. For the columns `mergeable`, only a summary or the groups `top` are needed.
     """
     if are_enough(lookups, keys, extremes):
         opened = sum(len(lookup.unit.parts[keys[0]].shards) for lookup in lookups)
@@ -123,8 +123,9 @@ def _merged(
 ) -> CountCost:
     """Compare merging the sorted keys with counting by Spark.
 
-    Spark's price includes grouping by many keys. If any groups will do, the index reads only the first row group, and
-    as many rows as probably have enough groups.
+    The arguments are as in `count_cost`; `key` is the only grouping column. Spark's price includes grouping by many
+    keys. If any groups will do, the index reads only the first row group, and as many rows as probably have enough
+    groups.
     """
     seconds, grouped, read, columns = 0.0, 0.0, 0.0, {key}
     for lookup in lookups:
@@ -153,8 +154,8 @@ def _compared(
 ) -> CountCost:
     """Compare the seconds of the index with Spark's seconds.
 
-    Spark would count `rows` rows by the values of `columns` columns. `what` names the work of the index, as in "the
-    indexes are decoded".
+    Spark would count `rows` rows by the values of `columns` columns. `cores`, `prices` and `waits` are as in
+    `count_cost`. `what` names the work of the index, as in "the indexes are decoded".
     """
     by_spark = spark_seconds(rows, columns, cores, prices, waits)
     named = "the column" if columns == 1 else f"{columns} columns"
@@ -165,7 +166,8 @@ def _compared(
 def spark_seconds(rows: int, columns: int, cores: int, prices: CountPrices, waits: float = 0.0) -> float:
     """Estimate the seconds that Spark takes to count rows by columns.
 
-    `rows` and `columns` are the numbers of rows and columns. Each column is assumed to have few keys.
+    `rows` and `columns` are the numbers of rows and columns. `cores`, `prices` and `waits` are as in `count_cost`. Each
+    column is assumed to have few keys.
     """
     return prices.spark_start + waits + rows * columns * prices.spark_value / cores
 
@@ -175,8 +177,8 @@ def is_counted_by_index(
 ) -> bool:
     """Return whether counting by a whole index is clearly faster than Spark.
 
-    Spark would count `rows` rows by the values of `columns` columns. The times include handing on the result, which has
-    `keys` rows.
+    The index has `index_bytes` bytes. Spark would count `rows` rows by the values of `columns` columns. `cores` and
+    `waits` are as in `count_cost`. The times include handing on the result, which has `keys` rows.
     """
     by_spark = spark_seconds(rows, columns, cores, COUNT_PRICES, waits) + keys * COUNT_PRICES.spark_key
     return index_bytes * COUNT_PRICES.key_byte + keys * COUNT_PRICES.key <= CLEARLY_CHEAPER * by_spark
@@ -195,7 +197,7 @@ def index_bytes(lookups: Sequence[Lookup], keys: Sequence[str] = ()) -> int:
 
 
 def share_in_memory(lookups: Sequence[Lookup], keys: Sequence[str] = ()) -> float:
-    """Return the share of `index_bytes` that is in memory already."""
+    """Return the share of the bytes of `index_bytes(lookups, keys)` that is in memory already."""
     total = in_memory = 0.0
     for lookup in lookups:
         columns = {*keys, *(column.lower() for column in columns_of(lookup.predicate))} & set(lookup.unit.parts)
@@ -233,7 +235,7 @@ def _by_column(predicate: Predicate) -> dict[str, Predicate]:
 
 
 def _share_of_groups(lookup: Lookup, column: str, node: Predicate) -> float:
-    """Estimate the share of a column's index that may match.
+    """Estimate the share of a column's index that may match `node`, a predicate over the column.
 
     The result is the share of the bytes that are in row groups whose statistics allow matching keys.
     """

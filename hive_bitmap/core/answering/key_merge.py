@@ -304,7 +304,8 @@ def summary(merged: Iterable[pa.Table], field: pa.Field) -> pa.Table:
 
     The result has up to three rows: the smallest key, the largest key, and NULL if rows have no key. The COUNTs of all
     rows of the result add up to the number of counted rows. Without NULL, the COUNTs add up to the number of rows with
-    a key. DISTINCT adds up to the number of distinct keys. `field` is the column of the keys.
+    a key. DISTINCT adds up to the number of distinct keys. `merged` has all keys, as `merge` yields them. `field` is
+    the column of the keys.
     """
     low = high = pa.scalar(None, field.type)
     rows = distinct = nulls = 0

@@ -158,7 +158,7 @@ def keys_of_group(
 
 
 def is_countable(unit: LookupUnit, keys: Sequence[str]) -> bool:
-    """Return whether `tally` can count these keys.
+    """Return whether `tally` can count these keys for the files of a unit.
 
     The keys must be in one index, or in two indexes one of which has few keys.
     """
@@ -169,7 +169,7 @@ def is_countable(unit: LookupUnit, keys: Sequence[str]) -> bool:
 
 
 def _by_index(unit: LookupUnit, keys: Sequence[str]) -> list[list[str]]:
-    """Group the keys by the index that has them."""
+    """Group the keys by the index of the unit that has them."""
     groups: dict[str, list[str]] = {}
     for key in keys:
         groups.setdefault(unit.parts[key].index, []).append(key)
@@ -208,10 +208,10 @@ def _sums(
     limit: int,
     group: Longs | None,
 ) -> pa.Table:
-    """Sum the cardinalities of each key, without deleted rows.
+    """Sum the cardinalities of each key over matching rows, without deleted rows.
 
-    `nothing` is the result if there are no keys. `limit` is the most bytes of the result. `group` has the number of the
-    group of each block, or is None, as in `index_rows.summed`.
+    A row matches if the predicate is TRUE. `nothing` is the result if there are no keys. `limit` is the most bytes of
+    the result. `group` has the number of the group of each block, or is None, as in `index_rows.summed`.
     """
     counts, in_blocks = Counts(nothing, limit), np.zeros(len(unit.rows), np.int64)
     deleted = _DeletedRows(unit, unit.parts[keys[0]].encoding) if unit.deleted else None
@@ -263,10 +263,10 @@ class _DeletedRows:
 def _by_overlap(
     selected: Selection, parts: Sequence[_Part], keys: Sequence[str], group: Longs | None
 ) -> Iterator[pa.Table]:
-    """Count the keys of one index in each part of a selection.
+    """Count the keys of one index in each of the parts of a selection.
 
-    A count is the number of bits that a key's bitmap shares with the part. `group` has the number of the group of each
-    block, or is None, as in `index_rows.summed`.
+    A count is the number of bits that a key's bitmap shares with the part. `parts` are the parts of `selected`. `group`
+    has the number of the group of each block, or is None, as in `index_rows.summed`.
     """
     layout, encoding = selected.layout, selected.unit.parts[keys[0]].encoding
     expected = np.array([selection.counts(part.bits, layout) for part in parts], np.int64).reshape(

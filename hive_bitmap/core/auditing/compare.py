@@ -53,7 +53,7 @@ class Problems:
         self.count += count
 
     def add_all(self, problems: Problems, prefix: str = "") -> None:
-        """Add all of these problems, each message with a prefix."""
+        """Add all of `problems` to this object, each message with a prefix."""
         self.messages += [prefix + message for message in problems.messages[: MOST_MESSAGES - len(self.messages)]]
         self.count += problems.count
 
@@ -113,9 +113,10 @@ def _numbers(
 
 
 def _compare_keys(problems: Problems, base: Longs, index: Longs, keys: pa.Table, stored: pa.Table) -> None:
-    """Require exactly one stored row for each key of the block, and no other stored rows.
+    """Report keys of the block that do not have exactly one stored row.
 
-    `base` and `index` have the number of the key of each base row and each stored row (`_numbers`).
+    Stored rows with other keys are reported, too. Reports are added to `problems`. `base` and `index` have the number
+    of the key of each base row and each stored row (`_numbers`).
     """
     count = int(max(base.max(initial=-1), index.max(initial=-1))) + 1
     rows, copies = np.bincount(base, minlength=count), np.bincount(index, minlength=count)
@@ -140,10 +141,10 @@ def _compare_keys(problems: Problems, base: Longs, index: Longs, keys: pa.Table,
 def _compare_cardinalities(
     problems: Problems, base: Longs, index: Longs, cardinality: pa.ChunkedArray, stored: pa.Table
 ) -> None:
-    """Require that each cardinality is the number of rows of its key.
+    """Report each cardinality that is not the number of rows of its key.
 
-    `base` and `index` have the number of the key of each base row and each stored row (`_numbers`). A wrong cardinality
-    would make counts wrong: counts are answered from cardinalities alone.
+    `base` and `index` have the number of the key of each base row and each stored row (`_numbers`). Reports are added
+    to `problems`. A wrong cardinality would make counts wrong: counts are answered from cardinalities alone.
     """
     rows = np.bincount(base, minlength=int(index.max(initial=-1)) + 1)[index]
     wrong = np.flatnonzero((cardinality.fill_null(-1).to_numpy() != rows) & (rows > 0))
@@ -164,10 +165,11 @@ def _compare_aggregates(
     aggregated: Mapping[Column, pa.ChunkedArray],
     stored: pa.Table,
 ) -> None:
-    """Require that the stored aggregates of each key are right.
+    """Report wrong stored aggregates.
 
-    `base` and `index` have the number of the key of each base row and each stored row (`_numbers`). `aggregated` has
-    the values of the aggregated columns that can be read. Aggregates of other columns are not compared.
+    Reports are added to `problems`. `base` and `index` have the number of the key of each base row and each stored row
+    (`_numbers`). `aggregated` has the values of the aggregated columns that can be read. Aggregates of other columns
+    are not compared.
     """
     keys = stored.select(definition.column_names)
     for aggregate in definition.aggregates:

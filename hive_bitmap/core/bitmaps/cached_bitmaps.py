@@ -87,9 +87,10 @@ class PlainBitmaps:
         return counts
 
     def require_fit(self, which: Longs, rows: Longs) -> Longs:
-        """Return the size of each bitmap in bytes.
+        """Return the size of each of the bitmaps `which` in bytes.
 
-        Raises CorruptBitmap for a bitmap that does not fit its block.
+        `rows` has the number of rows of each bitmap's block. Raises CorruptBitmap for a bitmap that does not fit its
+        block.
         """
         nbytes, ends = byte_lengths(rows), self.offsets[which + 1]
         require(ends - self.offsets[which] == nbytes, "its bytes are not ceil(rows / 8)")

@@ -121,7 +121,8 @@ def _locate(
 def _check(containers: Containers, rows: NDArray[np.int64]) -> None:
     """Check the order, extent and size of every container.
 
-    Raises CorruptBitmap unless every container is ordered, inside its block, and as large as its header says.
+    `rows` has the number of rows of each bitmap's block. Raises CorruptBitmap unless every container is ordered, inside
+    its block, and as large as its header says.
     """
     m, owner, cardinality = len(rows), containers.owner, containers.cardinality
     same = owner[1:] == owner[:-1]

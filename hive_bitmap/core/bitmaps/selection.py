@@ -199,6 +199,6 @@ def rows(bits: NDArray[np.uint8], where: BitLayout, block: int) -> NDArray[np.in
 
 
 def _trim(bits: NDArray[np.uint8], where: BitLayout, blocks: NDArray[np.int64]) -> None:
-    """Clear the padding in the last byte of each of these blocks."""
+    """Clear the padding in the last byte of each of these blocks of a selection."""
     filled = blocks[where.rows[blocks] > 0]
     bits[where.starts[filled + 1] - 1] &= tail_bits(where.rows[filled])

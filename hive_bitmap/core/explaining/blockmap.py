@@ -128,7 +128,8 @@ def _files(plan: Plan, numbers: Int64s) -> list[dict[str, Any]]:
 def _cells(blocks: pa.Table, max_cells: int) -> Cells:
     """Make the cells for the blocks of one file.
 
-    `blocks` are sorted by offset. All cells but the last have the same number of blocks.
+    `blocks` are sorted by offset. There are at most `max_cells` cells. All cells but the last have the same number of
+    blocks.
     """
     count = len(blocks)
     group = max(1, -(-count // max_cells))

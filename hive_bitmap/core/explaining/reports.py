@@ -45,7 +45,10 @@ class Field:
 def figure(
     name: str, heading: str = "", show: Callable[[Any], str] = thousands, of: Callable[[Any], Any] | str = ""
 ) -> Field:
-    """Return a field for a number; the default heading is the name of the field."""
+    """Return a field for a number.
+
+    The default heading is the name of the field. `show` and `of` are as in `Field`.
+    """
     return Field(name, heading or name, show, right=True, of=of)
 
 

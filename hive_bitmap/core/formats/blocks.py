@@ -132,7 +132,7 @@ class Layout(Protocol):
 
 
 def blocks(layout: Layout, path: str) -> Blocks:
-    """Return the blocks of a file.
+    """Return the blocks of a file in which a layout finds the units.
 
     The offset of a block is the offset of its first unit. Raises FileNotFoundError or Undecodable.
     """

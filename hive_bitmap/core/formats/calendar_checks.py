@@ -39,8 +39,9 @@ def require_at_least(values: Values, floor: int, name: str) -> None:
 def as_keys(values: Values, name: str) -> Values:
     """Return the values as `canonical` keys.
 
-    Raises Undecodable for dates and timestamps outside the years 1 to 9999, which Python cannot represent. A timestamp
-    in microseconds outside these years usually comes from nanoseconds that overflowed in a reader.
+    Raises Undecodable for dates and timestamps outside the years 1 to 9999, which Python cannot represent. `name` is
+    the name of the column, for the message. A timestamp in microseconds outside these years usually comes from
+    nanoseconds that overflowed in a reader.
     """
     if pa.types.is_date32(values.type) or pa.types.is_timestamp(values.type):
         least, greatest = _range(values)
@@ -54,10 +55,10 @@ def as_keys(values: Values, name: str) -> Values:
 def require_whole_seconds_near_1970(values: Values, name: str) -> None:
     """Require whole seconds in timestamps near 1970-01-01.
 
-    Raises Undecodable if a timestamp (in microseconds) within a day of 1970-01-01 has a fraction of a second. ORC
-    stores the seconds and the fraction separately, so within the second before 1970 the sign is lost. The Java and C++
-    readers infer the sign in different time zones (the writer's, the reader's, UTC), and the results of the readers
-    differ by a second.
+    Raises Undecodable if a timestamp (in microseconds) within a day of 1970-01-01 has a fraction of a second. `name` is
+    the name of the column, for the message. ORC stores the seconds and the fraction separately, so within the second
+    before 1970 the sign is lost. The Java and C++ readers infer the sign in different time zones (the writer's, the
+    reader's, UTC), and the results of the readers differ by a second.
     """
     micros = np.asarray(values.cast(pa.int64()).drop_null())
     if bool(np.any((np.abs(micros) < _DAY) & (micros % 1_000_000 != 0))):

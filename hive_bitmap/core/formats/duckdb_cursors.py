@@ -70,7 +70,7 @@ def table(query: str, paths: Sequence[str], wanted: pa.Table | None = None) -> p
 
 
 def _table(query: str, paths: Sequence[str], wanted: pa.Table | None) -> pa.Table:
-    """Execute a query with its own cursor.
+    """Execute a query with its own cursor; see `table` for the arguments.
 
     The cursor is destroyed before this function returns or raises. The destructor of a cursor releases Python's lock
     for a moment, which must not happen while the process ends.

@@ -105,7 +105,7 @@ def column_bytes(handle: OrcHandle, columns: Sequence[KeyColumn]) -> npt.NDArray
 def key_columns(handle: OrcHandle, block: int, columns: Sequence[KeyColumn]) -> pa.Table:
     """Return the columns of one stripe as keys, in the given order.
 
-    Raises Undecodable if a value may differ from what Spark reads.
+    `block` is the number of the stripe. Raises Undecodable if a value may differ from what Spark reads.
     """
     located = [find(handle, column) for column in columns]
     positions = handle.positions(_names(handle, located))
@@ -285,7 +285,8 @@ def _table_values(stripe: pa.RecordBatch, column: KeyColumn, at: Located) -> Val
 def _micros(values: Values, zone: str, name: str) -> Values:
     """Round timestamps down to microseconds, as Spark does.
 
-    Local timestamps become instants in the time zone `zone`, unless `zone` is "".
+    Local timestamps become instants in the time zone `zone`, unless `zone` is "". `name` is the name of the column, for
+    error messages.
     """
     micros = pc.floor_temporal(values, unit="microsecond").cast(pa.timestamp("us", values.type.tz))
     require_whole_seconds_near_1970(micros, name)

@@ -202,7 +202,7 @@ def _require_plain_names(kind: pyorc.TypeDescription) -> None:
 
 
 def _id(attributes: Mapping[str, str]) -> int | None:
-    """Return the id that Iceberg gave to a column of the file."""
+    """Return the id of Iceberg among the attributes of a column of the file; None without an id."""
     text = attributes.get(_ICEBERG_ID, "")
     return int(text) if text.isdecimal() else None
 

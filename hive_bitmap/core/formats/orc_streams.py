@@ -69,8 +69,8 @@ def require_sound_stripes(source: pa.NativeFile, tail: OrcTail) -> None:
 def require_sound_lengths(source: pa.NativeFile, tail: OrcTail, block: int, positions: Collection[int]) -> None:
     """Require sound lengths of the texts in a stripe.
 
-    The lengths are in the streams of the stripe. `positions` are the positions of top-level columns. Raises
-    Undecodable.
+    The lengths are in the streams of the stripe. `block` is the number of the stripe. `positions` are the positions of
+    top-level columns. Raises Undecodable.
     """
     texts = [tail.top[position] for position in positions if tail.kinds[tail.top[position]] in _TEXTS]
     if not texts:

@@ -126,7 +126,8 @@ def _tail_of(footer: bytes, codec: int) -> OrcTail:
 def _require_statistics_of(kinds: Sequence[int], statistics: Sequence[int | bytes]) -> None:
     """Require that the statistics of each column fit the column's type.
 
-    A footer may also have no statistics at all. Raises Undecodable.
+    `kinds` has the type of each column, `statistics` the statistics of each column. A footer may also have no
+    statistics at all. Raises Undecodable.
     """
     if not statistics:
         return
@@ -139,7 +140,7 @@ def _require_statistics_of(kinds: Sequence[int], statistics: Sequence[int | byte
 
 
 def _is_encrypted(stripe: bytes) -> bool:
-    """Return whether StripeInformation has keys of encrypted columns."""
+    """Return whether a StripeInformation, given as bytes, has keys of encrypted columns."""
     return any(field in (_ENCRYPT_STRIPE, _STRIPE_KEYS) for field, _ in proto_fields(stripe))
 
 

@@ -92,7 +92,8 @@ def column_bytes(handle: ParquetHandle, columns: Sequence[KeyColumn]) -> npt.NDA
 def key_columns(handle: ParquetHandle, block: int, columns: Sequence[KeyColumn]) -> pa.Table:
     """Return the columns of one row group as keys, in the given order.
 
-    Strings may be dictionary-encoded. Raises Undecodable if a value may differ from what Spark reads.
+    `block` is the number of the row group. Strings may be dictionary-encoded. Raises Undecodable if a value may differ
+    from what Spark reads.
     """
     places = {column.name: find(handle, column) for column in columns}
     names = sorted({at[0] for at in places.values() if at is not None})

@@ -179,8 +179,8 @@ def _check_struct(data: bytes, at: int, struct: _Struct, notes: Notes) -> int:
 def _check_structs(data: bytes, at: int, kind: int, struct: _Struct, notes: Notes) -> int:
     """Check a struct or a list of structs, which begins at data[at].
 
-    `kind` is the type of the field, by its number in Thrift. Return the position after the value. Raises Undecodable
-    for a value of another type.
+    `kind` is the type of the field, by its number in Thrift. Entries are added to `notes`, as in `_check_struct`.
+    Return the position after the value. Raises Undecodable for a value of another type.
     """
     count, inner, at = _list_head(data, at) if kind in _LISTS else (1, kind, at)
     if count and inner != _STRUCT:

@@ -240,7 +240,7 @@ class _Walk:
         self.location.marks.append(path + SPARK_ONLY)
 
     def _is_alike(self, type: str, node: _Node) -> bool:
-        """Return whether Arrow and Spark read all values of a leaf alike, for a leaf of this type in the table."""
+        """Return whether Arrow and Spark read all values of the leaf `node` alike, if the table has it as `type`."""
         stored = self.handle.metadata.schema.column(node.first)
         levels = stored.max_definition_level, stored.max_repetition_level
         if stored.path != node.path or levels != (node.inside, node.repetition):

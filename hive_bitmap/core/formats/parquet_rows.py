@@ -171,7 +171,7 @@ def _output(handle: ParquetHandle, columns: Sequence[KeyColumn]) -> _OutputColum
 
 
 def _stored_types(handle: ParquetHandle, output: _OutputColumns) -> tuple[Any, ...]:
-    """Return the stored columns and the properties that decide their types in DuckDB."""
+    """Return the stored columns of `output`, and the properties that decide their types in DuckDB."""
     leaves = [handle.metadata.schema.column(ordinal) for ordinal in output.ordinals(handle)]
     types = [
         (leaf.physical_type, str(leaf.logical_type), leaf.converted_type, leaf.length, leaf.precision, leaf.scale)
@@ -299,11 +299,11 @@ def _batch_size_of(handle: ParquetHandle, output: _OutputColumns) -> _BatchSize:
 
 
 def _largest_row(handle: ParquetHandle, output: _OutputColumns, blocks: Sequence[int]) -> int:
-    """Return an upper bound for the bytes of a row of these columns.
+    """Return an upper bound for the bytes of a row of the columns `output` in these row groups.
 
     The bound follows from the footer: a text cannot be larger than its column chunk. A row may be larger than the
-    average size suggests, because a dictionary stores a text only once, even if many rows repeat the text. A single
-    row may have all values of a repeated leaf, so the bound includes all these values.
+    average size suggests, because a dictionary stores a text only once, even if many rows repeat the text. A single row
+    may have all values of a repeated leaf, so the bound includes all these values.
     """
     ordinals = output.ordinals(handle)
     repeated = [at for at in ordinals if handle.metadata.schema.column(at).max_repetition_level]

@@ -61,7 +61,7 @@ def _line_ends(data: np.ndarray[tuple[int], np.dtype[np.uint8]], count: int) -> 
 
 
 def _count(chunks: Iterator[bytes]) -> int:
-    """Return the number of lines."""
+    """Return the number of lines in these chunks of a text."""
     ended, waiting = 0, b""  # the last byte is examined together with the byte after it
     for chunk in chunks:
         data = waiting + chunk

@@ -173,7 +173,7 @@ def _unsupported(column: Column, function: str, where: str) -> Unsupported:
 
 
 def _require_distinct(table: Table, keys: Sequence[Column], aggregates: Sequence[Aggregate], where: str) -> None:
-    """Raise Unsupported if the index table would have two columns of a name."""
+    """Raise Unsupported if the index table would have two columns of a name; `where` names the table in the message."""
     taken = {column.name.lower() for column in (*keys, *table.partition_columns)}
     for aggregate in aggregates:
         name = aggregate.stored.name

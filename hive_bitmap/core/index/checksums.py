@@ -91,7 +91,8 @@ def require(content: bytes | pa.Buffer, sums: Sequence[int] | None) -> None:
 def footer_of(source: pa.NativeFile, sums: Sequence[int] | None) -> pq.FileMetaData:
     """Return the footer of a shard, checked before Arrow parses it.
 
-    Raises OSError or ArrowInvalid.
+    The first of `sums` is the checksum of the footer; if `sums` is None, nothing is checked. Raises OSError or
+    ArrowInvalid.
     """
     require(_footer(source), sums)
     return pq.read_metadata(source)

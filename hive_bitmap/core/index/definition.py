@@ -225,7 +225,7 @@ class Definition:
     def renewed(self, base: Table) -> Definition:
         """Return the definition with `next_encoding` applied, in the current format.
 
-        If the result differs from this definition, a rebuild must build the whole index.
+        `base` is the base table. If the result differs from this definition, a rebuild must build the whole index.
         """
         partitioned_by = base.partition_columns if self.is_former else self.partitioned_by
         encoding = self.next_encoding or self.encoding
@@ -255,7 +255,7 @@ def define(
     The columns are put in the order of the base table, as in Hive. `index_table` is the name of the index table, with
     or without a database. If `index_table` is None, the index table has its default name, in `index_database`. An index
     table of a Delta or Iceberg table gets no pointer, and stays in the database of its base table. `aggregates` is a
-    list such as `count(*), sum(amount)`.
+    list such as `count(*), sum(amount)`. The other arguments are as in `build`.
 
     Raise NotFound for an unknown column. Raise Unsupported for a column that cannot be a key or be aggregated, for a
     table that is itself an index table, and for aggregates of a COMPACT index. Raise InvalidProperty for an unknown
@@ -640,12 +640,12 @@ def valid_schemas(
 ) -> frozenset[int] | None:
     """Return the checksums (`schema_crc`) under which files stay indexed.
 
-    `columns` are the current columns of the table. The result None stands for all checksums: Parquet files, whose
-    columns are found by name, and files of Iceberg tables, whose columns are found by id, stay indexed after any
-    change. ORC files with column names and without timestamps also stay indexed after any change: BY_NAME in the result
-    stands for such ORC files. Other ORC files may lack column names or hold wall-clock times. These files stay indexed
-    only if the changes added columns after the existing columns. Files that a SerDe reads stay indexed only if nothing
-    changed.
+    `columns` are the current columns of the table. `time_zone` and `reading` are as in `schema_crc`. The result None
+    stands for all checksums: Parquet files, whose columns are found by name, and files of Iceberg tables, whose columns
+    are found by id, stay indexed after any change. ORC files with column names and without timestamps also stay indexed
+    after any change: BY_NAME in the result stands for such ORC files. Other ORC files may lack column names or hold
+    wall-clock times. These files stay indexed only if the changes added columns after the existing columns. Files that
+    a SerDe reads stay indexed only if nothing changed.
     """
     ids = [column.field_id is not None for column in columns]
     if format == "parquet" or (format == "orc" and not reading and all(ids)):
@@ -658,8 +658,8 @@ def known_schemas(columns: Sequence[Column], time_zone: str, reading: Sequence[s
     """Return the checksums (`schema_crc`) that a table with these columns may have had.
 
     The columns may have been added one after another, so there is a checksum for the first column, for the first two,
-    and so on. Each checksum is mapped to the lower-case names of its columns. If a SerDe reads the table, there is only
-    the current checksum, of all columns.
+    and so on. Each checksum is mapped to the lower-case names of its columns. `time_zone` and `reading` are as in
+    `schema_crc`. If a SerDe reads the table, there is only the current checksum, of all columns.
     """
     ends = [len(columns)] if reading else range(1, len(columns) + 1)
     return {

@@ -40,7 +40,7 @@ class Remains:
 
 
 def delete(folders: Iterable[str], definition: Definition, metastore: str) -> list[Remains]:
-    """Delete generations of an index of this metastore; return the remains.
+    """Delete the generations `folders` of an index of this metastore; return the remains.
 
     A missing generation is not an error.
     """

@@ -102,7 +102,7 @@ def new_name() -> str:
 
 
 def partition_folder(root: str, names: Iterable[str], values: Iterable[str | None]) -> str:
-    """Return the folder under `root` that holds the generations of a partition."""
+    """Return the folder under `root` for the generations of a partition, given by names and values of its columns."""
     parts = [
         f"{quote(name, safe=' ')}={'__NULL__' if value is None else quote(value, safe=' ')}"
         for name, value in zip(names, values, strict=True)
@@ -367,8 +367,8 @@ def _is_complete(folder: str) -> bool:
 def _without_marker(folder: str, problem: str) -> Usage:
     """Return the state of a folder without a readable marker.
 
-    If a folder has nothing but unreadable markers, its build has just begun, or was killed at the beginning. Any other
-    folder without a readable marker is UNKNOWN.
+    If a folder has nothing but unreadable markers, its build has just begun, or was killed at the beginning. `problem`
+    says why there is no readable marker. Any other folder without a readable marker is UNKNOWN.
     """
     try:
         content = entries(folder)

@@ -127,7 +127,7 @@ def _all_entries(
 def share(path: str, size: int, key: pa.Field, may_match: Callable[[KeyStats], bool]) -> float:
     """Return the share of row groups that `find` would read.
 
-    Raises CorruptIndex.
+    The arguments are as in `find`. Raises CorruptIndex.
     """
     with _reading(path):
         groups = [may_match(stats) for stats in _statistics(path, size, key.name)]
@@ -181,7 +181,7 @@ def key_range(path: str, size: int, key: str) -> tuple[Any, Any]:
 def bitmaps(path: str, size: int, group: int, encoding: str) -> CachedBitmaps:
     """Return the bitmaps of one row group, in row order.
 
-    Raises CorruptIndex or CorruptBitmap.
+    `encoding` is the name of the bitmaps' encoding. Raises CorruptIndex or CorruptBitmap.
     """
     with _reading(path):
         return cached((path, group, encoding), lambda: _read_bitmaps(path, size, group, encoding))

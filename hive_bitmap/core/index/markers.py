@@ -142,13 +142,13 @@ def is_time(value: object) -> TypeGuard[float]:
 
 
 def write(folder: str, name: str, content: Content) -> None:
-    """Write a marker with a checksum of its content."""
+    """Write the marker `name` into a folder, with a checksum of its content."""
     stored = {**content, _CRC: _crc32(content)}
     stores.replace_file(f"{folder}/{name}", json.dumps(stored).encode())
 
 
 def read(folder: str, name: str) -> Content | None:
-    """Return the content of a marker; None if there is no marker.
+    """Return the content of the marker `name` in a folder; None if there is no marker.
 
     Raises Unreadable, and StoreError if the store fails.
     """

@@ -172,7 +172,7 @@ def refusal(definition: Definition, metastore: str) -> str:
 
 
 def _refusal(holder: Owner | None, definition: Definition, metastore: str) -> str:
-    """Return why a session of this metastore may not delete in a root.
+    """Return why a session of this metastore may not delete in the root of an index.
 
     Return "" if deletion is allowed. `holder` is the owner of the root.
     """

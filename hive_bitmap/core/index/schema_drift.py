@@ -46,7 +46,7 @@ def _state(current: Column, indexed: Column) -> str:
 
 
 def _problem_of_where(base: Table, definition: Definition) -> str:
-    """Return why an index's WHERE is not a condition on partition columns.
+    """Return why an index's WHERE is not a condition on partition columns of the base table.
 
     Return "" if the WHERE is such a condition. Other programs may have written the WHERE.
     """

@@ -82,7 +82,7 @@ class Group:
         return None if self.typed is None else Partitions(pa.array(self.paths, pa.string()), self.typed)
 
     def of(self, paths: Sequence[str]) -> Group:
-        """Return a group with only these files of this group."""
+        """Return a group with only those files of this group that have the given paths."""
         places = {path: number for number, path in enumerate(self.paths)}
         numbers = [places[path] for path in paths]
         typed = None if self.typed is None else self.typed.take(pa.array(numbers, pa.int64()))

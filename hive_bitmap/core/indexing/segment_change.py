@@ -56,7 +56,7 @@ class Change:
 
 
 def start(changes: Sequence[Change]) -> None:
-    """Create the new segments, and link or copy unchanged shards into the segments.
+    """Create the new segments of these changes, and link or copy unchanged shards into the segments.
 
     Raise OSError, StoreError, and FileExistsError if somebody else has made one of the folders.
     """

@@ -79,7 +79,7 @@ def _compacted(item: Compaction) -> list[ShardReport]:
 
 
 def _files_of(item: Compaction, paths: Sequence[str]) -> pa.Table:
-    """Return the manifest rows of the kept files in these shards."""
+    """Return the manifest rows of the kept files in the shards with these paths."""
     return item.files.filter(pc.is_in(item.files["shard"], value_set=pa.array(paths, pa.string())))
 
 

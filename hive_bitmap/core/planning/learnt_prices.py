@@ -147,7 +147,7 @@ class LearntPrices:
             self._version += self._kinds.pop(kind).is_enough
 
     def note(self, factors: Factors, reader: Reader, estimate: float, seconds: float) -> None:
-        """Add the measurement of a read, which took `seconds`.
+        """Add the measurement of a read by `reader`, which took `seconds`.
 
         `estimate` is the time in seconds that prices with these factors expected. Reads with a short expected time are
         ignored, and so are reads priced with FROZEN factors.

@@ -88,14 +88,17 @@ class PlanInputs:
 def full_scan(
     table: str, predicate: str | None, reason: str, indexes: tuple[IndexUse, ...] = (), code: Reason | None = None
 ) -> Plan:
-    """Return a plan that reads everything, with the reason as a sentence and as a code."""
+    """Return a plan that reads everything.
+
+    `reason` is the reason as a sentence, `code` the reason as a code. `indexes` says why each index is not used.
+    """
     return Plan(
         table=table, predicate=predicate, strategy=Strategy.FULL_SCAN, reason=reason, indexes=indexes, code=code
     )
 
 
 def make_plan(inputs: PlanInputs, uses: tuple[IndexUse, ...], work: LookupResults) -> Plan:
-    """Return the plan with the cheapest strategy, given the results of lookups."""
+    """Return the plan with the cheapest strategy, given the results of lookups (`work`)."""
     files, blocks = _tables(work)
     selected, rows, lengths = (blocks[name].to_numpy() for name in ("selected", "rows", "length"))
     read = reads(inputs.format, files, blocks, splits=inputs.engine_skips is EngineSkips.SPLITS, columns=inputs.width)
@@ -236,7 +239,7 @@ def strategy_costs(
 
 
 def _is_sure(inputs: PlanInputs, work: LookupResults) -> bool:
-    """Return whether a query that asks for the first rows has a row in a looked-up file."""
+    """Return whether a count of the first rows certainly has a row in a looked-up file."""
     if not inputs.count or inputs.limit is None:
         return False
     return any(bool((needs_file(result, lookup) & result.exact).any()) for lookup, result in work.pairs())
@@ -256,7 +259,7 @@ def _prices_of_first(inputs: PlanInputs, read: Reads, first: Reads) -> Prices:
 def _stops_early(inputs: PlanInputs, read: Reads, costs: Mapping[Strategy, float]) -> bool:
     """Return whether Spark reaches the limit of rows early, and as soon as any other strategy.
 
-    Early means that Spark does not read everything.
+    `costs` has the price of each possible strategy. Early means that Spark does not read everything.
     """
     first = read.until(inputs.limit)
     if first.total >= read.total:

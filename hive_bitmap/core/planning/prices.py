@@ -193,7 +193,8 @@ class Prices:
     def is_too_small(self, size: float, files: int = 0, values_per_byte: float = 0.0, *, native: bool) -> bool:
         """Return whether Spark reads `size` bytes of `files` files before a read by an index could begin.
 
-        A `native` read, by Spark's own reader, begins after the lookup of the blocks.
+        `values_per_byte` is as in `Reads`. A `native` read, by Spark's own reader, begins after the lookup of the
+        blocks.
         """
         own = self.factors.own.factor
         start = self.factors.spark.factor * SPARK_START + own * NATIVE_LOOKUP if native else own * DIRECT_START
@@ -202,7 +203,7 @@ class Prices:
     def scan(self, size: float, files: int = 0, values_per_byte: float = 0.0) -> float:
         """Return the price of a scan by Spark.
 
-        The scan reads `size` bytes of `files` files.
+        The scan reads `size` bytes of `files` files. `values_per_byte` is as in `Reads`.
         """
         seconds = SPARK_START + self._by_spark(size, values_per_byte) + self._opening(files)
         return self.factors.spark.factor * (seconds + waiting_seconds(files, self.cores, self.store))
@@ -307,7 +308,7 @@ class Prices:
 def waiting_seconds(files: int, cores: int, store: Speed) -> float:
     """Return the seconds that Spark waits for requests to a store while it reads `files` files.
 
-    The time to transfer data is not included.
+    At most `cores` tasks run at a time. The time to transfer data is not included.
     """
     return _waits(files, files * SPARK_REQUESTS, cores, store)
 

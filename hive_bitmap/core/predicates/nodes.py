@@ -258,7 +258,10 @@ def _combined(kind: type[And] | type[Or], parts: Iterable[Predicate], empty: Con
 
 
 def _merged_equalities(parts: Iterable[Predicate]) -> list[Predicate]:
-    """Merge the equalities of each column into one node, at the position of the first equality."""
+    """Merge the equalities of each column into one node, at the position of the first equality.
+
+    `parts` are the parts of an OR.
+    """
     merged: dict[Predicate | str, Predicate] = {}
     values: dict[str, dict[Value, None]] = {}
     for part in parts:

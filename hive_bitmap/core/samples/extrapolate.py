@@ -19,7 +19,7 @@ class BaseTable:
 
 
 def index_bytes(base: BaseTable, samples: Sequence[Sample]) -> int:
-    """Estimate the bytes of all shards and their cardinalities."""
+    """Estimate the bytes of all shards of an index and their cardinalities."""
     costs = [sample.cost for sample in samples if sample.blocks]
     scale = _scale(base, samples)
     groups = base.shards + int(scale * sum(cost.groups for cost in costs))
@@ -29,7 +29,7 @@ def index_bytes(base: BaseTable, samples: Sequence[Sample]) -> int:
 
 
 def build_seconds(base: BaseTable, samples: Sequence[Sample]) -> float:
-    """Estimate the seconds that the tasks of a build would run."""
+    """Estimate the seconds that the tasks of a build of one index would run in all."""
     return sum(sample.seconds for sample in samples) * _scale(base, samples) / base.workers
 
 

@@ -108,8 +108,9 @@ def _is_one_block_a_file(index: Candidate) -> bool:
 def _gains_little(index: Candidate, rare_rows: float, rare_blocks: float) -> bool:
     """Return whether looking up a rare key is hardly faster than a scan.
 
-    The planner's prices decide. Return False for a table that is so small that Spark reads the table at once: a larger
-    table with this layout may gain.
+    The key is in the share `rare_rows` of all rows and in the share `rare_blocks` of all blocks. The planner's prices
+    decide. Return False for a table that is so small that Spark reads the table at once: a larger table with this
+    layout may gain.
     """
     if rare_blocks <= FEW_BLOCKS or Prices(index.queries.format, index.queries.cores).is_too_small(
         index.base_bytes, native=True

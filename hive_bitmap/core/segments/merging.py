@@ -77,7 +77,7 @@ def _by_tiers(numbers: Sequence[int], segments: Sequence[Sized], most: float) ->
 
 
 def _fitting(groups: Sequence[list[int]], segments: Sequence[Sized], most: float) -> list[list[int]]:
-    """Join neighbouring groups up to a total of `most` bytes."""
+    """Join neighbouring groups of segments, as long as a joined group has at most `most` bytes."""
     joined: list[list[int]] = []
     for group in groups:
         if joined and _bytes([*joined[-1], *group], segments) <= most:

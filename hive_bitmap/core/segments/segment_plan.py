@@ -219,7 +219,7 @@ def plan(
     readers: Mapping[int, Hashable],
     is_foreign: Callable[[str], bool] = lambda path: False,
 ) -> SegmentPlan:
-    """Plan the segments of an index after a build.
+    """Plan the segments of an index after a build, by the decisions in `judged`.
 
     `readers_of` returns the readers of segments, given the folders of the segments. `readers` has the readers of each
     file to index, by the number of the file in the listing. `is_foreign` returns whether SQL readers of the index table
@@ -370,8 +370,8 @@ def _merged(
 ) -> list[list[int]]:
     """Return groups of parts that become one segment, by their positions.
 
-    `readers_of` returns the readers of segments, given the folders of the segments. `readers_of` is called only if
-    parts would be merged in case of equal readers.
+    `folders` are the folders of the old segments. `readers_of` returns the readers of segments, given the folders of
+    the segments. `readers_of` is called only if parts would be merged in case of equal readers.
     """
     sized = [Sized(facts.size_of(part), facts.place_of(part)) for part in parts]
     if not merging.merged(sized, all_small=rules.compact):

@@ -128,7 +128,7 @@ def _largest(bounds: Bounds, rows: Longs, certain: Longs, first: FirstRows) -> t
 
 
 def _smallest(bounds: Bounds, rows: Longs, first: FirstRows) -> _Keys:
-    """Return for each block a key such that no row of the block comes before the key."""
+    """Return for each block a key such that no row of the block comes before the key, in the order of `first`."""
     is_known, has_values = bounds.nulls >= 0, (bounds.nulls >= 0) & (bounds.nulls < rows)
     has_nulls = is_known & (bounds.nulls > 0)
     only_null = _NULL_FIRST if first.nulls_first else _NULL_LAST

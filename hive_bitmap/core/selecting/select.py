@@ -124,7 +124,7 @@ def selected_share(unit: LookupUnit, node: Predicate, matching_keys: MatchingKey
 
 
 def is_understood(predicate: Predicate, columns: Mapping[str, object], matching_keys: MatchingKeys) -> bool:
-    """Return whether indexes of these columns answer every leaf exactly.
+    """Return whether indexes of these columns answer every leaf of a predicate exactly.
 
     `columns` are lower-case names.
     """
@@ -203,7 +203,7 @@ class _Evaluation:
         return self.exact
 
     def rows_of(self, node: Predicate, alive: Flags, within: Bits | None = None) -> Bits | None:
-        """Return the rows of the `alive` blocks that may match.
+        """Return the rows of the `alive` blocks for which `node` may be TRUE.
 
         Matching rows that are not in `within` may be missing, because the caller intersects the result with `within`.
         """
@@ -279,7 +279,7 @@ class _Evaluation:
         return bits
 
     def _upper_bounds(self, node: Predicate) -> Longs:
-        """Return an upper bound of the matching rows of each block."""
+        """Return for each block an upper bound of the number of rows for which `node` is TRUE."""
         column = only_column(node)
         return self.unit.rows if column is None else self.matching_counts(column, node)
 
@@ -317,9 +317,9 @@ class _Evaluation:
         return bits if not len(whole) else bits | selection.everything_in(self.layout, whole)
 
     def _matching(self, column: str, node: Predicate, negated: bool = False) -> list[_Hits]:
-        """Return the index rows with a matching key or, if `negated`, with any other key.
+        """Return the index rows whose key matches `node` or, if `negated`, all other index rows.
 
-        The result is empty if the index is damaged.
+        `node` is a predicate over the column. The result is empty if the index is damaged.
         """
         where = (column, node, negated)
         if where not in self.hits:

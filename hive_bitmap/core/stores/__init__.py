@@ -312,7 +312,7 @@ def read_whole(path: str, most: int) -> bytes:
 
 
 def replace_file(path: str, content: bytes) -> None:
-    """Write a small file, which replaces a file or link of the same name.
+    """Write a small file with this content, which replaces a file or link of the same name.
 
     On local disks, the replacement is atomic.
     """

@@ -56,7 +56,10 @@ def failed(what: str, error: BaseException, advice: str = "") -> StoreError:
 
 
 def not_installed(scheme: str, package: str, extra: str) -> StoreError:
-    """Return the error for a client package that is not installed."""
+    """Return the error for a client package that is not installed.
+
+    `scheme` is the scheme of the paths in the store. `extra` is the extra of hive_bitmap that installs the package.
+    """
     return StoreError(
         f"files of scheme {scheme} are read with the package {package}, which is not installed here: "
         f"pip install 'hive_bitmap[{extra}]', on every machine that runs tasks"

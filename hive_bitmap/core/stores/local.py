@@ -129,7 +129,7 @@ class Local:
                 raise
 
     def copy(self, source: str, target: str) -> bool:
-        """Make a hard link, or a copy where hard links are unsupported."""
+        """Make `target` a hard link to `source`, or a copy of it where hard links are unsupported."""
         try:
             os.link(local_path(source), local_path(target))
         except OSError as error:
@@ -177,7 +177,7 @@ def _created(path: str) -> int:
 
 
 def _set_access(opened: int, access: Access) -> None:
-    """Set group, access control lists (of Linux) and mode.
+    """Set group, access control lists (of Linux) and mode of an opened file or folder.
 
     The order ensures that nobody can read the file too early.
     """

@@ -314,7 +314,7 @@ def require_obstore(scheme: str) -> None:
 def opening(what: str, advice: str) -> Iterator[None]:
     """Convert errors of obstore's constructors to StoreError.
 
-    `what` names the bucket or container.
+    `what` names the bucket or container, `advice` the settings to check.
     """
     from obstore.exceptions import BaseError
 

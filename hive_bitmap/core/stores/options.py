@@ -66,7 +66,7 @@ class Options:
         return self._values.get(PREFIX + name, "").strip() or self._values.get(name, "").strip() or default
 
     def flag(self, name: str, default: bool) -> bool:
-        """Return a boolean setting of Hadoop."""
+        """Return a boolean setting of Hadoop; `default` if the setting is missing or not a boolean."""
         return flag(self.get(name), default)
 
     def number(self, name: str) -> int:

@@ -39,13 +39,13 @@ Bits = npt.NDArray[np.uint8]
 def fetched(
     server: Server, definition: Definition, column: str, node: Predicate, within: str
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the index rows with a matching key, in batches.
+    """Yield the index rows whose key matches a predicate over `column`, in batches.
 
-    The order is arbitrary, and rows whose keys do not match may be included. A batch has a row for each key and block,
-    with these columns: `key`, in the Arrow type of the column; `bucket` (string); `offset` (int64); and the bitmaps in
-    `definition.bitmap_fields`, none for COMPACT. For a type that is not in COMPARED, `key` is boolean: NULL for the key
-    NULL, and TRUE for any other key. `within` is a condition in HiveQL that limits the rows further; "" for no limit.
-    Raises ServerError, and NotFound for a column that the index does not have.
+    `node` is the predicate. The order is arbitrary, and rows whose keys do not match may be included. A batch has a row
+    for each key and block, with these columns: `key`, in the Arrow type of the column; `bucket` (string); `offset`
+    (int64); and the bitmaps in `definition.bitmap_fields`, none for COMPACT. For a type that is not in COMPARED, `key`
+    is boolean: NULL for the key NULL, and TRUE for any other key. `within` is a condition in HiveQL that limits the
+    rows further; "" for no limit. Raises ServerError, and NotFound for a column that the index does not have.
     """
     key = find(definition.columns, column, f"index {definition.name}")
     names = [_key(key), *(quote(field.name) for field in (BUCKET, *_stored(definition)))]
@@ -143,7 +143,7 @@ class _ServerEvaluation:
         return selection.layout(self.unit.rows)
 
     def rows_of(self, node: Predicate) -> Bits:
-        """Return the rows that may match, as a selection with the layout `layout`."""
+        """Return the rows for which `node` may be TRUE, as a selection with the layout `layout`."""
         column = only_column(node)
         match node:
             case Constant(True) | Unknown():

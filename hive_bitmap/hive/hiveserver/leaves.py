@@ -17,7 +17,7 @@ _OPS = {"==": "=", "!=": "<>", "!>": "<=", "!<": ">="}  # other spellings of ope
 
 
 def node_of(column: Column, operator: str, literals: Sequence[Literal]) -> Predicate:
-    """Convert a test of a column to a node.
+    """Convert the test `column operator literals` to a node.
 
     Raises EngineOnly if only an engine can evaluate the test, for example because Spark may lose digits when it
     compares column and literal.

@@ -50,7 +50,7 @@ class OutOfRange(Enum):
 
 
 def literal_of(sql: str) -> Literal:
-    """Return the value of a literal, in the form of `condition_grammar`.
+    """Return the value of `sql`, a literal in Spark's SQL as `condition_grammar` gives it.
 
     Raises EngineOnly if the literal is not on the allowlist.
     """
@@ -96,9 +96,9 @@ def _number(text: str) -> Literal:
 def _integer(size: int, suffix: str, minus: bool) -> Literal:
     """Return an integer literal with the digits of its type.
 
-    `size` is the absolute value, `suffix` the letter after the digits, or "". The type is int if the literal fits, else
-    bigint, else decimal. The decimal has the length of the literal. For int and bigint, the digits are the digits of
-    the decimal type to which Spark widens the type:
+    `size` is the absolute value, `suffix` the letter after the digits, or "". `minus` says whether the literal is
+    negative. The type is int if the literal fits, else bigint, else decimal. The decimal has the length of the literal.
+    For int and bigint, the digits are the digits of the decimal type to which Spark widens the type:
     https://github.com/apache/spark/blob/v4.0.0/sql/api/src/main/scala/org/apache/spark/sql/types/DecimalType.scala
     """
     if suffix and size >= 1 << (_SUFFIX_BITS[suffix] - 1):

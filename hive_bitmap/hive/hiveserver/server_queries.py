@@ -134,7 +134,7 @@ def write_offsets(
 def _chosen(
     server: Server, base: Table, tree: Predicate, indexes: Sequence[tuple[Table, Definition, str]]
 ) -> dict[str, Definition]:
-    """Return the index of each column that the predicate tests.
+    """Return the index of each column that the predicate `tree` tests.
 
     If the predicate tests no indexed column, return any index: each index records the number of rows.
     """

@@ -120,9 +120,9 @@ def _notes_on(record: Observed) -> Iterator[str]:
 
 
 def _tables(spark: SparkSession, shapes: Mapping[Shape, Tally], notes: list[str]) -> list[_TableQueries]:
-    """Return the queried tables that exist and can have indexes.
+    """Return the tables of these shapes that exist and can have indexes.
 
-    Add a note on each table that is left out.
+    Add a note to `notes` on each table that is left out.
     """
     by_table: defaultdict[tuple[str, str], dict[Shape, Tally]] = defaultdict(dict)
     for shape, tally in shapes.items():

@@ -76,7 +76,7 @@ class Workload:
         return self._narrowed[shape, columns]
 
     def _by_answer(self, shape: Shape, indexes: IndexSet) -> Gain:
-        """Return the gain of an answer from the best few of these indexes.
+        """Return what the best few of these indexes save by answering the queries of a shape.
 
         The gain is zero if no index answers the queries.
         """
@@ -154,10 +154,10 @@ class UnchosenIndex:
 
 
 def choose(workloads: Sequence[Workload], limit: int, times: int) -> tuple[list[Step], list[UnchosenIndex]]:
-    """Choose the steps to take, and the indexes left out.
+    """Choose the steps to take among the possible indexes of some tables.
 
-    Return the steps in order, and the other indexes. The steps have at most `limit` indexes together. A query that was
-    seen n times is expected n * `times` times.
+    Return the steps in order, and the indexes that are left out. The steps have at most `limit` indexes together. A
+    query that was seen n times is expected n * `times` times.
     """
     chosen: list[Step] = []
     have: dict[str, IndexSet] = {workload.table: frozenset() for workload in workloads}

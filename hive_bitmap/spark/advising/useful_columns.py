@@ -61,7 +61,7 @@ def answers(shape: Shape, indexes: Collection[Columns]) -> bool:
 
 
 def narrowing(shape: Shape, columns: Columns) -> ColumnTest | None:
-    """Return the test by which an index of these columns narrows a scan.
+    """Return the test of a shape by which an index of these columns narrows the scan.
 
     Return None if there is no such test.
     """

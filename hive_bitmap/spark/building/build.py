@@ -414,7 +414,8 @@ def _warn_of_untrusted(spark: SparkSession, planned: BuildPlan) -> None:
 def _delete_unfinished(planned: BuildPlan, created: bool, this_metastore: str) -> None:
     """Delete the new segments of a failed build, and the roots of new indexes.
 
-    `created` says that the build creates its indexes. Files that cannot be deleted are left to `clean`.
+    `created` says that the build creates its indexes. `this_metastore` is the id of this metastore. Files that cannot
+    be deleted are left to `clean`.
     """
     attempts.delete_begun(planned, this_metastore)
     try:

@@ -171,7 +171,8 @@ def plan_rebuild(
 ) -> BuildPlan:
     """Plan the rebuild of the named indexes, or of all indexes of a table.
 
-    Raise NotFound, NotPermitted, and Unsupported if indexed columns have changed.
+    The arguments are as in `build.rebuild`. Raise NotFound, NotPermitted, and Unsupported if indexed columns have
+    changed.
     """
 
     def choose(base: Table, values: Sequence[Values]) -> Sequence[Values]:
@@ -182,10 +183,10 @@ def plan_rebuild(
 
 
 def plan_refresh(spark: SparkSession, table: str, names: Sequence[str], partitions: Sequence[Spec]) -> BuildPlan:
-    """Plan a refresh: a rebuild that keeps rows of deleted files for a while.
+    """Plan a refresh of the named indexes, or of all indexes of a table.
 
-    The partitions that match one of the specs `partitions` are in scope. Without specs, all partitions are. Raise as
-    `plan_rebuild`.
+    A refresh is a rebuild that keeps rows of deleted files for a while. The partitions that match one of the specs
+    `partitions` are in scope. Without specs, all partitions are. Raise as `plan_rebuild`.
     """
 
     def choose(base: Table, values: Sequence[Values]) -> Sequence[Values]:
@@ -368,7 +369,7 @@ def _existing(
 
 
 def _read(folders: Sequence[str], definition: Definition, *, fresh: bool) -> tuple[Covered, tuple[str, ...]]:
-    """Return what segments cover, and the segments with a damaged or missing manifest.
+    """Return what the segments `folders` cover, and which of them have a damaged or missing manifest.
 
     With `fresh`, cached manifests are not used, because they would hide later damage to a manifest.
     """

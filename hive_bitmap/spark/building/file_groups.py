@@ -222,7 +222,7 @@ def _group(template: Group, typed: _Typed, together: Sequence[Change], files: Se
 
 
 def _kept(change: Change, shards: Sequence[str]) -> list[BaseFile]:
-    """Return the base files in shards to rewrite."""
+    """Return the base files of a new segment whose rows are in these shards, which are rewritten."""
     rows = change.segment.rows_of(shards).select(["values", "path", "size", "mtime_ms", "etag"]).to_pylist()
     return [BaseFile(tuple(row.pop("values") or ()), FileStatus(**row)) for row in rows]
 

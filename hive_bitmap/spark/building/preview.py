@@ -173,7 +173,7 @@ def preview_of(planned: BuildPlan, number: int, cores: int) -> Preview:
 
 
 def _seconds(before: Covered, to_read: int, cores: int) -> float:
-    """Estimate the seconds of indexing `to_read` bytes.
+    """Estimate the seconds of indexing `to_read` bytes in `cores` concurrent tasks.
 
     The estimate assumes as many index rows per byte as in the index so far, `before`.
     """

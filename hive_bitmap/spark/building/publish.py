@@ -269,9 +269,9 @@ def _index_table(spark: SparkSession, base: Table, publication: Publication) -> 
 
 
 def _as_set(current: Definition, built: Definition) -> Definition:
-    """Return the current definition with the encoding and format of the build.
+    """Return the current definition with the encoding and format of the definition `built`.
 
-    This definition keeps properties that were set during the build.
+    The result keeps properties that were set during the build.
     """
     later = "" if current.next_encoding == built.encoding else current.next_encoding
     return replace(
@@ -376,7 +376,7 @@ def _is_replacement(table: Table, definition: Definition) -> bool:
 
 
 def _retire(spark: SparkSession, definition: Definition, folders: Iterable[str]) -> None:
-    """Start the grace period of generations of an index.
+    """Start the grace period of the generations `folders` of an index.
 
     Do nothing if this session may not delete in the root of the index.
     """

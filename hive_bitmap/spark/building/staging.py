@@ -50,7 +50,7 @@ MOST_NAMED = 1000  # most partitions in a WHERE; for more partitions Spark reads
 def for_build(spark: SparkSession, base: Table, busy: Sequence[Change]) -> AbstractContextManager[str]:
     """Return the context manager `staged` for the files of a build.
 
-    The values are staged in the first new segment of the build.
+    `busy` are the new segments of the build. The values are staged in the first of them.
     """
     files: dict[Values, dict[str, FileStatus]] = defaultdict(dict)
     for change in busy:

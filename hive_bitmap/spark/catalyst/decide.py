@@ -284,7 +284,8 @@ class _AskedScan:
     def _lasting(self, plan: Plan, code: Reason) -> Lasting:
         """Return how long the decision to leave the scan alone is valid.
 
-        The decision does not last if there are unindexed files, because these may be indexed soon.
+        `code` is the reason of the decision. The decision does not last if there are unindexed files, because these may
+        be indexed soon.
         """
         is_indexed = not plan.looked_up or not any(plan.files["scanned"].to_pylist())
         lasts = code in LASTING and is_indexed and self._is_by_cost
@@ -295,8 +296,9 @@ class _AskedScan:
     def _why_left_alone(self, unanswered: Unanswered, code: Reason, reason: str) -> tuple[Reason, str]:
         """Return code and text of why a scan is left alone.
 
-        The text says why the scan is not narrowed. If the answer to its aggregation would be too large, or no index is
-        tested, it also says why the aggregation is not answered.
+        `unanswered` says why the index does not answer the scan's aggregation. `code` and `reason` say why the scan is
+        not narrowed. The text has `reason`. If the answer would be too large, or no index is tested, the text also has
+        the reason of `unanswered`.
         """
         is_untested = code in (Reason.NOT_TESTED, Reason.NO_INDEX)
         if not unanswered.reason or (unanswered.code != Reason.TOO_LARGE and not is_untested):
@@ -322,8 +324,8 @@ class _AskedScan:
     ) -> FileSet | None:
         """Return the files to compare when the plan is executed.
 
-        If planning has listed the files itself, these files are compared. Otherwise the files that our tasks open are
-        compared. Return None if there are no such files.
+        If planning has listed the files itself, these files are compared. Otherwise, if our tasks read one of the
+        `parts`, the files that they open are compared. Return None if there are no such files.
         """
         if self.listing is None and prepared.snapshot is not None:
             return FileSet.listed(prepared.snapshot)
@@ -394,7 +396,7 @@ def _report_of_nothing(scan: Scan) -> Report:
 
 
 def _pieces(prepared: Prepared) -> list[Piece]:
-    """Return the looked-up pieces of a plan."""
+    """Return the pieces of a plan that have looked-up blocks, without the files to read whole."""
     pieces = () if prepared.reading is None else prepared.reading.pieces or ()
     return [piece for piece in pieces if isinstance(piece, Piece)]
 

@@ -155,8 +155,9 @@ def explain(
     """Plan a query and explain what the indexes do for it.
 
     `query` is a DataFrame or SQL text. `spark` is the session that plans SQL text, by default the active session.
-    `mode` is a mode of Spark's EXPLAIN, for example "formatted". With `analyze` the query is run. Raises the errors of
-    Spark, and InvalidStatement if `analyze` is used with a text that may not be a query.
+    `args` are parameters of SQL text. `mode` is a mode of Spark's EXPLAIN, for example "formatted". With `analyze` the
+    query is run. Raises the errors of Spark, and InvalidStatement if `analyze` is used with a text that may not be a
+    query.
     """
     from pyspark.sql import DataFrame, SparkSession
 
@@ -235,8 +236,8 @@ def _reports(session: SparkSession, reports: Sequence[dict[str, Any]]) -> list[D
 def explained(spark: SparkSession, text: str, args: Arguments = None) -> DataFrame | None:
     """Return the result of `EXPLAIN [ANALYZE] [EXTENDED | ..] query`.
 
-    The result is a single string. Return None if the text is another statement. If no table of the query has an index,
-    a plain EXPLAIN returns Spark's own text.
+    The result is a single string. `args` are parameters of the query. Return None if the text is another statement. If
+    no table of the query has an index, a plain EXPLAIN returns Spark's own text.
     """
     match = _EXPLAIN.match(text)
     if match is None:
@@ -339,7 +340,8 @@ def _planned(frame: DataFrame, mode: str) -> tuple[tuple[Relation, ...], tuple[s
 def _hints(session: SparkSession, relations: Sequence[Relation], folders: Sequence[str]) -> Iterator[str]:
     """Name the tables that a query reads without using their indexes.
 
-    Such a table has indexes, or had indexes under a former name.
+    The query scans `relations`, and reads `folders` by their paths. A named table has indexes, or had indexes under a
+    former name.
     """
     for table in dict.fromkeys(scan.table for scan in relations if scan.reason == Reason.NO_INDEX and scan.table):
         if hint := hints_for_people.of_former_name(session, table):

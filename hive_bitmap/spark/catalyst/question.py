@@ -103,7 +103,10 @@ class Question:
         return satisfying_keys(self.spark, self.jvm, self.scan.number, self.condition, leaf, column, keys)
 
     def deleted(self, versions: Mapping[str, str]) -> Mapping[str, DeletedRows]:
-        """Return the deleted rows of files of the listing; see `scan_listing.deleted_rows`."""
+        """Return the deleted rows of files of the listing, by path.
+
+        `versions` has the version of each file's deletes; see `scan_listing.deleted_rows`.
+        """
         if self.listing is None:
             return {}
         return deleted_rows(lambda files: text_of(self.jvm.deleted(self.scan.number, files)), self.listing, versions)
@@ -137,9 +140,9 @@ class Question:
         return prepare(self.spark, request, resolved, earlier)
 
     def rows(self, request: Request, prepared: Prepared, pieces: Sequence[Piece] | None) -> DataFrame | None:
-        """Return the rows of a plan or of some pieces, as our tasks read them.
+        """Return the rows of some pieces of a plan, as our tasks read them.
 
-        Return None if Spark reads the rows.
+        If `pieces` is None, all rows of the plan are returned. Return None if Spark reads the rows.
         """
         if pieces is None:
             return split_rows(self.spark, request, prepared)

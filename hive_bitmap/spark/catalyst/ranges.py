@@ -44,7 +44,7 @@ def file_choices(results: LookupResults, numbers: Mapping[Place, int], *, whole_
 
 
 def split_choices(results: LookupResults, numbers: Mapping[Place, int], pieces: Sequence[Piece | WholePiece]) -> str:
-    """Return the lines that select these splits of whole files.
+    """Return the lines that select the splits of these pieces.
 
     `numbers` are the numbers of the listed files. Spark's own reader reads the splits, even if the files have changed.
     """

@@ -141,7 +141,7 @@ class Scan:
 def why_too_small(scan: Scan, base: Table, settings: Settings, listed: ListingSummary | None) -> str | None:
     """Say why reading a scan is faster than looking at its indexes.
 
-    Return None if reading the scan is slower, or if this is unknown.
+    `listed` is the summary of the files to read. Return None if reading the scan is slower, or if this is unknown.
     """
     if settings.strategy is not None or not scan.must_pay or not scan.native or listed is None:
         return None
@@ -170,8 +170,9 @@ def worthwhile_runtime_filters(
 ) -> list[int]:
     """Return the numbers of the runtime filters worth a job.
 
-    A filter is worth a job if it is on an indexed column, and if the scan takes longer than the job plus the start of a
-    read by an index. If the session has set a strategy, the time of the scan does not matter.
+    `listed` is the summary of the files to read. A filter is worth a job if it is on an indexed column, and if the scan
+    takes longer than the job plus the start of a read by an index. If the session has set a strategy, the time of the
+    scan does not matter.
     """
     if not scan.runtime_filters or settings.strategy == Strategy.FULL_SCAN or not scan.native:
         return []

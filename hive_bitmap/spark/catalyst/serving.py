@@ -1,6 +1,7 @@
 """Answer the optimizer rule for all sessions of a JVM.
 
-The rule asks for decisions on scans (`Question.java`). Later it asks to carry out a decision (`Execution.java`).
+The rule asks for decisions on scans (`Question.java`). When a plan with a decision is executed, the JVM asks to carry
+out the decision (`Execution.java`).
 """
 
 from __future__ import annotations
@@ -144,7 +145,7 @@ class Serving:
         return json.dumps({"protocol": PROTOCOL, "prices": prices, "scans": replies})
 
     def _learn(self, measured: Sequence[Mapping[str, Any]]) -> None:
-        """Learn prices from queries that have ended since the last question.
+        """Learn prices from the measured queries that have ended since the last question.
 
         The time of Spark's scan is used only if the scan has read all rows. Other scans have skipped rows by
         statistics, or have stopped at a limit.
@@ -161,7 +162,7 @@ class Serving:
                 PRICES.note(plan.factors, Reader.OWN, estimate, seconds)
 
     def _leave_all(self, scans: Sequence[Mapping[str, Any]], why: str) -> list[dict[str, Any]]:
-        """Leave all scans alone and log the reason once.
+        """Leave all scans alone, and log the reason `why` once.
 
         The fields of `scans` may follow another protocol.
         """
@@ -342,10 +343,10 @@ class Serving:
 def _key(asker: tuple[str, ...], scan: Mapping[str, Any]) -> str | None:
     """Return the key under which the decision on a scan is shared.
 
-    The key is the text of the question, with a version for each expression that Spark evaluates (`Question.versions` of
-    Java). The text has everything that the decision depends on besides the indexes. The key is None if the decision
-    depends on more: on files that have to be listed, or on rows that have to be read. The key is also None for a
-    function of hive_bitmap, because the function shows the lookups.
+    The key is `asker` (who asks, under which settings) and the text of the question, with a version for each expression
+    that Spark evaluates (`Question.versions` of Java). The text has everything that the decision depends on besides the
+    indexes. The key is None if the decision depends on more: on files that have to be listed, or on rows that have to
+    be read. The key is also None for a function of hive_bitmap, because the function shows the lookups.
     """
     text = json.dumps({name: value for name, value in scan.items() if name != "indexed_known"})
     depends_on_more = "listing_summary" not in scan or scan["runtime_filters"] or not scan.get("must_pay", True)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def rename(spark: SparkSession, table: str, name: str, new_name: str) -> None:
-    """Rename an index and its index table.
+    """Rename an index and its index table to `new_name`.
 
     If IN TABLE has set the name of the index table, only the index is renamed. Files stay in place, so that running
     queries can finish. Raise NotFound, AlreadyExists or InvalidProperty.

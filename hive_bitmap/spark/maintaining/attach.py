@@ -66,7 +66,7 @@ def attach(
 
 
 def _of_former(spark: SparkSession, base: Table, former: str) -> list[Index]:
-    """Return the indexes of a table that no longer exists under this name.
+    """Return the indexes that a table had under its name `former`, which no longer exists.
 
     Raise NotFound if there are no such indexes, and Unsupported if the table still exists or an index is not trusted.
     """
@@ -107,7 +107,8 @@ def _may_stay(spark: SparkSession, base: Table, index: Index) -> bool:
 def _keep(spark: SparkSession, base: Table, index: Index, indexes: Sequence[Index], renamed: Definition) -> None:
     """Give an index the new name of its table, and keep its folder.
 
-    Raise Unsupported if another index claims the folder, and AlreadyExists if the new name is taken.
+    `renamed` is the definition of the index under the new name. Raise Unsupported if another index claims the folder,
+    and AlreadyExists if the new name is taken.
     """
     former = index.definition
     if problem := roots.rival(former, catalog.trusted_definitions(indexes)):

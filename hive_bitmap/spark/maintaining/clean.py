@@ -286,7 +286,7 @@ class _Search:
 def _dropped(
     folders: Sequence[str], trusted: Sequence[Definition], search: _Search
 ) -> tuple[list[_Root], list[Leftover]]:
-    """Find roots of dropped indexes among folders.
+    """Find the roots among folders that belong to the dropped indexes of a search.
 
     Roots of the `trusted` indexes, which exist, are left out. Return the roots that provably belong to this metastore
     or that the caller gives. Also return reports on the other roots.
@@ -452,7 +452,8 @@ def _empty(root: _Root, had_generations: bool, dry_run: bool, this_metastore: st
     """Remove the root of a dropped index if the root has no generations.
 
     `had_generations` says whether the root had generations before they were deleted in this run; the deletions were
-    reported then. Yield a report if the root had no generations, or if it cannot be removed.
+    reported then. With `dry_run`, nothing is removed. Yield a report if the root had no generations, or if it cannot be
+    removed.
     """
     definition = root.definition
     owner = roots.owner(definition.root)

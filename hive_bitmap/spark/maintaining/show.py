@@ -307,8 +307,8 @@ def _manifest(folder: str) -> Manifest | None:
 def _problem(spark: SparkSession, index: Index, damaged: Sequence[str], covered_files: Covered) -> str:
     """Return the first problem of an index's segments and slots.
 
-    `damaged` are the folders of unreadable segments. The text also has the number of further problems. Return ""
-    without a problem.
+    `damaged` are the folders of unreadable segments, `covered_files` are the files in all other segments. The text also
+    has the number of further problems. Return "" without a problem.
     """
     problems = [f"{folder} is damaged, missing or not of this index: rebuild the index" for folder in damaged]
     if not index.definition.is_former:
@@ -322,7 +322,7 @@ def _problem(spark: SparkSession, index: Index, damaged: Sequence[str], covered_
 
 
 def _problem_of(folder: str, covered_files: Covered) -> str:
-    """Return the problem of a segment's shards; "" without a problem."""
+    """Return the problem of the shards of a segment, given what the segments cover; "" without a problem."""
     try:
         files = stores.listing(folder).files
     except FileNotFoundError:

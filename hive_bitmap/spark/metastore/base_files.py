@@ -110,8 +110,9 @@ def changed(base: Table, listed: Sequence[Source]) -> int:
 def matching(base: Table, spec: Spec | None, partitions_of_table: Sequence[Values]) -> list[Values]:
     """Return the partitions that match a partition spec.
 
-    The spec may name only some of the partition columns. Without a spec, all partitions match. Raises NotFound if the
-    spec names an unknown partition column, or if no partition matches.
+    `partitions_of_table` are the values of all partitions. The spec may name only some of the partition columns.
+    Without a spec, all partitions match. Raises NotFound if the spec names an unknown partition column, or if no
+    partition matches.
     """
     if spec is None:
         return list(partitions_of_table)
@@ -125,7 +126,7 @@ def matching(base: Table, spec: Spec | None, partitions_of_table: Sequence[Value
 def matching_any(base: Table, specs: Sequence[Spec], partitions_of_table: Sequence[Values]) -> list[Values]:
     """Return the partitions that match at least one of `specs`; the result may be empty.
 
-    Raises NotFound if a spec names an unknown partition column.
+    `partitions_of_table` are the values of all partitions. Raises NotFound if a spec names an unknown partition column.
     """
     wanted_values: dict[tuple[int, ...], set[Values]] = defaultdict(
         set

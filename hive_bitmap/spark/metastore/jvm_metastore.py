@@ -75,7 +75,7 @@ class JvmMetastore(SqlMetastore):
             return super().create_table(spark, table)
 
     def _add(self, spark: SparkSession, verbatim: SparkSession, table: Table, new: Mapping[Values, str]) -> bool:
-        """Add partitions without a statement; return whether none existed (see `SqlMetastore._add`)."""
+        """Add partitions without a statement; return whether none existed, like `SqlMetastore._add`."""
         if not new:
             return True
         jvm, are_new = bridge(spark), True

@@ -110,7 +110,10 @@ class SqlMetastore:
         return are_new
 
     def _add(self, spark: SparkSession, verbatim: SparkSession, table: Table, new: Mapping[Values, str]) -> bool:
-        """Add partitions that do not exist yet; return whether none existed."""
+        """Add partitions that do not exist yet; return whether none existed.
+
+        `new` has the folder of each partition. `verbatim` is a session that takes partition values verbatim.
+        """
         are_new = True
         for batch in table_ddl.batches(new):
             try:
@@ -125,7 +128,8 @@ class SqlMetastore:
     def _move(self, spark: SparkSession, verbatim: SparkSession, table: Table, changes: Changes) -> None:
         """Move partitions one by one, first the `vacated` partitions.
 
-        In this order a reader may miss rows for a moment, but never sees rows twice.
+        `verbatim` is a session that takes partition values verbatim. In this order a reader may miss rows for a moment,
+        but never sees rows twice.
         """
         still_to_move = {
             values: folder for values, folder in changes.moved.items() if folder != changes.vacated.get(values)

@@ -64,7 +64,7 @@ def setting(table: Table, properties: Mapping[str, str], unset: Collection[str] 
 def moving(table: Table, folders: Mapping[Values, str]) -> Iterator[str]:
     """Yield the statements that move a table or its partitions, one by one.
 
-    A table has the values ().
+    `folders` has the new folder of each partition. A table has the values ().
     """
     for values, folder in folders.items():
         partition = f"PARTITION {partition_spec(table, values)} " if values else ""
@@ -72,13 +72,16 @@ def moving(table: Table, folders: Mapping[Values, str]) -> Iterator[str]:
 
 
 def adding(table: Table, new: Mapping[Values, str], *, if_not_exists: bool = False) -> str:
-    """Return the statement that adds partitions."""
+    """Return the statement that adds partitions.
+
+    `new` has the folder of each partition.
+    """
     specs = [f"PARTITION {partition_spec(table, values)} LOCATION {literal(folder)}" for values, folder in new.items()]
     return f"ALTER TABLE {table.spark_name} ADD {'IF NOT EXISTS ' if if_not_exists else ''}{' '.join(specs)}"
 
 
 def batches(new: Mapping[Values, str]) -> Iterator[Mapping[Values, str]]:
-    """Yield partitions in batches of at most AT_ONCE."""
+    """Yield partitions with their folders in batches of at most AT_ONCE."""
     for start in range(0, len(new), AT_ONCE):
         yield dict(islice(new.items(), start, start + AT_ONCE))
 

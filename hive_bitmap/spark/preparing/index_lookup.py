@@ -112,8 +112,9 @@ def _prices(snapshot: Snapshot) -> CountPrices:
 
 @dataclass
 class Evaluation:
-    """The evaluation of lookups, unless Spark would count some key set faster.
+    """An evaluation of lookups, which ends early if Spark counts faster.
 
+    Calling this object looks up, but raises Unsupported if Spark would count the keys of a key set in less time.
     `seconds` and `by_spark` are the times that the index and Spark take for all key sets.
     """
 

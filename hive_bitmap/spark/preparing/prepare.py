@@ -234,7 +234,8 @@ def _why_unserved(case: _PlannedRequest) -> Unserved | None:
 def _snapshot(spark: SparkSession, case: _PlannedRequest, earlier: Snapshot | None) -> Snapshot:
     """Take a snapshot with the indexes that matter to the request.
 
-    An index matters if it serves the request, or if it shows which of the request's columns can be decoded.
+    `earlier` is taken again if it has these indexes. An index matters if it serves the request, or if it shows which of
+    the request's columns can be decoded.
     """
     names = {definition.name for definition in case.choice.by_column.values()}
     if case.resolved.base.lake is None:

@@ -59,7 +59,10 @@ class Engine(Protocol):
         """
 
     def deleted(self, versions: Mapping[str, str]) -> Mapping[str, DeletedRows]:
-        """Return the deleted rows of files, by path; see `live_counts.without_deleted`."""
+        """Return the deleted rows of files, by path.
+
+        `versions` has the version of each file's deletes; see `live_counts.without_deleted`.
+        """
 
     def take_turn(self) -> None:
         """Wait until this plan may go on.

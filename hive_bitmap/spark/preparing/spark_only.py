@@ -40,7 +40,7 @@ _lock = Lock()
 
 
 def engine_skips(resolved: ResolvedTable) -> EngineSkips:
-    """Return the smallest unit that Spark's reader can skip."""
+    """Return the smallest part of a table that Spark's reader can skip."""
     if resolved.narrows:
         return EngineSkips.BLOCKS
     return EngineSkips.SPLITS if serde.read_properties(resolved.base) else EngineSkips.NOTHING

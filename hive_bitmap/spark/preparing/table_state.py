@@ -63,9 +63,9 @@ def prune_partitions(
 
 
 def _matching_values(base: Table, predicate: Predicate, typed: pa.Table, engine: Engine) -> MatchingKeys:
-    """Return the partition values for which each leaf is TRUE.
+    """Return the partition values for which each leaf of a predicate is TRUE.
 
-    The leaves are tests of a partition column that Spark evaluates over its existing values.
+    The leaves are tests of a partition column that Spark (`engine`) evaluates over the existing values in `typed`.
     """
     columns = {column.name.lower(): column for column in base.partition_columns if column.name in typed.column_names}
     matching_values = {}
@@ -111,9 +111,10 @@ def states_of(
 ) -> TableFiles:
     """Return the same as `states` for partitions that Spark has listed.
 
-    `typed` has a row of typed values for each partition. Spark prints a partition value by its type, for example `1`
-    for the metastore's `01`, so partitions are compared by typed values. If several partitions in an index have equal
-    typed values, none of these partitions is used. In the index of a lake table, no file has a partition.
+    `schemas` and `numbers` are as in `states`. `typed` has a row of typed values for each partition. Spark prints a
+    partition value by its type, for example `1` for the metastore's `01`, so partitions are compared by typed values.
+    If several partitions in an index have equal typed values, none of these partitions is used. In the index of a lake
+    table, no file has a partition.
     """
     listed = _states(base, [values for values, _ in partitions], [files for _, files in partitions], numbers)
     listed_rows = _rows(base, typed)
@@ -139,7 +140,8 @@ def _table_files(
 ) -> TableFiles:
     """Return partitions, and what indexes record about their files.
 
-    `place` returns the number that each partition has in an index, or -1 if the index lacks the partition.
+    `schemas` is as in `states`. `place` returns the number that each partition has in an index, or -1 if the index
+    lacks the partition.
     """
     listing, files = listing_of(listed), {}
     for index in indexes:

@@ -76,7 +76,7 @@ def plan_of(relation: Relation, table: str) -> Plan:
 
 
 def _plan_of_unobserved(frame: DataFrame, reports: Sequence[DecisionReport], table: str) -> Plan:
-    """Return the plan of a scan that is not among the rule's reports."""
+    """Return the plan of a DataFrame's scan that is not among the rule's reports."""
     if _reads_nothing(frame):
         return _nothing(table)
     cached = next((report.relation for report in reports if report.relation.reason == Reason.CACHED), None)

@@ -170,7 +170,8 @@ def _counts_of_set(
 ) -> _Counted | None:
     """Return the counts from the index, and the uncounted files.
 
-    Return None if Spark has to count all files. Raises TooLarge if the keys take more than `limit` bytes.
+    Files in `changed` are not counted. Return None if Spark has to count all files. Raises TooLarge if the keys take
+    more than `limit` bytes.
     """
     if plan.strategy != Strategy.INDEX_ONLY:
         return None
@@ -231,7 +232,7 @@ def _counts_of_set(
 def _merged(
     spark: SparkSession, lookups: Sequence[Lookup], key: str, matching_keys: MatchingKeys, top: Top | None
 ) -> pa.Table:
-    """Merge the keys of all lookups, in this process or in a task."""
+    """Do the work of `merged_answer`, in this process or in a task."""
     compute = partial(merged_answer, key=key, matching_keys=matching_keys, top=top)
     if index_bytes(lookups, [key]) <= DRIVER_INDEX_BYTES:
         return compute(lookups)
@@ -264,7 +265,7 @@ def _among(lookup: Lookup, reading: Reading, places: frozenset[Place]) -> Flags:
 
 
 def _confirmed(lookup: Lookup) -> Flags:
-    """Return for each file whether it is unchanged since it was indexed.
+    """Return for each file of a lookup whether it is unchanged since it was indexed.
 
     In a store with tags, no request is needed: the listing that was just compared has shown that the file is unchanged.
     """
@@ -300,7 +301,7 @@ def _by_partition(lookup: Lookup, rows: Longs, reading: Reading, schema: pa.Sche
 def _complete(keys: pa.Table, reading: Reading, schema: pa.Schema) -> pa.Table:
     """Return the counts of a lookup in the schema of the answer.
 
-    The columns of partitions are filled in by the partition numbers in GROUP.
+    `keys` has the counts. The columns of partitions are filled in by the partition numbers in GROUP.
     """
     lowered = keys.rename_columns([name.lower() for name in keys.column_names])
     values = reading.constants.take(lowered[GROUP].combine_chunks()) if GROUP in lowered.column_names else lowered

@@ -177,7 +177,7 @@ class _Reader:
         return float(self._rows(piece)) if self._fingerprint(piece).tagged else math.inf
 
     def _read(self, piece: Piece) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of an unchanged file.
+        """Yield the rows of a piece of an unchanged file.
 
         Raise FileChanged if the file changes while it is read, or if only Spark can read it.
         """
@@ -190,7 +190,7 @@ class _Reader:
             raise FileChanged(f"only Spark can read {fingerprint.path} ({e}): ask for a full scan") from e
 
     def _read_together(self, pieces: Sequence[Piece]) -> pa.RecordBatch | None:
-        """Return the few rows of local files of a single partition.
+        """Return the rows of these pieces, few rows of local files of a single partition.
 
         Return None if each file has to be read by itself. Raise FileChanged if a file changes while it is read.
         """
@@ -276,7 +276,7 @@ def _matches(fingerprint: Fingerprint, listed: Mapping[str, FileStatus]) -> bool
 
 
 def _is_unchanged(fingerprint: Fingerprint, listed: Mapping[str, FileStatus]) -> bool:
-    """Return whether a file is unchanged since it was planned.
+    """Return whether a file is unchanged since it was planned, by its status in `listed` if it is there.
 
     Raises FileChanged if the file no longer exists.
     """

@@ -138,7 +138,7 @@ def shared_tasks(reading: Reading, pieces: Sequence[Piece], at_once: int) -> lis
 
 
 def task(reading: Reading, lookups: Sequence[Lookup], pieces: Sequence[Piece], check_only: bool = False) -> ReadTask:
-    """Return a task for some pieces of the files of lookups."""
+    """Return a task for some pieces of the files of lookups; `check_only` is as in ReadTask."""
     names = [column.name for column in (*reading.resolved.base.columns, *reading.resolved.base.partition_columns)]
     read = {column.name for column in reading.columns} | set(reading.constants.column_names)
     return ReadTask(

@@ -225,7 +225,7 @@ def find_even_if_dropped(spark: SparkSession, name: str) -> tuple[Table | None, 
 def _orphans_elsewhere(spark: SparkSession, name: str, known_tables: Sequence[Table]) -> list[Table]:
     """Return possible index tables of a missing table in other databases.
 
-    Such tables have the default names of the missing table's index tables.
+    Such tables have the default names of the missing table's index tables. Tables in `known_tables` are left out.
     """
     catalog, database, table = metastore.split_name(spark, name)
     pattern, known_names = index_table_name(database, table, "*"), set(map(_name, known_tables))
@@ -464,7 +464,7 @@ def renaming(spark: SparkSession, base: Table, former: Definition, renamed: Defi
 
 
 def alter(spark: SparkSession, index: Index, changed: Definition) -> None:
-    """Write a new definition to an index table, and rename the table if needed.
+    """Write the definition `changed` to an index table, and rename the table if needed.
 
     The properties are written in one metastore call, before the table is renamed. If renaming fails, the properties are
     restored.
@@ -485,7 +485,7 @@ def alter(spark: SparkSession, index: Index, changed: Definition) -> None:
 
 
 def move(spark: SparkSession, index: Index, changed: Definition) -> None:
-    """Move an index to the new name of its base table.
+    """Move an index to the new name of its base table; `changed` is its new definition.
 
     The index table is renamed first, if needed; then the definition is written. If the process is killed between the
     two steps, the index is still found under the former name of its base table.

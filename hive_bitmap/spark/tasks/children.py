@@ -89,7 +89,7 @@ class _Raised:
 
 
 def _child(run: Callable[[Any], Any], items: Sequence[Any]) -> subprocess.Popen[bytes]:
-    """Start a child with the import path of this process."""
+    """Start a child with the import path of this process, and send it `run` and the items."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     child = subprocess.Popen(
         [sys.executable, "-c", _SERVE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment

@@ -137,8 +137,8 @@ RUNNERS: Sequence[Runner] = (SparkRunner(),)  # the first that is available for 
 def run(spark: SparkSession, items: Sequence[Any], body: Body, *, count_requests: bool = True) -> list[Any]:
     """Run `body` in tasks, each over some of the items.
 
-    Return the results in any order. `body` must be a function of a module, or another value that can be pickled. Raises
-    the errors of tasks, and Unsupported like `require_python`.
+    Return the results in any order. `count_requests` is as in `Runner.run`. `body` must be a function of a module, or
+    another value that can be pickled. Raises the errors of tasks, and Unsupported like `require_python`.
     """
     runner = next(runner for runner in RUNNERS if runner.available(spark))
     tasks = _tasks(spark, items, None)
@@ -150,7 +150,7 @@ def run(spark: SparkSession, items: Sequence[Any], body: Body, *, count_requests
 def distribute(spark: SparkSession, items: Sequence[Any], most: int | None = None) -> Any:
     """Return a DataFrame with a row for each task.
 
-    The only column has the pickled items of the task. `cuts` divides the items among the tasks.
+    The only column has the pickled items of the task. `cuts` divides the items among at most `most` tasks.
     """
     return data_frame(spark, pa.Table.from_batches(_tasks(spark, items, most)))
 

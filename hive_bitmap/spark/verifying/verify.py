@@ -197,7 +197,7 @@ def _check_covered(problems: Problems, covered: Covered) -> None:
 def _check_manifest(problems: Problems, published: Manifest) -> None:
     """Check that a manifest is consistent and complete.
 
-    The manifest must list all files that SQL queries of the index table would read.
+    Reports are added to `problems`. The manifest must list all files that SQL queries of the index table would read.
     """
     partitions = numbered(published.files["values"])[1].tolist()
     files = list(zip(published.files["path"].to_pylist(), partitions, strict=True))
