@@ -80,7 +80,7 @@ def _folder() -> Path | None:
 
 
 def _spark_home() -> Path | None:
-    """Return the folder of the Spark that PySpark starts."""
+    """Return the folder of the Spark that PySpark starts; None if it is not found."""
     if "SPARK_HOME" in os.environ:
         return Path(os.environ["SPARK_HOME"])
     spec = find_spec("pyspark")

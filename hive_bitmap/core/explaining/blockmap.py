@@ -24,7 +24,8 @@ Int64s = npt.NDArray[np.int64]
 class Cells:
     """The cells of one file, each for one or more adjacent blocks.
 
-    Each array has an element per cell.
+    Each array has an element per cell. `blocks`, `rows` and `selected` are numbers of blocks, of their rows, and of
+    selected rows.
     """
 
     first: Int64s  # number of the cell's first block in its file
@@ -46,7 +47,7 @@ class Cells:
 class MapRow:
     """A file of the map.
 
-    `cells` is empty if the blocks of the file are not in the index.
+    `scanned` says whether the file is read whole. `cells` is empty if the blocks of the file are not in the index.
     """
 
     path: str

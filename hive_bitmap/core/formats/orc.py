@@ -185,9 +185,10 @@ def _place(handle: OrcHandle, column: KeyColumn) -> int | None:
 
 
 def _stated_bounds(column: KeyColumn, rows: int, stated: StripeStatistics | None) -> tuple[int, int, int] | None:
-    """Return the bounds of a column in a stripe with `rows` rows; None if the bounds are not certain.
+    """Return the bounds of a column in a stripe with `rows` rows, as a tuple for `Bounds.of`.
 
-    `stated` is what the statistics of the stripe say about the column; None if the stripe has no statistics.
+    Return None if the bounds are not certain. `stated` is what the statistics of the stripe say about the column; None
+    if the stripe has no statistics.
     """
     if stated is None or stated.values is None:
         return None

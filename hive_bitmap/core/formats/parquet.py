@@ -165,9 +165,10 @@ def _bounds(handle: ParquetHandle, column: KeyColumn) -> Bounds | None:
 
 
 def _stated_bounds(handle: ParquetHandle, group: int, leaf: int, floor: int | None) -> tuple[int, int, int] | None:
-    """Return the bounds of a column in a row group, from statistics; None if the bounds are not certain.
+    """Return the bounds of a column in a row group, from statistics, as a tuple for `Bounds.of`.
 
-    `leaf` is the ordinal of the column in the file. For `floor`, see `known_bounds`.
+    Return None if the bounds are not certain. `leaf` is the ordinal of the column in the file. For `floor`, see
+    `known_bounds`.
     """
     chunk, rows = handle.metadata.row_group(group).column(leaf), handle.metadata.row_group(group).num_rows
     if chunk.physical_type != handle.metadata.schema.column(leaf).physical_type or chunk.num_values != rows:
@@ -181,7 +182,10 @@ def _stated_bounds(handle: ParquetHandle, group: int, leaf: int, floor: int | No
 
 
 def _read_bounds(handle: ParquetHandle, group: int, column: KeyColumn) -> tuple[int, int, int] | None:
-    """Return the bounds of a timestamp column in a row group, from the values; None if only Spark reads the values."""
+    """Return the bounds of a timestamp column in a row group, from the values, as a tuple for `Bounds.of`.
+
+    Return None if only Spark reads the values.
+    """
     try:
         values = key_columns(handle, group, [column])[column.name]
     except Undecodable:

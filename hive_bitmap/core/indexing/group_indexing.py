@@ -78,7 +78,7 @@ class Group:
 
     @property
     def partitions(self) -> Partitions | None:
-        """The partition columns of the files, which are stored with the index rows."""
+        """The partition columns of the files, which are stored with the index rows; None without partitions."""
         return None if self.typed is None else Partitions(pa.array(self.paths, pa.string()), self.typed)
 
     def of(self, paths: Sequence[str]) -> Group:

@@ -332,7 +332,7 @@ def _count_values(keys: pa.ChunkedArray, values: Sequence[str]) -> _ValueCounts:
 def _cost(path: str, rows: pa.Table, item: SampleItem) -> Cost:
     """Measure the cost of index rows by writing shards to `path`.
 
-    For COMPACT, a whole shard is simulated, and the cost is the part of the sampled blocks.
+    For COMPACT, a whole shard is simulated, and the result is the part of its cost that falls to the sampled blocks.
     """
     definition, keys, sampled = item.definition, item.definition.column_names, len(item.blocks)
     smallest = index_rows(definition, rows.select(keys).slice(0, 1), rows[BUCKET.name][0].as_py(), 4)

@@ -205,7 +205,8 @@ class _Evaluation:
     def rows_of(self, node: Predicate, alive: Flags, within: Bits | None = None) -> Bits | None:
         """Return the rows of the `alive` blocks for which `node` may be TRUE.
 
-        Matching rows that are not in `within` may be missing, because the caller intersects the result with `within`.
+        The result is None for all rows. Matching rows that are not in `within` may be missing, because the caller
+        intersects the result with `within`.
         """
         column = only_column(node)
         match node:
@@ -222,7 +223,7 @@ class _Evaluation:
         raise TypeError(f"not a predicate: {node!r}")
 
     def live(self, bits: Bits | None) -> Bits | None:
-        """Return a selection without the deleted rows of the unit."""
+        """Return a selection (None: all rows) without the deleted rows of the unit."""
         if not self.unit.deleted:
             return bits
         selected = selection.everything(self.layout) if bits is None else bits
@@ -258,8 +259,8 @@ class _Evaluation:
     def _intersection(self, children: Sequence[Predicate], alive: Flags, within: Bits | None) -> Bits | None:
         """Return the rows of the `alive` blocks for which all children may be TRUE.
 
-        Predicates over one column are evaluated first, the most selective first, and then all other predicates. Rows
-        outside `within` may be missing.
+        The result is None for all rows. Predicates over one column are evaluated first, the most selective first, and
+        then all other predicates. Rows outside `within` may be missing.
         """
         bounds = [self._upper_bounds(child) for child in children]
         for bound in bounds:
@@ -295,9 +296,9 @@ class _Evaluation:
     def _key_rows(self, column: str, node: Predicate, alive: Flags, within: Bits | None) -> Bits | None:
         """Return the rows of the `alive` blocks whose key satisfies a predicate over one column.
 
-        All rows of files that the index does not cover are included. Rows outside `within` may be missing. If more than
-        half of the rows match, the bitmaps of the other keys are decoded, and the result is complemented. The
-        complement is right because every row has exactly one key.
+        The result is None for all rows. All rows of files that the index does not cover are included. Rows outside
+        `within` may be missing. If more than half of the rows match, the bitmaps of the other keys are decoded, and the
+        result is complemented. The complement is right because every row has exactly one key.
         """
         if column not in self.unit.parts:
             return None

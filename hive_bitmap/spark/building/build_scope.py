@@ -492,8 +492,8 @@ def _changes(index: int, scope: Scope) -> list[Change]:
 def _access(of_base: Sequence[Access | None], segment: NewSegment) -> Access | None:
     """Return the access of the folder of a new segment.
 
-    `of_base` has the access of each base folder. Users may enter the new folder, or write in it, only if they may do so
-    in all base folders and replaced segments.
+    `of_base` has the access of each base folder, None if it is unknown. The result is None if no access is known. Users
+    may enter the new folder, or write in it, only if they may do so in all base folders and replaced segments.
     """
     candidates = [*of_base, *map(stores.permissions_of, segment.replaced)]
     accesses = [access for access in candidates if access is not None]

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 def answer(spark: SparkSession, kind: str, text: str) -> str:
-    """Return the answer as JSON, an object or null.
+    """Return the answer to a request of this kind on a text, as JSON: an object or null.
 
     The answer is null unless the text is an index statement on the session's own catalog.
     """

@@ -1,9 +1,9 @@
 """Attach indexes to a table that was renamed, without reading base files.
 
-If the files of the table have stayed in place, the files of the index stay too: its index table is renamed, and the
-marker of its root gets the new name of the table. If the rename has moved the files, as for a managed table, the rows
-of the index have paths that no longer exist. Then each index gets a new index table and a new folder, into which its
-shards are rewritten. Once the new index is published, the old index is dropped.
+If the files of the table have stayed in place, the files of an index stay too: the index table is renamed, and the
+marker of the index's root gets the new name of the table. If the rename has moved the files, as for a managed table,
+the rows of the index have paths that no longer exist. Then each index gets a new index table and a new folder, into
+which its shards are rewritten. Once the new index is published, the old index is dropped.
 """
 
 from __future__ import annotations

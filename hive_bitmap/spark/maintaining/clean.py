@@ -360,7 +360,7 @@ def _owner(folder: str, search: _Search) -> tuple[Definition | None, str]:
 def _by_generations(folder: str) -> Definition | None:
     """Return the definition in the markers of a folder's generations.
 
-    The folder itself has no marker.
+    The folder itself has no marker. Return None if no generation has a readable marker.
     """
     written = (generation.definition_of(path) for path in generation.all_below(folder))
     return next((definition for definition in written if definition is not None), None)

@@ -113,7 +113,7 @@ def lack(spark: SparkSession, error: Exception) -> str:
 
 
 def _executor_pythons(context: SparkContext, python: str) -> list[list[Any]]:
-    """Return the description of each task's Python.
+    """Return what the Python `python` says about itself in each task.
 
     The result is empty if the Python cannot be run. Then the reason is logged.
     """
