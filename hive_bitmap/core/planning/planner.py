@@ -257,7 +257,7 @@ def _prices_of_first(inputs: PlanInputs, read: Reads, first: Reads) -> Prices:
 
 
 def _stops_early(inputs: PlanInputs, read: Reads, costs: Mapping[Strategy, float]) -> bool:
-    """Return whether Spark reaches the limit of rows early, and as soon as any other strategy.
+    """Return whether Spark reaches the limit of rows early, and no later than any other strategy would.
 
     `costs` has the price of each possible strategy. Early means that Spark does not read everything.
     """

@@ -363,7 +363,7 @@ class _AskedScan:
         return FramePart(frame)
 
     def _fetch(self, request: Request, prepared: Prepared, pieces: Sequence[Piece]) -> Fetch | None:
-        """Return the read by which this process reads these pieces; None if tasks or Spark read them."""
+        """Return the read of these pieces by this process; None if tasks or Spark read them."""
         return fetch_of(prepared, pieces, request.columns, self.table.settings.driver_read_bytes)
 
     def _report(self, action: str, plan: Plan, reason: Reason | None = None) -> Report:
