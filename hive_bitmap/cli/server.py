@@ -200,10 +200,10 @@ def print_blocks(format_: str, plan: Plan) -> None:
 
 
 def run_script(endpoint: Endpoint, parts: list[Part], keep_going: bool, limit: int | None, format_: str) -> None:
-    """Run `sql`: the statements of a script, in one session.
+    """Run the statements of a script on the server, in one session.
 
-    The statements are in the server's dialect. The exit status is 1 if a statement fails. Unless `keep_going` is set,
-    the first failure raises HiveBitmapError.
+    The statements are in the server's dialect. `limit` and `format_` are as in `_print_rows`. The exit status is 1 if a
+    statement fails. Unless `keep_going` is set, the first failure raises HiveBitmapError.
     """
     failed = False
     with endpoint.server() as server:

@@ -25,7 +25,10 @@ def pyspark_version() -> tuple[int, int]:
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """Return the Arrow schema of rows for Spark, with timestamps with time zone in UTC."""
+    """Return the Arrow schema for rows that are passed to Spark.
+
+    The time zone of `timestamp` columns is UTC.
+    """
     from pyspark.sql.pandas import types
 
     convert: Any = types.to_arrow_schema

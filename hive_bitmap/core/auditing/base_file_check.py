@@ -86,7 +86,9 @@ def recorded_bounds(row: Mapping[str, Any]) -> dict[str, Sequence[int]]:
 def open_base(indexed_file: RecordedFile, options: ReadOptions) -> BaseFile:
     """Open a base file and compare its blocks with the manifest.
 
-    The result is STALE if the file has changed since it was indexed. Raise StoreError.
+    The `state` of the result is STALE if the file has changed since it was indexed, DAMAGED if the file cannot be
+    decoded, and COMPARED otherwise. Differences from the manifest are `problems`, and do not change the state. Raise
+    StoreError.
     """
     problems = Problems()
     if not (indexed_file.fresh and indexed_file.fingerprint.confirmed()):

@@ -48,9 +48,9 @@ class CachedBitmaps(Protocol):
         """
 
     def shared(self, selections: Sequence[Bits], which: Longs, starts: Longs, rows: Longs) -> Longs:
-        """Count the rows that each selection shares with each bitmap.
+        """Count the rows that each selection shares with each requested bitmap.
 
-        Returns int64, selections x len(which).
+        The result is a matrix (int64): entry [i, j] is the count for selections[i] and bitmap which[j].
         """
 
 
@@ -87,10 +87,9 @@ class PlainBitmaps:
         return counts
 
     def require_fit(self, which: Longs, rows: Longs) -> Longs:
-        """Return the size of each of the bitmaps `which` in bytes.
+        """Return the size in bytes of each requested bitmap.
 
-        `rows` has the number of rows of each bitmap's block. Raises CorruptBitmap for a bitmap that does not fit its
-        block.
+        `which` and `rows` are as in `CachedBitmaps`. Raises CorruptBitmap for a bitmap that does not fit its block.
         """
         nbytes, ends = byte_lengths(rows), self.offsets[which + 1]
         require(ends - self.offsets[which] == nbytes, "its bytes are not ceil(rows / 8)")

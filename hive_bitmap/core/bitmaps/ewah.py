@@ -48,7 +48,7 @@ _LENGTH = np.array([number.bit_length() for number in range(256)])  # of a byte:
 def encode(b: KeyBytes) -> tuple[pa.Array, ...]:
     """Encode the bitmaps of the k keys.
 
-    Returns one column of k values. The numbers are the same as in the result of Hive's EWAH_BITMAP.
+    Returns the column `_bitmaps` of k values. Each value is the list of numbers that Hive's EWAH_BITMAP would return.
     """
     begin, index, word, run = _words(b)
     full = word == _FULL

@@ -101,7 +101,7 @@ def known_bounds(
 
     `nulls`, `low` and `high` are the statistics of the block. Return None if statistics are missing or contradict each
     other. Return None also if a value may be less than `floor`: below `floor`, writers and readers may mean different
-    days by the same number.
+    days by the same number. `floor` is None for types without such values.
     """
     if nulls == rows:
         return nulls, 0, 0
@@ -112,9 +112,10 @@ def known_bounds(
 
 @dataclass(frozen=True)
 class Units:
-    """Consecutive units of a file.
+    """A batch of consecutive units of a file; the module says what a unit is.
 
-    `offset` is the byte by which readers assign a unit to a split, `rows` its number of rows.
+    The arrays have one entry for each unit. `offset` is the byte by which readers assign the unit to a split. `rows` is
+    the number of rows of the unit.
     """
 
     offset: Longs
@@ -125,16 +126,17 @@ class Layout(Protocol):
     """A finder of the units of a file."""
 
     def units(self, source: pa.NativeFile, path: str, start: int, end: int) -> Iterator[Units]:
-        """Yield the units from byte `start` to before `end`.
+        """Yield the units from byte `start` to before `end`, in batches.
 
         `start` is 0 or the offset of a unit. Raises Undecodable.
         """
 
 
 def blocks(layout: Layout, path: str) -> Blocks:
-    """Return the blocks of a file in which a layout finds the units.
+    """Return the blocks of a file whose format has no blocks.
 
-    The offset of a block is the offset of its first unit. Raises FileNotFoundError or Undecodable.
+    Consecutive units form a block; `layout` finds the units. The offset of a block is the offset of its first unit.
+    Raises FileNotFoundError or Undecodable.
     """
     offsets: list[int] = []
     rows: list[int] = []

@@ -94,7 +94,8 @@ class Conversion:
 def conversion_for(leaf: pq.ColumnSchema, column: KeyColumn, metadata: Mapping[bytes, bytes] | None) -> Conversion:
     """Return how a column of the table is read from the file.
 
-    `leaf` is the column of the file, `metadata` the metadata of the file. Raises Undecodable.
+    `leaf` is the column of the file. `metadata` is the key-value metadata of the file's footer, or None if there is
+    none. Raises Undecodable.
     """
     kind = stored_kind(leaf)
     if kind == "decimal":
@@ -161,6 +162,7 @@ def _proleptic(metadata: Mapping[bytes, bytes] | None, since: tuple[int, int], l
     """Return whether the metadata of a file proves that the file uses the proleptic calendar.
 
     The metadata must show that Spark of version `since` or later wrote the file, and must not have the key `legacy`.
+    `metadata` is as in `conversion_for`; None proves nothing.
     """
     metadata = metadata or {}
     version = metadata.get(_SPARK_VERSION, b"").split(b".")[:2]

@@ -80,9 +80,10 @@ def of_generation(folder: str) -> Mapping[str, Sequence[int]]:
 
 
 def require(content: bytes | pa.Buffer, sums: Sequence[int] | None) -> None:
-    """Raise OSError unless the content has the first of these checksums.
+    """Raise OSError unless the checksum of the content is sums[0].
 
-    Nothing is checked if `sums` is None.
+    `sums` are the recorded checksums of a file. The first is that of a shard's footer, or of a whole file of the
+    manifest or of cardinalities. If `sums` is None, nothing is checked.
     """
     if sums is not None and zlib.crc32(content) != sums[0]:
         raise OSError("its checksum is wrong")

@@ -102,7 +102,10 @@ def new_name() -> str:
 
 
 def partition_folder(root: str, names: Iterable[str], values: Iterable[str | None]) -> str:
-    """Return the folder under `root` for the generations of a partition, given by names and values of its columns."""
+    """Return the folder under `root` for the generations of a partition.
+
+    The partition is given by the names and the values of its columns; the value None is NULL.
+    """
     parts = [
         f"{quote(name, safe=' ')}={'__NULL__' if value is None else quote(value, safe=' ')}"
         for name, value in zip(names, values, strict=True)

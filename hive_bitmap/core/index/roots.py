@@ -174,7 +174,7 @@ def refusal(definition: Definition, metastore: str) -> str:
 def _refusal(holder: Owner | None, definition: Definition, metastore: str) -> str:
     """Return why a session of this metastore may not delete in the root of an index.
 
-    Return "" if deletion is allowed. `holder` is the owner of the root.
+    Return "" if deletion is allowed. `holder` is the owner in the root's marker; None without a marker.
     """
     if problem := _dispute(holder, definition, metastore):
         return problem
@@ -189,7 +189,8 @@ def _refusal(holder: Owner | None, definition: Definition, metastore: str) -> st
 def _dispute(holder: Owner | None, definition: Definition, metastore: str) -> str:
     """Return why a root belongs to another index or metastore.
 
-    Return "" if the root belongs to this index and metastore. `holder` is the owner of the root.
+    Return "" if the root belongs to this index and metastore, or to nobody. `holder` is the owner in the root's marker;
+    None without a marker.
     """
     if holder is None:
         return ""

@@ -53,7 +53,7 @@ class Learnt:
 class Factors:
     """The learnt factors for reading a format in a kind of store.
 
-    `spark` is the factor of Spark's readers, `own` the factor of our readers.
+    `spark` is the factor of Spark's readers. `own` is the factor of our readers.
     """
 
     store: str = ""

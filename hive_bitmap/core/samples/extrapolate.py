@@ -62,9 +62,9 @@ def spread(base: BaseTable, samples: Sequence[Sample]) -> Spread | None:
 
 
 def spread_of_values(samples: Sequence[Sample]) -> Spread | None:
-    """Estimate the spread of an average requested value (`SampleItem.values`).
+    """Estimate the spread of the values that queries compare the column with.
 
-    Return None if no sampled block has such a value.
+    The estimate is an average over these values (`SampleItem.values`). Return None if no sampled block has any of them.
     """
     blocks, rows = sum(sample.blocks for sample in samples), sum(sample.rows for sample in samples)
     of_blocks, of_rows = sum(sample.value_blocks for sample in samples), sum(sample.value_rows for sample in samples)

@@ -101,9 +101,10 @@ def _spread(member: Flags, blocks: int) -> tuple[Longs, Longs]:
 def _scattered(block: Longs, twice: int, sampled: int, blocks: int) -> tuple[Longs, Longs, float]:
     """Simulate pairs of key and block for keys that occur in one sampled block.
 
-    Also return the estimated number of such keys in the shard. `block` is the sampled block of each key, `twice` the
-    number of keys that occur in two sampled blocks. Each key is put into the block that corresponds to its sampled
-    block, so that keys of one block stay together, and into random other blocks.
+    Return the key and the block of each pair, as two arrays, and the estimated number of such keys in the shard.
+    `block` has the sampled block of each key. `twice` is how many other keys occur in exactly two sampled blocks. Each
+    key is put into the block that corresponds to its sampled block, so that keys of one block stay together, and into
+    random other blocks.
     """
     once = len(block)
     pairs = once * blocks / sampled
@@ -150,8 +151,9 @@ class SampleItem:
     """Work item of a task: sampled blocks to index into one shard.
 
     `blocks` are pairs (path, number in the file). The key columns of the blocks take `size` bytes. A shard of a build
-    would have about `shard_blocks` blocks in `shard_files` files. The task also counts the rows and blocks that hold
-    one of the requested `values`, which are texts. `values` is empty for an index of several columns.
+    would have about `shard_blocks` blocks in `shard_files` files. `values` are texts of values that queries compare the
+    column with; the task also counts the rows and the blocks that hold one of them. `values` is empty for an index of
+    several columns.
     """
 
     definition: Definition
@@ -187,9 +189,9 @@ class Sample:
     The key columns of the blocks take `size` bytes. If the blocks could not be indexed, `blocks` is 0 and `reason` says
     why. `index_rows` is the number of pairs (key, block) with the key in the block. `recurrences` is the number of
     triples (key, block, other block) with the key in both blocks. `keys` is the number of distinct keys, `key_bytes`
-    the mean size of a key in memory. A build would take `seconds` for these blocks. An average requested value has
-    `value_rows` rows in `value_blocks` blocks. A rare key, rarer than nine of ten keys, has `rare_rows` rows in
-    `rare_blocks` blocks.
+    the mean size of a key in memory. A build would take `seconds` for these blocks. On average, one of
+    `SampleItem.values` has `value_rows` rows in `value_blocks` blocks. A rare key, rarer than nine of ten keys, has
+    `rare_rows` rows in `rare_blocks` blocks.
     """
 
     blocks: int
@@ -292,7 +294,7 @@ def not_indexed(reason: str) -> Sample:
 
 @dataclass(frozen=True)
 class _ValueCounts:
-    """The rows of a block, and how often requested values occur there.
+    """The rows of a block, and how often the values of `SampleItem.values` occur there.
 
     `value_rows` is the mean number of rows of a value. `value_blocks` is the share of the values that occur in the
     block.
@@ -314,7 +316,7 @@ def _index_rows(item: SampleItem) -> Iterator[tuple[pa.Table, _ValueCounts]]:
 
 
 def _count_values(keys: pa.ChunkedArray, values: Sequence[str]) -> _ValueCounts:
-    """Count how often the requested values occur among the keys of a block.
+    """Count how often `values` (`SampleItem.values`) occur among the keys of a block.
 
     Nothing is counted for a type that Arrow cannot convert to text.
     """

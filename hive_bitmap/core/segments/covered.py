@@ -157,16 +157,17 @@ class Covered:
     def valid(self, schemas: Collection[int] | None) -> Flags:
         """Return for each row of `files` whether its `schema_crc` is still valid.
 
-        `schemas` are the `definition.valid_schemas`.
+        `schemas` are the `definition.valid_schemas`; None means that all checksums are valid.
         """
         return valid_rows(self.files, schemas)
 
     def candidates(self, listing: Listing, numbers: Longs) -> list[Longs]:
-        """Return the rows of `files` with the path and partition of each listed file.
+        """Find each listed file in `files`, by its path and its partition.
 
-        `numbers` maps the partitions of the listing to the numbers of `partitions`; -1 for a partition without covered
-        files. Each array of the result has a row number, or -1, for each listed file. The first array has the rows of
-        the oldest segments. Further arrays are needed for files that several segments cover.
+        `numbers` has, for each partition of the listing, its position in `partitions`, or -1 if no file of the
+        partition is covered. The result is a list of arrays. Each array has a row number of `files`, or -1, for each
+        listed file. A file has several rows if several segments cover it: the first array has the row of the oldest
+        segment, the next array the row of the next segment, and so on.
         """
         codes = pc.index_in(listing.paths, value_set=self._encoded.dictionary).fill_null(-1).to_numpy()
         place = numbers[listing.partition] if len(numbers) else np.full(len(listing.files), -1)

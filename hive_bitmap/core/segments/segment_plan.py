@@ -41,11 +41,11 @@ MANY_SHARDS = 16  # small shards of a segment that are not merged: a lookup open
 class Rules:
     """The rules of a plan.
 
-    `schemas` are the `definition.valid_schemas` of the table. `schema_crc` is the current checksum of its columns. A
-    shard covers about `shard_bytes` of base files, and takes at most `shard_memory` bytes. `now` is the time in seconds
-    since 1970. With `full`, nothing is kept; with `compact`, all small segments and shards are merged; with
-    `remove_dead`, rows of deleted files are removed at once. With `take_over`, all segments are replaced. With
-    `rewrite`, all shards are rewritten: the files that are named in the rows of the shards have moved.
+    `schemas` are the `definition.valid_schemas` of the table; None means that all are valid. `schema_crc` is the
+    current checksum of its columns. A shard covers about `shard_bytes` of base files, and takes at most `shard_memory`
+    bytes. `now` is the time in seconds since 1970. With `full`, nothing is kept; with `compact`, all small segments and
+    shards are merged; with `remove_dead`, rows of deleted files are removed at once. With `take_over`, all segments are
+    replaced. With `rewrite`, all shards are rewritten: the files that are named in the rows of the shards have moved.
     """
 
     schemas: Collection[int] | None

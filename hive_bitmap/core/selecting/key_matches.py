@@ -90,7 +90,7 @@ def matches(leaf: Leaf, keys: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_]:
 def interval(leaf: Predicate) -> Interval:
     """Return the bounds of the keys that a leaf can match.
 
-    The result is ANY_KEY for a SparkLeaf and other nodes.
+    The result is ANY_KEY unless the leaf is an IsNull, Compare, In or Prefix: a SparkLeaf may match any key.
     """
     match leaf:
         case IsNull(_, negated):

@@ -205,8 +205,8 @@ class _Evaluation:
     def rows_of(self, node: Predicate, alive: Flags, within: Bits | None = None) -> Bits | None:
         """Return the rows of the `alive` blocks for which `node` may be TRUE.
 
-        The result is None for all rows. Matching rows that are not in `within` may be missing, because the caller
-        intersects the result with `within`.
+        None stands for all rows, in the result and in `within`. Matching rows that are not in `within` may be missing,
+        because the caller intersects the result with `within`.
         """
         column = only_column(node)
         match node:
@@ -259,8 +259,8 @@ class _Evaluation:
     def _intersection(self, children: Sequence[Predicate], alive: Flags, within: Bits | None) -> Bits | None:
         """Return the rows of the `alive` blocks for which all children may be TRUE.
 
-        The result is None for all rows. Predicates over one column are evaluated first, the most selective first, and
-        then all other predicates. Rows outside `within` may be missing.
+        None stands for all rows, in the result and in `within`. Predicates over one column are evaluated first, the
+        most selective first, and then all other predicates. Rows outside `within` may be missing, as in `rows_of`.
         """
         bounds = [self._upper_bounds(child) for child in children]
         for bound in bounds:
@@ -296,9 +296,9 @@ class _Evaluation:
     def _key_rows(self, column: str, node: Predicate, alive: Flags, within: Bits | None) -> Bits | None:
         """Return the rows of the `alive` blocks whose key satisfies a predicate over one column.
 
-        The result is None for all rows. All rows of files that the index does not cover are included. Rows outside
-        `within` may be missing. If more than half of the rows match, the bitmaps of the other keys are decoded, and the
-        result is complemented. The complement is right because every row has exactly one key.
+        None stands for all rows, in the result and in `within`. All rows of files that the index does not cover are
+        included. Rows outside `within` may be missing. If more than half of the rows match, the bitmaps of the other
+        keys are decoded, and the result is complemented. The complement is right because every row has exactly one key.
         """
         if column not in self.unit.parts:
             return None

@@ -97,7 +97,10 @@ def pieces_in_order(results: LookupResults, format: str, most: int) -> list[Piec
 
 
 def _numbers(results: LookupResults) -> Mapping[tuple[int, str], int]:
-    """Number the files in listing order, by partition and path."""
+    """Number the files in listing order.
+
+    The keys of the result are pairs: the position of the partition in `results.partitions`, and the path of the file.
+    """
     order = sorted(range(len(results.partitions)), key=lambda at: results.partitions[at].number)
     files = [(at, file.path) for at in order for file in results.partitions[at].files]
     return {place: number for number, place in enumerate(files)}

@@ -48,8 +48,8 @@ class FileRecords:
     ) -> FileRecords:
         """Compare a listing with what an index covers.
 
-        `numbers` has the number in `covered` of each listed partition, or -1. A file is valid only if it was indexed
-        under one of the `schemas` (`definition.valid_schemas`). If several segments cover a file, a segment with the
+        `numbers` is as in `Covered.candidates`. A file is valid only if it was indexed under one of the `schemas`
+        (`definition.valid_schemas`; None stands for all schemas). If several segments cover a file, a segment with the
         current state of the file is preferred.
         """
         row = np.full(len(listing.files), -1)

@@ -132,9 +132,10 @@ class Objects:
         return status, tail
 
     def open_input(self, path: str, listed: FileStatus | None) -> pa.NativeFile:
-        """Open an object, and read its end by the first request.
+        """Open an object for random reading.
 
-        The first request also gets the size and tag of the object, unless `listed` has size and tag.
+        The first request reads the end of the object. Without `listed`, this request also gets the size and the tag of
+        the object.
         """
         tail, status = self._end(path, listed)
         return pa.PythonFile(

@@ -94,7 +94,7 @@ class Store(Protocol):
     def open_input(self, path: str, listed: FileStatus | None) -> pa.NativeFile:
         """Open a file for random reading.
 
-        `listed` is the status of the file, if it is known already.
+        `listed` is the status of the file if a listing has shown it, otherwise None.
         """
 
     def read_range(self, path: str, start: int, size: int) -> bytes:

@@ -152,7 +152,8 @@ def _require_complete(
 ) -> None:
     """Require that an index covers the current files of a partition.
 
-    Raise Unsupported if the index does not. `numbers` has the numbers of the files in `indexed`.
+    `source` is the partition. `numbers` has the position in `indexed` of each file of the partition. Raise Unsupported
+    if a file is missing from the index or has changed.
     """
     require_one_listing(source)
     rebuild = f"hive-bitmap rebuild {base.full_name} {definition.name}"
@@ -212,7 +213,7 @@ def _wait_past(newest_ms: int) -> None:
 
 
 def _run(spark: SparkSession, copies: Sequence[Copy], partitions: int) -> list[int]:
-    """Run the copies in Spark tasks; return the rows written by partition."""
+    """Run the copies in Spark tasks; return for each partition the number of rows written."""
     rows = [0] * partitions
     try:
         counts = in_tasks(spark, copies, _copy)

@@ -66,10 +66,10 @@ class Gain:
 
 
 def gain_by_answers(tally: Tally, table: TableFigures, columns: int) -> Gain:
-    """Return the gain of answering a shape's aggregations from an index.
+    """Return the gain of an index that answers the aggregation of the queries of one shape.
 
-    `columns` is the number of columns of the index. The gain is zero if Spark counts as quickly, or if the keys of an
-    answer would take too much memory.
+    `tally` and `table` are as in `gain`. `columns` is the number of columns of the index. The gain is zero if Spark
+    counts as quickly, or if the keys of an answer would take too much memory.
     """
     rows, keys = table.rows, 1 / table.key.of_rows
     waits = waiting_seconds(table.files, table.cores, table.store)
@@ -83,9 +83,11 @@ def gain_by_answers(tally: Tally, table: TableFigures, columns: int) -> Gain:
 
 
 def gain(tally: Tally, table: TableFigures, test: ColumnTest | None) -> Gain:
-    """Return what an index would save the unserved queries of a shape.
+    """Return the gain of an index for the queries of one shape.
 
-    The index narrows the scans of the queries by `test`. If `test` is None, the index answers their aggregation.
+    `tally` has the figures of these queries; queries that an index already serves gain nothing. `table` has the figures
+    of the table and of the index. The index narrows the scans of the queries by `test`. If `test` is None, the index
+    answers their aggregation.
     """
     if tally.queries <= 0 or not table.bytes or not table.blocks:
         return Gain()

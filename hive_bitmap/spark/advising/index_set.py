@@ -56,7 +56,7 @@ class Workload:
     _answered: dict[tuple[Shape, IndexSet], Gain] = field(default_factory=dict, repr=False)
 
     def gain(self, shape: Shape, indexes: IndexSet) -> Gain:
-        """Return what these indexes save the queries of a shape.
+        """Return the gain of these indexes for the queries of a shape.
 
         The indexes answer the queries, or narrow their scans.
         """
@@ -76,9 +76,10 @@ class Workload:
         return self._narrowed[shape, columns]
 
     def _by_answer(self, shape: Shape, indexes: IndexSet) -> Gain:
-        """Return what the best few of these indexes save by answering the queries of a shape.
+        """Return the gain of answering the queries of a shape from these indexes.
 
-        The gain is zero if no index answers the queries.
+        The best few of the indexes are chosen. The gain is zero if the indexes, together with the existing indexes, do
+        not answer the queries.
         """
         if not answers(shape, [*self.indexed, *indexes]):
             return Gain()

@@ -1,4 +1,6 @@
-"""Publish builds: move slots to new segments, and retire replaced ones.
+"""Publish builds, and drop indexes.
+
+To publish a build is to move slots to its new segments, and to retire the segments that these replace.
 
 All slots that change are moved at once if the session can do that, so readers see the state before or after. If the
 metastore fails halfway, new segments that the metastore does not reference are deleted. If the metastore does not

@@ -37,10 +37,11 @@ _going_on = Lock()  # held by the one late plan that goes on
 
 @dataclass
 class _Turn:
-    """The turn of a late plan, for which its query no longer waits.
+    """Whether a plan that has become late may be continued.
 
-    Only one late plan goes on at a time. `taken` says whether this plan has the turn. `looked_at` is the last time when
-    this plan asked the JVM whether it is late.
+    A plan is late if its query no longer waits for it. Late plans take turns: only one of them is continued at a time
+    (see `Question.take_turn`). `taken` says whether this plan has its turn. `looked_at` is when this process last asked
+    the JVM whether the plan is late.
     """
 
     looked_at: float = field(default_factory=time.monotonic)

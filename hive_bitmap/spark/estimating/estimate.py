@@ -97,7 +97,8 @@ class Estimate(Report):
     Six fields are shares of the blocks or of the rows that have a key, from 0 to 1:
 
     * `share_of_blocks` and `share_of_rows`: of an average key; 1 if no sampled block can be indexed
-    * `blocks_of_values` and `rows_of_values`: of an average requested value; None if the sample has none of them
+    * `blocks_of_values` and `rows_of_values`: the average over the requested `values` (see `estimate`); None if the
+      sample has none of them
     * `rare_blocks` and `rare_rows`: of a key that is rarer than 90 % of the keys; None if no sampled block can be
       indexed
 

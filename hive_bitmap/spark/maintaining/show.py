@@ -344,7 +344,7 @@ def _problem_of(folder: str, covered_files: Covered) -> str:
 def _schemas(spark: SparkSession, base: Table | None) -> tuple[Collection[int] | None, int]:
     """Return the `definition.valid_schemas` of a table, and the checksum of its columns.
 
-    The schemas are None if the table does not exist or cannot have indexes.
+    The schemas None stand for all; they are also None if the table does not exist or cannot have indexes.
     """
     if base is None:
         return None, 0

@@ -105,7 +105,7 @@ class Bridge:
 
 
 def bridge(spark: SparkSession) -> Bridge:
-    """Return the objects of a session's JVM."""
+    """Return the `Bridge` to the JVM of a session; it is cached."""
     cached = _bridges.get(spark)
     if cached is None:
         cached = _bridges[spark] = _new_bridge(spark)

@@ -29,7 +29,10 @@ def session(spark: SparkSession) -> dict[str, str]:
 
 
 def of_map(spark: SparkSession, scala_map: Any) -> dict[str, str]:
-    """Return the settings in a Scala map, with the settings of the server enforced."""
+    """Convert a session's settings from a Scala map.
+
+    The server's settings limit them (`security_settings.enforced`).
+    """
     return _enforced(spark, jvm_reader.to_python(spark, scala_map))
 
 

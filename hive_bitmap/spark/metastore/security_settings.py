@@ -28,7 +28,7 @@ def items(settings: Mapping[str, str], name: str) -> tuple[str, ...]:
 
 
 def enforced(server: Mapping[str, str], session: Mapping[str, str]) -> dict[str, str]:
-    """Return a session's settings with its server's settings enforced.
+    """Return a session's settings, within the limits that its server sets.
 
     A session may only be stricter than its server. Only the server sets the user that the process reads as, and the
     folder of its cache, because all sessions share the process.

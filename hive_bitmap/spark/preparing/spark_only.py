@@ -1,6 +1,7 @@
 """Find out what only Spark can read, and leave it to Spark.
 
-Also say how finely Spark's own reader can skip data.
+Only Spark reads partition columns whose values have no Arrow type, columns with default values, and base files whose
+current version is in no index. This module also says how finely Spark's own reader can skip data.
 
 Tasks run on other machines, with another Python and other permissions. Before a plan first relies on tasks, a small job
 has each task open a file, once for each session and store. Without this check, a query that Spark alone can answer

@@ -122,7 +122,10 @@ class SelectedRows:
         return int(self.counts[piece.first : piece.end].sum())
 
     def block_rows(self, piece: Piece) -> BlockRows:
-        """Return the blocks of a piece with selected rows, and these rows."""
+        """Return the selected rows of each block of a piece, with the block's number in the file.
+
+        Blocks without selected rows are left out.
+        """
         first = int(np.searchsorted(self.lookup.unit.file, piece.file))
         blocks = [block for block in range(piece.first, piece.end) if self.counts[block] > 0]
         return [(block - first, self.selection.block_rows(block)) for block in blocks]

@@ -102,8 +102,8 @@ def why_untrusted(
     """Return why an index is not trusted; "" if it is.
 
     `table` is the index table. If its owner is not trusted, the index table must be in a trusted folder, and so must
-    the root in its definition, if there is a definition. `settings` returns the settings of the session, with the
-    settings of its server enforced. It is called only if the two tables have different owners.
+    the root in its definition, if there is a definition. `settings` returns the settings of the session, within the
+    limits that its server sets. It is called only if the two tables have different owners.
     """
     if table.owner == base.owner:
         return ""
