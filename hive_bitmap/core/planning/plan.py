@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
 import pyarrow as pa
 
 from hive_bitmap.core.planning.learnt_prices import FROZEN, Factors
@@ -126,6 +127,19 @@ class Plan:
             indexes=self.indexes,
             code=self.code,
         )
+
+    @property
+    def rows_scanned(self) -> int | None:
+        """The number of rows that Spark's scan passes on if it reads to its end; None if not known."""
+        if self.strategy is Strategy.FULL_SCAN:
+            return self.rows_total
+        if self.strategy not in (Strategy.FILES, Strategy.BLOCKS) or self.rows_total is None:
+            return None
+        chosen = self.blocks["selected"].to_numpy() > 0
+        if self.strategy is Strategy.FILES:
+            file = self.blocks["file"].to_numpy()
+            chosen = np.isin(file, file[chosen])
+        return int(self.blocks["rows"].to_numpy()[chosen].sum())
 
     @property
     def looked_up(self) -> bool:

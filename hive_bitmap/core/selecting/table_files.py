@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from hive_bitmap.core.index.manifest import Freshness
 from hive_bitmap.core.segments.covered import Covered, Flags, Listing, Longs
@@ -154,6 +156,15 @@ class TableFiles:
     @property
     def bytes(self) -> int:
         return sum(file.size for file in self.files)
+
+    @property
+    def rows(self) -> int | None:
+        """The number of rows of all files; None if no index describes the current state of all files."""
+        described = next((records for records in self.records.values() if records.fresh.all()), None)
+        if described is None:
+            return None
+        rows = described.covered.files["rows"].take(pa.array(described.row))
+        return pc.sum(pc.list_flatten(rows)).as_py() or 0
 
     def only(self, numbers: Sequence[int]) -> TableFiles:
         """Restrict the files to some partitions, given by positions in ascending order."""

@@ -147,8 +147,8 @@ class Serving:
     def _learn(self, measured: Sequence[Mapping[str, Any]]) -> None:
         """Learn prices from the measured queries that have ended since the last question.
 
-        The time of Spark's scan is used only if the scan has read all rows. Other scans have skipped rows by
-        statistics, or have stopped at a limit.
+        The time of Spark's scan is used only if the scan has read all rows of the blocks to read. Other scans have
+        skipped rows by statistics, or have stopped at a limit.
         """
         for query in measured:
             decision = self.decisions.get(query["decision"])
@@ -156,10 +156,10 @@ class Serving:
             if plan is None or plan.strategy not in plan.costs:
                 continue
             estimate, seconds = plan.costs[plan.strategy], query["seconds"]
-            if plan.strategy is Strategy.FULL_SCAN and plan.rows_total == query["rows"]:
-                PRICES.note(plan.factors, Reader.SPARK, estimate, seconds)
-            elif plan.strategy is Strategy.ROWS:
+            if plan.strategy is Strategy.ROWS:
                 PRICES.note(plan.factors, Reader.OWN, estimate, seconds)
+            elif plan.rows_scanned == query["rows"]:
+                PRICES.note(plan.factors, Reader.SPARK, estimate, seconds)
 
     def _leave_all(self, scans: Sequence[Mapping[str, Any]], why: str) -> list[dict[str, Any]]:
         """Leave all scans alone, and log the reason `why` once.

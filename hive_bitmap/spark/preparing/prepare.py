@@ -253,12 +253,12 @@ def _snapshot(spark: SparkSession, case: _PlannedRequest, earlier: Snapshot | No
 def _by_cost(spark: SparkSession, case: _PlannedRequest, snapshot: Snapshot) -> Prepared:
     """Return the cheapest plan.
 
-    If the indexes must pay, or if Spark stops after some rows, `_why_all_is_read` first checks whether a lookup in all
+    If the indexes must pay, or if Spark stops after some rows, `_all_is_read` first checks whether a lookup in all
     partitions may pay. If the lookup cannot pay, the plan is a full scan.
     """
     must_pay = case.request.must_pay and case.settings.strategy is None
-    if (must_pay or case.limit is not None) and (why_not := _why_all_is_read(spark, case, snapshot)) is not None:
-        return _full_scan(case, why_not, case.choice.uses, snapshot)
+    if (must_pay or case.limit is not None) and (full := _all_is_read(spark, case, snapshot)) is not None:
+        return full
     looked_up = look_up_snapshot(spark, snapshot, case.choice.by_column, case.counting)
     results, extremes = looked_up.results, case.counting.extremes
     top = case.counting.top
@@ -336,18 +336,18 @@ def _bounded(
     return leave_out(results, bounds_of(snapshot.files, results, column), needed)
 
 
-def _why_all_is_read(spark: SparkSession, case: _PlannedRequest, snapshot: Snapshot) -> Unserved | None:
-    """Say why a lookup in all partitions would not pay.
+def _all_is_read(spark: SparkSession, case: _PlannedRequest, snapshot: Snapshot) -> Prepared | None:
+    """Return a full scan if a lookup in all partitions would not pay.
 
-    Either the table is small, or a sample of its partitions shows that a lookup does not pay. Return None if the lookup
-    may pay.
+    Either the table is small, or a sample of its partitions shows that a lookup does not pay. The plan of a sample has
+    the costs of the whole table. Return None if the lookup may pay.
     """
     prices = Prices(case.format, case.resolved.cores, snapshot.store, case.factors)
     size = snapshot.files.bytes
     scanned, must_pay = int(size * case.share), case.request.must_pay
     if must_pay and prices.is_too_small(scanned, len(snapshot.files.files), native=case.resolved.native):
         why = f"all of its {size:,} bytes are read in less time than reading through an index takes to start"
-        return Unserved(Reason.TOO_SMALL, why)
+        return _full_scan(case, Unserved(Reason.TOO_SMALL, why), case.choice.uses, snapshot)
     sample = snapshot.sample()
     if sample is None:
         return None
@@ -362,9 +362,11 @@ def _why_all_is_read(spark: SparkSession, case: _PlannedRequest, snapshot: Snaps
         return None
     shown = plan.without_figures if case.settings.engine_reads_only else plan
     if plan.code == Reason.LIMIT:
-        return Unserved(Reason.LIMIT, shown.reason)
+        return _full_scan(case, Unserved(Reason.LIMIT, shown.reason), case.choice.uses, snapshot)
     sampled = f"in {len(sample.files.partitions)} of {len(snapshot.files.partitions)} partitions"
-    return Unserved(Reason.NOT_SELECTIVE, f"{sampled} {shown.reason}")
+    full = _full_scan(case, Unserved(Reason.NOT_SELECTIVE, f"{sampled} {shown.reason}"), case.choice.uses, snapshot)
+    priced = replace(full.plan, costs=plan.costs, factors=plan.factors, rows_total=snapshot.files.rows)
+    return replace(full, plan=priced)
 
 
 def _require_readable(spark: SparkSession, case: _PlannedRequest, prepared: Prepared) -> None:

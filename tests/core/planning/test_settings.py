@@ -16,7 +16,7 @@ def test_without_a_setting_all_have_their_defaults() -> None:
         engine_reads_only=False,
         strategy=None,
         strict=False,
-        learn_prices=False,
+        learn_prices=True,
         answer_bytes=16 << 20,
         driver_read_bytes=8 << 20,
         planning_seconds=1.0,

@@ -53,12 +53,30 @@ def test_scans_and_reads_of_rows_teach(table: SparkSession) -> None:
         [said] = hive_bitmap.explain(HALF.format(5), table).relations
         assert said.learnt.startswith("Spark's scans take ")  # by its new price, the scan may be narrowed
         assert "  learnt     Spark's scans take" in str(said)
+    for strategy in ("blocks", "files"):
+        before = learnt().spark.count
+        with indexed(table, strategy, learn_prices="true"):
+            ask(table, HALF)
+        assert learnt().spark.count == before + ENOUGH, strategy
+    scans = learnt().spark.count
     for way in ({}, {"driver_read_bytes": "0"}):
         before = learnt().own.count
         with indexed(table, "rows", learn_prices="true", **way):
             ask(table, FEW)
         assert learnt().own.count == before + ENOUGH, way
-    assert learnt().spark.count == ENOUGH
+    assert learnt().spark.count == scans
+
+
+def test_a_scan_that_a_sample_has_priced_teaches(table: SparkSession, database: str) -> None:
+    table.sql("CREATE TABLE p USING parquet PARTITIONED BY (day) AS SELECT id, int(id % 7) AS k, "
+              "sha2(string(id), 512) AS note, int(id % 16) AS day FROM range(0, 250000, 1, 2)")  # fmt: skip
+    hive_bitmap.build(table, "p", ["k"])
+    query = "SELECT id, note FROM p WHERE k >= {} AND length(note) < 9"
+    with indexed(table, learn_prices="true"):
+        [said] = hive_bitmap.explain(query.format(5), table).relations
+        assert said.detail.startswith("in ") and said.costs["full scan"] > 0
+        ask(table, query)
+        assert learnt().spark.count == ENOUGH
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.index.manifest import Freshness
 from hive_bitmap.core.listings.scan_listing import ScanListing
 from hive_bitmap.core.planning.learnt_prices import ENOUGH, Factors, LearntPrices
-from hive_bitmap.core.planning.plan import Plan
+from hive_bitmap.core.planning.plan import BLOCKS_SCHEMA, Plan
 from hive_bitmap.core.planning.strategy import Reason, Strategy
 from hive_bitmap.core.predicates.nodes import TRUE
 from hive_bitmap.core.selecting.candidates import LookupResults, WholeFile
@@ -398,6 +398,12 @@ def test_what_depends_on_more_than_the_question_is_decided_anew(world: World, de
 
 FULL = replace(PLAN, strategy=Strategy.FULL_SCAN, costs={Strategy.FULL_SCAN: 0.5, Strategy.ROWS: 0.4}, rows_total=1000)
 ROWS = replace(FULL, strategy=Strategy.ROWS)
+BLOCKS = replace(
+    FULL,
+    strategy=Strategy.BLOCKS,
+    costs={Strategy.BLOCKS: 0.5, Strategy.FILES: 0.5},
+    blocks=pa.table([[0, 0, 1], [4, 9, 4], [5, 5, 5], [300, 200, 500], [3, 0, 0]], schema=BLOCKS_SCHEMA),
+)
 
 
 @pytest.mark.parametrize(
@@ -406,6 +412,10 @@ ROWS = replace(FULL, strategy=Strategy.ROWS)
         (FULL, 1000, False, (2.0, 2.0)),
         (FULL, 999, False, (1.0, 1.0)),  # Spark has left out rows by its statistics
         (ROWS, -1, False, (2.5, 2.5)),
+        (BLOCKS, 300, False, (2.0, 2.0)),
+        (replace(BLOCKS, strategy=Strategy.FILES), 500, False, (2.0, 2.0)),
+        (replace(BLOCKS, strategy=Strategy.FILES), 300, False, (1.0, 1.0)),
+        (replace(BLOCKS, rows_total=None), 300, False, (1.0, 1.0)),  # files that are not indexed are read, too
         (FULL, 1000, True, (1.0, 1.0)),
         (PLAN, -1, False, (1.0, 1.0)),  # without a price
     ],

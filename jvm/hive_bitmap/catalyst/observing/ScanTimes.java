@@ -115,7 +115,7 @@ public final class ScanTimes extends SparkListener {
         List<SparkPlan> scans = new ArrayList<>();
         if (!isScanOnly(query.executedPlan(), scans) || scans.size() != 1) return;
         if (measured.size() >= MAX_MEASURED) measured.removeFirst();
-        measured.add(new ScanTime(decision, seconds, scans.get(0) instanceof FileSourceScanExec scan ? rows(scan) : -1));
+        measured.add(new ScanTime(decision, seconds, rowsOfSpark(scans.get(0))));
     }
 
     /** Returns whether a plan does hardly more than scan. The scans in the plan are added to {@code scans}. */
@@ -127,6 +127,12 @@ public final class ScanTimes extends SparkListener {
         if (SCANS.contains(name)) return scans.add(plan);
         if (!NODES.contains(name) || !name.equals("ColumnarToRowExec") && rows(plan) > MAX_ROWS) return false;
         return Scala.list(plan.children()).stream().allMatch(child -> isScanOnly(child, scans));
+    }
+
+    /** Returns the rows that Spark's own scan has read; -1 if other rows were read. */
+    private static long rowsOfSpark(SparkPlan scan) {
+        SparkPlan reader = Scala.list(scan.children()).stream().findFirst().orElse(scan); // below a narrowed scan
+        return reader instanceof FileSourceScanExec ? rows(reader) : -1;
     }
 
     /** Returns the rows that a node has passed on; 0 if the node does not count its rows. */
