@@ -46,9 +46,10 @@ def doctor(context: click.Context, format_: str) -> None:
 
 @contextmanager
 def _without_traces(endpoint: Endpoint) -> Iterator[Endpoint]:
-    """Yield an endpoint that creates no warehouse.
+    """Yield the endpoint, changed so that no warehouse is created.
 
-    A warehouse that a session would create is replaced by a temporary folder.
+    If a session with `endpoint` would create a warehouse, the yielded endpoint has a temporary folder as its warehouse.
+    Otherwise it is `endpoint` itself.
     """
     from hive_bitmap.spark.session import default_warehouse
 

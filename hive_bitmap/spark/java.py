@@ -61,8 +61,8 @@ def require() -> None:
 def started_with(*options: str) -> Iterator[None]:
     """Pass these options to a JVM that Spark starts inside the `with` block.
 
-    Options in the environment and in Spark's settings have precedence: if an option has two values, Java takes the
-    last.
+    Options in the environment and in Spark's settings have precedence, because they come later: if an option has two
+    values, Java takes the last.
     """
     previous = os.environ.get(_OPTIONS)
     os.environ[_OPTIONS] = " ".join([*options, *([previous] if previous else [])])

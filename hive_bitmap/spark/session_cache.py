@@ -81,7 +81,8 @@ class TtlCache(Generic[K, V]):
     def put(self, spark: SparkSession, key: K, value: V, version: int | None = None) -> None:
         """Add a value, with the current time.
 
-        Nothing is added if the cache was cleared since `version`.
+        Nothing is added if the cache was cleared since it had the version `version`; with None, the value is always
+        added.
         """
         with _lock:
             if version not in (None, self.version):

@@ -49,7 +49,10 @@ class TooLarge(Unsupported):
 
 
 def nbytes(keys: pa.Table) -> int:
-    """Return the bytes of keys and counts, as the limit counts them."""
+    """Return the size of an answer in bytes, as its limit counts it.
+
+    `keys` has a row for each key, with the number of its rows. ROW_BYTES are added for each row of `keys`.
+    """
     return int(keys.nbytes) + ROW_BYTES * keys.num_rows
 
 
@@ -64,7 +67,8 @@ def driver_bytes(keys: float, width: float) -> float:
 def estimated_keys(results: LookupResults, key_sets: KeySets, limit: int) -> int:
     """Estimate the number of distinct keys in the answer.
 
-    The keys of all key sets are added up. Raises TooLarge if the keys exceed `limit` bytes.
+    `results` are the results of looking up the base files. Each of `key_sets` has the columns of one key; the numbers
+    of their distinct keys are added up. Raises TooLarge if the keys take more than `limit` bytes in the driver.
     """
     selected = sum(int(result.counts.sum()) for result in results.results)
     if not any(key_sets) or selected <= FEW_ROWS:
@@ -78,9 +82,10 @@ def estimated_keys(results: LookupResults, key_sets: KeySets, limit: int) -> int
 
 
 def remember_too_large(lookups: Sequence[Lookup], key_sets: KeySets, limit: int) -> None:
-    """Make `estimated_keys` refuse these keys until the index changes.
+    """Record that an answer is too large: `estimated_keys` will refuse it.
 
-    The keys of `key_sets` in `lookups` have turned out to take more than `limit` bytes.
+    The distinct keys of the columns `key_sets` in the files of `lookups` have turned out to take more than `limit`
+    bytes. The record is for these predicates and these shards, so it ends when the index changes.
     """
     reason = f"its keys take more than hive_bitmap.answer_bytes in the driver, {limit:,} bytes here"
     _too_large.put(_key(lookups, key_sets, limit), reason)
@@ -95,18 +100,19 @@ def _key(lookups: Sequence[Lookup], key_sets: KeySets, limit: int) -> _Key:
 
 
 def distinct_keys(lookups: Sequence[Lookup], keys: Sequence[str]) -> float:
-    """Estimate the number of distinct keys of the lookups, before any condition.
+    """Estimate the number of distinct keys in the files of the lookups.
 
-    Raises CorruptIndex.
+    `keys` are the key columns (in lower case). The predicates of the lookups are ignored. If several indexes have some
+    of the columns, the largest of their numbers is returned; 0 if no index has them. Raises CorruptIndex.
     """
     return max((_keys_of(parts, keys)[0] for parts in _by_index(lookups, keys).values()), default=0.0)
 
 
 def _estimate(lookups: Sequence[Lookup], keys: Sequence[str], selected: int) -> int:
-    """Estimate the bytes of the keys of the selected rows.
+    """Estimate the bytes of the distinct keys of the selected rows.
 
-    `selected` is the number of selected rows. Damaged indexes are left out: the files of a damaged index are read
-    whole.
+    `keys` are the key columns (in lower case), and `selected` is the number of selected rows. A damaged index is
+    ignored: Spark reads its files whole, so the index gives no keys.
     """
     sizes = [0]
     for parts in _by_index(lookups, keys).values():
@@ -118,9 +124,10 @@ def _estimate(lookups: Sequence[Lookup], keys: Sequence[str], selected: int) -> 
 
 
 def _by_index(lookups: Sequence[Lookup], keys: Sequence[str]) -> dict[str, list[tuple[Lookup, IndexPart]]]:
-    """Group the parts of indexes that have the keys, by the name of the index.
+    """Group the parts of indexes that serve key columns by index.
 
-    Each part comes with its lookup. Parts without shards are left out.
+    The result maps the name of an index to the parts that serve one of the columns `keys` (in lower case), each with
+    its lookup. Parts without shards are left out.
     """
     by_index: dict[str, list[tuple[Lookup, IndexPart]]] = {}
     for lookup in lookups:
@@ -131,9 +138,10 @@ def _by_index(lookups: Sequence[Lookup], keys: Sequence[str]) -> dict[str, list[
 
 
 def _bytes_of(parts: Sequence[tuple[Lookup, IndexPart]], keys: Sequence[str], selected: int) -> int:
-    """Estimate the bytes of the keys of one index in the selected rows.
+    """Estimate the bytes of an index's distinct keys in the selected rows.
 
-    `parts` are the parts of the index, with their lookups. `selected` is the number of selected rows.
+    `parts` are the parts of the index, with their lookups. `keys` are the key columns. `selected` is the number of
+    selected rows.
     """
     count, width = _keys_of(parts, keys)
     rows = sum(int(lookup.unit.rows.sum()) for lookup, _ in parts)
@@ -144,9 +152,10 @@ def _bytes_of(parts: Sequence[tuple[Lookup, IndexPart]], keys: Sequence[str], se
 
 
 def _keys_of(parts: Sequence[tuple[Lookup, IndexPart]], keys: Sequence[str]) -> tuple[float, float]:
-    """Estimate the number of keys of one index and the mean size of a key in bytes.
+    """Estimate the number of an index's distinct keys, and their mean size in bytes.
 
-    The estimate is extrapolated from a row group of each of the two largest parts.
+    `parts` are the parts of the index, with their lookups. `keys` are the key columns. The estimate is extrapolated
+    from one row group of each of the two largest parts.
     """
     largest = sorted(parts, key=lambda pair: -pair[1].entries)[:2]
     samples = [_sample(lookup, part, keys) for lookup, part in largest]
@@ -168,7 +177,7 @@ def _sample(lookup: Lookup, part: IndexPart, keys: Sequence[str]) -> _Sample:
 
 
 def _runs(columns: Sequence[pa.DictionaryArray]) -> int:
-    """Count the runs of equal rows in these columns together."""
+    """Count the runs of consecutive rows that are equal in all columns."""
     changed = np.zeros(max(len(columns[0]) - 1, 0), bool)
     for column in columns:
         codes = column.indices.to_numpy(zero_copy_only=False)
@@ -181,9 +190,10 @@ def _width(column: pa.DictionaryArray) -> float:
 
 
 def _are_apart(parts: Sequence[IndexPart]) -> bool:
-    """Return whether the first shards of one or two parts share no keys.
+    """Return whether the first shards of two parts certainly share no keys.
 
-    The statistics of the shards tell: in a sorted table, the ranges of keys do not overlap.
+    The shards share no keys if the ranges of keys in their statistics do not overlap. If there is only one part, the
+    result is true.
     """
     ranges = [shards.key_range(*part.shards[0], part.key.name) for part in parts]
     if len(ranges) < 2:

@@ -43,11 +43,10 @@ DISTINCT = "distinct keys"  # the last column of a summary
 
 @dataclass(frozen=True, kw_only=True)
 class Top:
-    """The first `rows` groups by their number of rows.
+    """Which groups of a GROUP BY a query needs: `rows` groups, chosen by their counts.
 
-    `first` says which groups come first: the groups with the most rows, the groups with the fewest rows, or any groups.
-    `ties` orders groups that have equally many rows: by the smallest key first, by the largest key first, or in any
-    order.
+    `first` says which groups are needed: those with the most rows, those with the fewest rows, or any groups. `ties`
+    orders groups that have equally many rows: by the smallest key first, by the largest key first, or in any order.
     """
 
     rows: int
@@ -61,11 +60,12 @@ class Top:
 
 
 def is_merged(lookups: Sequence[Lookup], keys: Sequence[str], columns: Collection[str], top: Top | None = None) -> bool:
-    """Return whether to count keys by merging them.
+    """Return whether to count keys by merging the keys of all shards.
 
-    Keys are merged if there are more than FEW_KEYS, or if any groups will do. The caller needs only a summary of each
-    of `columns`, or the groups `top`. `keys` (in lower case) must be a single column of `columns`. No row may be
-    deleted. Unless any groups will do, all shards must be sorted by the key.
+    Keys are merged if there are more than FEW_KEYS of them, or if any groups will do. The caller needs only a summary
+    of each of `columns`, or the groups `top`; None for `top` means that no groups are needed. The result is false
+    unless `keys` (in lower case) is a single column of `columns`, and no row of the files is deleted. Unless any groups
+    will do, it is also false if a shard is not sorted by the key.
     """
     if len(keys) != 1 or keys[0] not in columns or not lookups or any(any(lookup.deletes) for lookup in lookups):
         return False
@@ -164,11 +164,11 @@ def merge(runs: Sequence[Iterator[pa.Table]], field: pa.Field) -> Iterator[pa.Ta
 
 
 class _CountedUnit:
-    """The counts of a unit's keys.
+    """The counts of the keys in the files of one lookup.
 
-    Each selected row must be counted once (`require_complete`). `counted` yields the keys of a shard with their counts,
-    a row group at a time, in ascending order; NULL last. With a predicate, the number of counted rows is checked for
-    each block. Without a predicate, this number is checked for each file, and neither offsets nor bitmaps are read.
+    `counted` yields the keys of a shard with their counts, a row group at a time, in ascending order; NULL comes last.
+    Each selected row must be counted once, which `require_complete` checks at the end: for each block if the lookup has
+    a predicate, else for each file. Without a predicate, neither offsets nor bitmaps are read.
     """
 
     def __init__(self, lookup: Lookup, key: str, matching_keys: MatchingKeys) -> None:
@@ -227,7 +227,8 @@ class _CountedUnit:
     def _add(self, places: Longs, counts: Longs) -> None:
         """Add counts to the numbers of rows counted so far.
 
-        `places` has for each count the number of its file, or of its block.
+        `places` has an item for each of `counts`: the position of its block in the unit or, without a predicate, of its
+        file.
         """
         self._counted += np.bincount(places, counts, len(self._counted)).astype(np.int64)
 
@@ -240,8 +241,8 @@ class _CountedUnit:
 def _of_runs(keys: pa.Array, rows: Longs, counts: Longs, name: str) -> pa.Table:
     """Add up the counts of neighbouring index rows that have the same key.
 
-    `keys` has the keys of a row group, with all NULLs at the end. `rows` has the positions of the index rows in `keys`,
-    in ascending order. `counts` has the count of each of these index rows.
+    `keys` has the keys of a row group, with all NULLs at the end. `rows` has the positions in `keys` of the index rows
+    to count, in ascending order, and `counts` has their counts. In the result, the column of the keys is called `name`.
     """
     keys = keys if len(rows) == len(keys) else keys.take(pa.array(rows))
     present = len(keys) - keys.null_count
@@ -270,7 +271,7 @@ class _Run:
         self.table = self._next()
 
     def take_until(self, bound: pa.Scalar) -> Iterator[pa.Table]:
-        """Yield the keys up to a bound, and hold the keys after it."""
+        """Yield the keys up to and including `bound`; keep the keys after it for later."""
         while self.table is not None:
             taken = int(pc.sum(pc.less_equal(self.table[0], bound)).as_py())
             if taken:
@@ -300,12 +301,12 @@ class _Run:
 
 
 def summary(merged: Iterable[pa.Table], field: pa.Field) -> pa.Table:
-    """Summarize the keys of a column.
+    """Summarize the keys of a column in at most three rows.
 
-    The result has up to three rows: the smallest key, the largest key, and NULL if rows have no key. The COUNTs of all
-    rows of the result add up to the number of counted rows. Without NULL, the COUNTs add up to the number of rows with
-    a key. DISTINCT adds up to the number of distinct keys. `merged` has all keys, as `merge` yields them. `field` is
-    the column of the keys.
+    The rows are for the smallest key, for the largest key, and for NULL if there are rows without a key. `merged` has
+    all keys, as `merge` yields them. `field` is the column of the keys. The other columns are to be added up: the sum
+    of COUNT is the number of counted rows, or of rows with a key if the row of NULL is left out. The sum of DISTINCT is
+    the number of distinct keys.
     """
     low = high = pa.scalar(None, field.type)
     rows = distinct = nulls = 0
@@ -332,7 +333,7 @@ def first_groups(merged: Iterable[pa.Table], top: Top, field: pa.Field) -> pa.Ta
     """Return a few groups, among them the groups that `top` asks for.
 
     `merged` has all groups, as `merge` yields them. The result has at most twice as many groups as `top` asks for, and
-    the group of NULL. The columns of the result are `field` and COUNT.
+    in addition the group of NULL if there is one. The columns of the result are `field` (the key) and COUNT.
     """
     schema = pa.schema([field, (COUNT, pa.int64())])
     held, nulls, worst = schema.empty_table(), schema.empty_table(), None

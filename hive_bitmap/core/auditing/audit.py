@@ -33,7 +33,7 @@ PASS_BYTES = 128 << 20  # index rows collected in one pass; a task holds up to t
 class ShardItem:
     """Work item of a task: one shard and its base files according to the manifest.
 
-    `index` is the number of the shard's index in the run.
+    `index` is the position of the shard's index among the indexes that this run compares.
     """
 
     index: int
@@ -160,7 +160,8 @@ def _gather(
 ) -> Callable[[int], pa.Table]:
     """Read the index rows of the blocks from `start` to before `end`.
 
-    Return a function from the number of a block to its index rows.
+    `blocks_of` returns the number of the block of each index row (`_block_finder`). Return a function from the number
+    of a block to its index rows.
     """
     parts, numbers = [shard.schema.empty_table()], [np.zeros(0, np.int64)]
     for _, rows in shard.row_groups():

@@ -119,7 +119,9 @@ def cardinalities(columns: Sequence[pa.Array], rows: NDArray[np.int64]) -> NDArr
 class _StoredGaps:
     """The stored bytes and gap lengths of m bitmaps, end to end.
 
-    A mark is a byte that stands for a run: 0x00 or 0xFF.
+    Bitmap i has the bytes offsets[i] to offsets[i+1] (exclusive) of `data`, and in the same way, by `mark_offsets`, its
+    part of `lengths`. A mark is a byte that stands for a run: 0x00 or 0xFF. `lengths` has the length of each mark's run
+    in bytes.
     """
 
     data: NDArray[np.uint8]

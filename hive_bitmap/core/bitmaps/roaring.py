@@ -131,11 +131,11 @@ def _headers(
     kind: NDArray[np.int64],
     size: NDArray[np.int64],
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
-    """Return the bytes of bitmaps with headers and zeroed containers.
+    """Lay out bitmaps: return bytes with complete headers and zeroed containers.
 
-    Also returns the offsets of the bitmaps and the positions of the containers in these bytes. Bitmap i has the
-    containers first[i] to first[i+1] (exclusive). `key`, `cardinality`, `kind` and `size` (in bytes) have an item for
-    each container.
+    Also returns the offsets of the bitmaps in these bytes, and the positions of the containers. Bitmap i has the
+    containers first[i] to first[i+1] (exclusive). The other arguments have an item for each container: `key` is its
+    upper 16 bits, `kind` is ARRAY, BITS or RUNS, and `size` is in bytes.
     """
     count = np.diff(first)
     inside = np.arange(len(key)) - np.repeat(first[:-1], count)

@@ -12,10 +12,11 @@ from hive_bitmap.core.planning.strategy import Strategy
 
 
 def measures(plan: Plan) -> list[tuple[str, str, str, str]]:
-    """Return how much a plan reads.
+    """Return how much a plan reads, as a table of texts.
 
-    The rows are (what, kept, of all, share); a dash stands for an unknown figure. An answer from the index reads only
-    files that are not indexed in their current state. For such an answer, the last row has the number of counted rows.
+    The columns are: what is counted, the number to read, the number of all, and the share. A dash stands for an unknown
+    figure. The lines are for files, blocks, bytes and rows. An answer from the index reads only files that are not
+    fresh; for such an answer, the last line has the number of counted rows.
     """
     if not plan.looked_up:
         return [(word, "-", "-", "-") for word in ("files", "blocks", "bytes", "rows")]

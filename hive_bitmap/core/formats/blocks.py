@@ -112,10 +112,10 @@ def known_bounds(
 
 @dataclass(frozen=True)
 class Units:
-    """A batch of consecutive units of a file; the module says what a unit is.
+    """A batch of consecutive units of a file.
 
-    The arrays have one entry for each unit. `offset` is the byte by which readers assign the unit to a split. `rows` is
-    the number of rows of the unit.
+    The docstring of the format's module says what a unit is. The arrays have one entry for each unit. `offset` is the
+    byte by which readers assign the unit to a split. `rows` is the number of rows of the unit.
     """
 
     offset: Longs

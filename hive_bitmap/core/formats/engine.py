@@ -37,7 +37,10 @@ class EngineFormat:
     layout: Layout
 
     def open_file(self, path: str) -> EngineHandle:
-        """Check that the file exists; raise FileNotFoundError if it does not."""
+        """Return a handle of the file, after checking that the file exists.
+
+        Raises FileNotFoundError.
+        """
         stores.status(path)
         return EngineHandle(path)
 
@@ -68,7 +71,7 @@ class EngineFormat:
         raise Undecodable(self._reason)
 
     def spark_only_columns(self, handle: EngineHandle, schema: Sequence[KeyColumn]) -> dict[str, str]:
-        """Return all columns: only Spark reads these files."""
+        """Return all columns, with the reason: only Spark reads these files."""
         return {column.name: self._reason for column in schema}
 
     def nested_marks(self, handle: EngineHandle, schema: Sequence[KeyColumn]) -> list[str]:

@@ -54,7 +54,7 @@ def decoded_share(selected: Any, rows: Any, stride: int) -> Any:
 
 
 class RowReader:
-    """A reader of rows of an open file.
+    """A reader of single rows of an open ORC file.
 
     `names` are the top-level columns to read.
     """
@@ -91,7 +91,10 @@ class RowReader:
             return None
 
     def rehearse(self) -> None:
-        """Read everything in the footer that `read` needs; raise Undecodable."""
+        """Read everything in the footer that `read` needs, to find damage early.
+
+        Raises Undecodable if the footer is damaged.
+        """
         with decoding("its footer"):
             if self._columns and self._reader.num_of_stripes:
                 self.pays(1, 1)

@@ -39,11 +39,12 @@ _BYTE, _DOUBLE, _BINARY, _MAP, _STRUCT, _UUID = 3, 7, 8, 11, 12, 13
 
 @dataclass(frozen=True)
 class _Struct:
-    """What to check and to note in one kind of struct of the footer.
+    """What to check in a struct of the footer, and what to record about it.
 
-    `inner` says the same of the structs inside the struct, by field. A struct must not have the fields `encrypted`, and
-    must have the fields `required`. If `name` is not empty, each struct adds an entry to the notes: the name, and the
-    positions of the fields `noted`.
+    Fields are given by their ids in Thrift. `inner` has the rules for the structs inside this struct, by field.
+    Undecodable is raised if the struct has one of the fields `encrypted`, or lacks one of the fields `required`. If
+    `name` is not empty, an entry is added to the Notes for each such struct: `name`, and where its fields `noted`
+    begin.
     """
 
     inner: Mapping[int, _Struct] = field(default_factory=dict)
@@ -104,8 +105,9 @@ def require_plain_parquet(source: pa.NativeFile) -> None:
 def _require_sound_sizes(data: bytes, notes: Notes) -> None:
     """Require size statistics that fit the schema.
 
-    If the statistics do not fit, some calls of Arrow end the process. `SizeStatistics::Validate` has the same checks,
-    see https://github.com/apache/arrow/blob/apache-arrow-19.0.0/cpp/src/parquet/size_statistics.cc. Raises Undecodable.
+    `data` is the footer, and `notes` has the structs that `_check_struct` found in it. If the statistics do not fit,
+    some calls of Arrow end the process. `SizeStatistics::Validate` has the same checks, see
+    https://github.com/apache/arrow/blob/apache-arrow-19.0.0/cpp/src/parquet/size_statistics.cc. Raises Undecodable.
     """
     if not any(name == _SIZES.name for name, _ in notes):
         return
@@ -126,10 +128,10 @@ def _require_sound_sizes(data: bytes, notes: Notes) -> None:
 
 
 def _leaves(data: bytes, elements: Sequence[Mapping[int, int]]) -> list[tuple[int, int, int]]:
-    """Return the type and the levels of each leaf column of the schema.
+    """Return the physical type and the greatest levels of each leaf column of the schema.
 
-    `elements` has the positions of the fields of each SchemaElement in `data`. A leaf has two levels: the greatest
-    definition level and the greatest repetition level.
+    Each tuple is (type, greatest definition level, greatest repetition level). `elements` has an item for each
+    SchemaElement of the footer `data`: the positions of its fields in `data`, by field.
     """
 
     def number(fields: Mapping[int, int], field_id: int, default: int) -> int:
@@ -278,7 +280,10 @@ class ParquetHandle:
 
     @cached_property
     def fields(self) -> dict[str, list[str]]:
-        """The top-level names of the file, by name in lower case."""
+        """The top-level columns of the file by their name in lower case.
+
+        Several columns may differ only in case.
+        """
         by_lower_name: dict[str, list[str]] = {}
         for name in self.names:
             by_lower_name.setdefault(name.lower(), []).append(name)

@@ -144,8 +144,8 @@ class DropIndex:
 class ShowIndexes:
     """SHOW INDEX.
 
-    With `table`, the result has Hive's columns. Otherwise the result has openLooKeng's columns, and shows all indexes
-    of the current database or the index with one name.
+    With `table`, the result has Hive's columns. Without `table`, the result has openLooKeng's columns: it shows the
+    index `name` of the current database, or all indexes of the database if `name` is None.
     """
 
     table: TableName | None = None

@@ -46,7 +46,7 @@ def write(folder: str, sums: Mapping[str, Sequence[int]]) -> None:
 
 
 def read(folder: str) -> Mapping[str, Sequence[int]]:
-    """Return the checksums of a generation by file name.
+    """Return the checksums of the files of a generation, by file name.
 
     The mapping is empty if the generation has no checksums. Raises OSError if the checksums are unreadable.
     """
@@ -62,9 +62,10 @@ def _bytes(by_name: Mapping[str, Sequence[int]]) -> int:
 
 @cached("checksums", _bytes)
 def of_generation(folder: str) -> Mapping[str, Sequence[int]]:
-    """Return the checksums of a generation, which never change.
+    """Return the checksums of the files of a generation, by file name.
 
-    Raises FileNotFoundError if there are no checksums, and OSError if they are not JSON.
+    They never change, so they are cached. Raises FileNotFoundError if there are no checksums, and OSError if they are
+    not JSON.
     """
     try:
         by_name = json.loads(stores.read_immutable(f"{folder}/{FOLDER}/{NAME}"))
@@ -80,10 +81,10 @@ def of_generation(folder: str) -> Mapping[str, Sequence[int]]:
 
 
 def require(content: bytes | pa.Buffer, sums: Sequence[int] | None) -> None:
-    """Raise OSError unless the checksum of the content is sums[0].
+    """Raise OSError unless the checksum of `content` is sums[0].
 
-    `sums` are the recorded checksums of a file. The first is that of a shard's footer, or of a whole file of the
-    manifest or of cardinalities. If `sums` is None, nothing is checked.
+    `sums` are the recorded checksums of a file; if `sums` is None, nothing is checked. sums[0] is the checksum of the
+    footer if the file is a shard, and of the whole file if it belongs to the manifest or has cardinalities.
     """
     if sums is not None and zlib.crc32(content) != sums[0]:
         raise OSError("its checksum is wrong")

@@ -51,11 +51,12 @@ class State(Enum):
 
 @dataclass(frozen=True)
 class Usage:
-    """The state of a generation, its unused time, and its index.
+    """The state of a generation, the time since it became unused, and its index.
 
     `unused_seconds` is the time since a REPLACED generation was retired. It is infinite for an ORPHANED generation,
-    which never had a reader, and 0 in all other states. `problem` says why the state is UNKNOWN. An ORPHANED generation
-    without a definition is empty except for markers.
+    which never had a reader, and 0 in all other states. `definition` comes from the marker of the build; None if this
+    marker is missing or unreadable. `problem` says why the state is UNKNOWN. An ORPHANED generation without a
+    definition is empty except for markers.
     """
 
     state: State
@@ -85,7 +86,7 @@ def empty_folder(root: str) -> str:
 def make_empty_folder(root: str, access: Access | None) -> str:
     """Make the folder of empty slots unless the folder exists; return its path.
 
-    The file in the folder gets the permissions `access`.
+    The file in the folder gets the permissions `access`; None leaves its permissions as the store makes them.
     """
     folder = empty_folder(root)
     _require_no_link(f"{folder}/{EMPTY_FILE}", root)
@@ -136,10 +137,11 @@ def accesses(folders: Sequence[tuple[str, str]]) -> list[Access | None]:
 def start(folder: str, access: Access | None, definition: Definition, linked: Sequence[str] = ()) -> None:
     """Create the folder of a generation, and mark it as being built.
 
-    The folder gets the permissions `access`, if its store has permissions. The generation counts as being built until
-    `markers.end_work`, or until this process ends. `linked` are the names of the shards that will be linked or copied
-    into the folder. Raise FileExistsError if the folder or its manifest folder exists: an existing folder may belong to
-    another build. Raise OSError for a link between root and folder.
+    The folder gets the permissions `access`, if its store has permissions; without `access`, the folder is made as by
+    `stores.make_folder`. The generation counts as being built until `markers.end_work`, or until this process ends.
+    `linked` are the names of the shards that will be linked or copied into the folder. Raises FileExistsError if the
+    folder or its manifest folder exists: an existing folder may belong to another build. Raises OSError if a folder
+    between the root and the generation is a link.
     """
     _require_no_link(folder, definition.root)
     stores.make_folder(parent(folder))

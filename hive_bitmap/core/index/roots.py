@@ -1,8 +1,8 @@
 """The root of an index, and the marker of its owner.
 
 The root is the folder of the generations of an index. The marker is written when the index is created, and compared
-before anything in the root is deleted. The marker has the unique id of the index. By the id, the root is told from the
-root of another index: the properties of another table may name this root, or another index may be in the same folder.
+before anything in the root is deleted. The marker has the unique id of the index. The id distinguishes the index from
+other indexes, because the properties of another table may name this root, or another index may be in the same folder.
 An index of an early version has no id until its next rebuild. Until then, the database, table and root in the markers
 of the generations identify such an index.
 
@@ -250,8 +250,8 @@ def next_table(definition: Definition) -> str:
     """Return the temporary name of the table that replaces an index table.
 
     The name follows the scheme of index tables of the same base table, so the index can be found during the
-    replacement. If a pointer leads to the index table, another pointer leads to the replacing table. The name is
-    unique, because it contains a part of the index's id.
+    replacement. An index table that is only found by the base table's POINTER property is replaced by a table with a
+    POINTER of its own. The name is unique, because it contains a part of the index's id.
     """
     return f"{definition.index_table}{definition.id[:8]}next__"
 

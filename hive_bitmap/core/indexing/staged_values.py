@@ -70,9 +70,9 @@ class StagedHandle(EngineHandle):
 
 @dataclass(frozen=True)
 class StagedFormat(EngineFormat):
-    """A format that only Spark reads.
+    """A format that only Spark reads, with the values that Spark has staged.
 
-    The staged values are in the folder `folder`; "" means that there are no staged values.
+    `folder` has the staged values; "" means that there are no staged values.
     """
 
     folder: str

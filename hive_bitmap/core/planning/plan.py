@@ -57,9 +57,10 @@ class IndexUse:
 class Plan:
     """How a query is answered, and why.
 
-    `str()` of a plan is a summary; `explaining.explain` shows the whole plan. `reason` is a sentence. `code` is the
-    Reason for a full scan. `costs` has the estimated seconds of each possible strategy. These seconds were computed
-    with the learnt `factors`.
+    `str()` of a plan is a summary; `explaining.explain` shows the whole plan. `predicate` is the text of the condition,
+    or None. `reason` is a sentence. `code` is the Reason for a full scan; None if the planner preferred another
+    strategy, or a full scan because of its costs. `costs` has the estimated seconds of each possible strategy. These
+    seconds were computed with the learnt `factors`.
 
     `files` and `blocks` have the schemas FILES_SCHEMA and BLOCKS_SCHEMA. A file that is read whole counts as one block.
     `bytes_total` and `bytes_selected` are bytes of base files, `index_bytes` bytes of decoded bitmaps. If no index

@@ -32,7 +32,9 @@ _TOKEN = re.compile(
 class Token(NamedTuple):
     """A token of a predicate.
 
-    `kind` is word, name (in backquotes, or after a dot), number, string, raw, symbol or ambiguous.
+    `kind` is word, name (in backquotes, or after a dot), number, string, raw (a string such as r'a' or x'0f'), symbol
+    or ambiguous. `start` is the offset of the token in the text. `key` is what words and symbols are compared by, in
+    upper case; "" for other kinds.
     """
 
     kind: str

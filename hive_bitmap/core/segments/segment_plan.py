@@ -1,8 +1,8 @@
 """Plan what a build does with the segments of an index.
 
 The plan says which segments stay, which segments are replaced, and what the new segments hold. All functions are pure.
-If a segment covers a base file in its listed state, the index rows of the file are kept, or the reason why the file is
-not indexed: the same bytes would give the same result. Every other file is read.
+A base file is not read again if a segment covers the file in its listed state. Then its index rows are kept or, for a
+file that could not be indexed, the reason is kept: the same bytes would give the same result. Every other file is read.
 
 Index rows are removed at once if SQL queries of the index table would count them twice: the rows of changed files, and
 the rows of files that a segment with an older name covers too. Rows of deleted files stay for a while, because most
@@ -221,9 +221,11 @@ def plan(
 ) -> SegmentPlan:
     """Plan the segments of an index after a build, by the decisions in `judged`.
 
-    `readers_of` returns the readers of segments, given the folders of the segments. `readers` has the readers of each
-    file to index, by the number of the file in the listing. `is_foreign` returns whether SQL readers of the index table
-    would read a file in `present` as a shard.
+    The readers of a file or segment are the users who may read it, as a value to compare; segments are merged only if
+    their readers are equal. `readers_of` takes the folders of segments, and returns the readers of each. `readers` has
+    the readers of each file to index, by the number of the file in the listing. `present` maps the paths of all files
+    in the segments' folders to their sizes. `is_foreign` takes the path of a file that is not a shard, and returns
+    whether SQL queries of the index table would read it as a shard.
     """
     facts = _Facts.of(covered, judged, listing)
     touched = _touched(covered, judged, rules, facts, present, is_foreign)
@@ -253,9 +255,10 @@ class _Part:
 
 @dataclass(frozen=True)
 class _Facts:
-    """Figures of the segments of an index, and of listed files.
+    """Figures of the segments of an index; `listing` has the base files.
 
-    Arrays have an item for each segment.
+    Arrays have an item for each segment. "Kept" and "gone" are as in `Judged`; dead files are those whose manifest rows
+    are removed at once.
     """
 
     kept_rows: Longs  # of base files
@@ -318,7 +321,7 @@ def _touched(
     present: Mapping[str, int],
     is_foreign: Callable[[str], bool],
 ) -> set[int]:
-    """Return the segments that must be replaced, even large segments.
+    """Return the numbers of the segments that must be replaced, however large they are.
 
     A segment must be replaced if some of its rows are removed, or if other programs have put files into its folder.
     `present` and `is_foreign` are as in `plan`.
@@ -342,9 +345,10 @@ def _touched(
 
 
 def _new_parts(listing: Listing, judged: Judged, readers: Mapping[int, Hashable]) -> list[tuple[int, ...]]:
-    """Group the files to read, one group for each segment.
+    """Group the files to read, one group for each new segment.
 
-    The files of a group have the same readers, and a limited size.
+    A group has the numbers of its files in the listing. The files of a group have the same readers (see `plan`), and a
+    limited size. `readers` has the readers of each file by its number.
     """
     by_readers: dict[Hashable, list[int]] = {}
     for number in judged.why:
@@ -368,10 +372,11 @@ def _merged(
     readers_of: Callable[[Sequence[str]], Sequence[Hashable]],
     readers: Mapping[int, Hashable],
 ) -> list[list[int]]:
-    """Return groups of parts that become one segment, by their positions.
+    """Return groups of parts, each to become one segment.
 
-    `folders` are the folders of the old segments. `readers_of` returns the readers of segments, given the folders of
-    the segments. `readers_of` is called only if parts would be merged in case of equal readers.
+    A group has the positions of its parts in `parts`, and all of them have the same readers (see `plan`). Parts that
+    remain single are in no group. `folders` are the folders of the old segments. `readers_of`, which may be slow, is
+    called only if parts would be merged when all readers were equal.
     """
     sized = [Sized(facts.size_of(part), facts.place_of(part)) for part in parts]
     if not merging.merged(sized, all_small=rules.compact):
@@ -436,10 +441,11 @@ def _shards(
 
 
 def _shared_paths(covered: Covered, stays: Flags, shard_of: Longs, count: int) -> list[frozenset[str]]:
-    """Return for each shard the paths that other shards have too.
+    """Return for each shard the base file paths that several manifest rows have.
 
-    Several shards have the same path if partitions share a folder. `stays` flags the manifest rows to look at,
-    `shard_of` has the number of the shard of each row, and `count` is the number of shards.
+    A path has several rows if partitions share a folder. `stays` flags the manifest rows to look at, `shard_of` has the
+    number of the shard of each row, and `count` is the number of shards. The last set, at `count`, is for rows without
+    a shard.
     """
 
     paths = covered.files["path"].filter(pa.array(stays))

@@ -34,9 +34,9 @@ _ANY, _NULL_FIRST, _VALUE, _NULL_LAST = range(4)
 
 @dataclass(frozen=True, kw_only=True)
 class FirstRows:
-    """The first `rows` rows of a scan that a sorted query needs.
+    """The first rows of a scan, where a sorted query needs no others.
 
-    The rows are sorted by a column, then by further keys. `rows` is LIMIT plus OFFSET.
+    The rows are sorted by `column`, then by further keys. `rows` is the number of first rows: LIMIT plus OFFSET.
     """
 
     column: str
@@ -97,8 +97,8 @@ def leave_out(results: LookupResults, bounds: Sequence[Bounds], first: FirstRows
 def _last_needed(bounds: Bounds, rows: Longs, certain: Longs, first: FirstRows) -> tuple[int, int] | None:
     """Return the sort key (rank, value) up to which enough rows certainly match.
 
-    The query needs `first.rows` rows. `certain` has the number of rows of each block that certainly match. Return None
-    if there may be too few rows.
+    The query needs `first.rows` rows. `rows` has the number of rows of each block, and `certain` the number of them
+    that certainly match. Return None if the rows that certainly match may be too few.
     """
     keys, counts = _largest(bounds, rows, certain, first)
     order = np.lexsort((keys.value, keys.rank))
@@ -110,11 +110,12 @@ def _last_needed(bounds: Bounds, rows: Longs, certain: Longs, first: FirstRows) 
 
 
 def _largest(bounds: Bounds, rows: Longs, certain: Longs, first: FirstRows) -> tuple[_Keys, Longs]:
-    """Return keys, and for each key the number of rows that certainly do not come after it.
+    """Return upper bounds of the sort keys, each with a number of rows.
 
-    No row is counted for two keys, so the numbers can be added up. A block has the key of its last value. If NULLs come
-    last, the NULLs of a block are counted for a second key; otherwise a single NULL would make NULL the only key of the
-    block.
+    So many matching rows certainly do not come after the key. No row is counted for two keys, so the numbers can be
+    added up. A block has one key, that of its last value. If NULLs come last, the NULLs of a block are counted for a
+    second key; otherwise a single NULL would make NULL the only key of the block. `rows` has the number of rows of each
+    block, and `certain` the number of them that certainly match.
     """
     is_known, has_values = bounds.nulls >= 0, (bounds.nulls >= 0) & (bounds.nulls < rows)
     value = np.where(has_values, bounds.high if first.ascending else ~bounds.low, 0)
@@ -139,7 +140,10 @@ def _smallest(bounds: Bounds, rows: Longs, first: FirstRows) -> _Keys:
 
 
 def needed_pieces(results: LookupResults, pieces: Sequence[Piece]) -> list[Piece]:
-    """Return the pieces without the blocks that were left out, and without blocks that have no selected row."""
+    """Return the pieces of splits, without the blocks that have no selected row.
+
+    The blocks that `leave_out` left out have no selected row. A piece is divided where such blocks lie inside it.
+    """
     needed = []
     for piece in pieces:
         blocks = np.flatnonzero(results.results[piece.lookup].counts[piece.first : piece.end] > 0) + piece.first
@@ -173,10 +177,10 @@ def bounds_of(files: TableFiles, results: LookupResults, column: Column) -> list
 
 
 def _fill(bounds: Bounds, lookup: Lookup, records: FileRecords, listed: Longs, name: str) -> None:
-    """Write the bounds that an index records into the bounds of a lookup.
+    """Copy the bounds that an index has recorded into `bounds`, for the blocks of a lookup.
 
-    `listed` has the number of each file of the lookup in the records. `name` is the name of the column in the manifest
-    (`manifest.bounded_column`).
+    `records` are the records of the index. `listed` has the position in the records of each file of the lookup. `name`
+    is the name of the column in the manifest (`manifest.bounded_column`).
     """
     fresh = np.flatnonzero(records.fresh[listed])
     entries = records.covered.files.select(_ENTRY).take(pa.array(records.row[listed][fresh]))

@@ -45,12 +45,15 @@ def selected_offsets(files: pa.Table, blocks: pa.Table, whole: Mapping[str, Sequ
 def covering_offsets(files: pa.Table, blocks: pa.Table, format: str, split: int | None) -> dict[str, list[int]]:
     """Return offsets that cover the selected blocks, by file path.
 
-    Each split that overlaps a selected block contains one of the offsets. The function is for formats whose blocks
-    consist of smaller units, such as lines, or parts between sync marks. The index does not record where the units are.
+    `files` and `blocks` belong to a plan, and `format` is the name of the files' format. Each split that overlaps a
+    selected block contains one of the offsets. The function is for formats whose blocks consist of smaller units, such
+    as lines, or parts between sync marks. The index does not record where the units are.
+
     A reader assigns a unit to the split that contains the first byte of the unit, or to the split that ends at this
     byte. Each split of a file except the last has at least `split` bytes. So a split that overlaps a block contains the
     block's first byte, the byte after the block, or one of the bytes in between at intervals of `split` bytes.
-    Compressed text has a single block and a single split. Raises Unsupported if `split` is needed and None.
+    Compressed text has a single block and a single split, so `split` is not needed. Raises Unsupported if `split` is
+    needed and None.
     """
     paths = files["path"].to_pylist()
     offsets: dict[str, list[int]] = {}

@@ -263,9 +263,9 @@ def make_folder(path: str) -> None:
 def make_new_folder(path: str, access: Access | None = None) -> None:
     """Make a folder in an existing parent.
 
-    With `access`, only this user may enter the folder until the access is set. Without `access`, the folder is made as
-    by `make_folder`. Raises FileExistsError if the folder exists, for example because another user who may write in the
-    parent made it first. Does nothing in object stores, which have no folders.
+    With `access`, the folder gets these permissions; before they are set, only this user may enter the folder. Without
+    `access`, the folder is made as by `make_folder`. Raises FileExistsError if the folder exists, for example because
+    another user who may write in the parent made it first. Does nothing in object stores, which have no folders.
     """
     _store(path).make_new_folder(path, access)
 
@@ -333,9 +333,10 @@ def link_or_copy(source: str, target: str) -> None:
 
 
 def enclosing(folder: str, root: str) -> list[str]:
-    """Return a folder and its parents, without the parents of `root`.
+    """Return a folder and its parents, without `root` and the parents of `root`.
 
-    Returns an empty list if `root` is in another store. Links on the local file system are resolved.
+    The folder itself is always in the result. If `root` is in another store, the result is an empty list. Links on the
+    local file system are resolved.
     """
     if not _is_same_store(folder, root):
         return []

@@ -25,10 +25,10 @@ class FileStatus:
     """The status of a file.
 
     `size` is in bytes. `mtime_ms` is the modification time in ms since 1970, as Hadoop reads it. `etag` distinguishes
-    contents of the same size and time. If the store has no entity tags, `etag` is "". If the log of a table lists the
-    file, `etag` is IMMUTABLE. If a count cannot use an index for the file, `etag` is WITH_DELETES, which no index has.
-    If rows are counted, `deletes` identifies the set of rows that the table has deleted from the file; "" for no
-    deleted rows.
+    contents of the same size and time; "" if the store has no entity tags. Two values of `etag` are no tags of a store:
+    IMMUTABLE for a file that the log of a table lists, and WITH_DELETES, which never equals a recorded tag, for a file
+    whose rows a count cannot take from an index. If rows are counted, `deletes` identifies the set of rows that the
+    table has deleted from the file; "" for no deleted rows.
     """
 
     path: str
@@ -94,7 +94,7 @@ class Store(Protocol):
     def open_input(self, path: str, listed: FileStatus | None) -> pa.NativeFile:
         """Open a file for random reading.
 
-        `listed` is the status of the file if a listing has shown it, otherwise None.
+        `listed` is the status of the file in a listing; None if the file was not listed.
         """
 
     def read_range(self, path: str, start: int, size: int) -> bytes:
@@ -169,9 +169,9 @@ class Store(Protocol):
 
 
 class AbortableWriter:
-    """Base class of files for writing.
+    """Base class of the files that `Store.open_output` returns.
 
-    If an error ends the `with` block, the content is discarded.
+    If the `with` block of such a file ends with an error, the content is discarded.
     """
 
     closed = False

@@ -17,8 +17,8 @@ _STRUCTURE = {"AND", "OR", "NOT", "BETWEEN", "CASE", "END"}
 class Names:
     """The columns of a table by name, ignoring case.
 
-    A column name may be qualified by `table`. `table` is a single name or alias without quotes: a dot in `table` is not
-    a separator.
+    A column name may be qualified by `table`, a single name or alias without quotes: a dot in `table` is not a
+    separator. If `table` is None, column names are not qualified.
     """
 
     def __init__(self, columns: Iterable[Column], table: str | None) -> None:

@@ -1,8 +1,8 @@
-"""Register an index in the server's metastore.
+"""Register an index in the metastore of a Hive server.
 
-The index is either an exported index, or an index that was built elsewhere. The files in the folder of an index that
-was built elsewhere describe the index. After an exported index is registered in Hive 2, a check compares the number of
-rows that Hive sees with the number of exported rows.
+`register_index` registers an index that was exported for Hive 2. Afterwards it compares the number of rows that Hive
+sees with the number of exported rows. `register` registers an index that was built elsewhere, and finds its definition
+in the files of its folder.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Choose a set of indexes greedily, in steps that save most.
 
 All functions are pure. A step is an index, or several indexes that only together answer a query. The gain of a step is
-in addition to existing indexes and earlier steps. Among steps that save about the same, the smallest is taken. A step
-is worth it if it saves more time than its builds take, and enough compared with what the set already saves. Of two
-indexes that would narrow the same scan, only the better one counts.
+what it saves in addition to existing indexes and earlier steps. Among steps that save about the same, the smallest is
+taken. A step is worth it if it saves more time than its builds take, and enough compared with what the chosen indexes
+already save. If two indexes would narrow the same scan, only the gain of the better one counts.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LITTLE = 0.05  # share of a table's saving: an index that adds less is not worth
 class PossibleIndex:
     """An index that could be created.
 
-    The figures are those of the base table and the keys. `build_seconds` is the build time.
+    `figures` describe the base table and the keys of the index. `build_seconds` is the time of a build.
     """
 
     figures: TableFigures
@@ -42,9 +42,11 @@ class PossibleIndex:
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """The queries of a table, its existing indexes (`indexed`) and the possible indexes.
+    """The observed queries of a table, and the indexes that could serve them.
 
-    `sets` has sets of possible indexes to create together. Computed gains are cached.
+    `shapes` has how often queries of each shape were seen. `indexed` has the columns of the existing indexes,
+    `possible` the indexes that could be created, by their columns. `sets` has sets of possible indexes to create
+    together. The other fields cache computed gains.
     """
 
     table: str
@@ -56,9 +58,9 @@ class Workload:
     _answered: dict[tuple[Shape, IndexSet], Gain] = field(default_factory=dict, repr=False)
 
     def gain(self, shape: Shape, indexes: IndexSet) -> Gain:
-        """Return the gain of these indexes for the queries of a shape.
+        """Return the gain of possible indexes for the queries of a shape.
 
-        The indexes answer the queries, or narrow their scans.
+        The indexes either answer the queries, or one of them narrows the scans; the larger gain counts.
         """
         narrowed = [self._by_narrowing(shape, columns) for columns in indexes]
         return max([self._by_answer(shape, indexes), *narrowed], key=_worth)
@@ -114,7 +116,7 @@ class Step:
     """Indexes that are created together, and their additional gain.
 
     `queries` is the number of queries that gain. `worth_it` says whether the gain is larger than the build time, and
-    large enough compared with what the set saves without the step.
+    large enough compared with the gain of all earlier steps.
     """
 
     workload: Workload
@@ -145,8 +147,8 @@ class Step:
 class UnchosenIndex:
     """A possible index that was not chosen.
 
-    `step` is the best step that has the index and comes after the chosen steps. `alone` is the gain of the best first
-    step that has the index.
+    `columns` are its columns. `step` is the best of the steps that could follow the chosen ones and have this index.
+    `alone` is the gain of the best of the steps with this index if no other index had been chosen.
     """
 
     columns: Columns
@@ -187,7 +189,7 @@ def choose(workloads: Sequence[Workload], limit: int, times: int) -> tuple[list[
 def _best(steps: Sequence[Step]) -> Step:
     """Return the smallest of the steps that save about the most.
 
-    If some of the indexes of that step also make a step by themselves, return the best such step instead.
+    If some of the indexes of this step also make a step by themselves, the search is repeated among such smaller steps.
     """
     most = max(step.gain.seconds for step in steps)
     alike = [step for step in steps if step.gain.seconds >= ABOUT * most]

@@ -59,8 +59,9 @@ def run(
 ) -> list[ShardReport]:
     """Run the jobs in tasks and return their reports.
 
-    `ShardReport.index` is the number of the new segment in the build. Raise BuildFailed, WorkerDied, and Unsupported
-    like `require_python`.
+    There is a report for each shard. `ShardReport.index` is the number of the new segment in the build. `progress` is
+    called with what is finished; None for no reports. Raises BuildFailed, WorkerDied if a Python worker ended, and
+    Unsupported if the session names a Python of its own (`require_python`).
     """
     if not jobs:
         return []
@@ -122,9 +123,9 @@ def run_jobs(records: Iterable[pa.RecordBatch], counter: Any) -> Iterator[pa.Rec
 
 
 def weight(job: Job) -> float:
-    """Return the bytes that a job reads.
+    """Return the bytes that a job reads, as its weight in a batch of jobs.
 
-    Return infinity for a local store, so that the job runs alone.
+    A batch runs in parallel. For a local store the weight is infinite, so that each job is a batch of its own.
     """
 
     return job.work.bytes if stores.parallel(job.group.folders[0]) > 1 else math.inf

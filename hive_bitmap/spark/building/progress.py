@@ -70,7 +70,7 @@ def _counter(spark: SparkSession) -> Any:
     from pyspark.accumulators import AccumulatorParam
 
     class Sums(AccumulatorParam[tuple[int, int, int]]):
-        "Adds triples."
+        "How the accumulator adds up triples (files, rows, bytes)."
 
         def zero(self, value: tuple[int, int, int]) -> tuple[int, int, int]:
             return (0, 0, 0)

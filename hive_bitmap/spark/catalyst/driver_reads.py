@@ -51,7 +51,7 @@ _too_large: Cache[_Key, bool] = Cache("rows that were too large", lambda value: 
 
 @dataclass(frozen=True, kw_only=True)
 class Fetch:
-    """A read of this process when the plan is executed.
+    """A read that this process does itself when the plan is executed.
 
     This process reads `columns` of the rows that `tasks` select. Each task may take at most `most` bytes. If blocks
     with matching rows were left out, this choice depends on the content of all files in `compared`. These files must be
@@ -66,9 +66,10 @@ class Fetch:
 
 
 def fetch_of(prepared: Prepared, pieces: Sequence[Piece], columns: Sequence[str], most: int) -> Fetch | None:
-    """Return the read of the `columns` of these pieces by this process.
+    """Return how this process will read the selected rows itself.
 
-    A task may take at most `most` bytes. Return None if the read is left to Spark tasks.
+    `pieces` are the blocks to read, by split, and `columns` the columns. A task may take at most `most` bytes. Return
+    None if the read is left to Spark tasks.
     """
     reading, plan = prepared.reading, prepared.plan
     if reading is None or plan.strategy is not Strategy.ROWS or not plan.in_driver:

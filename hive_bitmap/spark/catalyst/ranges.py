@@ -25,8 +25,9 @@ from hive_bitmap.core.stores import IMMUTABLE
 def file_choices(results: LookupResults, numbers: Mapping[Place, int], *, whole_files: bool) -> str:
     """Return a line for each listed file that is fresh in the index.
 
-    A line has the file's number, fingerprint and ranges, separated by tabs. `numbers` are the numbers of the listed
-    files. A file without a line is read whole. With `whole_files` a file is read whole or not at all.
+    A line has the file's number, fingerprint and ranges, separated by tabs. `numbers` has the numbers of the listed
+    files. A file without a line is read whole. With `whole_files`, the range of a file is the whole file if any of its
+    blocks is selected; otherwise the line has no range.
     """
     lines = []
     for lookup, candidates in results.pairs():
@@ -44,9 +45,9 @@ def file_choices(results: LookupResults, numbers: Mapping[Place, int], *, whole_
 
 
 def split_choices(results: LookupResults, numbers: Mapping[Place, int], pieces: Sequence[Piece | WholePiece]) -> str:
-    """Return the lines that select the splits of these pieces.
+    """Return the lines that select the splits of `pieces`.
 
-    `numbers` are the numbers of the listed files. Spark's own reader reads the splits, even if the files have changed.
+    `numbers` has the numbers of the listed files. Spark's own reader reads the splits, even if the files have changed.
     """
     ranges: dict[tuple[int, int], list[int]] = {}
     for piece in pieces:
@@ -62,7 +63,7 @@ def split_choices(results: LookupResults, numbers: Mapping[Place, int], pieces: 
 def indexed_choices(results: LookupResults, numbers: Mapping[Place, int]) -> str:
     """Return the lines that select all looked-up files as a whole.
 
-    `numbers` are the numbers of the listed files. Spark's own reader reads the files, even if the files have changed.
+    `numbers` has the numbers of the listed files. Spark's own reader reads the files, even if the files have changed.
     """
     ranges: dict[tuple[int, int], list[int]] = {}
     for lookup in results.lookups:

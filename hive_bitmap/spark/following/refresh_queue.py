@@ -44,7 +44,7 @@ def few(partitions: frozenset[Partition]) -> frozenset[Partition] | None:
 
 
 class Outcome(Enum):
-    """The result of a refresh."""
+    """How a refresh ended without an error."""
 
     CHANGED = "files were indexed, or partitions were dropped"
     IN_VAIN = "there was nothing to do"
@@ -97,7 +97,12 @@ class RefreshRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class State:
-    """The state of one key: the pending request, and how the last refreshes ended."""
+    """The state of one key: the pending request, and how the last refreshes ended.
+
+    `request` is None if no refresh is pending. `ended` is when the last refresh ended; -infinity before the first one.
+    The other fields count consecutive refreshes up to the last one: those that failed, those that were requested only
+    by queries and changed nothing, and those that were UNSETTLED.
+    """
 
     request: RefreshRequest | None = None
     ended: float = float("-inf")

@@ -85,17 +85,20 @@ def clean(
     dry_run: bool = False,
     take_over: bool = False,
 ) -> list[Leftover]:
-    """Delete what builds of indexes have left behind.
+    """Delete what builds of indexes have left behind, and return all leftovers.
 
-    With `table`, clean up the indexes of this table, otherwise the indexes whose index table or base table is in the
-    current database. Return all leftovers. Leftovers that are not `due` are kept, because running queries may still
-    read a generation for `grace_seconds` after it was replaced. If the time of the replacement was not recorded, the
-    grace period begins now. With `dry_run` nothing is deleted or recorded. `location` is the folder of an index whose
-    table was dropped by other means than hive_bitmap. Give the location if `clean` does not find the folder, or if
-    nothing proves that the folder belongs to this metastore. With `take_over`, the folders of these indexes, and
-    `location`, are marked as folders of this metastore. Use `take_over` if the address of the metastore has changed,
-    never in a copy of a metastore that is still used. Raise NotFound for a missing folder, and for a missing table
-    without leftovers.
+    With `table`, the indexes of this table are cleaned up, otherwise the indexes whose index table or base table is in
+    the current database. A leftover is kept until it is `due`: running queries may still read a generation for
+    `grace_seconds` after it was replaced. If the time of the replacement was not recorded, the grace period begins now.
+    With `dry_run` nothing is deleted or recorded.
+
+    `location` is the folder of an index whose table was dropped by other means than hive_bitmap. Give the location if
+    `clean` does not find the folder, or if nothing proves that the folder belongs to this metastore. With `take_over`,
+    the folders of the indexes, and `location`, are marked as folders of this metastore. Use `take_over` if the address
+    of the metastore has changed, never in a copy of a metastore that is still used.
+
+    Raises NotFound for a missing folder, and for a missing table without leftovers. Raises Unsupported for `take_over`
+    if the id of the metastore is unknown.
     """
     this_metastore = metastore_id(spark)
     if take_over and not this_metastore:
@@ -147,7 +150,8 @@ def clean(
 def _home(spark: SparkSession, table: str) -> tuple[str, str]:
     """Return the database and name of a table.
 
-    The index tables of a table in another catalog are in the session catalog's database with that name.
+    If the table is in another catalog, its index tables are in the database of the session catalog that has the same
+    name as the database of the table.
     """
     _, database, name = metastore.split_name(spark, table)
     return database, name
@@ -168,10 +172,11 @@ def _take_over(definitions: Sequence[Definition], this_metastore: str) -> None:
 def _existing(
     indexes: Sequence[Index], trusted: Sequence[Definition], this_metastore: str, take_over: bool
 ) -> tuple[list[_Root], list[Leftover]]:
-    """Return the roots of indexes, and reports on roots to leave alone.
+    """Return the roots of indexes to search, and reports on the roots to leave alone.
 
-    There is a report for each root in which nothing may be deleted. `trusted` are the definitions of all trusted
-    indexes. With `take_over`, roots that another metastore has marked are not left alone for that reason.
+    There is a report for each root in which nothing may be deleted. `indexes` are the indexes to clean up. `trusted`
+    are the definitions of all trusted indexes, among which an index with the same root is looked for. With `take_over`,
+    roots that another metastore has marked are not left alone for that reason.
     """
     usable, refused = [], []
     for index in indexes:
@@ -265,9 +270,9 @@ def _only_begun(folders: Sequence[str], given_folder: str, grace_seconds: float,
 class _Search:
     """Which dropped indexes to look for: the indexes of a database or of a table.
 
-    The indexes of a database had their index table or their base table in it. `given_folder` is the folder that the
-    caller gives, or "". `taken_over` is the same folder if the caller takes it over, otherwise "". `this_metastore` is
-    the id of the metastore.
+    If `table` is None, these are the indexes that had their index table or their base table in `database`.
+    `given_folder` is the folder that the caller gives, or "". `taken_over` is the same folder if the caller takes it
+    over, otherwise "". `this_metastore` is the id of the metastore.
     """
 
     database: str
@@ -286,10 +291,10 @@ class _Search:
 def _dropped(
     folders: Sequence[str], trusted: Sequence[Definition], search: _Search
 ) -> tuple[list[_Root], list[Leftover]]:
-    """Find the roots among folders that belong to the dropped indexes of a search.
+    """Find the roots of dropped indexes among `folders`.
 
-    Roots of the `trusted` indexes, which exist, are left out. Return the roots that provably belong to this metastore
-    or that the caller gives. Also return reports on the other roots.
+    Only the indexes of `search` count. Roots of the `trusted` indexes, which exist, are left out. Return the roots that
+    provably belong to this metastore or that the caller gives. Also return reports on the other roots.
     """
     dropped, unproved = [], []
     for folder in folders:

@@ -62,7 +62,8 @@ def change(
 ) -> bool:
     """Add and move partitions of a table, or move the table itself, in one batch.
 
-    The arguments are the fields of `protocol.Changes`. Return whether all of the `added` partitions were added by this
-    call.
+    The arguments map the values of partitions to folders: `added` the partitions to add, `moved` the partitions to
+    move. `vacated` is where a session without a call for all moves first moves partitions (`protocol.Changes`). Return
+    whether all of the `added` partitions were added by this call.
     """
     return metastore.of(spark).change(spark, table, Changes(added=added, vacated=vacated, moved=moved))

@@ -90,9 +90,9 @@ class IcebergFacts:
 
 
 def described(table: Table) -> Table:
-    """Apply the facts of a log in a table's description.
+    """Return a table with the columns that its Delta or Iceberg log declares.
 
-    Any other table is returned unchanged.
+    The log's facts come in the property FACTS of the table's description. A table without facts is returned unchanged.
     """
     if FACTS not in table.properties:
         return table
@@ -161,7 +161,10 @@ def by_facts(table: Table, facts: Facts) -> Table:
 
 
 def unreadable(table: Table, kind: str, error: Exception) -> Table:
-    """Return a table of this kind whose log cannot be read."""
+    """Return a table of this kind, marked as having a log that cannot be read.
+
+    `kind` is the name of the table format, and `error` says why the log cannot be read.
+    """
     return replace(table, lake=Lake(kind, problem=f"its log cannot be read: {sentence(error)}"))
 
 

@@ -168,10 +168,10 @@ class _PlannedRequest:
 
     @cached_property
     def limit(self) -> int | None:
-        """The estimated number of index-selected rows that Spark reads.
+        """The estimated number of index-selected rows after which Spark stops reading.
 
-        Spark stops reading after about this number of rows. The limit is None if Spark reads all rows. Each test that
-        the index does not cover is assumed to keep a third of the rows.
+        It is more than the LIMIT of the query, because tests that the index does not cover reject rows: each such test
+        is assumed to keep a third. None if Spark reads all rows.
         """
         if self.request.limit is None:
             return None
@@ -253,8 +253,8 @@ def _snapshot(spark: SparkSession, case: _PlannedRequest, earlier: Snapshot | No
 def _by_cost(spark: SparkSession, case: _PlannedRequest, snapshot: Snapshot) -> Prepared:
     """Return the cheapest plan.
 
-    If the indexes must pay, or if Spark stops after some rows, `_all_is_read` first checks whether a lookup in all
-    partitions may pay. If the lookup cannot pay, the plan is a full scan.
+    Two requests are first checked by `_all_is_read`: those that use indexes only if it saves time (`must_pay`), and
+    those for which Spark stops after some rows. If a lookup in all partitions cannot pay, the plan is a full scan.
     """
     must_pay = case.request.must_pay and case.settings.strategy is None
     if (must_pay or case.limit is not None) and (full := _all_is_read(spark, case, snapshot)) is not None:
@@ -283,10 +283,11 @@ def _by_cost(spark: SparkSession, case: _PlannedRequest, snapshot: Snapshot) -> 
 def _first_rows(
     case: _PlannedRequest, snapshot: Snapshot, inputs: PlanInputs, plan: Plan, results: LookupResults
 ) -> Prepared | None:
-    """Return a plan that reads only blocks with rows that the query needs.
+    """Return a plan that reads only blocks with rows that a sorted query needs.
 
-    Return None if every block may have needed rows, or if the plan is not the cheapest. `plan` is the plan for all
-    blocks. This process must read the rows itself, because it has to compare all files after the read.
+    `plan` is the plan for all blocks, and `results` are its lookup results. Return None if every block may have needed
+    rows, if the new plan is not the cheapest, or if this process cannot read the rows itself. Tasks cannot read them,
+    because all files have to be compared after the read.
     """
     bounded = _bounded(case, snapshot, results)
     if bounded is None or case.settings.strategy not in (None, Strategy.ROWS):
@@ -323,8 +324,7 @@ def _bounded(
     """Return the results without the blocks that cannot have a needed row.
 
     Return None if every block may have a row that the query needs. `results` may be the results of a sample, and
-    `share` is the share of the table in the sample. The query is then assumed to need the same share of its rows from
-    the sample.
+    `share` is the share of the table in the sample. Then only this share of the needed rows is expected in the sample.
     """
     first, base = case.request.first, case.resolved.base
     if first is None or (results.whole_files and not case.resolved.narrows):
@@ -424,10 +424,10 @@ def _inputs(case: _PlannedRequest, snapshot: Snapshot, reading: Reading) -> Plan
 
 
 def _unreadable(case: _PlannedRequest, reading: Reading) -> dict[str, str]:
-    """Return why only Spark can read some of the files, by path.
+    """Return the files that only Spark can read, with the reason, by path.
 
-    The path "" stands for all files. Unindexed files are no reason if Spark lists the files of the scan: Spark then
-    counts or reads these files itself.
+    The path "" stands for all files. Unindexed files are not in the result if Spark counts or reads them itself,
+    because it lists the files of the scan.
     """
     lake, whole = case.resolved.base.lake, reading.results.whole_files
     if lake is not None:
@@ -439,9 +439,9 @@ def _unreadable(case: _PlannedRequest, reading: Reading) -> dict[str, str]:
 
 
 def _why_not_beside_spark(reading: Reading) -> str:
-    """Say why our rows cannot be placed among the rows that Spark reads.
+    """Say why rows of our tasks cannot be merged into Spark's rows in scan order.
 
-    Return "" if our rows can be placed there.
+    Spark reads the whole files, and our tasks the others. Return "" if the rows can be merged.
     """
     if reading.pieces is None:
         return "the query sees the order of the rows, which only Spark's own reader knows"

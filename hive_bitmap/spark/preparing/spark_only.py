@@ -50,12 +50,12 @@ def engine_skips(resolved: ResolvedTable) -> EngineSkips:
 def why_unreadable(
     columns: Sequence[KeyColumn], whole: Sequence[WholeFile], needed: Sequence[Column], typed: Sequence[str]
 ) -> dict[str, str]:
-    """Return why only Spark can read some files, by their path.
+    """Return the files that only Spark can read, with the reason, by path.
 
-    The path "" stands for all files. `columns` are the data columns to read, `needed` the columns of the table that the
-    request needs. `typed` are the partition columns whose values have an Arrow type. `whole` are the files to be read
-    whole. Only Spark reads `whole`, because no build has opened the current version of these files: C++ that reads a
-    damaged footer may end the process.
+    The path "" stands for all files. `needed` are the columns of the table that the request needs. `columns` are the
+    data columns that tasks can read, and `typed` are the partition columns whose values have an Arrow type. `whole` are
+    the files to be read whole. Only Spark reads `whole`, because no build has opened the current version of these
+    files: C++ that reads a damaged footer may end the process.
     """
     readable = {*typed, *(column.name for column in columns)}
     if missing := [column.name for column in needed if column.name not in readable]:

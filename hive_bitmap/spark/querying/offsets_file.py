@@ -48,7 +48,8 @@ log = logging.getLogger(__name__)
 class UnitTask:
     """The input of a task that locates rows.
 
-    The task locates the selected rows of `lookup`, or all rows of `whole_file`.
+    The task locates the selected rows of `lookup`, or all rows of `whole_file` if `lookup` is None. `format` is the
+    name of the files' format.
     """
 
     format: str
@@ -62,8 +63,9 @@ def unit_offsets(
 ) -> dict[str, list[int]]:
     """Return the offsets of the units to read, by path.
 
-    A unit is to be read if it may have selected rows, or if it is in one of the `whole` files. Raises Unsupported if
-    the units of a file cannot be determined, or if a file was replaced since it was planned.
+    `format` is the name of the files' format. A unit is to be read if it may have rows that `results` select, or if it
+    is in one of the `whole` files. If `results` is None, only the units of the `whole` files are returned. Raises
+    Unsupported if the units of a file cannot be determined, or if a file was replaced since it was planned.
     """
     tasks = [UnitTask(format, None, {}, path) for path in whole]
     if results is not None:

@@ -232,7 +232,10 @@ def _counts_of_set(
 def _merged(
     spark: SparkSession, lookups: Sequence[Lookup], key: str, matching_keys: MatchingKeys, top: Top | None
 ) -> pa.Table:
-    """Do the work of `merged_answer`, in this process or in a task."""
+    """Compute the `merged_answer` for these arguments, in this process or in a task.
+
+    A task computes it if more than DRIVER_INDEX_BYTES of the index have to be read.
+    """
     compute = partial(merged_answer, key=key, matching_keys=matching_keys, top=top)
     if index_bytes(lookups, [key]) <= DRIVER_INDEX_BYTES:
         return compute(lookups)
@@ -285,9 +288,10 @@ def _restricted(lookup: Lookup, files: Flags) -> list[Lookup]:
 
 
 def _by_partition(lookup: Lookup, rows: Longs, reading: Reading, schema: pa.Schema) -> pa.Table:
-    """Return the number of rows of each partition of a lookup.
+    """Count the selected rows of a lookup in each partition.
 
-    The result has the schema of the answer, whose keys are all partition columns.
+    `rows` has the number of selected rows of each file of the lookup. The result has the schema of an answer without
+    data columns: all keys are partition columns. Without keys, the result is the total.
     """
     if len(schema) == 1:
         return pa.table({COUNT: [int(rows.sum())]}, schema=schema)
@@ -301,7 +305,8 @@ def _by_partition(lookup: Lookup, rows: Longs, reading: Reading, schema: pa.Sche
 def _complete(keys: pa.Table, reading: Reading, schema: pa.Schema) -> pa.Table:
     """Return the counts of a lookup in the schema of the answer.
 
-    `keys` has the counts. The columns of partitions are filled in by the partition numbers in GROUP.
+    `keys` has the counts by data columns. If it also has the column GROUP, this is the number of each row's partition,
+    by which the partition columns are filled in.
     """
     lowered = keys.rename_columns([name.lower() for name in keys.column_names])
     values = reading.constants.take(lowered[GROUP].combine_chunks()) if GROUP in lowered.column_names else lowered

@@ -1,7 +1,8 @@
 """Read the rows of a plan, or a superset of them.
 
-Our own tasks read the rows. If only Spark can read the table, Spark's own reader reads them, and skips the splits that
-have no selected block. The query that uses the rows applies the predicate: the index prunes, the engine decides.
+Our own tasks read the rows. If only Spark can read the files of the table, Spark's own reader reads them, and skips the
+splits that have no selected block. The query that uses the rows applies the predicate: the index prunes, the engine
+decides.
 """
 
 from __future__ import annotations
@@ -74,10 +75,10 @@ def split_rows(spark: SparkSession, request: Request, prepared: Prepared) -> Dat
 
 
 def piece_rows(spark: SparkSession, request: Request, prepared: Prepared, pieces: Sequence[Piece]) -> DataFrame:
-    """Return the requested columns of the rows that these pieces select.
+    """Return the requested columns of the selected rows in `pieces`.
 
-    Rows are in the order of the pieces. Raise Unsupported for a column that the session does not see, and for a type
-    that PySpark does not accept from tasks.
+    `pieces` are the blocks to read, by split. Rows are in the order of the pieces. Raises Unsupported for a column that
+    the session does not see, and for a type that PySpark does not accept from tasks.
     """
     reading, most = prepared.reading, prepared.plan.row_tasks or 1
     if reading is None:
@@ -111,9 +112,9 @@ def task_rows(spark: SparkSession, request: Request, reading: Reading, tasks: Se
 
 
 def tasks_of(reading: Reading, pieces: Sequence[Piece], at_once: int) -> list[ReadTask]:
-    """Return at most `at_once` tasks with about equal amounts to read.
+    """Divide the pieces among at most `at_once` tasks with about equal amounts to read.
 
-    Each task is for a run of the pieces.
+    A task reads consecutive pieces. The tasks are in the order of the pieces.
     """
     results = reading.results
     counts = [candidates.counts for candidates in results.results]
@@ -138,7 +139,10 @@ def shared_tasks(reading: Reading, pieces: Sequence[Piece], at_once: int) -> lis
 
 
 def task(reading: Reading, lookups: Sequence[Lookup], pieces: Sequence[Piece], check_only: bool = False) -> ReadTask:
-    """Return a task for some pieces of the files of lookups; `check_only` is as in ReadTask."""
+    """Return a task that reads `pieces`, which are parts of the files of `lookups`.
+
+    `check_only` is as in ReadTask.
+    """
     names = [column.name for column in (*reading.resolved.base.columns, *reading.resolved.base.partition_columns)]
     read = {column.name for column in reading.columns} | set(reading.constants.column_names)
     return ReadTask(

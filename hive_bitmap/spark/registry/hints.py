@@ -22,9 +22,10 @@ MOST_INDEXES = 1000  # most indexes of a database that are examined
 
 
 def of_former_name(spark: SparkSession, table: str) -> str:
-    """Describe the indexes of missing tables that fit `table`.
+    """Return a hint if `table` may be a renamed table that had an index.
 
-    `table` may be one of the missing tables under a new name. Return "" if there are no such indexes.
+    A hint is returned if an index remains whose base table is missing, and whose columns are all in `table`. It names
+    the missing table and how to attach the index. Return "" if there is no such index.
     """
     try:
         base = metastore.describe(spark, table)
@@ -50,7 +51,10 @@ def of_former_name(spark: SparkSession, table: str) -> str:
 
 
 def of_folders(spark: SparkSession, folders: Sequence[str]) -> list[str]:
-    """Name the indexed tables of folders that a query reads by path."""
+    """Return a hint for each indexed table whose folder a query reads by path.
+
+    `folders` are the folders that the query reads.
+    """
     locations = {raw_hadoop_path(folder) for folder in folders}
     databases = metastore.database_names(spark) if locations else ()
     definitions = [definition for database in databases for definition in _definitions(spark, database)]
@@ -66,6 +70,9 @@ def _hint(table: Table) -> str:
 
 
 def _definitions(spark: SparkSession, database: str) -> list[Definition]:
-    """Return the definitions in a database's index tables that have default names."""
+    """Return the definitions of a database's indexes, as far as their tables have default names.
+
+    At most MOST_INDEXES tables are looked at.
+    """
     names = metastore.names_like(spark, database, index_table_name("*", "*", "*"))[:MOST_INDEXES]
     return [index.definition for index in catalog.among(metastore.describe_many(spark, database, names))]
