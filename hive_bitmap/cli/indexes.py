@@ -1,4 +1,4 @@
-"""The commands `create` and `rebuild`."""
+"""The commands `create` and `rebuild`: build indexes, and update them."""
 
 from __future__ import annotations
 

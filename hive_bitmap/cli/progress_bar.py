@@ -66,9 +66,10 @@ def _progress_logger(what: str) -> Callable[[BuildProgress], None]:
 
 
 def _speed_formatter() -> Callable[[BuildProgress], str]:
-    """Return a function that formats the average speed since now.
+    """Return a function that formats the average reading speed of a build.
 
-    The function takes the number of bytes read since now, and returns a text such as `12 MB/s`.
+    The function takes the progress of the build, and returns a text such as `12 MB/s`. The average is over the time
+    since `_speed_formatter` was called.
     """
     started = time.monotonic()
     return lambda done: f"{size(int(done.bytes / max(time.monotonic() - started, 1e-3)))}/s"

@@ -113,7 +113,8 @@ def address_of(
 ) -> Address | None:
     """Return the address of HiveServer2; None without --hiveserver2.
 
-    Prompts for the password if `auth` needs one and the environment has none. Raises UsageError and BadParameter.
+    Prompts for the password if `auth` needs one and the environment has none. Raises UsageError for options that do not
+    fit together, and BadParameter for an invalid address.
     """
     if hiveserver2 is None:
         return None
@@ -141,7 +142,11 @@ def address_of(
 
 
 def show(endpoint: Endpoint, table: str, index: str | None, format_: str) -> None:
-    """Run `show` on the server; sizes and times, which the server does not know, are missing."""
+    """Run the command `show` on the server.
+
+    The output lacks sizes and times, because the server does not know them. If `index` is None, all indexes of the
+    table are shown.
+    """
     from hive_bitmap.hive.hiveserver.states import show as run
 
     with endpoint.server() as server:
@@ -158,7 +163,7 @@ def show(endpoint: Endpoint, table: str, index: str | None, format_: str) -> Non
 
 
 def count(endpoint: Endpoint, table: str, where: str | None, format_: str) -> None:
-    """Run `query --count` on the server."""
+    """Run the command `query --count` on the server."""
     from hive_bitmap.hive.hiveserver.server_queries import count as run
 
     with endpoint.server() as server:
@@ -166,7 +171,7 @@ def count(endpoint: Endpoint, table: str, where: str | None, format_: str) -> No
 
 
 def offsets(endpoint: Endpoint, table: str, where: str, out: str, utf8: bool, min_split: int | None) -> Plan:
-    """Run `offsets` with an output file, on the server."""
+    """Run the command `offsets` with the output file `out` on the server."""
     from hive_bitmap.hive.hiveserver.server_queries import write_offsets
 
     with endpoint.server() as server:
@@ -174,7 +179,7 @@ def offsets(endpoint: Endpoint, table: str, where: str, out: str, utf8: bool, mi
 
 
 def look_up(endpoint: Endpoint, table: str, where: str) -> Plan:
-    """Run `offsets` without an output file, on the server.
+    """Run the command `offsets` without an output file on the server.
 
     Return the plan; the caller prints its blocks.
     """

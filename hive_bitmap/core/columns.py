@@ -27,7 +27,8 @@ class Column:
 def find(columns: Iterable[Column], name: str, where: str) -> Column:
     """Return the column of this name, ignoring case.
 
-    Raises NotFound. The error lists the columns of `where`.
+    Raises NotFound if no column has this name. The message has the names of all `columns`, and says with `where` what
+    the columns belong to, for example `table db.t`.
     """
     columns = tuple(columns)
     for column in columns:

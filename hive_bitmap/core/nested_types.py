@@ -159,7 +159,7 @@ def _struct(fields: list[tuple[str, NestedType]]) -> StructOf:
 
 
 def text(type: NestedType) -> str:
-    """Return the text that `parse` takes.
+    """Return Spark's simple string of a nested type, which `parse` takes.
 
     >>> text(parse("map<string,array<struct<a:int>>>"))
     'map<string,array<struct<a:int>>>'
@@ -196,7 +196,11 @@ def _problems(path: str, type: NestedType, marks: frozenset[str]) -> Iterator[st
 
 
 def inner_types(type: NestedType) -> Iterator[tuple[str, NestedType]]:
-    """Yield the types inside a type, each with the steps of its path."""
+    """Yield the types directly inside a type, each with its step.
+
+    A step is the name of a struct's field, or ELEMENT, KEY or VALUE for the parts of an array or map. Paths of nested
+    fields consist of steps.
+    """
     match type:
         case ArrayOf(element):
             yield ELEMENT, element

@@ -28,15 +28,21 @@ ORDERED = ("tinyint", "smallint", "int", "bigint", "date", "timestamp", "timesta
 
 
 def has_order(column: Column) -> bool:
-    """Return whether Spark orders a column as stored keys and statistics are ordered."""
+    """Return whether Spark sorts the values of a column as shards do.
+
+    Stored keys and their statistics must both have Spark's order. Otherwise, the smallest stored key may not be Spark's
+    MIN, nor the largest its MAX.
+    """
     return column.type in ORDERED or column.type.startswith("decimal(")
 
 
 def are_enough(lookups: Sequence[Lookup], keys: Sequence[str], extremes: Collection[str]) -> bool:
-    """Return whether the smallest and the largest key of one column answer the count.
+    """Return whether two keys of one column are enough to answer a count.
 
-    This is so if `keys` (in lower case) is a single column of `extremes`, and the index of this column has all columns
-    that the predicates test. Then no bitmap is read.
+    The two keys are the smallest and the largest key of the matching rows. `keys` are the grouping columns of the
+    count, in lower case. `extremes` are the columns of which the query needs only MIN and MAX. The two keys are enough
+    if `keys` is a single column of `extremes`, and the index of this column covers the predicate of each lookup
+    (`index_covers`). Then no bitmap is read.
     """
     return len(keys) == 1 and keys[0] in extremes and all(index_covers(lookup, keys[0]) for lookup in lookups)
 
@@ -44,8 +50,8 @@ def are_enough(lookups: Sequence[Lookup], keys: Sequence[str], extremes: Collect
 def index_covers(lookup: Lookup, key: str) -> bool:
     """Return whether the index of this key covers the predicate.
 
-    The key is in lower case. Its index must have all columns that the predicate tests. If rows are deleted, the result
-    is false: perhaps all rows with the smallest key are deleted.
+    `key` is the name of the key column, in lower case. Its index must have all columns that the predicate of `lookup`
+    tests. If rows are deleted, the result is false: perhaps all rows with the smallest key are deleted.
     """
     if any(lookup.deletes):
         return False
@@ -57,10 +63,14 @@ def index_covers(lookup: Lookup, key: str) -> bool:
 def extremes(lookups: Sequence[Lookup], key: str, matching_keys: MatchingKeys, rows: int) -> pa.Table:
     """Return the smallest and the largest key of the matching rows.
 
-    Both keys are NULL if no row has a key other than NULL. The index of the key must cover the predicate of each lookup
-    (`index_covers`), and the predicate must be exact in every file. `rows` is the number of matching rows. The result
-    has the columns `key` (in lower case, in the Arrow type of the index) and COUNT (int64). The counts add up to
-    `rows`, so a count of the rows is right too. Raises CorruptIndex.
+    `key` is the name of the key column, in lower case. Its index must cover the predicate of each lookup
+    (`index_covers`), and the predicate must be exact in every file. `matching_keys` has the keys for which Spark's
+    leaves are TRUE. `rows` is the number of matching rows.
+
+    The result has the two keys in a column with the name `key`, in the Arrow type of the index; if they are equal, it
+    has only one row. Both keys are NULL if no row has a key other than NULL. The column COUNT (int64) has a count for
+    each key. These counts are not the true counts of the keys, but add up to `rows`, so a count of all rows is right.
+    Raises CorruptIndex.
     """
     field = lookups[0].unit.parts[key].key.with_name(key)
     searches = [_Search(key, field.type, matching_keys, largest=largest) for largest in (False, True)]
@@ -75,10 +85,11 @@ def extremes(lookups: Sequence[Lookup], key: str, matching_keys: MatchingKeys, r
 
 @dataclass(frozen=True, kw_only=True)
 class _Shard:
-    """A shard to search.
+    """A shard to search, and its row groups that may match.
 
     `groups` has a pair for each row group, in the order of reading: the number of the row group, and the best key that
-    the row group may have. This key is NULL if it is unknown.
+    the row group may have. This key is NULL if it is unknown. `is_sorted` says whether the shard is sorted by the
+    searched column.
     """
 
     lookup: Lookup
@@ -105,7 +116,8 @@ class _Search:
     def _shard(self, lookup: Lookup, shard: tuple[str, int]) -> _Shard:
         """Return a shard with the row groups that may match.
 
-        Row groups are left out if their statistics show that the predicate is TRUE for none of their rows.
+        `shard` has the path and the size of the shard. Row groups are left out if their statistics show that the
+        predicate is TRUE for none of their rows.
         """
         name, predicate = lookup.unit.parts[self._key].key.name, lookup.predicate
         tests_key = {column.lower() for column in columns_of(predicate)} == {self._key}

@@ -220,6 +220,7 @@ def _where(unions: Sequence[Bytes], row: int, index: Longs, stored: pa.Table) ->
     """Describe which bitmaps hold a misplaced row.
 
     `unions` has the two unions of bitmaps for each binary digit of key numbers. `row` is the number of the base row.
+    `stored` has the keys of the stored rows, and `index` the number of each of these keys.
     """
     nbytes = len(unions[0]) // 2
     digits = [[bool(union[half + row // 8] >> (row % 8) & 1) for half in (0, nbytes)] for union in unions]

@@ -156,10 +156,11 @@ def _check(containers: Containers, rows: NDArray[np.int64]) -> None:
 
 
 def _require_each(good: NDArray[np.bool_], owner: NDArray[np.int64], bitmaps: int, what: str) -> None:
-    """Require that every part is good.
+    """Require that every part of some bitmaps is good.
 
-    owner[i] is the number of the bitmap that part i belongs to. Raises CorruptBitmap, naming the first bitmap that owns
-    a part for which `good` is false. `what` says what is wrong with this bitmap.
+    A part is a container, or an item of a container. owner[i] is the number of the bitmap that part i belongs to;
+    `bitmaps` is the number of all bitmaps. Raises CorruptBitmap, naming the first bitmap that owns a part for which
+    `good` is false. `what` says what is wrong with this bitmap.
     """
     if not good.all():
         whole = np.ones(bitmaps, bool)

@@ -53,8 +53,9 @@ def to_text(plan: Plan, width: int | None = None, color: bool = False) -> str:
 def to_json(plan: Plan) -> dict[str, Any]:
     """Return the plan as JSON values.
 
-    The result has the fields of the plan, with `files` and `blocks` as lists of objects, and the counts of files.
-    `factors` is None if no prices were learnt.
+    The result has the fields of the plan, where `files` and `blocks` are lists of objects. It also has the numbers of
+    all files and of selected files, which are None if nothing was looked up. `factors` is None if no prices were
+    learnt.
     """
     learnt = plan.factors
     return {
@@ -160,7 +161,8 @@ def _map(plan: Plan, width: int) -> list[RenderableType]:
 def _strip(row: MapRow, thickness: int) -> Text:
     """Draw the cells of a file, each as `thickness` characters.
 
-    The shade of a cell shows its share of selected rows. A file without cells is drawn as MARK unless it is fresh.
+    A cell is a block or several adjacent blocks. Its shade shows its share of selected rows. A file without cells is
+    drawn as MARK, or not at all if the file is fresh.
     """
     if not len(row.cells):
         return Text(MARK * 2 * thickness if row.state != "fresh" else "", "yellow")

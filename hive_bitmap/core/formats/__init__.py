@@ -83,8 +83,9 @@ class Format(Protocol):
         """
 
     def spark_only_columns(self, handle: Any, schema: Sequence[KeyColumn]) -> dict[str, str]:
-        """Return the table columns that only Spark may read from this file, with reasons.
+        """Return the table columns that only Spark may read from this file.
 
+        The result has the reason for each of these columns, by column name. `schema` has the columns of the table.
         `read_rows` must not be called with these columns, except for nested columns that `read_rows` can read according
         to their marks.
         """
@@ -108,14 +109,15 @@ class Format(Protocol):
         """Read everything in the footer that queries will read later.
 
         `schema` has the columns of the table. A damaged footer may end the process that reads the footer with C++
-        libraries, so a build task reads the footer before any other process does. `nested_marks` reads what queries
-        need for nested columns. Raises Undecodable.
+        libraries, so a build task reads the footer before any other process does. What queries need for nested columns
+        is not read here, but by `nested_marks`. Raises Undecodable.
         """
 
     def bytes_at_once(self, path: str, columns: Sequence[KeyColumn]) -> int:
-        """Estimate how many bytes `read_rows` decodes at once, for any selection.
+        """Estimate how many bytes `read_rows` decodes at once.
 
-        Raises FileNotFoundError or Undecodable.
+        `columns` are the columns to read. The estimate holds for any selection of rows. Raises FileNotFoundError or
+        Undecodable.
         """
 
     def read_rows(

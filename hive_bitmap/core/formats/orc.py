@@ -118,10 +118,10 @@ def key_columns(handle: OrcHandle, block: int, columns: Sequence[KeyColumn]) -> 
 
 
 def bytes_at_once(path: str, columns: Sequence[KeyColumn]) -> int:
-    """Estimate the bytes of an average stripe, decoded whole.
+    """Estimate how many bytes `read_rows` decodes at once.
 
-    The estimate comes from the footer. `columns` are the columns to be read by `read_rows`. Raises FileNotFoundError or
-    Undecodable.
+    The result is the decoded size of the given columns in a stripe of average size, estimated from the footer. Raises
+    FileNotFoundError or Undecodable.
     """
     handle = open_file(path)
     with handle.source:
@@ -185,10 +185,10 @@ def _place(handle: OrcHandle, column: KeyColumn) -> int | None:
 
 
 def _stated_bounds(column: KeyColumn, rows: int, stated: StripeStatistics | None) -> tuple[int, int, int] | None:
-    """Return the bounds of a column in a stripe with `rows` rows, as a tuple for `Bounds.of`.
+    """Return the bounds of a column in a stripe with `rows` rows.
 
-    Return None if the bounds are not certain. `stated` is what the statistics of the stripe say about the column; None
-    if the stripe has no statistics.
+    The result is a tuple (NULLs, smallest value, largest value), or None if the bounds are not certain. `stated` is
+    what the statistics of the stripe say about the column; None if the stripe has no statistics of the column.
     """
     if stated is None or stated.values is None:
         return None
@@ -210,9 +210,9 @@ def rehearse(handle: OrcHandle, schema: Sequence[KeyColumn]) -> None:
 
 
 def spark_only_columns(handle: OrcHandle, schema: Sequence[KeyColumn]) -> dict[str, str]:
-    """Return the table columns that only Spark may read from this file, with reasons.
+    """Return the table columns that only Spark may read from this file.
 
-    Only the footer is read.
+    The result has the reason for each of these columns, by column name. Only the footer is read.
     """
     if handle.positional and len(handle.columns) > len(schema) and any(column.field_id is None for column in schema):
         return {column.name: "the file has more columns than the table, and no names" for column in schema}
@@ -262,8 +262,8 @@ def _stripe(handle: OrcHandle, block: int, located: Sequence[Located]) -> pa.Rec
 def _names(handle: OrcHandle, located: Sequence[Located]) -> list[str]:
     """Return the names of the stored columns to read.
 
-    `located` has the results of `find` for the requested columns. If the file has none of these columns, the result is
-    the file's first column, which gives the number of rows.
+    `located` says for each requested column where the file stores the column (see `find`). If the file has none of the
+    requested columns, the result is the file's first column, which gives the number of rows.
     """
     return sorted({at[0] for at in located if at is not None}) or [column.name for column in handle.columns[:1]]
 

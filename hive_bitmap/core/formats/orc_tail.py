@@ -206,7 +206,8 @@ def _of_column(statistics: int | bytes) -> StripeStatistics:
 def proto_fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
     """Yield the number and the value of each field of a message.
 
-    Raises Undecodable for a damaged message.
+    The message is encoded by Protocol Buffers. A value is an int for a varint, and bytes for any other type. Raises
+    Undecodable for a damaged message.
     """
     at = 0
     while at < len(data):
@@ -228,7 +229,10 @@ def proto_fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
 
 
 def _numbers(value: int | bytes) -> Iterator[int]:
-    """Yield the numbers of a repeated field, packed or not."""
+    """Yield the numbers in one value of a repeated field.
+
+    The value is a single number or, if the field is packed, the bytes of several numbers.
+    """
     if isinstance(value, int):
         yield value
         return
@@ -334,9 +338,9 @@ _CODECS = {1: _deflated, 2: _snappy, 4: _lz4, 5: _zstd}  # by the numbers of Com
 
 
 def message(value: int | bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Yield the fields of a message, given as the value of a field.
+    """Yield the fields of a nested message, as `proto_fields` does.
 
-    Raises Undecodable if the value is a number.
+    `value` is the value of the field that has the nested message. Raises Undecodable if the value is a number.
     """
     if isinstance(value, int):
         raise Undecodable(DAMAGED)
@@ -344,8 +348,9 @@ def message(value: int | bytes) -> Iterator[tuple[int, int | bytes]]:
 
 
 def numbers_of(value: int | bytes) -> dict[int, int]:
-    """Return the numeric fields of a message, by field number.
+    """Return the numeric fields of a nested message, by field number.
 
-    The last value of a repeated field counts. Raises Undecodable for a damaged message.
+    `value` is the value of the field that has the nested message. If a field is repeated, its last value counts. Raises
+    Undecodable for a damaged message.
     """
     return {field: number for field, number in message(value) if isinstance(number, int)}

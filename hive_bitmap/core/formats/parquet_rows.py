@@ -171,7 +171,11 @@ def _output(handle: ParquetHandle, columns: Sequence[KeyColumn]) -> _OutputColum
 
 
 def _stored_types(handle: ParquetHandle, output: _OutputColumns) -> tuple[Any, ...]:
-    """Return the stored columns of `output`, and the properties that decide their types in DuckDB."""
+    """Return what must be equal in files that one query reads.
+
+    The result has the names of the stored columns of `output`, and the properties that decide the types of these
+    columns in DuckDB.
+    """
     leaves = [handle.metadata.schema.column(ordinal) for ordinal in output.ordinals(handle)]
     types = [
         (leaf.physical_type, str(leaf.logical_type), leaf.converted_type, leaf.length, leaf.precision, leaf.scale)
@@ -205,9 +209,9 @@ def bytes_at_once(path: str, columns: Sequence[KeyColumn]) -> int:
 
 
 def rehearse(handle: ParquetHandle, columns: Sequence[KeyColumn]) -> None:
-    """Read everything in the footer that `read_rows` and `read_together` need, with both readers.
+    """Read everything in the footer that reading rows needs, with both readers.
 
-    Raises Undecodable.
+    `columns` are the columns that tasks may read. Raises Undecodable.
     """
     with decoding("its footer"):
         output, blocks = _output(handle, columns), range(handle.metadata.num_row_groups)
@@ -224,10 +228,10 @@ def rehearse(handle: ParquetHandle, columns: Sequence[KeyColumn]) -> None:
 
 
 def _is_safe_for_duckdb(handle: ParquetHandle) -> bool:
-    """Return whether DuckDB reads this file, and its columns with their stored names and types.
+    """Return whether DuckDB can read this file, with its columns unchanged.
 
-    DuckDB takes paths as glob patterns, renames columns whose names differ in case only, and converts GeoParquet
-    columns to DuckDB's geometry type.
+    The file must be local. DuckDB takes paths as glob patterns, renames columns whose names differ in case only, and
+    converts GeoParquet columns to DuckDB's geometry type.
     """
     return (
         is_local(handle.path)
@@ -284,7 +288,10 @@ class _BatchSize:
         self.rows = max(self._sure, _FIRST_ROWS)
 
     def read(self, rows: int, size: int) -> None:
-        """Adapt the number of rows to the last read, of `rows` rows and `size` bytes in all."""
+        """Adapt the number of rows to the last read.
+
+        The last read had `rows` rows, of `size` bytes in all.
+        """
         by_size = _BATCH_BYTES * rows // max(size, 1)
         self.rows = max(min(by_size, _GROWTH * self.rows, _BATCH_ROWS), self._sure)
 

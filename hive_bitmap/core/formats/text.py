@@ -46,9 +46,10 @@ def units(source: pa.NativeFile, path: str, start: int, end: int) -> Iterator[Un
 
 
 def _line_ends(data: np.ndarray[tuple[int], np.dtype[np.uint8]], count: int) -> Longs:
-    """Return the positions after the line ends in the first `count` bytes, ascending.
+    """Return the positions after the line ends in the first `count` bytes.
 
-    `data` has one more byte, unless the file ends there, because a \\n may follow a \\r.
+    The positions are ascending. `data` has one byte more than `count`, unless the file ends there: the last of the
+    `count` bytes may be a \\r, and a \\n after it belongs to the same line end.
     """
     head = data[:count]
     ends = head == _NEW_LINE

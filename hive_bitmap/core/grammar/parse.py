@@ -200,7 +200,7 @@ def _on_table(cursor: Cursor) -> TableName | None:
 
 
 def _partition(cursor: Cursor) -> Spec:
-    """Parse Hive's `(p=1, q='x')`."""
+    """Parse the partition values in Hive's form `(p=1, q='x')`."""
 
     def pair() -> tuple[str, str | None]:
         column = cursor.name()
@@ -213,7 +213,7 @@ def _partition(cursor: Cursor) -> Spec:
 def _value(cursor: Cursor) -> str | None:
     """Parse a partition value and return it as text; None for NULL.
 
-    The name of Hive's folder for NULL also means NULL.
+    The name that Hive gives to the folder of NULL also means NULL.
     """
     if cursor.token.key == "DATE":
         cursor.advance()

@@ -40,9 +40,10 @@ class Remains:
 
 
 def delete(folders: Iterable[str], definition: Definition, metastore: str) -> list[Remains]:
-    """Delete the generations `folders` of an index of this metastore; return the remains.
+    """Delete generations of an index; return what remains of them.
 
-    A missing generation is not an error.
+    `folders` are the generations; a missing generation is not an error. `metastore` is the id of this metastore. If the
+    marker of the root names another index or metastore, nothing is deleted.
     """
     requested = list(folders)
     if problem := roots.refusal(definition, metastore) if requested else "":
@@ -60,10 +61,12 @@ def delete_staging(folder: str, root: str) -> None:
 
 
 def delete_abandoned(folder: str, root: str, shards: Collection[str]) -> None:
-    """Delete shards of a build that are not in `shards`.
+    """Delete the shards of an unpublished generation that are not in `shards`.
 
-    The generation is not yet published. Spark runs a task again if its executor is lost or slow, so two attempts may
-    write shards with the same rows. SQL queries of the index table would read these rows twice.
+    `folder` is the generation, and `shards` has the names of the shards to keep. Only shards that the generation's own
+    build has written are deleted, with their files of cardinalities. Spark runs a task again if its executor is lost or
+    slow, so two attempts may write shards with the same rows. SQL queries of the index table would read these rows
+    twice.
     """
     own_name = _own_shard(folder)
     abandoned = [name for name in generation.entries(folder).names if own_name.fullmatch(name) and name not in shards]
@@ -76,10 +79,11 @@ def delete_abandoned(folder: str, root: str, shards: Collection[str]) -> None:
 def remove_root(definition: Definition, metastore: str) -> str:
     """Remove the folders of an index's partitions, then its marker and root.
 
-    Folders with foreign content stay. Return a sentence that names this content; "" if there is no foreign content. A
-    root that has generations stays with its marker: for example, a running build may be writing a generation. If no
-    marker names the index, as in roots of early versions, the root and all its folders stay, because they may have
-    existed before the index.
+    `metastore` is the id of this metastore. Folders with foreign content stay. So does a root whose marker names
+    another index or metastore. If no marker names the index, as in roots of early versions, the root and all its
+    folders stay, because they may have existed before the index. In these cases, return a sentence on what stays and
+    why; otherwise "". A root that has generations stays with its marker: for example, a running build may be writing a
+    generation.
     """
     root = definition.root
     if problem := roots.refusal(definition, metastore):
@@ -198,9 +202,10 @@ def _shards_of(folder: str, marker: Built) -> Callable[[str], bool]:
 
 
 def _own_shard(folder: str) -> re.Pattern[str]:
-    """Return the pattern of shard names of a generation's build.
+    """Return the pattern of the shard names that a generation's own build gives.
 
-    `table_schema.shard_name` makes such names.
+    `folder` is the generation. `table_schema.shard_name` makes such names. Linked shards have the names that earlier
+    builds gave.
     """
     return re.compile(rf"part-{re.escape(generation.build_token(folder))}[0-9a-f]{{24}}\.parquet")
 

@@ -52,11 +52,12 @@ class KeyStats:
 
 @dataclass(frozen=True, kw_only=True)
 class Entries:
-    """Rows of one row group of a shard, without their bitmaps.
+    """Entries of one row group of a shard, without their bitmaps.
 
-    There are n entries, each for a block of a base file. A row of a BITMAP index is one entry. A row of a COMPACT index
-    has many blocks, so the row becomes an entry for each block, and all these entries have the number of the row. For
-    COMPACT, `cardinality` is None, because COMPACT does not record which rows of a block hold the key.
+    There are n entries, each for a key and a block of a base file. A row of a BITMAP shard is one entry. A row of a
+    COMPACT shard lists several blocks, so it becomes an entry for each of these blocks. All these entries have the same
+    row number in `rows`. For COMPACT, `cardinality` is None, because COMPACT does not record which rows of a block hold
+    the key.
     """
 
     group: int  # number of the row group in the shard
@@ -290,7 +291,11 @@ def clear_caches() -> None:
 
 @contextmanager
 def _reading(path: str) -> Iterator[None]:
-    """Convert errors of Arrow and of the store to CorruptIndex or DroppedIndex."""
+    """Convert errors of Arrow and of the store in the `with` block.
+
+    `path` is the shard that is read. The error becomes DroppedIndex if the generation of the shard no longer exists,
+    and CorruptIndex otherwise.
+    """
     try:
         yield
     except (OSError, pa.ArrowException, KeyError, ValueError) as e:
@@ -303,8 +308,8 @@ def _row_groups(
 ) -> Iterator[tuple[int, pa.Table]]:
     """Yield the number and the rows of each of these row groups.
 
-    The columns are the key (dictionary-encoded), bucket, offsets and cardinality. A COMPACT shard (`compact`) has no
-    cardinality. The shard is opened only when a row group is not cached.
+    A row has the key (dictionary-encoded), the path of the base file, the offset or offsets, and the cardinality. The
+    rows of a COMPACT shard (`compact`) have no cardinality. The shard is opened only when a row group is not cached.
     """
     with ExitStack() as stack:
         opened = cache(lambda: _with_cardinalities(stack.enter_context(_open(path, size)), path, compact))
@@ -318,9 +323,9 @@ def _place(path: str, group: int, key: pa.Field) -> tuple[Any, ...]:
 
 
 def _with_cardinalities(file: pq.ParquetFile, path: str, compact: bool) -> tuple[pq.ParquetFile, list[Longs] | None]:
-    """Return a shard with the cardinalities of each row group.
+    """Return an open shard, and the cardinalities of each row group.
 
-    The cardinalities are None for a COMPACT shard (`compact`).
+    `file` is the open shard, and `path` its path. The cardinalities are None for a COMPACT shard (`compact`).
     """
     if compact:
         return file, None
@@ -422,6 +427,9 @@ def _stats(column: Any) -> KeyStats:
 
 
 def _is_null(column: Any) -> bool:
-    """Return whether all values of a column chunk are NULL, by its statistics."""
+    """Return whether all values of a column chunk are NULL.
+
+    `column` has the statistics of the column chunk. Without statistics, the result is false.
+    """
     stats = column.statistics if column.is_stats_set else None
     return stats is not None and stats.has_null_count and stats.null_count == column.num_values

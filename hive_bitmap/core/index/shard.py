@@ -53,7 +53,7 @@ def unpacked(rows: pa.Table) -> pa.Table:
 
 
 def bitmap_bytes(rows: pa.Table, definition: Definition) -> npt.NDArray[np.int64]:
-    """Return the bytes of each row's stored bitmaps, before compression."""
+    """Return how many bytes the bitmaps of each row take, before compression."""
     total = np.zeros(rows.num_rows, np.int64)
     for field in definition.bitmap_fields:
         if pa.types.is_list(field.type):
@@ -156,7 +156,7 @@ def write(path: str, rows: pa.Table, definition: Definition, partitions: Partiti
 
 
 def let_read(path: str, counterparts: Sequence[str]) -> None:
-    """Make a shard and its cardinalities as readable as the sources of the shard.
+    """Make a shard and its cardinalities as readable as their sources.
 
     `path` is the shard. `counterparts` are the files from which the shard was made. Users who may read all of these
     files may then read the shard.
@@ -264,9 +264,10 @@ def _row_groups(rows: pa.Table, definition: Definition) -> Iterator[tuple[int, i
 
 
 def _new_bytes(keys: pa.ChunkedArray) -> npt.NDArray[np.int64]:
-    """Return the bytes of each value that differs from the preceding value.
+    """Return the length of each key in bytes; 0 for a repeated key.
 
-    The values are text or binary. The result is 0 for a repeated value, and for other types.
+    A key is repeated if the preceding key is the same. For types other than text and binary, all lengths are 0. If all
+    keys together have at most ROW_GROUP_KEY_BYTES, repeated keys have their length too.
     """
 
     if not (pa.types.is_string(keys.type) or pa.types.is_binary(keys.type)):

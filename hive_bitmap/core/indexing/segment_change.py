@@ -37,7 +37,8 @@ class BaseFile:
 class Change:
     """A new segment of an index, and what goes into the segment.
 
-    `segment` plans the contents: shards to take over, and base files to index. `read` has these base files.
+    `segment` is the plan of the contents: which shards are taken over, and which base files are indexed. `read` has the
+    base files to index, with their partition values.
     """
 
     index: int  # the number of the index in the build

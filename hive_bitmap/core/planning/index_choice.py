@@ -51,9 +51,10 @@ def choose(
 ) -> IndexChoice:
     """Choose the indexes for a predicate and grouping keys.
 
-    `keys` are the grouping columns of a count, in lower case. `indexes` pairs each definition with the reason why the
-    index cannot be used; "" for a usable index. `has_condition` says whether the query has a condition. The predicate
-    does not show this: if no index can test the condition, the predicate is TRUE, as without a condition.
+    `indexes` pairs each definition with the reason why the index cannot be used; "" for a usable index. `keys` are the
+    grouping columns of a count, in lower case. `count` says whether the query is a count; only a count may use an index
+    for the number of all rows. `has_condition` says whether the query has a condition. The predicate does not show
+    this: if no index can test the condition, the predicate is TRUE, as without a condition.
     """
     usable = [definition for definition, why_not in indexes if not why_not]
     by_column = choose_indexes(usable, predicate, keys)

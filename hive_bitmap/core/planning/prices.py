@@ -72,7 +72,10 @@ class Reads:
 
     @property
     def values_per_byte(self) -> float:
-        """The number of values of all columns in a byte of the blocks; 0 if not known."""
+        """The average number of values in a byte of the blocks.
+
+        The values of all columns count. The result is 0 if the number is not known.
+        """
         return self.values / max(self.stored, 1)
 
     def until(self, limit: int | None, *, narrowed: bool = False) -> Reads:
@@ -129,7 +132,10 @@ def reads(format: str, files: pa.Table, blocks: pa.Table, *, splits: bool, colum
 
 
 def _ranges(file: npt.NDArray[np.int32], selected: npt.NDArray[np.bool_]) -> int:
-    """Count the runs of adjacent selected blocks inside files."""
+    """Count the runs of adjacent selected blocks; a run ends with its file.
+
+    For each block, `file` has the number of its file, and `selected` says whether the block is selected.
+    """
     if not len(selected):
         return 0
     starts = selected.copy()
@@ -191,10 +197,11 @@ class Prices:
     factors: Factors = FROZEN
 
     def is_too_small(self, size: float, files: int = 0, values_per_byte: float = 0.0, *, native: bool) -> bool:
-        """Return whether Spark reads `size` bytes of `files` files before a read by an index could begin.
+        """Return whether a scan is too small for reading by an index to pay.
 
-        `values_per_byte` is as in `Reads`. A `native` read, by Spark's own reader, begins after the lookup of the
-        blocks.
+        The scan reads `size` bytes of `files` files. It is too small if Spark's own scan would end before a read by an
+        index could begin. `values_per_byte` is as in `Reads`. A `native` read by an index is done by Spark's own
+        reader, and begins after the lookup of the blocks.
         """
         own = self.factors.own.factor
         start = self.factors.spark.factor * SPARK_START + own * NATIVE_LOOKUP if native else own * DIRECT_START
@@ -262,7 +269,10 @@ class Prices:
         return self.factors.own.factor * seconds
 
     def direct_tasks(self, read: Reads, share: float) -> int:
-        """Return how many of our tasks the selected rows occupy, waits for the store included."""
+        """Return how many of our tasks are needed to read the selected rows.
+
+        The time for which tasks wait for the store counts as work.
+        """
         work = self._direct_work(read, share) + self._direct_waits(read, 1)
         return max(ceil(work / TASK_SECONDS), 1)
 
@@ -314,8 +324,8 @@ def waiting_seconds(files: int, cores: int, store: Speed) -> float:
 
 
 def _waits(files: int, requests: int, cores: int, store: Speed) -> float:
-    """Return the seconds of waiting for requests, which concurrent tasks share.
+    """Return the seconds that concurrent tasks wait for requests to a store.
 
-    Each file has one task, and at most `cores` tasks run at a time.
+    All files together take `requests` requests. Each file has one task, and at most `cores` tasks run at a time.
     """
     return requests * store.request / max(min(cores, files), 1)

@@ -29,7 +29,10 @@ def index_bytes(base: BaseTable, samples: Sequence[Sample]) -> int:
 
 
 def build_seconds(base: BaseTable, samples: Sequence[Sample]) -> float:
-    """Estimate the seconds that the tasks of a build of one index would run in all."""
+    """Estimate the seconds that the concurrent tasks of a build take.
+
+    The build is that of one index. The work of the samples is scaled up to the table, and divided among the workers.
+    """
     return sum(sample.seconds for sample in samples) * _scale(base, samples) / base.workers
 
 

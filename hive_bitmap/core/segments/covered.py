@@ -62,10 +62,11 @@ class Listing:
 
 @dataclass(frozen=True)
 class Covered:
-    """The joined manifests of an index's segments, the oldest name first.
+    """The joined manifests of an index's segments.
 
-    `files` and `shards` have the schemas FILES and SHARDS, with paths of shards. `segment` has the number of the
-    segment of each row of `files`, and `shard_segment` of each row of `shards`.
+    `segments` has the folders of the segments, the oldest first. `files` and `shards` have the schemas FILES and
+    SHARDS, and contain the paths of shards, not only their names. `segment` has the number of the segment of each row
+    of `files`, and `shard_segment` of each row of `shards`.
     """
 
     segments: tuple[str, ...]
@@ -76,7 +77,7 @@ class Covered:
 
     @classmethod
     def by(cls, manifests: Sequence[Manifest]) -> Covered:
-        """Join the manifests of segments, the oldest name first."""
+        """Join the manifests of segments, given with the oldest segment first."""
         located = [manifest.located() for manifest in manifests]
         return cls(
             tuple(manifest.folder for manifest in manifests),

@@ -32,7 +32,8 @@ class Split:
 class Piece:
     """The blocks of a file in one split.
 
-    The blocks have the numbers `first` to before `end` in the unit of a lookup.
+    `lookup` and `file` are the numbers of a lookup and of a file in this lookup. Of all blocks of the lookup, the piece
+    has those with the numbers `first` to before `end`.
     """
 
     lookup: int  # its position in `LookupResults.lookups`
@@ -54,9 +55,10 @@ class WholePiece:
 
 
 def splits(number: int, size: int, most: int) -> list[Split]:
-    """Return the splits of file `number`, of `most` bytes each.
+    """Return the splits of a file, of `most` bytes each.
 
-    If `most` is 0, the whole file is a single split.
+    The last split may be smaller. If `most` is 0, the whole file is a single split. `number` is the number of the file
+    in listing order, and `size` its size in bytes.
 
     >>> [(split.start, split.end) for split in splits(0, 25, 10)]
     [(0, 10), (10, 20), (20, 25)]
@@ -117,7 +119,7 @@ def block_starts(lookup: Lookup, file: int, blocks: int) -> Longs | None:
 
 
 def runs(pieces: Sequence[Piece | WholePiece]) -> list[list[Piece | WholePiece]]:
-    """Group adjacent pieces of the same class."""
+    """Group adjacent pieces of the same class, Piece or WholePiece."""
     return [list(run) for _, run in groupby(pieces, key=type)]
 
 

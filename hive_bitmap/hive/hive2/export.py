@@ -51,7 +51,8 @@ GREGORIAN = dt.date(1582, 10, 15)  # for earlier dates Hive 2 uses the Julian ca
 class Copy:
     """Work item of a task: copy index rows to a folder.
 
-    The rows of `files` in the shard at `path` are copied. The new shard is in `folder`.
+    The rows of `files` in the shard at `path`, which has `size` bytes, are copied. The new shard is in `folder`.
+    `partition` is the number of the partition that the files belong to.
     """
 
     partition: int
@@ -137,7 +138,10 @@ def _require_readable(base: Table, index: Index) -> None:
 
 
 def _indexed_files(spark: SparkSession, base: Table, index: Index, base_sources: Sequence[Source]) -> FileRecords:
-    """Return what an index records about the base files, in the order of the sources."""
+    """Return what an index records about the files of all partitions.
+
+    `base_sources` are the partitions of the base table with their files. The result has the files in the same order.
+    """
     covered = Covered.by([manifest.read(folder) for folder in catalog.segments(spark, index)])
     listing = Listing.of((source.values, source.files) for source in base_sources)
     numbers = np.array([covered.numbers.get(values, -1) for values in listing.partitions], np.int64)
@@ -152,8 +156,9 @@ def _require_complete(
 ) -> None:
     """Require that an index covers the current files of a partition.
 
-    `source` is the partition. `numbers` has the position in `indexed` of each file of the partition. Raise Unsupported
-    if a file is missing from the index or has changed.
+    `source` is the partition. `indexed` has what the index records about the files of all partitions. `numbers` has the
+    position in `indexed` of each file of this partition. Raise Unsupported if a file is missing from the index or has
+    changed.
     """
     require_one_listing(source)
     rebuild = f"hive-bitmap rebuild {base.full_name} {definition.name}"
@@ -213,7 +218,10 @@ def _wait_past(newest_ms: int) -> None:
 
 
 def _run(spark: SparkSession, copies: Sequence[Copy], partitions: int) -> list[int]:
-    """Run the copies in Spark tasks; return for each partition the number of rows written."""
+    """Run the copies in Spark tasks; return the rows written for each partition.
+
+    The result has the number of rows of each of the `partitions` partitions.
+    """
     rows = [0] * partitions
     try:
         counts = in_tasks(spark, copies, _copy)

@@ -89,9 +89,9 @@ def _keys(key: Column, values: Sequence[Any]) -> pa.Array:
 
 
 def _values(field: pa.Field, values: Sequence[Any]) -> pa.Array:
-    """Return values of a stored column as an Arrow array.
+    """Convert values that a server sent to an Arrow array.
 
-    Servers send arrays as text like `[8,9]`.
+    `field` is the stored column. Servers send arrays as text like `[8,9]`.
     """
     return pa.array(json.loads(f"[{','.join(values)}]") if pa.types.is_list(field.type) else values, field.type)
 
@@ -143,7 +143,10 @@ class _ServerEvaluation:
         return selection.layout(self.unit.rows)
 
     def rows_of(self, node: Predicate) -> Bits:
-        """Return the rows for which `node` may be TRUE, as a selection with the layout `layout`."""
+        """Return the rows for which `node` may be TRUE.
+
+        The result has a bit for each row, in the layout `self.layout`.
+        """
         column = only_column(node)
         match node:
             case Constant(True) | Unknown():

@@ -27,7 +27,7 @@ _FIRST_YEAR = 1583  # the hybrid calendar of older writers changes from Julian t
 
 
 class EngineOnly(Exception):
-    """A leaf that only an engine evaluates."""
+    """A leaf that only an engine can evaluate, not this package."""
 
 
 @dataclass(frozen=True)

@@ -92,9 +92,10 @@ def table_files(
 ) -> TableFiles:
     """Return the files of partitions, and what indexes record about them.
 
-    `located` has the folder of each partition, `indexes` the segments of each index. The files have no etag. A file
-    whose path is in several shards counts as unindexed, because rows from the server do not name their shard. Raises
-    Unsupported for a folder that readers may list differently, CorruptIndex and ServerError.
+    `located` has the folder of each partition, by partition values. `indexes` pairs the definition of each index with
+    the folders of its segments. The files have no etag. A file whose path is in several shards counts as unindexed,
+    because rows from the server do not name their shard. Raises Unsupported for a folder that readers may list
+    differently, and CorruptIndex and ServerError.
     """
     columns = [column.name for column in base.partition_columns]
     partitions = tuple(
@@ -161,11 +162,11 @@ def _manifest(server: Server, base: Table, format: str, folder: str) -> Manifest
 
 
 def _without_outdated_schemas(stored: Manifest, base: Table, format: str) -> Manifest:
-    """Mark the files of a manifest with outdated schemas as not indexed.
+    """Mark files that were indexed with an outdated schema as not indexed.
 
-    Columns of files with outdated schemas would now be read differently. The checksum of columns with a timestamp
-    depends on the time zone of the engine that built the index, so all time zones are tried. BY_NAME does not count as
-    valid: Hive has not always found the columns of ORC files by name.
+    Columns of these files would now be read differently. The checksum of columns with a timestamp depends on the time
+    zone of the engine that built the index, so all time zones are tried. BY_NAME does not count as valid: Hive has not
+    always found the columns of ORC files by name.
     """
     valid: set[int] = set()
     crcs = set(stored.files["schema_crc"].to_pylist())
@@ -179,7 +180,7 @@ def _without_outdated_schemas(stored: Manifest, base: Table, format: str) -> Man
 
 @dataclass(frozen=True, kw_only=True)
 class Coverage:
-    """The numbers of base files that an index covers."""
+    """How many base files an index covers, and in which state they are."""
 
     _fields: ClassVar[tuple[Field, ...]] = (
         *INDEX_FIELDS,
@@ -243,5 +244,8 @@ def _coverage(
 
 
 def _everything(lookups: Sequence[Lookup]) -> list[LookupResult]:
-    """Return a result that selects all rows, for each lookup, without reading index rows."""
+    """Select all rows of each lookup, without reading index rows.
+
+    Coverage is computed from the numbers of files and rows alone.
+    """
     return [LookupResult(lookup.unit.rows, np.ones(len(lookup.unit.paths), bool), {}, 0) for lookup in lookups]

@@ -56,7 +56,10 @@ class _TableQueries:
 
 @dataclass(frozen=True, kw_only=True)
 class _Candidate:
-    """An index that could serve queries, which read `bytes` bytes without it."""
+    """An index that could serve queries.
+
+    `columns` are its columns in lower case. `bytes` is how much the queries have read without this index.
+    """
 
     definition: Definition
     columns: Columns
@@ -73,12 +76,13 @@ def advise(
 ) -> Advice:
     """Propose a set of indexes for the queries so far, and list unused indexes.
 
-    By default, the queries of all sessions of this application count. With `file`, the queries in a file count instead,
-    to which servers with the setting `spark.hive_bitmap.advice_file` append. With `table`, only queries and indexes of
-    this table count. The set has at most `limit` indexes, chosen in steps. Each step is the one that saves most in
-    addition to the steps before it. A step must save more time than its builds take, if each query is repeated `times`
-    as often as it was seen. Up to twice `limit` indexes are considered, each estimated from a sample of the table's
-    blocks. Raises NotFound for a missing file or table, and Unsupported on a Spark Connect client without a file.
+    By default, the queries of all sessions of this application count. With `file`, the queries in this file count
+    instead. Servers append their queries to the file that their setting `spark.hive_bitmap.advice_file` names. With
+    `table`, only queries and indexes of this table count. The set has at most `limit` indexes, chosen in steps. Each
+    step is the one that saves most in addition to the steps before it. A step must save more time than its builds take,
+    if each query is repeated `times` as often as it was seen. Up to twice `limit` indexes are considered, each
+    estimated from a sample of the table's blocks. Raises NotFound for a missing file or table, and Unsupported on a
+    Spark Connect client without a file.
     """
     for name, number in {"indexes": limit, "times": times}.items():
         if number < 1:
@@ -185,7 +189,10 @@ def _choose(
 
 
 def _by_reason(reasons: Iterable[tuple[str, tuple[str, ...], str]]) -> Iterator[LeftOut]:
-    """Group the left-out indexes by table and reason."""
+    """Group the left-out indexes by table and reason.
+
+    `reasons` has a tuple (table, columns, reason) for each left-out index.
+    """
     groups: defaultdict[tuple[str, str], list[tuple[str, ...]]] = defaultdict(list)
     for table, columns, why in reasons:
         groups[table, why].append(columns)
@@ -196,7 +203,7 @@ def _by_reason(reasons: Iterable[tuple[str, tuple[str, ...], str]]) -> Iterator[
 def _candidates(table: _TableQueries, impossible: list[tuple[str, tuple[str, ...], str]]) -> Iterator[_Candidate]:
     """Yield the indexes that could serve queries of a table.
 
-    Indexes that cannot be created are added to `impossible`.
+    For each index that cannot be created, a tuple (table, columns, reason) is added to `impossible`.
     """
     read: defaultdict[Columns, int] = defaultdict(int)
     for shape, tally in table.shapes.items():
@@ -273,8 +280,8 @@ def _reason(
 ) -> tuple[str, tuple[str, ...], str]:
     """Return table and columns of an index that was not chosen, and the reason.
 
-    `definitions` has the definition of each possible index, by table and columns. `limit` and `times` are the arguments
-    of `advise`.
+    `definitions` has the definition of each estimated index, by table and columns. `limit` and `times` are the
+    arguments of `advise`.
     """
     step, table = index.step, index.step.workload.table
     companions = [
@@ -303,7 +310,10 @@ def _spread_of_values(estimated: Estimate) -> Spread | None:
 
 
 def _values(shapes: Mapping[Shape, Tally]) -> dict[str, set[str]]:
-    """Return for each column some recorded values that queries compare it with."""
+    """Return for each column some values that queries compare it with.
+
+    The values are those that the tallies of `shapes` have recorded.
+    """
     values: defaultdict[str, set[str]] = defaultdict(set)
     for tally in shapes.values():
         for column, samples in tally.samples.items():
@@ -317,7 +327,10 @@ def _statement(definition: Definition) -> str:
 
 
 def _unused(spark: SparkSession, record: Observed, table: str | None) -> Iterator[UnusedIndex]:
-    """Yield the indexes that no query used; of all tables if `table` is None."""
+    """Yield the indexes that no query used.
+
+    `record` has the observed queries. With `table`, only indexes of this table are checked; None stands for all tables.
+    """
     databases = metastore.database_names(spark) if table is None else [table.partition(".")[0]]
     indexes = [index for database in databases for index in catalog.indexes_of_database(spark, database)]
     unused = {

@@ -80,7 +80,7 @@ class LeftOut:
 class UnusedIndex:
     """An index that none of the queries used.
 
-    `built` is the time when its last build began, in seconds since 1970.
+    `built` is the time when its last build began, in seconds since 1970; None if it was never built.
     """
 
     _fields: ClassVar[tuple[Field, ...]] = (
@@ -102,9 +102,9 @@ class UnusedIndex:
 class Advice:
     """Advice for `queries` scans observed since a time.
 
-    `since` is in seconds since 1970. `proposals` are a set of indexes to create, in the order in which they were
-    chosen; the gain of each proposal is in addition to the earlier proposals. `left_out` are the other considered
-    indexes, by reason. `notes` are sentences on what was not judged.
+    `since` is this time, in seconds since 1970; None if nothing was recorded. `proposals` are a set of indexes to
+    create, in the order in which they were chosen; the gain of each proposal is in addition to the earlier proposals.
+    `left_out` are the other considered indexes, by reason. `notes` are sentences on what was not judged.
     """
 
     queries: int

@@ -40,9 +40,10 @@ def index_files(
 ) -> tuple[BuildPlan, list[ShardReport]]:
     """Create the new segments of a build, and index files into them.
 
-    Return the plan with these segments, and the reports of the tasks. The folders of new segments are added to
-    `in_work`. If an attempt fails, its segments are deleted; `metastore_id`, the id of this metastore, is compared
-    before that. Raise BuildFailed, OSError and StoreError.
+    Return the plan with these segments, and the reports of the tasks. `progress` is called while files are indexed;
+    None means that nobody follows the progress. The folders of new segments are added to `in_work`. If an attempt
+    fails, its segments are deleted, unless the marker of their root names another metastore than `metastore_id`, the id
+    of this metastore. Raise BuildFailed, OSError and StoreError.
     """
 
     def attempt(plan: BuildPlan, fatal: Mapping[str, str]) -> list[ShardReport]:
@@ -67,7 +68,8 @@ def index_files(
 def delete_begun(planned: BuildPlan, metastore_id: str) -> None:
     """Delete the segments that a build began.
 
-    `metastore_id` is the id of this metastore. Files that cannot be deleted are left to `clean`.
+    If the marker of a root names another metastore than `metastore_id`, the id of this metastore, its segments stay.
+    Files that cannot be deleted are left to `clean`.
     """
     try:
         for number, scope in enumerate(planned.scopes):

@@ -138,8 +138,9 @@ def jobs(
 ) -> list[Job]:
     """Return the jobs of a build.
 
-    A job is a group of base files to index for all indexes, or shards to rewrite. `staging` is the folder of
-    `staging.staged`, or "" for a format that tasks read themselves. `fatal` is as in Group.
+    A job is a group of base files to index for all indexes, or shards to rewrite. `staging` is the folder that
+    `staging.staged` yields, or "" for a format that tasks read themselves. `fatal` maps the path of a file that makes a
+    library end the process to the reason, as in `Group`.
     """
     options = ReadOptions(format_of(base), base.columns, metastore.time_zone(spark), staging)
     crc = schema_crc(base.columns, options.time_zone, serde.read_properties(base))
@@ -222,7 +223,10 @@ def _group(template: Group, typed: _Typed, together: Sequence[Change], files: Se
 
 
 def _kept(change: Change, shards: Sequence[str]) -> list[BaseFile]:
-    """Return the base files of a new segment whose rows are in these shards, which are rewritten."""
+    """Return the base files whose rows remain when shards are rewritten.
+
+    `change` is the new segment, and `shards` are the shards to rewrite.
+    """
     rows = change.segment.rows_of(shards).select(["values", "path", "size", "mtime_ms", "etag"]).to_pylist()
     return [BaseFile(tuple(row.pop("values") or ()), FileStatus(**row)) for row in rows]
 

@@ -48,9 +48,10 @@ MOST_NAMED = 1000  # most partitions in a WHERE; for more partitions Spark reads
 
 
 def for_build(spark: SparkSession, base: Table, busy: Sequence[Change]) -> AbstractContextManager[str]:
-    """Return the context manager `staged` for the files of a build.
+    """Return a context manager that stages the files of a build.
 
-    `busy` are the new segments of the build. The values are staged in the first of them.
+    The context manager is that of `staged`. `busy` are the new segments of the build. The values are staged in the
+    first of these segments.
     """
     files: dict[Values, dict[str, FileStatus]] = defaultdict(dict)
     for change in busy:
@@ -67,7 +68,8 @@ def in_scratch(
 ) -> Iterator[str]:
     """Stage files like `staged`, in a new generation that is deleted afterwards.
 
-    The generation is in the root of the first index, or where that root would be.
+    The generation is in the root of the first index. If this index has no root yet, the generation is where the root
+    would be.
     """
     if format_of(base) not in LAYOUTS:
         yield ""

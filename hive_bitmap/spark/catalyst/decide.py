@@ -80,7 +80,11 @@ class IndexedTable:
 
     @classmethod
     def of(cls, scan: Scan, base: Table, indexes: Sequence[Index], conf: Mapping[str, str]) -> IndexedTable:
-        """Return the table of a scan, with the strategy that was chosen for the scan."""
+        """Return the table of a scan, with the settings that apply to the scan.
+
+        `conf` has the settings of the session. If a strategy was chosen for the scan, it replaces the strategy in
+        `conf`.
+        """
         chosen = conf if scan.strategy is None else {**conf, settings.STRATEGY: scan.strategy}
         return cls(base=base, indexes=tuple(indexes), conf=chosen, settings=settings.read(chosen))
 
@@ -170,7 +174,7 @@ class _AskedScan:
 
     @cached_property
     def counted_table(self) -> ResolvedTable:
-        """Like `resolved`, plus each file's deletes, which a count must subtract."""
+        """The resolved table with each file's deletes, which a count must subtract."""
         if self.listing is None or not self.listing.deletes:
             return self.resolved
         return replace(self.resolved, partitions=self.listing.countable)
@@ -294,7 +298,7 @@ class _AskedScan:
         return Lasting.FOR_CONDITION if lasts else Lasting.NO
 
     def _why_left_alone(self, unanswered: Unanswered, code: Reason, reason: str) -> tuple[Reason, str]:
-        """Return code and text of why a scan is left alone.
+        """Return why a scan is left alone: a code and a text.
 
         `unanswered` says why the index does not answer the scan's aggregation. `code` and `reason` say why the scan is
         not narrowed. The text has `reason`. If the answer would be too large, or no index is tested, the text also has
@@ -363,7 +367,7 @@ class _AskedScan:
         return FramePart(frame)
 
     def _fetch(self, request: Request, prepared: Prepared, pieces: Sequence[Piece]) -> Fetch | None:
-        """Return the read of these pieces by this process; None if tasks or Spark read them."""
+        """Return how this process reads these pieces; None if tasks or Spark read them."""
         return fetch_of(prepared, pieces, request.columns, self.table.settings.driver_read_bytes)
 
     def _report(self, action: str, plan: Plan, reason: Reason | None = None) -> Report:
@@ -396,7 +400,10 @@ def _report_of_nothing(scan: Scan) -> Report:
 
 
 def _pieces(prepared: Prepared) -> list[Piece]:
-    """Return the pieces of a plan that have looked-up blocks, without the files to read whole."""
+    """Return the pieces of a plan that consist of looked-up blocks.
+
+    Pieces of files that are read whole are left out.
+    """
     pieces = () if prepared.reading is None else prepared.reading.pieces or ()
     return [piece for piece in pieces if isinstance(piece, Piece)]
 

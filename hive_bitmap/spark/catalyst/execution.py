@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 def number_of_rows(spark: SparkSession, decision: Counts) -> int | None:
     """Count the rows right after planning.
 
-    Return None if keys are requested, or if Spark has to execute the aggregation. Spark has to execute it if Spark's
-    listing has files outside the local file system, because such a listing may lack the tags of the files. During the
-    execution, `counts` requests the current status of the files.
+    Return None if counts by key are requested, or if Spark has to execute the aggregation. Spark has to execute it if
+    Spark's listing has files outside the local file system, because such a listing may lack the tags of the files. The
+    function `counts` then requests the current status of the files, during the execution.
     """
     if decision.prepared.reading is None or decision.request.grouping_sets != ((),):
         return None
@@ -49,8 +49,8 @@ def number_of_rows(spark: SparkSession, decision: Counts) -> int | None:
 def counts(spark: SparkSession, decision: Counts) -> tuple[tuple[pa.Table, ...], list[int]] | None:
     """Return the counts of each key set, and the files that Spark has to count.
 
-    The counts are those of the current files. The files to count are numbers in the scan's listing, in ascending order.
-    Return None if Spark has to aggregate the whole table.
+    The counts are those of the current files. The files that Spark has to count are given by their numbers in the
+    scan's listing, in ascending order. Return None if Spark has to aggregate the whole table.
     """
     planned = None if decision.listing is None else decision.listing()
     if planned is None and decision.listing is not None:

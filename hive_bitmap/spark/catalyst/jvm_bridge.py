@@ -1,9 +1,10 @@
 """Reach the Java half, and let it call this process.
 
-The configuration of a server names its jar, which may belong to another version of hive_bitmap than this Python. Any
-local program can connect to py4j's port for calls from the JVM, so callers have to show a token. PySpark itself opens
-the port without a token, for this package or for `foreachBatch`. The token is not the gateway's secret. A program that
-takes over the port of an ended process learns at most the token, and cannot call the JVM with the token.
+The configuration of a server names the jar of the Java half. This jar may belong to another version of hive_bitmap than
+this Python. Any local program can connect to py4j's port for calls from the JVM, so callers have to show a token. By
+itself, PySpark opens the port without a token, for this package or for `foreachBatch`. The token is not the gateway's
+secret. A program that takes over the port of an ended process learns at most the token, and cannot call the JVM with
+the token.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ def _new(gateway: Any, bridge_class: Any) -> Any:
 
 
 def open_port(spark: SparkSession) -> None:
-    """Open the port for the JVM of a session.
+    """Open the port for calls from the JVM of a session.
 
     An open port stays open. From now on the port takes only callers with the token. Raise Unsupported if the JVM has
     the jar of another version.
@@ -113,9 +114,10 @@ def open_port(spark: SparkSession) -> None:
 
 
 def _show_token(jvm: Any, server: Any, parameters: Any) -> None:
-    """Have the JVM show the token.
+    """Have the JVM show the token when it calls this process.
 
-    Raise Unsupported if the jar of the JVM cannot show a token; the port then stays as PySpark opens it.
+    `jvm` is the Java `Bridge`, `server` is py4j's gateway server in the JVM, and `parameters` has the token of the
+    port. Raise Unsupported if the jar of the JVM cannot show a token; the port then stays as PySpark opens it.
     """
     from py4j.protocol import Py4JError
 

@@ -346,7 +346,8 @@ def _key(asker: tuple[str, ...], scan: Mapping[str, Any]) -> str | None:
     The key is `asker` (who asks, under which settings) and the text of the question, with a version for each expression
     that Spark evaluates (`Question.versions` of Java). The text has everything that the decision depends on besides the
     indexes. The key is None if the decision depends on more: on files that have to be listed, or on rows that have to
-    be read. The key is also None for a function of hive_bitmap, because the function shows the lookups.
+    be read. The key is also None for a scan that a function of hive_bitmap makes, because the function shows the
+    lookups.
     """
     text = json.dumps({name: value for name, value in scan.items() if name != "indexed_known"})
     depends_on_more = "listing_summary" not in scan or scan["runtime_filters"] or not scan.get("must_pay", True)

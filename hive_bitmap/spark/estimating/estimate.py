@@ -235,7 +235,10 @@ def _estimates(
 def _read_footers(
     spark: SparkSession, base_files: Sequence[Source], definitions: Sequence[Definition], options: ReadOptions
 ) -> _Footers:
-    """Read the footers of all files. Count no blocks for a file that cannot be read."""
+    """Read the footers of all files.
+
+    A file that cannot be read counts as a file without blocks.
+    """
     files = [file for source in base_files for file in source.files]
     columns = tuple(definition.columns for definition in definitions)
     read = footers(spark, [FooterItem(file.path, columns, options) for file in files])
@@ -259,7 +262,9 @@ def _read_footers(
 def _sampled_blocks(footers: _Footers, index: int, sample: float, cores: int) -> list[Longs]:
     """Choose the blocks to sample for an index, and divide them among tasks.
 
-    There are just enough tasks to keep the cores busy, but no task reads more than a task of a build would.
+    `index` is the number of the index, and `sample` the share of the blocks to choose. The result has an array for each
+    task: the numbers of its blocks in `footers`. There are just enough tasks to keep the cores busy, but no task reads
+    more than a task of a build would.
     """
     chosen = choose_blocks(footers.rows, footers.size[index], sample)
     read = footers.bytes * len(chosen) / max(1, len(footers.rows))

@@ -1,6 +1,6 @@
 """Refresh the indexes of a table once.
 
-A scheduler requests the refresh, or the queue for indexes that follow their tables.
+The refresh is requested by a scheduler, or by the queue for indexes that follow their tables.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ YOUNG_SECONDS = 600.0  # an older build may have died unnoticed, so it is not wa
 class TableRefresh:
     """The result of refreshing one table, which took `seconds`.
 
-    The result is a report for each index, or the error.
+    There is either a report for each index, or an error. `error` is "" if the refresh succeeded.
     """
 
     table: str
@@ -70,10 +70,11 @@ def refresh_table(
 
 
 def refresh_followers(spark: SparkSession, key: Key, partitions: Iterable[Partition] | None) -> Outcome:
-    """Refresh the indexes that share a key, for some partitions.
+    """Refresh the indexes that follow one table with the same interval.
 
-    If `partitions` is None, all partitions are refreshed. The outcome is IN_VAIN if the table or its indexes no longer
-    exist. The result, or the error, is recorded in the root of each index. Raises the errors of `refresh`.
+    `key` names the table and the interval. Only `partitions` are refreshed; None stands for all partitions. The outcome
+    is IN_VAIN also if the table or its indexes no longer exist. The result, or the error, is recorded in the root of
+    each index. Raises the errors of `refresh`.
     """
     base, followers = followers_of(spark, key)
     if base is None or not followers:
@@ -103,10 +104,13 @@ def _until_published(
 ) -> list[list[BuildReport]]:
     """Refresh until nothing is left to do, at most MOST_PASSES times.
 
-    Return the reports of each pass. If two builds publish the same partition, the later build wins, with the files that
-    it has seen. So a pass is followed by another pass until nothing changes, and the last build sees the final state.
-    The metastore may write partition values in another way than the program that wrote the files. So if no partition
-    has the given values, all partitions are checked.
+    `followers` are the indexes to refresh. `partitions` has values of partition columns for each partition to refresh;
+    None stands for all partitions. Return the reports of each pass.
+
+    If two builds publish the same partition, the later build wins, with the files that it has seen. So a pass is
+    followed by another pass until nothing changes, and the last build sees the final state. The metastore may write
+    partition values in another way than the program that wrote the files. So if no partition has the given values, all
+    partitions are checked.
     """
     names = [index.definition.name for index in followers]
     passes = [refresh(spark, table, names, partitions=partitions or ())]

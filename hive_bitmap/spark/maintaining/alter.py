@@ -74,7 +74,7 @@ def extend(
     *,
     progress: Callable[[BuildProgress], None] | None = None,
 ) -> list[BuildReport]:
-    """Extend an index to the partitions that satisfy `where`, and build them.
+    """Extend an index to the partitions that satisfy `where`, and build these.
 
     Raise NotFound, InvalidPredicate, BuildFailed, and Unsupported for an index that already covers all partitions.
     """

@@ -62,12 +62,11 @@ class PartitionStatus:
 
     `fresh`, `stale`, `unindexed` and `gone` are numbers of base files. Fresh files are unchanged since they were
     indexed, stale files have changed since then. Unindexed files are not in the index. Files that are gone are in the
-    index but deleted. `built` is when the last build began, in seconds since 1970. `unseen_since` is the time of the
-    oldest file change that is not in the index, in the same unit. It is None without such a change, or if the log of
-    the table does not record its time. `problem` says what is wrong with the generation; queries read the affected
-    files whole. `keys` is the number of distinct keys, if requested. The next rebuild reads `to_read` files of
-    `bytes_to_read` bytes; `why_read` has the number of these files for each reason. Numbers of rows are None if only
-    Spark may read the table.
+    index but deleted. `built` is when the last build began, in seconds since 1970; None if the partition was not built.
+    `unseen_since` is the time of the oldest file change that is not in the index, in the same unit. It is None without
+    such a change, or if the log of the table does not record its time. `keys` is the number of distinct keys; None if
+    it was not requested. The next rebuild reads `to_read` files of `bytes_to_read` bytes; `why_read` has the number of
+    these files for each reason. Numbers of rows are None if only Spark may read the table.
     """
 
     _fields: ClassVar[tuple[Field, ...]] = (Field("partition", "partition", of="name"), *_STATUS_FIELDS)
@@ -96,9 +95,10 @@ class IndexStatus(Report):
     """The state of one index: its partitions, and sums over them.
 
     Partitions that its WHERE excludes are left out. `problem` says why queries cannot use the index or parts of it. It
-    is "" if they can use the whole index. `keys` is the number of distinct keys, if requested. `last_refresh` is the
-    last recorded refresh after writes, or None without a record. `segments` is the number of segments; `dead_rows` is
-    the number of base rows of deleted files, which only SQL queries of the index table see.
+    is "" if they can use the whole index. `keys` is the number of distinct keys; None if it was not requested.
+    `last_refresh` is the last recorded refresh after writes, or None without a record. `segments` is the number of
+    segments; `dead_rows` is the number of base rows of deleted files, which only SQL queries of the index table see. It
+    is None if only Spark may read the table.
     """
 
     _fields: ClassVar[tuple[Field, ...]] = (
@@ -322,7 +322,10 @@ def _problem(spark: SparkSession, index: Index, damaged: Sequence[str], covered_
 
 
 def _problem_of(folder: str, covered_files: Covered) -> str:
-    """Return the problem of the shards of a segment, given what the segments cover; "" without a problem."""
+    """Return the problem of a segment's shards; "" without a problem.
+
+    `folder` is the folder of the segment. `covered_files` has the files and shards of all readable segments.
+    """
     try:
         files = stores.listing(folder).files
     except FileNotFoundError:
@@ -342,9 +345,10 @@ def _problem_of(folder: str, covered_files: Covered) -> str:
 
 
 def _schemas(spark: SparkSession, base: Table | None) -> tuple[Collection[int] | None, int]:
-    """Return the `definition.valid_schemas` of a table, and the checksum of its columns.
+    """Return the valid schemas of a table, and the checksum of its columns.
 
-    The schemas None stand for all; they are also None if the table does not exist or cannot have indexes.
+    The valid schemas are the `definition.valid_schemas`; None means that all schemas are valid. They are also None if
+    the table does not exist or cannot have indexes.
     """
     if base is None:
         return None, 0

@@ -46,7 +46,7 @@ def table_of(spark: SparkSession, described: Any) -> Table:
 
 
 def to_python(spark: SparkSession, value: Any) -> Any:
-    """Convert a Scala or Java value to Python.
+    """Convert a Scala or Java value to Python, by way of its JSON text.
 
     The value is a collection, a map, or an object with public fields.
     """
@@ -67,7 +67,11 @@ def text_of(text: Any) -> str:
 class Bridge:
     """Objects of the JVM that most requests need.
 
-    The objects are cached, because each step on the way to an object takes a call.
+    `session` is the Java half of the Spark session. `catalog` is Spark's external catalog, `session_catalog` the
+    catalog of the session, and `cache` Spark's cache of tables. `to_scala` converts collections. `array_list`,
+    `array_seq` and `writer` are classes, `partitions_type` is the class of arrays of partitions, and `none` is Scala's
+    None. `mapper` converts values to JSON. The objects are cached, because each step on the way to an object takes a
+    call.
     """
 
     jvm: Any
@@ -84,7 +88,7 @@ class Bridge:
     writer: Any
 
     def json(self, value: Any) -> Any:
-        """Convert a Scala or Java value to Python."""
+        """Convert a Scala or Java value to Python, by way of its JSON text."""
         writer = self.writer()
         self.mapper.writeValue(writer, value)
         return json.loads(text_of(writer.getBuffer()))

@@ -28,7 +28,11 @@ _PADDING = "readSidePadding("  # Spark's own expression over a column of type CH
 
 
 def require_reading(spark: SparkSession, base: Table, columns: Sequence[str], what: str) -> None:
-    """Raise NotPermitted unless tasks may read these columns of a table for `what`."""
+    """Raise NotPermitted unless tasks may read these columns of a table.
+
+    If `columns` is empty, tasks must be permitted to read all columns. `what` names the activity that reads the files,
+    for the message.
+    """
     reserved_for_spark = only_spark_reads(spark)
     if why := f"{ENGINE_READS_ONLY} is true" if reserved_for_spark else why_raw_values_hidden(spark, base, columns):
         raise NotPermitted(

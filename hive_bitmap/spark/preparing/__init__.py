@@ -1,7 +1,9 @@
 """Plan a scan of Spark from its indexes.
 
-`prepare` takes a `request` through all steps; `snapshot` reads the current state of the table and its indexes,
-`index_lookup` looks up each file in the indexes. No row of the base table is read here.
+The module `prepare` takes a request (`request`) through all steps. The modules `snapshot` and `table_state` read the
+current state of the table and its indexes. `index_lookup` looks up each file in the indexes, and `spark_leaves` has
+Spark evaluate the leaves that only Spark can evaluate. `spark_only` leaves to Spark what only Spark can read. No row of
+the base table is read here.
 """
 
 __all__ = [

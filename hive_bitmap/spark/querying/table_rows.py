@@ -40,13 +40,13 @@ def table_rows(
     strategy: Strategy | None = None,
     must_pay: bool = True,
 ) -> DataFrame:
-    """Return the rows that satisfy a predicate, for the rule to plan.
+    """Return the rows that satisfy a predicate, as a plan for the optimizer rule.
 
     Without a predicate, return all rows; without `columns`, all columns. The session need not be enabled. `strategy`
     overrides the choice by cost. Unless the scan `must_pay`, the indexes are consulted for a table of any size and
     without a time limit, and the files are the current files, not those that the session listed last. For a Spark
-    Connect client the server plans, with its extension or alone. Raises NotFound for an unknown table or column, and
-    InvalidPredicate, with Spark's text, for a predicate that Spark refuses.
+    Connect client, the server plans the query; it uses indexes only if it has the extension. Raises NotFound for an
+    unknown table or column, and InvalidPredicate, with Spark's text, for a predicate that Spark refuses.
     """
     from pyspark.errors import AnalysisException
     from pyspark.sql import DataFrame as Frame

@@ -147,8 +147,8 @@ def table_and_indexes(spark: SparkSession, name: str, seconds: float = 0) -> tup
 def indexes_on(spark: SparkSession, base: Table, seconds: float = 0) -> list[Index]:
     """Return the indexes of a table that was already described.
 
-    The indexes may be cached for up to `seconds`. The POINTER property is read again, because a session may keep the
-    description of a table until the session ends.
+    The indexes may be cached for up to `seconds`. The POINTER property of the table is read again, because `base` may
+    be old: a session may keep the description of a table until the session ends.
     """
     session_stores.use(spark)  # metastore calls do this too, but a cached answer makes none
     key, version = (base.catalog, base.database, base.name), _index_tables.version
@@ -269,7 +269,7 @@ def indexes_on_tables_of(spark: SparkSession, database: str) -> list[Index]:
 
 
 def indexed_tables(spark: SparkSession, database: str | None, *, all_databases: bool = False) -> list[str]:
-    """Return the names in Spark's SQL of the tables that have an index, sorted.
+    """Return the sorted names of the tables that have an index, in Spark's SQL.
 
     The index or its table is in `database`; None means the session's current database. With `all_databases`, any
     database will do. A dropped table is included as long as it has an index left.
@@ -284,8 +284,8 @@ def indexed_tables(spark: SparkSession, database: str | None, *, all_databases: 
 def with_copies(spark: SparkSession, tables: Sequence[Table]) -> list[Index]:
     """Return the index of each index table of some databases.
 
-    Several index tables may claim to be the same index; then each has its own item. `tables` are all tables of these
-    databases. The definitions of the indexes name the base tables in other databases.
+    `tables` are all tables of these databases. If a base table is in another database, the definition of its index
+    names it. Several index tables may claim to be the same index; then the result has an item for each of these tables.
     """
     base_names = {name for table in tables if (name := trust.base_named(table))}
     bases = described(spark, base_names - set(map(_name, tables)))
@@ -324,9 +324,10 @@ def described(spark: SparkSession, names: Iterable[Name]) -> list[Table]:
 
 
 def named(base: Table, indexes: Sequence[Index], name: str) -> Index:
-    """Return the index of that name.
+    """Return the index that has this name.
 
-    Raise NotFound, with the names of the table's indexes, if there is none.
+    `indexes` are all indexes of the table `base`. Raise NotFound, with the names of these indexes, if none has the
+    name.
     """
     for index in indexes:
         if index.definition.name == name.lower():
@@ -528,7 +529,7 @@ def clear_caches() -> None:
 
 
 def point_to(spark: SparkSession, base: Table, added: set[str], removed: set[str]) -> None:
-    """Add and remove names in a base table's POINTER property.
+    """Add and remove names of index tables in a base table's POINTER property.
 
     No other property of a base table is ever written. Other builds write the property too, so it is read and written
     again until it is right.
@@ -559,9 +560,10 @@ def among(tables: Iterable[Table]) -> list[Index]:
 
 
 def at(table: Table, root: str) -> Index | None:
-    """Return the index of a table in this root, trusted or not.
+    """Return the index of an index table, trusted or not.
 
-    Return None if the table has no index in this root.
+    The properties of `table` define the index. If the properties are damaged and the table lies in `root`, the
+    definition is read from the files of the table. Return None if there is no definition.
     """
     if indexes := among([table]):
         return indexes[0]

@@ -26,15 +26,20 @@ Judge = Callable[[Table, Definition | None], str]  # why an index table is not t
 
 
 def by_base(spark: SparkSession, base: Table) -> Judge:
-    """Return the judge of the index tables of one base table."""
+    """Return a function that judges whether index tables of a base table are trusted.
+
+    The function takes an index table and its definition, or None for a table without a definition. It returns why the
+    index table is not trusted; "" if it is trusted.
+    """
     return lambda table, definition: why_untrusted(base, table, definition, lambda: session_settings.settings(spark))
 
 
 def by_database(spark: SparkSession, tables: Sequence[Table]) -> Judge:
-    """Return the judge of a database's index tables, given all its tables.
+    """Return a function that judges the index tables of a database, as in `by_base`.
 
-    `tables` also include the base tables that these index tables have in other databases. An index table without a
-    definition may index any table that fits its name. It is trusted if it is trusted for one of these tables.
+    `tables` are all tables of the database, and the base tables that its index tables have in other databases. An index
+    table without a definition may index any table that fits its name. It is trusted if it is trusted for one of these
+    tables.
     """
     by_name = {(table.catalog, table.database, table.name): table for table in tables}
 
@@ -54,8 +59,8 @@ def by_database(spark: SparkSession, tables: Sequence[Table]) -> Judge:
 def base_named(table: Table) -> tuple[str, str] | None:
     """Return the database and the name of an index table's base table.
 
-    Return None if the properties name no table, or a table in another catalog. The index tables of such a table lie in
-    the session catalog's database of the same name.
+    Return None if the properties name no table, or a table in another catalog. Index tables on a table in another
+    catalog lie in the session catalog's database of the same name.
     """
     base_name = table.properties.get(f"{PREFIX}table", "") if has_properties(table) else ""
     database, _, name = base_name.partition(".")
@@ -79,7 +84,8 @@ def _why_not_pointed(base: Table, table: Table) -> str:
 def _may_index(base: Table, table: Table) -> bool:
     """Return whether a table may be an index table of `base`.
 
-    The names of the tables decide, and properties of a table that name the other table.
+    The result is true if one of the two tables names the other table in its properties. It is also true if both tables
+    are in the same database, and `table` has a name like the default names of the index tables of `base`.
     """
     if base_named(table) == (base.database, base.name) or (table.database, table.name) in pointers(base):
         return True
@@ -88,9 +94,9 @@ def _may_index(base: Table, table: Table) -> bool:
 
 
 def _of_user(spark: SparkSession, table: Table, definition: Definition | None) -> Table:
-    """Return a replacement of a missing base table, owned by the user of the session.
+    """Return a stand-in for a missing base table, owned by the user of the session.
 
-    If the index table has no owner, the base table had none either.
+    `table` is the index table. If the index table has no owner, the stand-in has none either.
     """
     owner = metastore.current_user(spark) if table.owner else ""
     return Table(database=table.database, name=definition.table if definition else "", kind="EXTERNAL", owner=owner)

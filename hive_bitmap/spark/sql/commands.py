@@ -1,4 +1,7 @@
-"""Execute index statements with the functions of the Python API; each returns a DataFrame."""
+"""Execute index statements with the functions of the Python API.
+
+The result of a statement is a DataFrame.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +57,7 @@ INTEGERS = ("tinyint", "smallint", "int", "bigint")
 
 
 class IsIndexTable(Unsupported):
-    """DROP TABLE names an index table, which only DROP INDEX can drop."""
+    """A DROP TABLE of an index table, which only DROP INDEX can drop."""
 
 
 def run(spark: SparkSession, statement: Statement) -> DataFrame:
