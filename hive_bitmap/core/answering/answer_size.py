@@ -67,8 +67,8 @@ def driver_bytes(keys: float, width: float) -> float:
 def estimated_keys(results: LookupResults, key_sets: KeySets, limit: int) -> int:
     """Estimate the number of distinct keys in the answer.
 
-    `results` are the results of looking up the base files. Each of `key_sets` has the columns of one key; the numbers
-    of their distinct keys are added up. Raises TooLarge if the keys take more than `limit` bytes in the driver.
+    `results` are the results of looking up the base files. Each of `key_sets` is a set of key columns; the estimates
+    for the sets are added up. Raises TooLarge if the keys take more than `limit` bytes in the driver.
     """
     selected = sum(int(result.counts.sum()) for result in results.results)
     if not any(key_sets) or selected <= FEW_ROWS:
@@ -102,8 +102,8 @@ def _key(lookups: Sequence[Lookup], key_sets: KeySets, limit: int) -> _Key:
 def distinct_keys(lookups: Sequence[Lookup], keys: Sequence[str]) -> float:
     """Estimate the number of distinct keys in the files of the lookups.
 
-    `keys` are the key columns (in lower case). The predicates of the lookups are ignored. If several indexes have some
-    of the columns, the largest of their numbers is returned; 0 if no index has them. Raises CorruptIndex.
+    `keys` are the key columns (in lower case). The predicates of the lookups are ignored. If several indexes serve some
+    of the columns, the largest estimate is returned; 0 if no index does. Raises CorruptIndex.
     """
     return max((_keys_of(parts, keys)[0] for parts in _by_index(lookups, keys).values()), default=0.0)
 
@@ -124,10 +124,10 @@ def _estimate(lookups: Sequence[Lookup], keys: Sequence[str], selected: int) -> 
 
 
 def _by_index(lookups: Sequence[Lookup], keys: Sequence[str]) -> dict[str, list[tuple[Lookup, IndexPart]]]:
-    """Group the parts of indexes that serve key columns by index.
+    """Group the index parts of lookups by the name of their index.
 
-    The result maps the name of an index to the parts that serve one of the columns `keys` (in lower case), each with
-    its lookup. Parts without shards are left out.
+    Only the parts that serve one of the columns `keys` (in lower case) are returned, each with its lookup. Parts
+    without shards are left out.
     """
     by_index: dict[str, list[tuple[Lookup, IndexPart]]] = {}
     for lookup in lookups:

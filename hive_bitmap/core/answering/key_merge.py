@@ -63,9 +63,9 @@ def is_merged(lookups: Sequence[Lookup], keys: Sequence[str], columns: Collectio
     """Return whether to count keys by merging the keys of all shards.
 
     Keys are merged if there are more than FEW_KEYS of them, or if any groups will do. The caller needs only a summary
-    of each of `columns`, or the groups `top`; None for `top` means that no groups are needed. The result is false
-    unless `keys` (in lower case) is a single column of `columns`, and no row of the files is deleted. Unless any groups
-    will do, it is also false if a shard is not sorted by the key.
+    of each of `columns`, or the groups `top`; None for `top` means that no groups are needed. Keys are not merged if
+    `keys` (in lower case) is not a single column of `columns`, if a row of the files is deleted, or if the shards or
+    rows are too many. Unless any groups will do, all shards must also be sorted by the key.
     """
     if len(keys) != 1 or keys[0] not in columns or not lookups or any(any(lookup.deletes) for lookup in lookups):
         return False

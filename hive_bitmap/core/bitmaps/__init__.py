@@ -44,9 +44,9 @@ class Encoding(Protocol):
     FIELDS: tuple[pa.Field, ...]  # columns of the index table after the keys, the file and the offset
 
     def encode(self, b: KeyBytes) -> tuple[pa.Array, ...]:
-        """Return the stored columns of the k keys of a block.
+        """Return the stored columns of a block's bitmaps.
 
-        Each column has k values.
+        `b` has the non-zero bytes of the bitmaps of the block's k keys. Each column has k values.
         """
 
     def decode_into(

@@ -49,7 +49,7 @@ _CHUNK = 1 << 17  # stored bytes decoded at a time, few enough for the temporary
 
 
 def encode(b: KeyBytes) -> tuple[pa.Array, ...]:
-    """Encode the bitmaps of the k keys.
+    """Encode the bitmaps of the k keys of a block, whose non-zero bytes are `b`.
 
     Returns the columns `_bitmaps` and `_gap_lengths`, of k values each.
     """

@@ -20,8 +20,8 @@ Rows 5, 12 and 64 of a block of 72 rows: cookie 12346, 1 container; key 0, cardi
 >>> [stored[begin:end].hex(" ") for begin, end in ((0, 8), (8, 12), (12, 16), (16, 22))]
 ['3a 30 00 00 01 00 00 00', '00 00 02 00', '10 00 00 00', '05 00 0c 00 40 00']
 
-All rows of a block of 64 rows: cookie 12347, 1 - 1 containers, which has runs (bit 1); key 0, cardinality 64 - 1; 1
-run, which begins at row 0 and has the length 64 - 1.
+All rows of a block of 64 rows: cookie 12347, number of containers 1 - 1, the bit 1 because the container has runs; key
+0, cardinality 64 - 1; number of runs 1, first row 0, length 64 - 1.
 
 >>> b = KeyBytes(rows=64, first=np.array([0, 8]), position=np.arange(8), value=np.full(8, 0xFF, np.uint8))
 >>> encode(b)[0][0].as_py().hex(" ")
@@ -47,7 +47,7 @@ FIELDS = (pa.field("_bitmaps", pa.binary()),)
 
 
 def encode(b: KeyBytes) -> tuple[pa.Array, ...]:
-    """Encode the bitmaps of the k keys.
+    """Encode the bitmaps of the k keys of a block, whose non-zero bytes are `b`.
 
     Returns one column of k values. Each container has the kind that takes the fewest bytes.
     """
@@ -134,8 +134,9 @@ def _headers(
     """Lay out bitmaps: return bytes with complete headers and zeroed containers.
 
     Also returns the offsets of the bitmaps in these bytes, and the positions of the containers. Bitmap i has the
-    containers first[i] to first[i+1] (exclusive). The other arguments have an item for each container: `key` is its
-    upper 16 bits, `kind` is ARRAY, BITS or RUNS, and `size` is in bytes.
+    containers first[i] to first[i+1] (exclusive). The other arguments have an item for each container: `key` is the
+    upper 16 bits of its rows, `cardinality` the number of its rows, `kind` is ARRAY, BITS or RUNS, and `size` is its
+    size in bytes.
     """
     count = np.diff(first)
     inside = np.arange(len(key)) - np.repeat(first[:-1], count)

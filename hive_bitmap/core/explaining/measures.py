@@ -152,5 +152,5 @@ def of_all(part: int, whole: int) -> str:
 
 
 def deleted(count: int) -> str:
-    """Say how many files of the index no longer exist."""
+    """Say how many indexed base files no longer exist."""
     return "1 indexed file no longer exists" if count == 1 else f"{count:,} indexed files no longer exist"

@@ -76,11 +76,11 @@ class Author:
         raise Unreadable(f"its marker {name} does not say who wrote it")
 
     def is_at_work(self, complete: bool) -> bool:
-        """Return whether the process may still be at work.
+        """Return whether the process may still do the work that the marker stands for.
 
-        `complete` says whether the task of the process is done. A process whose task is done counts as at work for a
-        day at most, because a living process may be busy with something else. A later process with the same number does
-        not count: in restarted containers, all processes have the same few numbers.
+        `complete` says whether this work is done. Even then, the process counts as at work for at most a day. After
+        that it does not, because a living process may be busy with something else. A later process with the same number
+        does not count: in restarted containers, all processes have the same few numbers.
         """
         young = time.time() - self.started < GRACE_SECONDS
         if self.host != socket.gethostname() or self.pid_namespace not in ("", _pid_namespace()):

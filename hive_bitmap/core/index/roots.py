@@ -250,7 +250,7 @@ def next_table(definition: Definition) -> str:
     """Return the temporary name of the table that replaces an index table.
 
     The name follows the scheme of index tables of the same base table, so the index can be found during the
-    replacement. An index table that is only found by the base table's POINTER property is replaced by a table with a
+    replacement. An index table that is found only by the base table's POINTER property is replaced by a table with a
     POINTER of its own. The name is unique, because it contains a part of the index's id.
     """
     return f"{definition.index_table}{definition.id[:8]}next__"

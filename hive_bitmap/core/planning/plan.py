@@ -58,8 +58,8 @@ class Plan:
     """How a query is answered, and why.
 
     `str()` of a plan is a summary; `explaining.explain` shows the whole plan. `predicate` is the text of the condition,
-    or None. `reason` is a sentence. `code` is the Reason for a full scan; None if the planner preferred another
-    strategy, or a full scan because of its costs. `costs` has the estimated seconds of each possible strategy. These
+    or None. `reason` is a sentence. `code` is the Reason for a full scan; None for other strategies, and for a full
+    scan that the planner has chosen by its costs. `costs` has the estimated seconds of each possible strategy. These
     seconds were computed with the learnt `factors`.
 
     `files` and `blocks` have the schemas FILES_SCHEMA and BLOCKS_SCHEMA. A file that is read whole counts as one block.
@@ -67,6 +67,9 @@ class Plan:
     serves the query, `files` and `blocks` are empty, and the figures are None. `rows_total` is also None if a file is
     read whole. `rows_selected` is also None if only an upper bound is known. `deleted` is the number of indexed files
     that are no longer in the table.
+
+    A full scan that was chosen by a sample of the partitions has no files and blocks; of the figures, only `rows_total`
+    may be set.
 
     `in_driver` is for the strategy `rows`: the process that planned the query reads the rows, and no task does.
     `row_tasks` is the number of tasks among which reading the rows is worth dividing. `first` describes the first rows

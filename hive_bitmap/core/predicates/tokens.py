@@ -33,8 +33,8 @@ class Token(NamedTuple):
     """A token of a predicate.
 
     `kind` is word, name (in backquotes, or after a dot), number, string, raw (a string such as r'a' or x'0f'), symbol
-    or ambiguous. `start` is the offset of the token in the text. `key` is what words and symbols are compared by, in
-    upper case; "" for other kinds.
+    or ambiguous. `start` is the offset of the token in the text. `key` is the text in upper case for words and symbols,
+    and "" for other kinds.
     """
 
     kind: str

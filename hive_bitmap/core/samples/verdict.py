@@ -61,7 +61,7 @@ class Candidate:
 
     @property
     def counts(self) -> bool:
-        """Whether the planner would take counts grouped by the keys from the index."""
+        """Whether the planner would answer a count of rows by key from the index alone."""
         is_small = driver_bytes(DOUBT * self.keys, self.key_bytes) <= self.queries.answer_bytes
         is_quicker = is_counted_by_index(self.index_bytes, self.rows, 1, self.queries.cores, keys=self.keys)
         return self.has_bitmaps and is_small and is_quicker

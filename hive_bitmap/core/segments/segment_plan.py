@@ -375,8 +375,8 @@ def _merged(
     """Return groups of parts, each to become one segment.
 
     A group has the positions of its parts in `parts`, and all of them have the same readers (see `plan`). Parts that
-    remain single are in no group. `folders` are the folders of the old segments. `readers_of`, which may be slow, is
-    called only if parts would be merged when all readers were equal.
+    remain single are in no group. `folders` are the folders of the old segments. `readers_of` is called only if parts
+    would be merged when all readers were equal.
     """
     sized = [Sized(facts.size_of(part), facts.place_of(part)) for part in parts]
     if not merging.merged(sized, all_small=rules.compact):
@@ -441,7 +441,7 @@ def _shards(
 
 
 def _shared_paths(covered: Covered, stays: Flags, shard_of: Longs, count: int) -> list[frozenset[str]]:
-    """Return for each shard the base file paths that several manifest rows have.
+    """Return for each shard the paths that have several manifest rows.
 
     A path has several rows if partitions share a folder. `stays` flags the manifest rows to look at, `shard_of` has the
     number of the shard of each row, and `count` is the number of shards. The last set, at `count`, is for rows without

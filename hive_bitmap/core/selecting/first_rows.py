@@ -34,9 +34,9 @@ _ANY, _NULL_FIRST, _VALUE, _NULL_LAST = range(4)
 
 @dataclass(frozen=True, kw_only=True)
 class FirstRows:
-    """The first rows of a scan, where a sorted query needs no others.
+    """Which first rows of a scan a sorted query needs.
 
-    The rows are sorted by `column`, then by further keys. `rows` is the number of first rows: LIMIT plus OFFSET.
+    The rows are sorted by `column`, then by further keys. `rows` is the number of needed rows: LIMIT plus OFFSET.
     """
 
     column: str
@@ -69,9 +69,9 @@ class _Keys:
 def leave_out(results: LookupResults, bounds: Sequence[Bounds], first: FirstRows) -> LookupResults | None:
     """Leave out the blocks that cannot hold any of the first rows.
 
-    Return the results without selected rows in the blocks that are left out. `left_out` flags these blocks. Return None
-    if no block with selected rows can be left out. `bounds` has the bounds of the sort column in the blocks of each
-    lookup.
+    Return the results as if no row of these blocks were selected; `left_out` of the results flags these blocks. Return
+    None if no block with selected rows can be left out. `bounds` has, for each lookup, the bounds of the sort column in
+    its blocks.
     """
     if not results.lookups or any(any(lookup.deletes) for lookup in results.lookups):
         return None
@@ -112,10 +112,10 @@ def _last_needed(bounds: Bounds, rows: Longs, certain: Longs, first: FirstRows) 
 def _largest(bounds: Bounds, rows: Longs, certain: Longs, first: FirstRows) -> tuple[_Keys, Longs]:
     """Return upper bounds of the sort keys, each with a number of rows.
 
-    So many matching rows certainly do not come after the key. No row is counted for two keys, so the numbers can be
-    added up. A block has one key, that of its last value. If NULLs come last, the NULLs of a block are counted for a
-    second key; otherwise a single NULL would make NULL the only key of the block. `rows` has the number of rows of each
-    block, and `certain` the number of them that certainly match.
+    At least this many matching rows certainly do not come after the bound. No row is counted for two bounds, so the
+    numbers can be added up. The bound of a block is the key of its last value. If NULLs come last, the NULLs of a block
+    are counted for a second bound; otherwise a single NULL would make NULL the only bound of the block. `rows` has the
+    number of rows of each block, and `certain` the number of them that certainly match.
     """
     is_known, has_values = bounds.nulls >= 0, (bounds.nulls >= 0) & (bounds.nulls < rows)
     value = np.where(has_values, bounds.high if first.ascending else ~bounds.low, 0)

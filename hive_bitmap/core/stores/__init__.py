@@ -335,8 +335,8 @@ def link_or_copy(source: str, target: str) -> None:
 def enclosing(folder: str, root: str) -> list[str]:
     """Return a folder and its parents, without `root` and the parents of `root`.
 
-    The folder itself is always in the result. If `root` is in another store, the result is an empty list. Links on the
-    local file system are resolved.
+    The folder itself is in the result even if it is one of these. If `root` is in another store, the result is an empty
+    list. Links on the local file system are resolved.
     """
     if not _is_same_store(folder, root):
         return []

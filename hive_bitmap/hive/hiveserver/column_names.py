@@ -18,7 +18,7 @@ class Names:
     """The columns of a table by name, ignoring case.
 
     A column name may be qualified by `table`, a single name or alias without quotes: a dot in `table` is not a
-    separator. If `table` is None, column names are not qualified.
+    separator. If `table` is None, no qualified name is found.
     """
 
     def __init__(self, columns: Iterable[Column], table: str | None) -> None:

@@ -128,7 +128,7 @@ class Step:
 
     @property
     def index_bytes(self) -> int:
-        """The size of the indexes."""
+        """The total size of the indexes in bytes."""
         return sum(self.workload.possible[columns].figures.index_bytes for columns in self.indexes)
 
     @property

@@ -175,8 +175,8 @@ def _existing(
     """Return the roots of indexes to search, and reports on the roots to leave alone.
 
     There is a report for each root in which nothing may be deleted. `indexes` are the indexes to clean up. `trusted`
-    are the definitions of all trusted indexes, among which an index with the same root is looked for. With `take_over`,
-    roots that another metastore has marked are not left alone for that reason.
+    are the definitions of all trusted indexes: a root is left alone if another of these has the same root or id. With
+    `take_over`, roots that another metastore has marked are not left alone for that reason.
     """
     usable, refused = [], []
     for index in indexes:
@@ -293,8 +293,9 @@ def _dropped(
 ) -> tuple[list[_Root], list[Leftover]]:
     """Find the roots of dropped indexes among `folders`.
 
-    Only the indexes of `search` count. Roots of the `trusted` indexes, which exist, are left out. Return the roots that
-    provably belong to this metastore or that the caller gives. Also return reports on the other roots.
+    Only the indexes that `search` is for are looked for. Roots of the `trusted` indexes, which exist, are left out.
+    Return the roots that provably belong to this metastore or that the caller gives. Also return reports on the other
+    roots.
     """
     dropped, unproved = [], []
     for folder in folders:

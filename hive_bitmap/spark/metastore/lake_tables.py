@@ -66,9 +66,9 @@ class Facts:
 class IcebergFacts:
     """A version of an Iceberg table.
 
-    `schema` and `specs`, all partition specs, are Iceberg's JSON. `format` is the format of new files, `version` the
-    version of the table format. `past` says that this is an older version of the table, or a version in a branch other
-    than the main branch.
+    `schema` is Iceberg's JSON of the columns; `specs` has the JSON of each partition spec. `format` is the format of
+    new files, `version` the version of the table format. `past` says that this is an older version of the table, or a
+    version in a branch other than the main branch.
     """
 
     schema: str

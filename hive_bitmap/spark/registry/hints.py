@@ -70,7 +70,7 @@ def _hint(table: Table) -> str:
 
 
 def _definitions(spark: SparkSession, database: str) -> list[Definition]:
-    """Return the definitions of a database's indexes, as far as their tables have default names.
+    """Return the definitions of a database's indexes whose index tables have default names.
 
     At most MOST_INDEXES tables are looked at.
     """
