@@ -1,4 +1,4 @@
-"""The session or server that a command uses, its configuration, and errors."""
+"""What all commands share: the session or server, the configuration file, options, and messages on stderr."""
 
 from __future__ import annotations
 

@@ -200,10 +200,11 @@ def offsets(
 
 
 def _show(renderer: ModuleType, plan: object, html: Path | None, width: int | None, format_: str) -> None:
-    """Print a plan as a text of `width` columns, or as JSON.
+    """Print a plan as text or as JSON.
 
-    If the file `html` is given, the plan is also written to this file as HTML. `renderer` has the functions to_text,
-    to_json and to_html for this plan.
+    A line of text has at most `width` characters; None stands for the width of the terminal, or 100. `format_` is
+    "table" or "json". If the file `html` is given, the plan is also written to this file as HTML. `renderer` is the
+    module whose functions to_text, to_json and to_html accept `plan`.
     """
     if html is not None:
         html.write_text(renderer.to_html(plan), encoding="utf-8")

@@ -90,9 +90,10 @@ def _is_exit(text: str) -> bool:
 
 
 def _history() -> History:
-    """Return the history of all sessions.
+    """Return the history of statements typed at the prompt.
 
-    If the user's folder cannot be written, the result is the history of this session only.
+    The history is a file that all runs of the command share. If this file cannot be written, the history is in memory,
+    and has only the statements of this run.
     """
     folder = state_folder()
     try:
@@ -160,7 +161,8 @@ def _read(file: Path | None) -> str:
 def _run_script(spark: SparkSession, parts: list[Part], keep_going: bool, format_: str, limit: int | None) -> bool:
     """Run statements one after the other; return whether a statement failed.
 
-    Unless `keep_going` is set, the first failure raises HiveBitmapError.
+    Unless `keep_going` is set, the first failure raises HiveBitmapError. At most `limit` rows of a statement are
+    printed. `limit` None stands for the default of `print_rows`.
     """
     failed = False
     for number, part in enumerate(parts, 1):
@@ -178,7 +180,7 @@ def _run_script(spark: SparkSession, parts: list[Part], keep_going: bool, format
 def _run_interactively(spark: SparkSession, format_: str, limit: int | None) -> None:
     """Run statements as they are typed, until the input ends.
 
-    An error or Ctrl-C ends only the current input.
+    An error or Ctrl-C ends only the current input. `limit` is as in `_run_script`.
     """
 
     for parts in inputs(lambda: [table.name for table in spark.catalog.listTables()]):
@@ -197,7 +199,7 @@ def _run_interactively(spark: SparkSession, format_: str, limit: int | None) -> 
 def _run(spark: SparkSession, part: Part, format_: str, limit: int | None) -> str | None:
     """Run a statement and print its rows.
 
-    Return None, or the reason of a failure in one line.
+    Return the reason of a failure in one line, or None if the statement succeeded. `limit` is as in `_run_script`.
     """
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException

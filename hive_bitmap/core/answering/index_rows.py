@@ -25,9 +25,9 @@ INCONSISTENT = "its keys share rows, or some rows have none"
 
 @dataclass(frozen=True, kw_only=True)
 class IndexRows:
-    """Index rows of one row group, sorted by key.
+    """Index rows of one row group of a shard, sorted by key.
 
-    Each array has an item for each row.
+    Each array has an item for each index row. `group` is the number of the row group in the shard.
     """
 
     shard: tuple[str, int]  # path and size in bytes
@@ -49,8 +49,8 @@ def index_rows(
 ) -> Iterator[IndexRows]:
     """Yield the rows of an index, a row group at a time.
 
-    The index must have these keys and all columns of the predicate. `shards` are the shards of the index to read (path
-    and size in bytes); None stands for all shards.
+    The index is the part of `unit` that serves the first of `keys`. It must have all `keys` and all columns of the
+    predicate. `shards` are the shards of the index to read (path and size in bytes); None stands for all shards.
     """
     part = unit.parts[keys[0]]
     blocks = BlockNumbers(unit, unit.covered(part))
@@ -83,9 +83,9 @@ def index_rows(
 
 
 def is_true(node: Predicate, columns: Mapping[str, pa.DictionaryArray], matching_keys: MatchingKeys) -> Flags:
-    """Return for each index row whether the predicate is TRUE.
+    """Return for each index row whether the predicate `node` is TRUE.
 
-    `columns` are the key columns of the index, by name in lower case.
+    `columns` are the key columns of the index rows, by name in lower case.
     """
     match node:
         case Constant(value):
@@ -100,10 +100,11 @@ def is_true(node: Predicate, columns: Mapping[str, pa.DictionaryArray], matching
 
 
 def summed(rows: IndexRows, counts: Longs, group: Longs | None) -> pa.Table:
-    """Return each key with the sum of the counts of its rows.
+    """Sum counts of index rows by key.
 
-    Keys with the sum 0 are left out. `group` has the number of the group of each block. If `group` is None, groups are
-    not counted separately.
+    `counts` has a count for each index row. The result has a row for each key, with the sum in the last column; keys
+    with the sum 0 are left out. `group` assigns each block of the unit to a group of blocks, by number. Then the result
+    has a row for each key and group, and a column with the group's number. If `group` is None, there are no groups.
     """
     if group is None:
         sums = np.bincount(rows.run, counts, rows.keys.num_rows).astype(np.int64)
@@ -119,5 +120,5 @@ def summed(rows: IndexRows, counts: Longs, group: Longs | None) -> pa.Table:
 
 
 def values_at(column: pa.DictionaryArray, rows: Longs) -> pa.Array:
-    """Return the values of a key column at these positions of index rows."""
+    """Return the values of a key column for the index rows at the positions `rows`."""
     return column.dictionary.take(column.indices.take(pa.array(rows)))

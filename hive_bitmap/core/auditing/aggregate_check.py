@@ -19,10 +19,11 @@ Longs = npt.NDArray[np.int64]
 
 
 def expected_aggregate(aggregate: Aggregate, base: Longs, index: Longs, values: pa.ChunkedArray | None) -> pa.Array:
-    """Return the aggregate that each stored row of a block should hold.
+    """Return the aggregate that each index row of a block should hold.
 
-    `base` has the key's number for each row of the block, and `index` for each stored row. `values` has the values of
-    the aggregated column; None for `count(*)`. The aggregate of a key without rows is NULL.
+    Keys are given by numbers. `base` has the number of the key of each base row of the block. `index` has the number of
+    the key of each index row of the block. `values` has the value of the aggregated column in each base row; None for
+    `count(*)`. The aggregate of a key without base rows is NULL.
     """
     column, function = aggregate.column, aggregate.function
     if column is None or values is None:
@@ -43,10 +44,11 @@ def expected_aggregate(aggregate: Aggregate, base: Longs, index: Longs, values: 
 
 
 def wrong_aggregates(aggregate: Aggregate, expected: pa.Array, found: pa.Array, stored: pa.Table) -> Longs:
-    """Return the numbers of the stored rows with a wrong aggregate.
+    """Return the positions of the index rows with a wrong aggregate.
 
-    `found` has the aggregates of the stored rows, and `expected` the right ones. A build that cannot read a column
-    stores NULL for all aggregates of the column, also for the count. Such a NULL is not wrong.
+    `stored` are the index rows. `found` has the stored value of the aggregate in each row, and `expected` the right
+    value. A build that cannot read a column stores NULL for all aggregates of the column, also for the column's count.
+    Such a NULL is not wrong.
     """
     right = pc.fill_null(pc.equal(expected, found), False).to_numpy(zero_copy_only=False)
     if aggregate.column is None:

@@ -29,11 +29,11 @@ MOST_HEIGHT = 90  # em of a frame
 
 
 class ShownPlan(Plan):
-    """A plan that a notebook shows as a page."""
+    """A plan that a notebook displays as HTML, not as text."""
 
     @classmethod
     def of(cls, plan: Plan) -> ShownPlan:
-        """Return a copy of a plan, which notebooks show as a page."""
+        """Return a ShownPlan with the fields of a plan."""
         return cls(**{field.name: getattr(plan, field.name) for field in fields(plan)})
 
     def _repr_html_(self) -> str:
@@ -48,7 +48,7 @@ def to_html(plan: Plan) -> str:
 def page(title: str, lines: Iterable[str], kind: str = "") -> str:
     """Return a complete HTML document with these lines as its body.
 
-    `kind` is the class of the body.
+    `kind` is the CSS class of the body element; "" for none.
     """
     style = (files(__package__) / "explain.css").read_text(encoding="utf-8")
     return "\n".join(
@@ -63,7 +63,7 @@ def page(title: str, lines: Iterable[str], kind: str = "") -> str:
 
 
 def fragment(lines: Iterable[str], height: int = 0) -> str:
-    """Return lines of HTML as a frame to embed in another page.
+    """Return lines of HTML as an iframe to embed in another page.
 
     The other page may be a notebook. The frame has its own styles, runs no script and loads nothing. `height` is the
     height of the frame in em. 0 means the estimated height of the content, but at most MOST_HEIGHT. Readers can scroll
@@ -83,12 +83,12 @@ def _height(page: str) -> int:
 
 
 def shown(plan: Plan) -> str:
-    """Return the plan as HTML to embed in another page."""
+    """Return the plan as an iframe to embed in another page (`fragment`)."""
     return fragment(body(plan))
 
 
 def body(plan: Plan) -> Iterator[str]:
-    """Yield the lines of HTML that show a plan."""
+    """Yield the HTML lines of the body of a plan's page."""
     yield from _header(plan)
     yield from _tiles(plan)
     yield from _indexes(plan)

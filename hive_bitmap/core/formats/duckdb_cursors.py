@@ -60,10 +60,10 @@ _gate = _Gate()
 
 
 def table(query: str, paths: Sequence[str], wanted: pa.Table | None = None) -> pa.Table:
-    """Return the result of a query.
+    """Return the result of a query in DuckDB's SQL.
 
-    `paths` are the parameters of the query. The query may refer to the table `wanted` by this name. Raises
-    duckdb.Error, also if the process is ending.
+    `paths` are the values of the query's parameters. `wanted` is a table that the query may read under the name
+    `wanted`; None if the query reads only files. Raises duckdb.Error, also if the process is ending.
     """
     with _gate.entered():
         return _table(query, paths, wanted)

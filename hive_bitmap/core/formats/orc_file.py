@@ -66,7 +66,7 @@ class Conversion:
 def conversion_for(stored: KeyColumn, column: KeyColumn) -> Conversion:
     """Return how a column of the table is read from the file.
 
-    `stored` is the file's column. Raises Undecodable.
+    `stored` is the file's column. Raises Undecodable unless Arrow certainly reads `stored` as Spark does.
     """
     if not (column.base in SAFE_CONVERSIONS.get(stored.base, ()) or _is_wider_decimal(column, stored)):
         raise Undecodable(f"column {column.name!r} is stored as {stored.type}, the table says {column.type}")
@@ -121,7 +121,7 @@ class OrcHandle:
         return by_lower_name
 
     def positions(self, names: Collection[str]) -> list[int]:
-        """Return the positions of the columns with these names."""
+        """Return the positions in `columns` of the columns with these names, ascending."""
         return [position for position, column in enumerate(self.columns) if column.name in names]
 
     @cached_property
@@ -202,7 +202,7 @@ def _require_plain_names(kind: pyorc.TypeDescription) -> None:
 
 
 def _id(attributes: Mapping[str, str]) -> int | None:
-    """Return the id of Iceberg among the attributes of a column of the file; None without an id."""
+    """Return a column's Iceberg field id, from the column's ORC attributes; None without an id."""
     text = attributes.get(_ICEBERG_ID, "")
     return int(text) if text.isdecimal() else None
 

@@ -45,7 +45,8 @@ __all__ = [
 def blocks(handle: ParquetHandle) -> Blocks:
     """Return the row groups of the file.
 
-    `offset` is the first data page of the first column, `length` the compressed size.
+    The `offset` of a row group is the first byte of the first data page of its first column. `length` is its compressed
+    size.
     """
     with decoding("its list of row groups"):
         groups = [handle.metadata.row_group(ordinal) for ordinal in range(handle.metadata.num_row_groups)]
@@ -69,7 +70,7 @@ def _first_byte(chunk: pq.ColumnChunkMetaData) -> int:
 
 
 def names(handle: ParquetHandle) -> list[str]:
-    """Return the top-level columns."""
+    """Return the names of the top-level columns of the file."""
     return handle.names
 
 
@@ -109,9 +110,10 @@ def key_columns(handle: ParquetHandle, block: int, columns: Sequence[KeyColumn])
 
 
 def spark_only_columns(handle: ParquetHandle, schema: Sequence[KeyColumn]) -> dict[str, str]:
-    """Return the table columns that only Spark may read from this file, with reasons.
+    """Return which columns of the table only Spark may read from this file.
 
-    Only the footer is read.
+    The result maps the name of such a column to the reason. `schema` are the columns of the table. Only the footer is
+    read.
     """
     with decoding("its footer"):
         reasons = [(column.name, _reason(handle, column)) for column in schema]
@@ -129,16 +131,17 @@ def rehearse(handle: ParquetHandle, schema: Sequence[KeyColumn]) -> None:
 
 
 def nested_marks(handle: ParquetHandle, schema: Sequence[KeyColumn]) -> list[str]:
-    """Return the marks of the table's nested columns (see `nested_types`)."""
+    """Return the marks that a build records for the table's nested columns in this file (see `nested_types`)."""
     with decoding("its footer"):
         nested = [column for column in schema if not is_simple(column)]
         return [mark for column in nested for mark in parquet_nested.marks(handle, column, _statistics_at_least)]
 
 
 def bounds(handle: ParquetHandle, columns: Sequence[KeyColumn]) -> dict[str, Bounds]:
-    """Return the bounds of integers, dates and timestamps in each row group.
+    """Return the smallest and largest values of columns in each row group, by column name.
 
-    The bounds come from the statistics in the footer. For INT96, which has no statistics, the values are read.
+    Only integers, dates and timestamps have bounds; columns without certain bounds are left out. The bounds come from
+    the statistics in the footer. For INT96, which has no statistics, the values are read.
     """
     with decoding("its footer"):
         pairs = [(column.name, _bounds(handle, column)) for column in columns]
@@ -146,7 +149,7 @@ def bounds(handle: ParquetHandle, columns: Sequence[KeyColumn]) -> dict[str, Bou
 
 
 def _bounds(handle: ParquetHandle, column: KeyColumn) -> Bounds | None:
-    """Return the bounds of a column; None if the bounds are not certain."""
+    """Return the bounds of a column in all row groups; None if the bounds are not certain."""
     try:
         at = find(handle, column)
     except Undecodable:  # only Spark reads the column
@@ -165,10 +168,11 @@ def _bounds(handle: ParquetHandle, column: KeyColumn) -> Bounds | None:
 
 
 def _stated_bounds(handle: ParquetHandle, group: int, leaf: int, floor: int | None) -> tuple[int, int, int] | None:
-    """Return the bounds of a column in a row group, from statistics, as a tuple for `Bounds.of`.
+    """Return the bounds of a column in a row group, from statistics.
 
-    Return None if the bounds are not certain. `leaf` is the ordinal of the column in the file. For `floor`, see
-    `known_bounds`.
+    The bounds are a tuple for `Bounds.of`; None if they are not certain. `leaf` is the ordinal of the column in the
+    file. A value below `floor` may mean different days to writers and readers (`known_bounds`), so bounds below it are
+    not certain. `floor` is None for types without such values.
     """
     chunk, rows = handle.metadata.row_group(group).column(leaf), handle.metadata.row_group(group).num_rows
     if chunk.physical_type != handle.metadata.schema.column(leaf).physical_type or chunk.num_values != rows:
@@ -182,9 +186,9 @@ def _stated_bounds(handle: ParquetHandle, group: int, leaf: int, floor: int | No
 
 
 def _read_bounds(handle: ParquetHandle, group: int, column: KeyColumn) -> tuple[int, int, int] | None:
-    """Return the bounds of a timestamp column in a row group, from the values, as a tuple for `Bounds.of`.
+    """Return the bounds of a timestamp column in a row group, from the values.
 
-    Return None if only Spark reads the values.
+    The bounds are a tuple for `Bounds.of`; None if they are not certain, or if only Spark reads the values.
     """
     try:
         values = key_columns(handle, group, [column])[column.name]

@@ -95,7 +95,7 @@ def conversion_for(leaf: pq.ColumnSchema, column: KeyColumn, metadata: Mapping[b
     """Return how a column of the table is read from the file.
 
     `leaf` is the column of the file. `metadata` is the key-value metadata of the file's footer, or None if there is
-    none. Raises Undecodable.
+    none. Raises Undecodable unless Arrow certainly reads `leaf` as Spark does.
     """
     kind = stored_kind(leaf)
     if kind == "decimal":

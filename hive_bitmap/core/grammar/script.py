@@ -69,7 +69,7 @@ def split(text: str) -> list[Part]:
 
 
 def is_complete(text: str) -> bool:
-    """Whether the text ends with the semicolon of a statement.
+    """Return whether the text ends with the semicolon of a statement.
 
     Space and comments after the semicolon are ignored.
 

@@ -46,7 +46,7 @@ class Aggregate:
 
     @property
     def stored(self) -> Column:
-        """The column of the index table."""
+        """The column of the index table that stores this aggregate."""
         name = f"_{self.function}_of_{ALL if self.column is None else self.column.name}"
         if self.column is None or self.function == "count":
             return Column(name, "bigint")
@@ -56,7 +56,7 @@ class Aggregate:
 
     @property
     def field(self) -> pa.Field:
-        """The column of the index table as an Arrow field."""
+        """The column `stored` as an Arrow field."""
         return pa.field(self.stored.name, arrow_type(KeyColumn(self.stored.name, self.stored.type)))
 
 
@@ -155,7 +155,7 @@ def _column(table: Table, keys: Sequence[Column], name: str) -> Column:
 
 
 def functions_of(column: Column) -> set[str]:
-    """Return the functions that an index stores of a column of this type."""
+    """Return the aggregate functions that suit the type of a column."""
     base = base_type(column)
     return set(FUNCTIONS) if base in SUMMED else {"count", "min", "max"} if base in COMPARED else {"count"}
 
@@ -173,7 +173,10 @@ def _unsupported(column: Column, function: str, where: str) -> Unsupported:
 
 
 def _require_distinct(table: Table, keys: Sequence[Column], aggregates: Sequence[Aggregate], where: str) -> None:
-    """Raise Unsupported if the index table would have two columns of a name; `where` names the table in the message."""
+    """Raise Unsupported if two columns of the index table would have the same name.
+
+    `where` names the base table in the message.
+    """
     taken = {column.name.lower() for column in (*keys, *table.partition_columns)}
     for aggregate in aggregates:
         name = aggregate.stored.name

@@ -62,7 +62,7 @@ class Fingerprint:
         return bool(self.etag) and self.etag != IMMUTABLE and stores.has_tags(self.path)
 
     def matches(self, status: FileStatus) -> bool:
-        """Return whether a listing shows the same file.
+        """Return whether `status`, from a listing, shows the file unchanged.
 
         If the listing has no etags, size and time decide. A fingerprint without an etag does not match a file with an
         etag.
@@ -71,7 +71,7 @@ class Fingerprint:
         return self.size == status.size and self.mtime_ms == status.mtime_ms and same_tag
 
     def confirmed(self) -> bool:
-        """Return whether the file in the store is still the same.
+        """Return whether the file is unchanged in the store.
 
         Without an etag, the checksum of the file's tail is compared.
         """
@@ -108,9 +108,9 @@ def immutable(listed: FileStatus) -> Fingerprint:
 def take(path: str) -> Fingerprint:
     """Take the fingerprint of a file.
 
-    Any later change of the file gives another fingerprint: if the last change is too recent, this function waits for
-    the resolution of the store's clock. Raises FileNotFoundError, and Undecodable for a file whose last change lies in
-    the future by this machine's clock.
+    Any later change of the file gives another fingerprint. For this, the last change must be older than the resolution
+    of the store's clock; if it is more recent, this function waits. Raises FileNotFoundError, and Undecodable for a
+    file whose last change lies in the future by this machine's clock.
     """
     status, crc = stores.status_and_crc(path)
     wait = status.changed_ms / 1000 + _resolution(status) - time.time()

@@ -119,7 +119,7 @@ class Manifest:
         return f"{self.folder}/{shard}" if self.folder else shard
 
     def named(self) -> Manifest:
-        """Return the manifest with names in place of the paths of shards."""
+        """Return the manifest with shards given by file names, as it is stored."""
 
         def names(table: pa.Table) -> pa.Table:
             at = table.schema.get_field_index("shard")
@@ -129,7 +129,10 @@ class Manifest:
         return Manifest(self.folder, names(self.files), names(self.shards))
 
     def located(self) -> Manifest:
-        """Return the manifest with the paths of shards, and without a folder."""
+        """Return the manifest with shards given by paths.
+
+        The result has no folder, so it can be combined with manifests of other folders.
+        """
 
         def paths(table: pa.Table) -> pa.Table:
             at = table.schema.get_field_index("shard")

@@ -47,9 +47,10 @@ class RefreshRecord:
 def write(definition: Definition, record: RefreshRecord, metastore: str) -> None:
     """Write the record into the root of an index.
 
-    The record is written only if the marker in the root names this index and this metastore. Properties may name a
-    folder of another user as the root, and some stores would create the root of a dropped index again. In this process
-    `read` returns the record even if writing failed. Raises OSError and StoreError.
+    `metastore` is the id of this metastore. The record is written only if the marker in the root names this index and
+    this metastore. Without this check, a property that names another user's folder as the root would make this process
+    write there, and some stores would create the root of a dropped index again. In this process, `read` returns the
+    record even if it was not written. Raises OSError and StoreError.
     """
     with _lock:
         _written_here[_key(definition)] = record

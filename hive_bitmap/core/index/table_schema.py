@@ -62,7 +62,8 @@ def shard_name(folder: str) -> str:
 def key_columns(columns: Iterable[Column], schema: Sequence[Column], time_zone: str) -> list[KeyColumn]:
     """Return columns of a base table in the form that `Format` takes.
 
-    `schema` are all data columns of the table.
+    `schema` are all data columns of the table; a KeyColumn has its position among them. `time_zone` is the time zone of
+    Spark's JVM, "" if it is unknown.
     """
     positions = {column.name: position for position, column in enumerate(schema)}
     return [

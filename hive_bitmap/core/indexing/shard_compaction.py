@@ -84,9 +84,9 @@ def _files_of(item: Compaction, paths: Sequence[str]) -> pa.Table:
 
 
 def _rows(item: Compaction, path: str, size: int) -> pa.Table:
-    """Return the rows of a shard that belong to kept files, packed.
+    """Return the rows of a shard that belong to kept files.
 
-    Raise CorruptIndex.
+    The rows are packed (`shard.packed`), and have the current paths of the files. Raise CorruptIndex.
     """
     definition, kept_paths = item.group.definitions[0], _files_of(item, [path])["path"]
 
@@ -119,7 +119,7 @@ def shard_rows(definition: Definition, path: str, size: int) -> pa.Table:
 def _row_groups(definition: Definition, path: str, size: int) -> Iterator[pa.Table]:
     """Yield an empty table, then the rows of each row group of a shard.
 
-    Raise CorruptIndex.
+    The empty table has the schema, so that a shard without rows has a schema too. Raise CorruptIndex.
     """
     schema = (built_schema if definition.has_bitmaps else compact_schema)(definition)
     yield schema.empty_table()

@@ -60,8 +60,9 @@ class ScanListing:
     def countable(self) -> tuple[Partition, ...]:
         """The partitions for a count by an index.
 
-        Files with deleted rows have the version of their deletes. If only Spark can find the deleted rows of a file,
-        the file has the etag WITH_DELETES, which does not occur in any index.
+        The status of a file with deleted rows also has the version of its deletes. If only Spark can find the deleted
+        rows of a file, the status has the etag WITH_DELETES. No index has this etag, so such a file is never counted by
+        an index.
         """
         if not self.deletes:
             return self.without_empty
@@ -74,9 +75,10 @@ class ScanListing:
         return replace(file, deletes=deletes) if deletes else replace(file, etag=WITH_DELETES)
 
     def table(self, base: Table) -> Table:
-        """Return the table of the scan, `base`, as the scan reads it.
+        """Return the table `base` with the partitioning that this listing has.
 
-        The table is partitioned if the log lists files with partition values.
+        If the table's log lists files with partition values, the result is a partitioned table. Otherwise, the result
+        is `base` unchanged.
         """
         return base.by_partitions() if self.of_log and any(values for values, _ in self.partitions) else base
 

@@ -32,12 +32,13 @@ class Settings:
     """Whether and how queries use indexes.
 
     With `engine_reads_only`, only Spark reads base files and nothing is answered from the index alone, so that the row
-    filters and masks of a policy engine stay in force. `strategy` is used wherever it is possible. With `strict`, an
-    error of this package fails the query. Without `strict`, Spark answers the query after such an error. An answer from
-    the index alone takes at most `answer_bytes` of the driver's memory for its keys. If the selected rows take at most
-    about `driver_read_bytes`, the process that planned the query reads the rows, without a Spark job; 0 switches such
-    reads off. A query waits `planning_seconds` for its plan. With `learn_prices`, the planner's prices follow the times
-    that queries took. Without `auto_refresh`, neither writes nor queries of the session refresh indexes.
+    filters and masks of a policy engine stay in force. `strategy` is used wherever it is possible; None lets the
+    planner choose by cost. With `strict`, an error of this package fails the query. Without `strict`, Spark answers the
+    query after such an error. An answer from the index alone takes at most `answer_bytes` of the driver's memory for
+    its keys. If the selected rows take at most about `driver_read_bytes`, the process that planned the query reads the
+    rows, without a Spark job; 0 switches such reads off. A query waits `planning_seconds` for its plan. With
+    `learn_prices`, the planner's prices follow the times that queries took. Without `auto_refresh`, neither writes nor
+    queries of the session refresh indexes.
     """
 
     enabled: bool
@@ -75,8 +76,9 @@ def read(conf: Mapping[str, str]) -> Settings:
 def problems(conf: Mapping[str, str]) -> list[str]:
     """Return a sentence for each invalid setting.
 
-    A setting is invalid if it does not accept its value. A setting is also invalid if its name is unknown, but looks
-    like a name of this package. Names may have the prefix `spark.`, as in the configuration of an application.
+    `conf` maps the names of settings to their values. A setting is invalid if it has a wrong value, or if this package
+    has no setting of that name although the name begins with `hive_bitmap.`. Names may have the prefix `spark.`, as in
+    the configuration of an application.
 
     >>> problems({"hive_bitmap.enbled": "false", "spark.hive_bitmap.strategy": "blocks"})
     ["hive_bitmap has no setting hive_bitmap.enbled; did you mean 'hive_bitmap.enabled'?"]

@@ -2,8 +2,8 @@
 
 A node stands for *the rows where it is TRUE*. There is no node for NOT: the parser pushes NOT down to the leaves by
 SQL's three-valued logic. So AND is intersection and OR is union. No set of rows is complemented, because a complement
-would contain the rows where the condition is NULL. Constant(None) is SQL's NULL: neither NULL nor NOT NULL is TRUE. A
-leaf tests one column. Unknown is a condition that only Spark can evaluate, row by row.
+would contain the rows where the condition is NULL. Constant(None) is SQL's NULL, which is TRUE for no row, and is not
+TRUE either if it is negated. A leaf tests one column. Unknown is a condition that only Spark can evaluate, row by row.
 """
 
 from __future__ import annotations
@@ -40,7 +40,10 @@ class Constant:
 
 @dataclass(frozen=True)
 class Unknown:
-    """A condition that is not understood, and the reason; any row may match."""
+    """A condition that only Spark can evaluate, row by row; any row may match.
+
+    `text` is the SQL of the condition. `reason` says why the index cannot evaluate it.
+    """
 
     text: str
     reason: str
@@ -156,8 +159,8 @@ def disjunction(children: Iterable[Predicate]) -> Predicate:
 def negate(predicate: Predicate) -> Predicate:
     """Return NOT of a predicate, pushed down to the leaves.
 
-    The predicate must be exact in three-valued logic. Negate a predicate before `simplify`, which preserves only where
-    the predicate is TRUE.
+    The predicate must be exact in three-valued logic. So negate a predicate before `simplify` is applied: `simplify`
+    keeps the rows for which the predicate is TRUE, but does not keep FALSE and NULL apart.
     """
     match predicate:
         case And(children):
@@ -227,9 +230,10 @@ def only_column(predicate: Predicate) -> str | None:
 
 
 def by_column(kind: type[And] | type[Or], children: Sequence[Predicate]) -> list[Predicate]:
-    """Combine the children of an AND or OR that test the same column.
+    """Combine those `children` of one node that test the same column into one child.
 
-    Then the index of this column is looked up only once.
+    `kind` is the class of the node, And or Or. After this, the index of a column is looked up only once for the node.
+    Children that test several columns stay as they are.
     """
     single: dict[str, list[Predicate]] = {}
     mixed: list[Predicate] = []

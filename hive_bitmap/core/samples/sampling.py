@@ -80,11 +80,12 @@ def _blocks(rows: pa.Table) -> Longs:
 
 
 def _spread(member: Flags, blocks: int) -> tuple[Longs, Longs]:
-    """Simulate pairs of key and block for keys that occur in several sampled blocks.
+    """Simulate which blocks of a shard hold the keys that occur in several sampled blocks.
 
-    `member[key, block]` says whether a sampled block holds a key. As in the sample, there are two kinds of blocks:
-    blocks with nearly all keys, and all other blocks. In each kind, a key is put into random blocks, with the same
-    frequency as in the sample.
+    Return the key and the block of each pair (key, block), as two arrays of numbers. `member[key, block]` says whether
+    a sampled block holds a key. `blocks` is the number of blocks of the shard. As in the sample, there are two kinds of
+    blocks: blocks with nearly all keys, and all other blocks. In each kind, a key is put into random blocks, with the
+    same frequency as in the sample.
     """
     full = member.mean(0) > NEARLY_ALL if len(member) else np.zeros(member.shape[1], bool)
     like_full = full[np.arange(blocks) * len(full) // blocks]
@@ -99,12 +100,13 @@ def _spread(member: Flags, blocks: int) -> tuple[Longs, Longs]:
 
 
 def _scattered(block: Longs, twice: int, sampled: int, blocks: int) -> tuple[Longs, Longs, float]:
-    """Simulate pairs of key and block for keys that occur in one sampled block.
+    """Simulate which blocks of a shard hold the keys that occur in only one sampled block.
 
-    Return the key and the block of each pair, as two arrays, and the estimated number of such keys in the shard.
-    `block` has the sampled block of each key. `twice` is how many other keys occur in exactly two sampled blocks. Each
-    key is put into the block that corresponds to its sampled block, so that keys of one block stay together, and into
-    random other blocks.
+    Return the key and the block of each pair (key, block), as two arrays of numbers, and the estimated number of such
+    keys in the shard. `block` has the number of the sampled block of each key, and `sampled` is the number of sampled
+    blocks. `twice` is how many other keys occur in exactly two sampled blocks. `blocks` is the number of blocks of the
+    shard. Each key is put into the block that corresponds to its sampled block, so that keys of one block stay
+    together, and into random other blocks.
     """
     once = len(block)
     pairs = once * blocks / sampled
@@ -238,10 +240,10 @@ def no_blocks(item: FooterItem) -> tuple[Longs, Longs]:
 
 
 def choose_blocks(rows: Longs, size: Longs, share: float) -> Longs:
-    """Choose about the share `share` of b blocks, but at least FEWEST_BLOCKS.
+    """Choose a `share` of the blocks as a sample, but at least FEWEST_BLOCKS.
 
-    `rows` (b, none of them 0) has the number of rows of each block, `size` (b) the bytes of its key columns. Return the
-    numbers of the chosen blocks (int64), ascending.
+    `rows` has the number of rows of each block, which is never 0. `size` has the bytes of the key columns in each
+    block. Return the numbers of the chosen blocks (int64), ascending.
     """
     count = min(len(rows), max(FEWEST_BLOCKS, int(len(rows) * share)))
     density = size / rows
@@ -373,7 +375,11 @@ def _written(path: str, rows: pa.Table, smallest: pa.Table, definition: Definiti
 
 
 def _counted_keys(rows: pa.Table, definition: Definition) -> pa.Table:
-    """Count the sampled blocks and rows of each distinct key."""
+    """Count the sampled blocks and base rows of each distinct key.
+
+    `rows` are index rows. The result has a row for each key: the key columns, the number of blocks that hold the key,
+    and the number of base rows with the key.
+    """
     names, many = list(definition.column_names), shard.CARDINALITY.name
     return rows.select([*names, many]).group_by(names).aggregate([([], "count_all"), (many, "sum")])
 

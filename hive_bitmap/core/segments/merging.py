@@ -20,8 +20,8 @@ MOST_LARGE = 8  # approximate number of segments of the largest size
 class Sized:
     """A segment, or a part of a new segment.
 
-    `place` determines the neighbours of the segment or part. `readers` identifies the users who may read the segment or
-    part.
+    Segments and parts are neighbours if they follow each other in the order of `place`. `readers` is a value that is
+    equal for segments and parts that the same users may read. By default, it is equal for all.
     """
 
     bytes: float
@@ -47,10 +47,11 @@ def tier(size: float) -> int:
 
 
 def merged(segments: Sequence[Sized], *, all_small: bool = False) -> list[list[int]]:
-    """Return groups of neighbouring segments to merge, by their positions.
+    """Return groups of neighbouring segments to merge.
 
-    A group has two or more segments, which all have the same `readers`. Neighbours follow each other in the order of
-    `place`. With `all_small`, tiers are ignored, and neighbours are merged up to the maximum size.
+    A group is a list of positions in `segments`. It has two or more segments, which all have the same `readers`.
+    Neighbours follow each other in the order of `place`. With `all_small`, tiers are ignored, and neighbours are merged
+    up to the maximum size.
     """
     most = largest(sum(segment.bytes for segment in segments))
     groups: list[list[int]] = []

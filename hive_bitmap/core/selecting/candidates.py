@@ -61,9 +61,9 @@ REMOTE_READS = 16  # concurrent lookups in shards that are read over a network
 class Lookup:
     """Fresh files that are looked up together.
 
-    All fields except `unit` and `predicate` have an item for each file. `described` has the files' rows of a manifest,
-    with the columns DESCRIBED. `deletes` has the `FileStatus.deletes` of each file. It is empty if no file has deleted
-    rows.
+    All fields except `unit` and `predicate` have an item for each file of `unit`. `described` has the row of each file
+    in its manifest, with the columns DESCRIBED. `deletes` has the `FileStatus.deletes` of each file. It is empty if no
+    file has deleted rows.
     """
 
     partitions: tuple[int, ...]  # their positions in `LookupResults.partitions`
@@ -184,9 +184,10 @@ def choose_indexes(
 
 
 def exact_where_covered(results: LookupResults, keys: Sequence[str]) -> LookupResults:
-    """Clear `exact` for the files that an index of the keys does not cover.
+    """Clear the flag `exact` of files that an index for a key does not cover.
 
-    A count by these keys needs an index of each key in every file.
+    `keys` are the grouping keys of a count. A file can be counted through indexes only if the index for each of the
+    keys covers the file. Without keys, the results are returned unchanged.
     """
     if not keys:
         return results

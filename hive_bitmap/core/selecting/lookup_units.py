@@ -81,10 +81,10 @@ class LookupUnit:
 
 
 class BlockNumbers:
-    """A map from index rows, by path and offset, to numbers of blocks.
+    """A map from the path and offset of an index row to the number of its block.
 
-    The blocks belong to a unit. `covered` has a flag for each file. Index rows of files without the flag are ignored.
-    The array `covered` is shared, not copied, so that the caller can clear flags later.
+    The blocks are those of a unit. `covered` has a flag for each file of the unit. Index rows of files whose flag is
+    not set are ignored. The array `covered` is shared, not copied, so that the caller can clear flags later.
     """
 
     def __init__(self, unit: LookupUnit, covered: Flags) -> None:
@@ -121,13 +121,19 @@ class BlockNumbers:
 
 
 def positions(buckets: pa.DictionaryArray, paths: pa.Array) -> Longs:
-    """Return the position of each bucket in `paths`; -1 if missing."""
+    """Return the position in `paths` of each path in `buckets`; -1 for a path that is not in `paths`.
+
+    `buckets` are values of the column `_bucketname`, which has the paths of base files.
+    """
     numbers = pc.fill_null(pc.index_in(buckets.dictionary, value_set=paths), -1).to_numpy(zero_copy_only=False)
     return numbers.astype(np.int64)[buckets.indices.to_numpy(zero_copy_only=False)]
 
 
 def deleted_bits(unit: LookupUnit, where: BitLayout) -> npt.NDArray[np.uint8]:
-    """Return the selection of the deleted rows of a unit, whose layout is `where`."""
+    """Return the deleted rows of a unit as bits, one for each row of its blocks.
+
+    `where` is the layout of the bits. The bits of deleted rows are set.
+    """
     bits = selection.nothing(where)
     for number, path in enumerate(unit.paths):
         deleted = unit.deleted.get(path)

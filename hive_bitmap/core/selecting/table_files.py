@@ -22,7 +22,7 @@ OTHER_COLUMNS = "the table's columns, or how they are read, changed since it was
 class PartitionState:
     """A partition and its listed files.
 
-    A table that is not partitioned has a single partition, without name and values.
+    A table that is not partitioned has a single partition, without name and values. In `values`, None stands for NULL.
     """
 
     name: str  # `a=1/b=x`
@@ -50,7 +50,8 @@ class FileRecords:
     ) -> FileRecords:
         """Compare a listing with what an index covers.
 
-        `numbers` is as in `Covered.candidates`. A file is valid only if it was indexed under one of the `schemas`
+        `numbers` has, for each partition of the listing, its position in `covered.partitions`, or -1 if the index
+        covers no file of the partition. A file is valid only if it was indexed under one of the `schemas`
         (`definition.valid_schemas`; None stands for all schemas). If several segments cover a file, a segment with the
         current state of the file is preferred.
         """
@@ -76,9 +77,10 @@ class FileRecords:
 
     @cached_property
     def indexed(self) -> Flags:
-        """Whether the index has rows of the file.
+        """Whether the index has rows of the file, valid or not.
 
-        The rows may come from an earlier state of the file, or from other columns of the table.
+        The rows may describe an earlier state of the file. They may also date from before a change of the table's
+        columns, after which the file is read in another way.
         """
         return np.append(self.covered.shard_of >= 0, False)[self.row]
 

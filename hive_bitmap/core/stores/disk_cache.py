@@ -85,7 +85,7 @@ def shrink(options: Options, bound: int) -> None:
 
 @contextmanager
 def _entries(cache_folder: str) -> Iterator[int]:
-    """Open the folder of the entries.
+    """Open the folder of the entries, and yield its file descriptor.
 
     Raises OSError if the folder is a link, or if other users own or can write the folder.
     """
@@ -104,7 +104,10 @@ def _entries(cache_folder: str) -> Iterator[int]:
 
 
 def _read(folder: int, name: str) -> bytes:
-    """Return the content of an entry's file; b"" if it is not a regular file."""
+    """Return the content of the file `name` in a folder; b"" if it is not a regular file.
+
+    `folder` is the file descriptor of the folder.
+    """
     opened = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     with os.fdopen(opened, "rb") as file:
         return file.read() if stat.S_ISREG(os.fstat(opened).st_mode) else b""

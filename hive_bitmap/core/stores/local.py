@@ -63,7 +63,8 @@ class Local:
     def open_input(self, path: str, listed: FileStatus | None = None) -> pa.NativeFile:
         """Open a file without memory mapping.
 
-        If another process truncates a mapped file, the reader is killed by SIGBUS.
+        The file is not mapped, because SIGBUS would kill this process if another process truncated the mapped file.
+        `listed` is not used.
         """
         return pa.OSFile(local_path(path), "rb")
 
@@ -129,7 +130,10 @@ class Local:
                 raise
 
     def copy(self, source: str, target: str) -> bool:
-        """Make `target` a hard link to `source`, or a copy of it where hard links are unsupported."""
+        """Make `target` a hard link to `source`, or a copy where hard links are unsupported.
+
+        Return True: the local file system can always do this.
+        """
         try:
             os.link(local_path(source), local_path(target))
         except OSError as error:

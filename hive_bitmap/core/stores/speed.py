@@ -66,7 +66,10 @@ def of(path: str) -> Speed | None:
 
 
 def note(path: str, seconds: float, size: int = 0) -> None:
-    """Record the seconds of a request, and the bytes of its response."""
+    """Record the duration of a request to the store of this path.
+
+    The request took `seconds`, and its response has `size` bytes.
+    """
     with _lock:
         seen = _measurements.setdefault(parts(path)[:2], _Measurements())
         if size <= SMALL:
@@ -87,7 +90,10 @@ def noted(path: str, size: int = 0) -> Iterator[None]:
 
 
 def timed(path: str, request: Callable[[], T], size: int = 0) -> Callable[[], T]:
-    """Return a function that calls `request`, and records its duration unless `request` fails."""
+    """Return a function that calls `request` and records the duration of the call.
+
+    Nothing is recorded if `request` fails. `path` is a path in the store, and `size` the size of the response in bytes.
+    """
 
     def timed_request() -> T:
         with noted(path, size):

@@ -1,10 +1,10 @@
 """Parse predicates in Spark's SQL dialect, without Spark.
 
-`condition_grammar` gives the boolean structure. A leaf is the text between two ANDs or ORs. Two conditions let the
-client evaluate a leaf without an engine. First, the leaf is a test of the grammar, `literal op column`, LIKE 'prefix%',
-or a boolean column alone. Second, `leaves` converts the leaf to a node. A leaf with remaining tokens has another form,
-so operator precedence cannot be mistaken. Any other leaf becomes Unknown, with its exact source: all rows may satisfy
-an Unknown.
+`condition_grammar` gives the boolean structure. A leaf is the text between two ANDs or ORs. The client evaluates a leaf
+without an engine if two requirements are met. First, the whole leaf has one of these forms: a test of the grammar,
+`literal op column`, LIKE 'prefix%', or a boolean column alone. If tokens of the leaf are left over after such a form,
+the requirement is not met, so operator precedence cannot be mistaken. Second, `leaves` can convert the leaf to a node.
+Any other leaf becomes Unknown, with its exact source: all rows may satisfy an Unknown.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ _MIRROR = {"<": ">", "<=": ">=", "!>": ">=", ">": "<", ">=": "<=", "!<": "<="}  
 def parse(text: str, columns: Sequence[Column], table: str | None = None) -> Predicate:
     """Parse a condition to a simplified tree.
 
-    The tree selects the rows where the condition is TRUE. `table` is the name or alias that may qualify column names. A
-    part of the condition that is not understood becomes Unknown. Raises InvalidPredicate, with line, column and reason,
-    if the text cannot be split into leaves.
+    The tree selects the rows where the condition is TRUE. `table` is the name or alias that may qualify column names;
+    None if column names cannot be qualified. A part of the condition that is not understood becomes Unknown. Raises
+    InvalidPredicate, with line, column and reason, if the text cannot be split into leaves.
 
     >>> parse("NOT (a < 3 OR b LIKE 'x%')", [Column("a", "int"), Column("b", "string")])
     And(children=(Compare(column='a', op='>=', value=3), Prefix(column='b', prefix='x', negated=True)))
@@ -63,7 +63,7 @@ def parse(text: str, columns: Sequence[Column], table: str | None = None) -> Pre
 
 
 class Condition(Grammar[Predicate, Column]):
-    """A condition that becomes a predicate."""
+    """A parser that turns the text of a condition into a predicate."""
 
     dialect = QUERY
 
@@ -107,9 +107,10 @@ class Condition(Grammar[Predicate, Column]):
         return simplify(negate(node) if negated else node)
 
     def leaf(self, end: int) -> Predicate:
-        """Read a leaf that ends at the token `end`, and return its exact node.
+        """Read a leaf, and return its node.
 
-        Return Unknown if only an engine can evaluate the leaf.
+        `end` is the position of the token after the leaf. The node is TRUE, FALSE or NULL for the same rows as the
+        leaf. It is Unknown if only an engine can evaluate the leaf.
         """
         tokens, start = self.tokens, self.tokens.at
         try:
@@ -153,7 +154,7 @@ class Condition(Grammar[Predicate, Column]):
         return operand
 
     def _test(self, end: int) -> Predicate:
-        """Read a test, or a boolean column or constant alone, and return its node.
+        """Read a test, a boolean column alone or a constant alone; return its node.
 
         `end` is the position of the token after the leaf.
         """
@@ -178,7 +179,7 @@ class Condition(Grammar[Predicate, Column]):
         return self.tokens.text[tokens[start].start : tokens[end - 1].end]
 
     def _leaf_end(self) -> int:
-        """Return the end of a leaf.
+        """Return the position of the token after the current leaf.
 
         A leaf ends at the next AND, OR or ) that does not belong to a BETWEEN, CASE or bracket.
         """

@@ -106,9 +106,9 @@ def partitions(server: Server, table: Table) -> list[tuple[str | None, ...]]:
 
 
 def partition(server: Server, table: Table, values: tuple[str | None, ...]) -> Partition:
-    """Describe an existing partition.
+    """Describe an existing partition, given by its values.
 
-    Spark's Thrift Server shows only the folder of a partition. Raises ServerError.
+    In `values`, None stands for NULL. Spark's Thrift Server shows only the folder of a partition. Raises ServerError.
     """
     described = server.all(f"DESCRIBE FORMATTED {table.sql_name} PARTITION {partition_spec(server, table, values)}")
     sections = _sections(described)
@@ -125,7 +125,8 @@ def partition(server: Server, table: Table, values: tuple[str | None, ...]) -> P
 def partition_spec(server: Server, table: Table, values: Sequence[str | None]) -> str:
     """Return a partition spec, for example `(p='1', q='x')`.
 
-    Servers accept values as strings for partition columns of any type.
+    All values are written as strings, because servers accept strings for partition columns of any type. None stands for
+    NULL.
     """
     written = constant if server.is_spark else literal
     pairs = (

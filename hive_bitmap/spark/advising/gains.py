@@ -161,7 +161,10 @@ def _arrow(columns: Sequence[Any], schema: pa.Schema) -> pa.Table:
 
 
 def _selected(table: TableFigures, test: ColumnTest | None) -> tuple[float, float]:
-    """Return how many rows a test selects, and the share of blocks with such rows."""
+    """Return how many rows a test selects, and the share of blocks with such rows.
+
+    If `test` is None, the test is a lookup of one average key.
+    """
     key, keys = table.key, 1.0
     if test is not None and test.kind is Kind.RANGE:
         keys = max(RANGE_SHARE / key.of_rows, 1)

@@ -259,9 +259,9 @@ def rebuild(
     The indexes are built in one pass. New and changed base files are read; index rows of unchanged files are kept.
     Partitions that are up to date stay unchanged. `partition` has values of some or all partition columns, and limits
     the rebuild to the partitions with these values. With `full`, everything is built from scratch; with `compact`,
-    small shards are merged, without reading base files. In a copied metastore, the first rebuild of an index builds all
-    of it in a separate folder. Raise NotFound, Unsupported if the table or a column has changed since it was indexed,
-    and BuildFailed.
+    small shards are merged, without reading base files. `progress` is called with the state of the build, while it
+    runs. In a copied metastore, the first rebuild of an index builds all of it in a separate folder. Raise NotFound,
+    Unsupported if the table or a column has changed since it was indexed, and BuildFailed.
     """
     started = time.monotonic()
     return _rebuild(spark, plan_rebuild(spark, table, names, partition, full, compact), progress, started)
@@ -314,9 +314,10 @@ def attach(
 ) -> list[BuildReport]:
     """Build new indexes of a renamed table from its former indexes.
 
-    Shards are linked or rewritten. Base files that are unchanged since they were indexed are not read, even if their
-    folder was moved. The former indexes stay unchanged. Raise BuildFailed. Raise Unsupported if the table has base
-    files, but the former indexes cover none of them.
+    `definitions` are the new indexes, and `former` the former index for each, in the same order. Shards are linked or
+    rewritten. Base files that are unchanged since they were indexed are not read, even if their folder was moved. The
+    former indexes stay unchanged. Raise BuildFailed. Raise Unsupported if the table has base files, but the former
+    indexes cover none of them.
     """
     planned = plan_attachment(spark, base, definitions, former)
     segments = [change.segment for change in planned.changes]

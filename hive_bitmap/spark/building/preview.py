@@ -128,7 +128,7 @@ def preview(
     full: bool = False,
     compact: bool = False,
 ) -> list[Preview]:
-    """Return what `rebuild` with these arguments would do; write nothing.
+    """Return what `rebuild` would do with the same arguments; write nothing.
 
     There is one Preview for each index. Raise NotFound and Unsupported as `rebuild` would.
     """

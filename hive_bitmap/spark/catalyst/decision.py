@@ -56,9 +56,12 @@ NOTHING_READ = ReadFigures(0, None, 0, None)
 class Report:
     """The decision on a scan, as `explanation.Relation` shows it.
 
-    `action` is NARROWED, ANSWERED or LEFT_ALONE; `reason` explains LEFT_ALONE. `figures` are None if no index was
-    looked up. `asked` says that a function of hive_bitmap asks about the scan. `unindexed` describes the files that are
-    not yet in an index that follows its table. `learnt` describes the learnt factors of the prices.
+    `action` is NARROWED, ANSWERED or LEFT_ALONE. For LEFT_ALONE, `reason` is the reason as a code. `detail` explains
+    the action in words. `condition` is the condition of the scan as text, and `strategy` the chosen strategy. `costs`
+    are the estimated seconds by strategy. `figures` are None if no index was looked up, and `plan` is None if no plan
+    was made. `asked` says that a function of hive_bitmap, such as `plan`, made the query in order to get the decision.
+    `unindexed` describes the files that are not yet in an index that follows its table. `learnt` describes the learnt
+    factors of the prices. A text is "" if there is nothing to say.
     """
 
     table: str
@@ -76,7 +79,10 @@ class Report:
 
     @classmethod
     def of(cls, scan: Scan, action: str, reason: Reason | None, detail: str) -> Report:
-        """Return the report of a scan that has no plan."""
+        """Return the report of a scan that has no plan.
+
+        `reason` is the reason for LEFT_ALONE; None for any other `action`.
+        """
         table = f"{scan.database}.{scan.table}"
         asked = not scan.must_pay
         return cls(table=table, condition=scan.condition, action=action, reason=reason, detail=detail, asked=asked)
@@ -181,7 +187,10 @@ class Decision:
         return {"decision": self.kind, **self.fields(), "report": self.report.to_json(), **self._savings()}
 
     def _savings(self) -> dict[str, Any]:
-        """Return the indexes that serve the scan and the bytes they save, for metrics and advice."""
+        """Return the names of the indexes that serve the scan, and the bytes that they save.
+
+        These fields are for metrics and advice. The result is empty if the decision has no plan.
+        """
         plan = self.report.plan
         if plan is None:
             return {}
@@ -190,9 +199,9 @@ class Decision:
 
 @dataclass(frozen=True, kw_only=True)
 class LeaveAlone(Decision):
-    """Spark scans the table.
+    """Spark scans the table without an index.
 
-    `lasting` says how long the JVM need not ask again.
+    `lasting` says how long this decision is valid, so that the JVM need not ask again.
     """
 
     kind = "leave alone"
@@ -228,7 +237,7 @@ class ReadChoices(Decision):
 
 @dataclass(frozen=True)
 class FramePart:
-    """Rows that our tasks read: a DataFrame with the scan's columns."""
+    """Rows that our tasks read, as a DataFrame with the scan's columns."""
 
     frame: DataFrame | None  # None once the JVM has it
 
@@ -240,8 +249,9 @@ class FramePart:
 class FetchPart:
     """Rows that this process reads when the plan is executed.
 
-    If this process cannot read the rows, Spark reads them. With other parts, `choices` has the files that Spark then
-    reads (`ranges.indexed_choices`). Without other parts, Spark then reads the whole scan.
+    If this process cannot read the rows, Spark reads them instead. Which files Spark then reads depends on the parts of
+    the decision: if there are other parts, Spark reads the files in `choices` (`ranges.indexed_choices`). If this is
+    the only part, Spark reads the whole scan.
     """
 
     fetch: Fetch
@@ -305,10 +315,10 @@ class ReadRows(Decision):
 class Counts(Decision):
     """The index answers the aggregation over the scan, when the plan is executed.
 
-    `prepared` has the lookups from which `request` is counted. `source` names the table and the indexes used. Either
-    `listing` or `files` is None. `listing` has the files that Spark has listed: it refers to an entry of the cache of
-    listings, which many decisions share. If the entry was evicted, Spark aggregates the table. `files` are the files
-    that planning has listed itself.
+    `request` is the count to answer, and `prepared` has the lookups from which it is counted. `source` names the table
+    and the indexes used. At least one of `listing` and `files` is None. `listing` is set if Spark has listed the files:
+    it is a weak reference to an entry of the cache of listings, which many decisions share. If the entry was evicted,
+    Spark aggregates the table. `files` is set if planning has listed the files itself.
     """
 
     kind = "counts"

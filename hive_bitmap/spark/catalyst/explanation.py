@@ -44,10 +44,11 @@ _WRITE = ("INSERT", "UPDATE", "DELETE", "MERGE")
 class Relation:
     """A scan of a table, and what the indexes do for it.
 
-    `action` is NARROWED, ANSWERED or LEFT_ALONE; for LEFT_ALONE, `reason` is the code of a Reason. `costs` are
-    estimated seconds by strategy. `learnt` says how such estimates compared with measured times. The counts of files
-    and blocks are None if no index was looked up. `plan` is None if another process (that of a server) made the plan,
-    or if the plan has been evicted.
+    `action` is NARROWED, ANSWERED or LEFT_ALONE. For LEFT_ALONE, `reason` is the code of a Reason. `detail` explains
+    the action in words. `condition` is the condition of the scan as text. `unindexed` describes the files that are not
+    indexed yet. `costs` are estimated seconds by strategy. `learnt` says how such estimates compared with measured
+    times. The counts of files and blocks are None if no index was looked up. `plan` is None if another process (that of
+    a server) made the plan, or if the plan has been evicted.
     """
 
     table: str
@@ -104,12 +105,12 @@ def _sentence(reason: str) -> str:
 class Explanation:
     """A query explained: its scans and Spark's own plan.
 
-    `engine` is Spark's own plan as text. `plan_seconds` is the time that planning took. All fields come from the same
-    planning. `hints` are sentences on tables that the query reads without using their indexes: the query names a table
-    by the path of its folder, or by a new name to which the indexes have not moved. `rows` and `run_seconds` are None
-    if the query was not run. `requests` are all requests to stores that this process and tasks of hive_bitmap made
-    during the run. `task_requests` are the requests of the tasks alone. Requests of Spark's own readers are not
-    counted.
+    `engine` is Spark's own plan as text. `plan_seconds` is the time that planning took. The query is planned once, and
+    all fields describe this plan. `hints` are sentences on tables that the query reads without using their indexes: the
+    query names a table by the path of its folder, or by a new name to which the indexes have not moved. `rows` and
+    `run_seconds` are None if the query was not run. `requests` are all requests to stores that this process and tasks
+    of hive_bitmap made during the run. `task_requests` are the requests of the tasks alone. Requests of Spark's own
+    readers are not counted.
     """
 
     query: str
@@ -126,7 +127,7 @@ class Explanation:
     def expected_seconds(self) -> float | None:
         """The estimate for the chosen strategy, in seconds.
 
-        The estimate is None unless the query has a single scan, for which indexes were looked up.
+        The estimate is None unless the query has exactly one scan and indexes were looked up for this scan.
         """
         if len(self.relations) != 1:
             return None
@@ -254,7 +255,8 @@ def explained(spark: SparkSession, text: str, args: Arguments = None) -> DataFra
 def to_text(explanation: Explanation, width: int | None = None, color: bool = False) -> str:
     """Format the explanation as text.
 
-    Lines have at most `width` characters, except for Spark's own plan.
+    Lines have at most `width` characters, except for Spark's own plan. None stands for the width of the terminal, or
+    100. `color` adds ANSI colours.
     """
     parts = []
     for relation in explanation.relations:
@@ -313,7 +315,7 @@ def _lines(explanation: Explanation) -> Iterator[str]:
 
 
 def begins_query(text: str) -> bool:
-    """Whether a text may be a query, by its first word."""
+    """Return whether a text begins with a word that can begin a query."""
     tokens = tokenize(text)
     return bool(tokens) and tokens[0].key in _BEGIN_QUERIES
 
@@ -338,10 +340,10 @@ def _planned(frame: DataFrame, mode: str) -> tuple[tuple[Relation, ...], tuple[s
 
 
 def _hints(session: SparkSession, relations: Sequence[Relation], folders: Sequence[str]) -> Iterator[str]:
-    """Name the tables that a query reads without using their indexes.
+    """Yield a sentence on each table that a query reads without using its indexes.
 
-    The query scans `relations`, and reads `folders` by their paths. A named table has indexes, or had indexes under a
-    former name.
+    There are two cases. The query may scan a table (one of `relations`) that was renamed, while its indexes still
+    belong to its former name. Or the query may read the folder of an indexed table (one of `folders`) by its path.
     """
     for table in dict.fromkeys(scan.table for scan in relations if scan.reason == Reason.NO_INDEX and scan.table):
         if hint := hints_for_people.of_former_name(session, table):
@@ -362,9 +364,9 @@ def _result(explanation: Explanation) -> str:
 
 
 def _by_spark(relation: Relation) -> str:
-    """Describe what Spark's own reader reads for a scan.
+    """Describe the part of a scan that Spark's own reader reads, and say that its requests are not counted.
 
-    Requests of Spark's own reader are not counted. Return "" if it reads nothing.
+    Return "" if Spark's own reader reads nothing for the scan.
     """
     if relation.action == ANSWERED or relation.strategy == Strategy.ROWS:
         return ""

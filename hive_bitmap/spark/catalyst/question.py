@@ -1,4 +1,4 @@
-"""Ask Spark's JVM about a scan while it is decided on."""
+"""Let Python ask Spark's JVM about a scan, while Python decides on the scan."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _going_on = Lock()  # held by the one late plan that goes on
 
 @dataclass
 class _Turn:
-    """Whether a plan that has become late may be continued.
+    """The state of a plan that may be late: whether it may be continued.
 
     A plan is late if its query no longer waits for it. Late plans take turns: only one of them is continued at a time
     (see `Question.take_turn`). `taken` says whether this plan has its turn. `looked_at` is when this process last asked
@@ -53,9 +53,9 @@ class _Turn:
 class Question:
     """A question of the JVM about one scan.
 
-    This object also passes questions back to the JVM. `jvm` is the `Question.java`. `condition` and `listing` are the
-    condition and the files of the scan, once both are known (`about`). `listing` is None if Spark does not list the
-    files.
+    This object also passes questions of Python back to the JVM. `jvm` is the Java object of the class `Question`.
+    `condition` and `listing` are the condition and the files of the scan. Both are None until they are known (`about`);
+    later, `listing` is None if Spark does not list the files.
     """
 
     spark: SparkSession
@@ -68,7 +68,8 @@ class Question:
     def about(self, condition: Condition, summary: ListingSummary | None) -> Question:
         """Return the question with the condition and the files of its scan.
 
-        `summary` has the digest of the listing of the files. The listing is cached under this digest.
+        `summary` has the digest of the listing of the files. The listing is cached under this digest. `summary` is None
+        if Spark does not list the files.
         """
         listing = None if summary is None else _listings.of(summary.digest, self._listed)
         return replace(self, condition=condition, listing=listing)
@@ -87,7 +88,7 @@ class Question:
         return None if text is None else ListingSummary.of(text)
 
     def small_side(self, filter: int) -> Sequence[Any] | None:
-        """Run the small side of the runtime filter of this number.
+        """Run the small side of a runtime filter, given by its number.
 
         Return the filter's condition as JSON; None if the small side has too many rows.
         """
@@ -136,14 +137,17 @@ class Question:
     def prepare(self, request: Request, resolved: ResolvedTable, earlier: Snapshot | None) -> Prepared:
         """Look up the indexes for a request, and make a plan.
 
-        `earlier` may be a snapshot of the table to use again, as in `prepare.prepare`.
+        `earlier` is a snapshot of the table, used again if it covers the needed indexes; None if there is no snapshot
+        yet.
         """
         return prepare(self.spark, request, resolved, earlier)
 
     def rows(self, request: Request, prepared: Prepared, pieces: Sequence[Piece] | None) -> DataFrame | None:
-        """Return the rows of some pieces of a plan, as our tasks read them.
+        """Return a DataFrame that reads the selected rows of a plan.
 
-        If `pieces` is None, all rows of the plan are returned. Return None if Spark reads the rows.
+        With `pieces`, our tasks read the rows of these pieces of the plan. If `pieces` is None, Spark reads the splits
+        of a SerDe table that may have selected rows (`superset.split_rows`); the result is None if Spark has to read
+        all splits.
         """
         if pieces is None:
             return split_rows(self.spark, request, prepared)

@@ -96,7 +96,11 @@ def _under_new_name(base: Table, former: Definition) -> Definition:
 
 
 def _may_stay(spark: SparkSession, base: Table, index: Index) -> bool:
-    """Return whether an index could keep its folder if its base files have not moved."""
+    """Return whether an index may keep its folder, provided that its base files have not moved.
+
+    `base` is the renamed table. The index may keep its folder only if the table was renamed within its database, and if
+    the marker in the index's root names this index and no other metastore.
+    """
     former = index.definition
     if former.is_former or not former.id or former.database != base.database or former.catalog != base.catalog:
         return False
@@ -107,8 +111,9 @@ def _may_stay(spark: SparkSession, base: Table, index: Index) -> bool:
 def _keep(spark: SparkSession, base: Table, index: Index, indexes: Sequence[Index], renamed: Definition) -> None:
     """Give an index the new name of its table, and keep its folder.
 
-    `renamed` is the definition of the index under the new name. Raise Unsupported if another index claims the folder,
-    and AlreadyExists if the new name is taken.
+    `indexes` are all indexes of the table's former name. `renamed` is the definition of the index under the new name of
+    the table. Raise Unsupported if another index claims the folder, and AlreadyExists if the new name of the index
+    table is taken.
     """
     former = index.definition
     if problem := roots.rival(former, catalog.trusted_definitions(indexes)):
@@ -129,8 +134,8 @@ def _moved(
 ) -> Definition:
     """Return an index's definition with a new index table and folder.
 
-    `renamed` is the definition under the table's new name. Raise AlreadyExists if its name is taken among the
-    `existing` indexes.
+    `renamed` is the definition of the index under the new name of the table. `existing` are the indexes that the table
+    has already under its new name. Raise AlreadyExists if the name of the index or of the new index table is taken.
     """
     former = index.definition
     definition = replace(renamed, index_table=index_table_name(base.database, base.name, former.name))
@@ -140,7 +145,11 @@ def _moved(
 
 
 def _rename_table(spark: SparkSession, table: str, definition: Definition, name: str) -> None:
-    """Give an index table the name that IN TABLE gave to the former index table."""
+    """Give the index table of an index the name `name`.
+
+    `name` is the name of the former index table, if the user chose it by IN TABLE. It is free once the former index
+    table is dropped.
+    """
     base, indexes = catalog.table_and_indexes(spark, table)
     index = catalog.named(base, indexes, definition.name)
     named = replace(index.definition, index_table=name)

@@ -2,8 +2,8 @@
 
 Files are listed as the session reads them. Tables and partitions are values (`core/table_info`). Two implementations of
 one protocol (`protocol`) read and change the metastore. The SQL of statements that change tables is in `table_ddl`,
-which only these implementations use. Reading a table also makes the store settings of its session current
-(`session_stores`). This package does not depend on indexes.
+which only these implementations use. If a session reads a table, this process uses the store settings of this session
+from then on (`session_stores`). This package does not depend on indexes.
 """
 
 __all__ = [

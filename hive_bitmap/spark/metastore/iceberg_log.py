@@ -1,7 +1,7 @@
 """Read the columns and current files of an Iceberg table.
 
-The Iceberg of a classic session reads the columns and files, through the public API of Iceberg's `Table`, as of version
-1.12. A table with any other relation cannot be indexed.
+The Iceberg library of a classic session reads the columns and files, through the public API of Iceberg's `Table`, as of
+version 1.12. A table that Spark reads in another way than by Iceberg's own relation cannot be indexed.
 """
 
 from __future__ import annotations
@@ -32,12 +32,18 @@ NAME = re.compile(
 
 
 def is_catalog(spark: SparkSession, name: str) -> bool:
-    """Return whether a catalog, other than the session catalog, is one of Iceberg's."""
+    """Return whether the catalog `name` is an Iceberg catalog.
+
+    `name` is the name of a catalog other than the session catalog.
+    """
     return spark.conf.get(f"spark.sql.catalog.{name}", None) in CATALOGS
 
 
 def described(spark: SparkSession, table: Table) -> Table:
-    """Return an Iceberg table with its current metadata; any other table unchanged."""
+    """Add the current metadata of Iceberg to a table.
+
+    A table that is not an Iceberg table is returned unchanged.
+    """
     if not lake_tables.is_iceberg(table) or not jvm_reader.available(spark):
         return table
     try:
@@ -144,9 +150,9 @@ def _with_facts(spark: SparkSession, table: Table) -> Table:
 
 
 def _spark_table(spark: SparkSession, table: Table) -> Any:
-    """Return Iceberg's table for Spark, an object of the JVM.
+    """Return the object of Iceberg's class SparkTable for a table, from the JVM.
 
-    Raise Unsupported for any other relation.
+    Raise Unsupported if Spark reads the table by an object of another class.
     """
     relation: Any = spark.table(table.spark_name)._jdf.queryExecution().analyzed().collectLeaves().head()
     if relation.getClass().getSimpleName() != "DataSourceV2Relation":

@@ -1,6 +1,6 @@
 """Read the settings of a classic session through py4j.
 
-These are settings of Spark and of Hadoop. Settings of the server have precedence. All functions but `with_startup` need
+These are settings of Spark and of Hadoop. The server's settings limit those of the session (`security_settings`). All functions but `with_startup` need
 a session for which `jvm_reader.available` is true.
 """
 
@@ -29,18 +29,15 @@ def session(spark: SparkSession) -> dict[str, str]:
 
 
 def of_map(spark: SparkSession, scala_map: Any) -> dict[str, str]:
-    """Convert a session's settings from a Scala map.
+    """Convert a session's settings from a Scala map to a dictionary.
 
-    The server's settings limit them (`security_settings.enforced`).
+    The result stays within the limits that the server sets (`security_settings.enforced`).
     """
     return _enforced(spark, jvm_reader.to_python(spark, scala_map))
 
 
 def _of_readers(spark: SparkSession) -> dict[str, str]:
-    """Return the settings in OF_READERS that were set outside the session.
-
-    A program or a site file has set these settings.
-    """
+    """Return the settings in OF_READERS that a program or a site file has set, outside the session."""
     conf = cast(Any, spark.sparkContext)._jsc.hadoopConfiguration()
     values = {name: conf.get(name) for name in OF_READERS}
     sources = {name: conf.getPropertySources(name) for name, value in values.items() if value is not None}
@@ -55,7 +52,7 @@ def _enforced(spark: SparkSession, settings: Mapping[str, str]) -> dict[str, str
 
 @lru_cache(maxsize=8)
 def _of_server(context: SparkContext) -> dict[str, str]:
-    """Return the `security_settings` in the server's configuration, which no session can change."""
+    """Return the settings of `security_settings` from the server's configuration, which no session can change."""
     conf: Any = context._conf  # `getConf` copies it, with two calls for each setting
     names = [prefix + name for name in security_settings.NAMES for prefix in ("spark.", "")]
     return with_startup({name: conf.get(name) for name in names if conf.contains(name)})
@@ -110,7 +107,7 @@ def of_metastore(spark: SparkSession, names: Sequence[str]) -> dict[str, str]:
 def of_stores(spark: SparkSession, prefixes: Sequence[str]) -> dict[str, str]:
     """Return the session's Hadoop settings with these prefixes, and the secrets in credential files.
 
-    Raises StoreError if a credential file cannot be read.
+    The result also has the name of the Hadoop user, as a setting of this package (HDFS_USER). Raises StoreError if a credential file cannot be read.
     """
     conf = cast(Any, spark)._jsparkSession.sessionState().newHadoopConf()
     settings = {}
@@ -130,7 +127,7 @@ def of_stores(spark: SparkSession, prefixes: Sequence[str]) -> dict[str, str]:
 
 
 def _credentials(spark: SparkSession, conf: Any, path: str) -> dict[str, str]:
-    """Return the secrets in Hadoop's credential files, by alias."""
+    """Return the secrets in the credential files of Hadoop that `path` names, by alias."""
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
     jvm: Any = spark._jvm

@@ -1,6 +1,6 @@
 """Look up a request's predicate in the indexes of a snapshot.
 
-Tasks look up if much of the indexes has to be read. Otherwise this process does.
+If much of the indexes has to be read, Spark tasks look up. Otherwise, this process looks up.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ DRIVER_STATISTICS_BYTES = 4 << 30  # beyond so many bytes of index, tasks read t
 
 @dataclass(frozen=True, kw_only=True)
 class Counting:
-    """The sets of keys by which rows are counted.
+    """What a query counts: the sets of keys by which rows are counted, and what is needed of each.
 
-    Keys are in lower case. For the key sets in `extremes`, MIN and MAX are enough. For the key sets in `mergeable`, a
-    summary or the groups `top` are enough. If Spark's own count would cost less, the answer is not looked up, unless it
+    Keys are in lower case. `extremes` and `mergeable` have the keys that are a key set of their own for which not all groups are needed. For a key in `extremes`, the smallest and largest key are enough. For a key in `mergeable`, a
+    summary of the groups (`key_merge.summary`) is enough, or the groups that `top` describes; `top` is None if a summary is needed. If Spark's own count would cost less, the answer is not looked up, unless the lookup
     is `forced`.
     """
 
@@ -80,7 +80,7 @@ def look_up_snapshot(
 ) -> LookedUp:
     """Look up the residual predicates of a snapshot's partitions.
 
-    `chosen` is the index that serves each column. Raises Unsupported if Spark counts in less time, and StoreError.
+    `chosen` maps each column, in lower case, to the index that serves it. Raises Unsupported if Spark counts in less time, and StoreError.
     """
     resolved = snapshot.resolved
     matching_keys = evaluate_leaves(resolved.engine, resolved.predicate, chosen, snapshot.files)
@@ -112,10 +112,10 @@ def _prices(snapshot: Snapshot) -> CountPrices:
 
 @dataclass
 class Evaluation:
-    """An evaluation of lookups, which ends early if Spark counts faster.
+    """A function that evaluates lookups, unless Spark counts faster.
 
-    Calling this object looks up, but raises Unsupported if Spark would count the keys of a key set in less time.
-    `seconds` and `by_spark` are the times that the index and Spark take for all key sets.
+    A call of this object evaluates lookups and returns their results. It raises Unsupported if Spark would count one of the key sets in less time.
+    `cost` is the function that estimates the cost of a key set, and `engine` lets this plan wait for its turn before each lookup. `seconds` and `by_spark` are the estimated times that the index and Spark take for all key sets so far.
     """
 
     spark: SparkSession
@@ -137,14 +137,14 @@ class Evaluation:
         return self.look_up(lookups)
 
     def look_up(self, lookups: Sequence[Lookup]) -> list[LookupResult]:
-        """Look up without regard to cost."""
+        """Evaluate lookups without regard to cost."""
         if is_small(lookups):
             return look_up_all(lookups, self.matching_keys, self.engine.take_turn)
         return in_tasks(self.spark, lookups, partial(look_up, matching_keys=self.matching_keys))
 
 
 def is_small(lookups: Sequence[Lookup]) -> bool:
-    """Whether the lookup reads little enough for this process."""
+    """Return whether lookups read so little that this process does them, not tasks."""
     total = index_bytes(lookups)
     if total <= DRIVER_INDEX_BYTES:
         return True

@@ -60,7 +60,7 @@ def evaluate_leaves(
 
 
 def _distinct(definition: Definition, column: str, table: TableFiles) -> pa.Array | None:
-    """Return all distinct keys of a column in the index.
+    """Return all distinct keys that an index has of a column, in the files of `table`.
 
     Return None if there are too many keys to evaluate, or if a shard is damaged.
     """
@@ -101,9 +101,9 @@ def with_places(column: Column, keys: pa.Array) -> pa.Table:
 
 
 def at_places(keys: pa.Array, frame: DataFrame) -> pa.Array:
-    """Return the keys at the positions that a DataFrame has.
+    """Return the keys that are left after Spark has filtered them.
 
-    The DataFrame was made from the result of `with_places` and then filtered.
+    `frame` was made from the result of `with_places` and then filtered. Its column PLACE has the positions in `keys` of the keys to return.
     """
     places = frame.select(PLACE)
     if len(keys) <= FEW_KEYS:  # Spark collects a small LocalRelation without a job

@@ -29,16 +29,21 @@ _SPARK_ALONE = (
 
 @dataclass(frozen=True)
 class FunctionDecision:
-    """The plan for a function's rows, and for an aggregation the index's answer."""
+    """The decision on the query of a function such as `count`.
+
+    `plan` is the plan for the rows. `answer` is the decision to answer the aggregation from the index; None if the
+    query has no aggregation, or if the index does not answer it.
+    """
 
     plan: Plan
     answer: Counts | None = None
 
 
 def decision_on(frame: DataFrame, table: str, predicate: str | None, strategy: Strategy | None) -> FunctionDecision:
-    """Return the rule's decision on a DataFrame of `table_rows`, which was not planned before.
+    """Plan a DataFrame, and return the optimizer rule's decision on it.
 
-    `strategy` is the strategy that was set for the DataFrame, if any. Raises Unsupported if this strategy cannot
+    `frame` comes from `table_rows`, and must not have been planned before. `table` and `predicate` are those of `frame`; None means no predicate.
+    `strategy` is the strategy that was set for the DataFrame; None if the planner chooses. Raises Unsupported if this strategy cannot
     answer.
     """
     if why := why_spark_alone(frame.sparkSession):
@@ -76,7 +81,11 @@ def plan_of(relation: Relation, table: str) -> Plan:
 
 
 def _plan_of_unobserved(frame: DataFrame, reports: Sequence[DecisionReport], table: str) -> Plan:
-    """Return the plan of a DataFrame's scan that is not among the rule's reports."""
+    """Return a plan for a scan on which the rule has not decided.
+
+    `reports` are the reports on other scans of `frame`. The plan says why the rule has not decided: Spark reads nothing, the rows are cached, or
+    the table cannot be read through indexes.
+    """
     if _reads_nothing(frame):
         return _nothing(table)
     cached = next((report.relation for report in reports if report.relation.reason == Reason.CACHED), None)

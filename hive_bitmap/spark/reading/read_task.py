@@ -93,7 +93,7 @@ def read_task(task: ReadTask, selected: Sequence[SelectedRows] | None = None) ->
     """Yield the rows of a task, in its columns `names`.
 
     The caller still has to apply the predicate. `selected` is the result of `select_rows`, which tasks with the same
-    lookups may share.
+    lookups may share; if it is None, it is computed here.
     """
     listed = _listed([*task.fingerprints.values()])
     if task.check_only:
@@ -105,7 +105,7 @@ def read_task(task: ReadTask, selected: Sequence[SelectedRows] | None = None) ->
 
 @dataclass(frozen=True)
 class SelectedRows:
-    """The selected rows of a lookup; `counts` has their number by block."""
+    """The selected rows of a lookup; `counts` has the number of selected rows in each block."""
 
     lookup: Lookup
     selection: Selection
@@ -193,9 +193,9 @@ class _Reader:
             raise FileChanged(f"only Spark can read {fingerprint.path} ({e}): ask for a full scan") from e
 
     def _read_together(self, pieces: Sequence[Piece]) -> pa.RecordBatch | None:
-        """Return the rows of these pieces, few rows of local files of a single partition.
+        """Read the files of several pieces in one call, and return the rows.
 
-        Return None if each file has to be read by itself. Raise FileChanged if a file changes while it is read.
+        This is faster for few rows of local files of a single partition. In all other cases, return None: each file has to be read by itself. Raise FileChanged if a file changes while it is read.
         """
         fingerprints = [self._fingerprint(piece) for piece in pieces]
         if len(pieces) < 2 or sum(map(self._rows, pieces)) > FEW_ROWS:
@@ -279,9 +279,9 @@ def _matches(fingerprint: Fingerprint, listed: Mapping[str, FileStatus]) -> bool
 
 
 def _is_unchanged(fingerprint: Fingerprint, listed: Mapping[str, FileStatus]) -> bool:
-    """Return whether a file is unchanged since it was planned, by its status in `listed` if it is there.
+    """Return whether a file is unchanged since it was planned.
 
-    Raises FileChanged if the file no longer exists.
+    `listed` maps paths to statuses. A file that is not in `listed` is compared with the store. Raises FileChanged if the file no longer exists.
     """
     if _matches(fingerprint, listed):
         return True

@@ -1,4 +1,4 @@
-"""Determine the partitions that an index covers: they satisfy its WHERE.
+"""Determine the partitions that an index covers: the partitions that satisfy the WHERE of the index.
 
 WHERE is a condition on the partition columns. Spark evaluates WHERE over the partition values, so that WHERE means the
 same as in a query.
@@ -46,9 +46,9 @@ def bracketed(condition: str) -> str:
 
 
 def covered(spark: SparkSession, base: Table, where: str, values: Sequence[tuple[str | None, ...]]) -> list[bool]:
-    """Return for each partition, given by its values, whether it satisfies `where`.
+    """Return for each partition whether it satisfies `where`.
 
-    Every partition satisfies an empty text. Raises Unsupported if the table has no partition columns, and
+    `values` has the values of each partition; None stands for NULL. Every partition satisfies an empty `where`. Raises Unsupported if the table has no partition columns, and
     InvalidPredicate for a text that `parse` or Spark rejects. Spark evaluates only text that `parse` has written.
     """
     if not where:

@@ -95,7 +95,10 @@ def _require_unreserved(statement: CreateIndex) -> None:
 
 
 def require_partition_columns(base: Table, where: Where | None) -> None:
-    """Raise Unsupported if a condition names a column that is not a partition column."""
+    """Raise Unsupported if a condition names a column that is not a partition column.
+
+    `where` is None if the statement has no condition.
+    """
     partition_columns = [column.name.lower() for column in base.partition_columns]
     for name in where.columns if where else ():
         if name.lower() not in partition_columns:
@@ -146,9 +149,9 @@ def _extend(spark: SparkSession, existing: list[Index], base: Table, statement: 
 
 
 def same_content(definition: Definition, base: Table, statement: CreateIndex) -> bool:
-    """Return whether an index is the one that a statement names.
+    """Return whether an index has the same table, columns and type as the index of a statement.
 
-    Table and type must be equal, and so must the columns, in any order.
+    The columns may be in another order.
     """
     columns = {name.lower() for name in statement.columns}
     return (

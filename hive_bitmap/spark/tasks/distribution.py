@@ -54,9 +54,9 @@ Body = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]  # takes `
 
 
 def freeze_modules() -> None:
-    """Exempt all objects of this process from garbage collection.
+    """Exempt all present objects of this process from garbage collection.
 
-    The objects are exempted once for each set of loaded modules.
+    This is done again only if the number of loaded modules has changed.
     """
     _freeze(len(sys.modules))
 
@@ -109,7 +109,7 @@ class Runner(Protocol):
 
 
 class SparkRunner:
-    """The runner of all Spark sessions: a job with a Spark task for each task.
+    """The runner for every Spark session: it starts a Spark job with one Spark task for each item of `tasks`.
 
     Raises MissingPackage if the Python of the executors lacks what tasks need.
     """
@@ -150,7 +150,8 @@ def run(spark: SparkSession, items: Sequence[Any], body: Body, *, count_requests
 def distribute(spark: SparkSession, items: Sequence[Any], most: int | None = None) -> Any:
     """Return a DataFrame with a row for each task.
 
-    The only column has the pickled items of the task. `cuts` divides the items among at most `most` tasks.
+    The only column has the pickled items of the task. `cuts` divides the items among at most `most` tasks; None stands
+    for as many tasks as the session runs at once.
     """
     return data_frame(spark, pa.Table.from_batches(_tasks(spark, items, most)))
 
@@ -324,7 +325,8 @@ def store_error_of(error: Exception) -> StoreError | None:
 def cuts(spark: SparkSession, count: int, most: int | None = None) -> list[tuple[int, int]]:
     """Return the start and end of each task's range of `count` items.
 
-    There are at most `most` tasks.
+    There are at most `most` tasks, and never more than items or than the session runs at once. `most` None sets no
+    further limit.
     """
     tasks = min(count, parallelism(spark), most or count)
     return list(pairwise(count * task // tasks for task in range(tasks + 1)))
@@ -333,7 +335,7 @@ def cuts(spark: SparkSession, count: int, most: int | None = None) -> list[tuple
 def failure(spark: SparkSession, error: Exception) -> str:
     """Return why a job failed.
 
-    The reason is what the Python of the job's tasks lacks. If it lacks nothing, the reason is the `cause`.
+    If the Python of the tasks lacks something that they need, this is the reason. Otherwise, the reason is the result of `cause`.
     """
     return worker_python.lack(spark, error) or cause(error)
 

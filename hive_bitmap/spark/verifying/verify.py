@@ -121,7 +121,10 @@ def verify(spark: SparkSession, table: str, names: Sequence[str] = ()) -> list[V
 
 
 def _staged(item: ShardItem, folder: str) -> ShardItem:
-    """Return the work item with the folder of the staged values."""
+    """Return the work item with the folder in which Spark has staged values.
+
+    Tasks read values from this folder if only Spark can read the format of the table. `folder` is "" if nothing is staged.
+    """
     return replace(item, read_options=replace(item.read_options, staging=folder))
 
 
@@ -146,8 +149,8 @@ def _result(tally: _Tally, audits: Sequence[ShardAudit]) -> Verification:
 def _tally(spark: SparkSession, base: Table, number: int, index: Index, listed: Sequence[Source]) -> _Tally:
     """Check the manifests of an index against the base files.
 
-    `number` is the number of the index in the run. `listed` are the listed base files. The result has the problems so
-    far, and the shards to compare.
+    `number` is the position of the index among the verified indexes. `listed` are the listed base files. The result has
+    the problems so far, and the shards to compare.
     """
     tally = _Tally(index=index)
     files_of = {source.values: source.files for source in listed}
@@ -252,7 +255,7 @@ def _item(
 ) -> ShardItem:
     """Return the work item for one shard, given its row in the manifest.
 
-    `number` is the number of the index in the run. `fresh` has a flag for each file, set if the file is unchanged since
+    `number` is the position of the index among the verified indexes. `fresh` has a flag for each file of the manifest, set if the file is unchanged since
     it was indexed. `zone` is the time zone of Spark's JVM.
     """
     crc = schema_crc(base.columns, zone, serde.read_properties(base))
