@@ -40,9 +40,9 @@ class Constant:
 
 @dataclass(frozen=True)
 class Unknown:
-    """A condition that only Spark can evaluate, row by row; any row may match.
+    """A condition that no index can evaluate, so that any row may match.
 
-    `text` is the SQL of the condition. `reason` says why the index cannot evaluate it.
+    `text` is the SQL of the condition. `reason` says why no index can evaluate it.
     """
 
     text: str

@@ -1,7 +1,7 @@
 """Read the settings of a classic session through py4j.
 
-These are settings of Spark and of Hadoop. The server's settings limit those of the session (`security_settings`). All functions but `with_startup` need
-a session for which `jvm_reader.available` is true.
+These are settings of Spark and of Hadoop. The server's settings limit those of the session (`security_settings`). All
+functions but `with_startup` need a session for which `jvm_reader.available` is true.
 """
 
 from __future__ import annotations
@@ -107,7 +107,8 @@ def of_metastore(spark: SparkSession, names: Sequence[str]) -> dict[str, str]:
 def of_stores(spark: SparkSession, prefixes: Sequence[str]) -> dict[str, str]:
     """Return the session's Hadoop settings with these prefixes, and the secrets in credential files.
 
-    The result also has the name of the Hadoop user, as a setting of this package (HDFS_USER). Raises StoreError if a credential file cannot be read.
+    The result also has the name of the Hadoop user, as a setting of this package (HDFS_USER). Raises StoreError if a
+    credential file cannot be read.
     """
     conf = cast(Any, spark)._jsparkSession.sessionState().newHadoopConf()
     settings = {}

@@ -37,10 +37,10 @@ def columns_of(schema: Mapping[str, Any]) -> list[Column]:
 class Changes:
     """A batch of changes to the folders of a table or its partitions.
 
-    Each field maps partition values to the partition's new folder. An unpartitioned table has the partition values (), and can only be
-    in `moved`. Partitions in `added` are added first. Then all partitions in `moved` are moved, in a single call if the
-    session supports that. A session that moves partitions one by one first moves the partitions in `vacated` to the folders that `vacated`
-    gives, so that no reader sees rows twice.
+    Each field maps partition values to the partition's new folder. An unpartitioned table has the partition values (),
+    and can only be in `moved`. Partitions in `added` are added first. Then all partitions in `moved` are moved, in a
+    single call if the session supports that. A session that moves partitions one by one first moves the partitions in
+    `vacated` to the folders that `vacated` gives, so that no reader sees rows twice.
     """
 
     added: Mapping[Values, str] = field(default_factory=dict)
@@ -70,8 +70,9 @@ class Metastore(Protocol):
     def describe(self, spark: SparkSession, database: str, names: Sequence[str], view: str) -> list[Table]:
         """Return those tables among `names` that exist in a database; no tables for an unknown database.
 
-        `view` is the name of a temporary view that would hide the first of `names`; "" if no view can hide it. If there is a temporary view of this name, only the view is returned. Tables of a
-        kind that Spark does not support, such as the index tables of Hive 2, are left out.
+        `view` is the name of a temporary view that would hide the first of `names`; "" if no view can hide it. If there
+        is a temporary view of this name, only the view is returned. Tables of a kind that Spark does not support, such
+        as the index tables of Hive 2, are left out.
         """
 
     def names_like(self, spark: SparkSession, database: str, pattern: str) -> list[str]:
@@ -111,7 +112,8 @@ class Metastore(Protocol):
     ) -> None:
         """Set `properties` of a table, then unset the properties with the names `unset`.
 
-        All `properties` are set in one change of the metastore. A name in `unset` is ignored if `table` does not have this property.
+        All `properties` are set in one change of the metastore. A name in `unset` is ignored if `table` does not have
+        this property.
         """
 
     def change(self, spark: SparkSession, table: Table, changes: Changes) -> bool:

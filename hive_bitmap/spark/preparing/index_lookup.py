@@ -51,9 +51,10 @@ DRIVER_STATISTICS_BYTES = 4 << 30  # beyond so many bytes of index, tasks read t
 class Counting:
     """What a query counts: the sets of keys by which rows are counted, and what is needed of each.
 
-    Keys are in lower case. `extremes` and `mergeable` have the keys that are a key set of their own for which not all groups are needed. For a key in `extremes`, the smallest and largest key are enough. For a key in `mergeable`, a
-    summary of the groups (`key_merge.summary`) is enough, or the groups that `top` describes; `top` is None if a summary is needed. If Spark's own count would cost less, the answer is not looked up, unless the lookup
-    is `forced`.
+    Keys are in lower case. `extremes` and `mergeable` have the keys that are a key set of their own for which not all
+    groups are needed. For a key in `extremes`, the smallest and largest key are enough. For a key in `mergeable`, a
+    summary of the groups (`key_merge.summary`) is enough, or the groups that `top` describes; `top` is None if a
+    summary is needed. If Spark's own count would cost less, the answer is not looked up, unless the lookup is `forced`.
     """
 
     key_sets: Sequence[Sequence[str]]
@@ -80,7 +81,8 @@ def look_up_snapshot(
 ) -> LookedUp:
     """Look up the residual predicates of a snapshot's partitions.
 
-    `chosen` maps each column, in lower case, to the index that serves it. Raises Unsupported if Spark counts in less time, and StoreError.
+    `chosen` maps each column, in lower case, to the index that serves it. Raises Unsupported if Spark counts in less
+    time, and StoreError.
     """
     resolved = snapshot.resolved
     matching_keys = evaluate_leaves(resolved.engine, resolved.predicate, chosen, snapshot.files)
@@ -114,8 +116,10 @@ def _prices(snapshot: Snapshot) -> CountPrices:
 class Evaluation:
     """A function that evaluates lookups, unless Spark counts faster.
 
-    A call of this object evaluates lookups and returns their results. It raises Unsupported if Spark would count one of the key sets in less time.
-    `cost` is the function that estimates the cost of a key set, and `engine` lets this plan wait for its turn before each lookup. `seconds` and `by_spark` are the estimated times that the index and Spark take for all key sets so far.
+    A call of this object evaluates lookups and returns their results. It raises Unsupported if Spark would count one of
+    the key sets in less time. `cost` is the function that estimates the cost of a key set, and `engine` lets this plan
+    wait for its turn before each lookup. `seconds` and `by_spark` are the estimated times that the index and Spark take
+    for all key sets so far.
     """
 
     spark: SparkSession

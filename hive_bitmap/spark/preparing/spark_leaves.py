@@ -103,7 +103,8 @@ def with_places(column: Column, keys: pa.Array) -> pa.Table:
 def at_places(keys: pa.Array, frame: DataFrame) -> pa.Array:
     """Return the keys that are left after Spark has filtered them.
 
-    `frame` was made from the result of `with_places` and then filtered. Its column PLACE has the positions in `keys` of the keys to return.
+    `frame` was made from the result of `with_places` and then filtered. Its column PLACE has the positions in `keys` of
+    the keys to return.
     """
     places = frame.select(PLACE)
     if len(keys) <= FEW_KEYS:  # Spark collects a small LocalRelation without a job

@@ -42,9 +42,9 @@ class FunctionDecision:
 def decision_on(frame: DataFrame, table: str, predicate: str | None, strategy: Strategy | None) -> FunctionDecision:
     """Plan a DataFrame, and return the optimizer rule's decision on it.
 
-    `frame` comes from `table_rows`, and must not have been planned before. `table` and `predicate` are those of `frame`; None means no predicate.
-    `strategy` is the strategy that was set for the DataFrame; None if the planner chooses. Raises Unsupported if this strategy cannot
-    answer.
+    `frame` comes from `table_rows`, and must not have been planned before. `table` and `predicate` are those of
+    `frame`; None means no predicate. `strategy` is the strategy that was set for the DataFrame; None if the planner
+    chooses. Raises Unsupported if this strategy cannot answer.
     """
     if why := why_spark_alone(frame.sparkSession):
         if strategy not in (None, Strategy.FULL_SCAN):
@@ -83,8 +83,8 @@ def plan_of(relation: Relation, table: str) -> Plan:
 def _plan_of_unobserved(frame: DataFrame, reports: Sequence[DecisionReport], table: str) -> Plan:
     """Return a plan for a scan on which the rule has not decided.
 
-    `reports` are the reports on other scans of `frame`. The plan says why the rule has not decided: Spark reads nothing, the rows are cached, or
-    the table cannot be read through indexes.
+    `reports` are the reports on other scans of `frame`. The plan says why the rule has not decided: Spark reads
+    nothing, the rows are cached, or the table cannot be read through indexes.
     """
     if _reads_nothing(frame):
         return _nothing(table)

@@ -195,7 +195,8 @@ class _Reader:
     def _read_together(self, pieces: Sequence[Piece]) -> pa.RecordBatch | None:
         """Read the files of several pieces in one call, and return the rows.
 
-        This is faster for few rows of local files of a single partition. In all other cases, return None: each file has to be read by itself. Raise FileChanged if a file changes while it is read.
+        This is faster for few rows of local files of a single partition. In all other cases, return None: each file has
+        to be read by itself. Raise FileChanged if a file changes while it is read.
         """
         fingerprints = [self._fingerprint(piece) for piece in pieces]
         if len(pieces) < 2 or sum(map(self._rows, pieces)) > FEW_ROWS:
@@ -281,7 +282,8 @@ def _matches(fingerprint: Fingerprint, listed: Mapping[str, FileStatus]) -> bool
 def _is_unchanged(fingerprint: Fingerprint, listed: Mapping[str, FileStatus]) -> bool:
     """Return whether a file is unchanged since it was planned.
 
-    `listed` maps paths to statuses. A file that is not in `listed` is compared with the store. Raises FileChanged if the file no longer exists.
+    `listed` maps paths to statuses. A file that is not in `listed` is compared with the store. Raises FileChanged if
+    the file no longer exists.
     """
     if _matches(fingerprint, listed):
         return True

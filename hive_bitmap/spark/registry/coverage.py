@@ -48,8 +48,9 @@ def bracketed(condition: str) -> str:
 def covered(spark: SparkSession, base: Table, where: str, values: Sequence[tuple[str | None, ...]]) -> list[bool]:
     """Return for each partition whether it satisfies `where`.
 
-    `values` has the values of each partition; None stands for NULL. Every partition satisfies an empty `where`. Raises Unsupported if the table has no partition columns, and
-    InvalidPredicate for a text that `parse` or Spark rejects. Spark evaluates only text that `parse` has written.
+    `values` has the values of each partition; None stands for NULL. Every partition satisfies an empty `where`. Raises
+    Unsupported if the table has no partition columns, and InvalidPredicate for a text that `parse` or Spark rejects.
+    Spark evaluates only text that `parse` has written.
     """
     if not where:
         return [True] * len(values)

@@ -335,7 +335,8 @@ def cuts(spark: SparkSession, count: int, most: int | None = None) -> list[tuple
 def failure(spark: SparkSession, error: Exception) -> str:
     """Return why a job failed.
 
-    If the Python of the tasks lacks something that they need, this is the reason. Otherwise, the reason is the result of `cause`.
+    If the Python of the tasks lacks something that they need, this is the reason. Otherwise, the reason is the result
+    of `cause`.
     """
     return worker_python.lack(spark, error) or cause(error)
 

@@ -123,7 +123,8 @@ def verify(spark: SparkSession, table: str, names: Sequence[str] = ()) -> list[V
 def _staged(item: ShardItem, folder: str) -> ShardItem:
     """Return the work item with the folder in which Spark has staged values.
 
-    Tasks read values from this folder if only Spark can read the format of the table. `folder` is "" if nothing is staged.
+    Tasks read values from this folder if only Spark can read the format of the table. `folder` is "" if nothing is
+    staged.
     """
     return replace(item, read_options=replace(item.read_options, staging=folder))
 
@@ -255,8 +256,8 @@ def _item(
 ) -> ShardItem:
     """Return the work item for one shard, given its row in the manifest.
 
-    `number` is the position of the index among the verified indexes. `fresh` has a flag for each file of the manifest, set if the file is unchanged since
-    it was indexed. `zone` is the time zone of Spark's JVM.
+    `number` is the position of the index among the verified indexes. `fresh` has a flag for each file of the manifest,
+    set if the file is unchanged since it was indexed. `zone` is the time zone of Spark's JVM.
     """
     crc = schema_crc(base.columns, zone, serde.read_properties(base))
     shard = published.shards.slice(row, 1).to_pylist()[0]
