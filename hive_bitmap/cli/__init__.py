@@ -176,8 +176,8 @@ def _logging_to_stderr(level: int) -> Iterator[None]:
 def _is_foreign_record(record: logging.LogRecord) -> bool:
     """Return whether the handler for other packages logs a record.
 
-    Records of this package are not logged, because this package has a handler of its own. Records of thrift are
-    dropped, because PyHive raises the same errors. Records of errors that Ctrl-C causes are dropped too.
+    Records of this package are not logged, because this package has a handler of its own. Records of the package thrift
+    are not logged, because PyHive raises the same errors. Records of errors that Ctrl-C causes are not logged either.
     """
     error = record.exc_info[1] if record.exc_info is not None else None
     return not (_is_caused_by_interrupt(error) or record.name.startswith(("hive_bitmap", "thrift")))

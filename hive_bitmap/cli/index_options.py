@@ -81,9 +81,9 @@ def split_names(text: str) -> list[str]:
 
 
 def split_pairs(text: str) -> dict[str, str | None]:
-    """Return the columns and values of a partition.
+    """Return the names and values of a comma-separated list NAME=VALUE.
 
-    NULL is None, and values may be quoted as in SQL.
+    NULL is None, and values may be quoted as in SQL. The names are columns of a partition or, for `set`, properties.
 
     >>> split_pairs("month=1, `a,b`='x, y',c=NULL,d=")
     {'month': '1', 'a,b': 'x, y', 'c': None, 'd': ''}
@@ -125,10 +125,10 @@ def all_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def table_argument(table: str | None, all_: bool, database: str | None) -> str | None:
-    """Return the argument TABLE; None with --all or --database.
+    """Return the argument TABLE; None if --all or --database replaces it.
 
-    Both options together mean the database. Raises UsageError for TABLE with one of the options, and if neither TABLE
-    nor an option is given.
+    `--all` may be combined with `--database`, whose tables are then meant. Raises UsageError if TABLE is combined with
+    one of the two options, and if neither TABLE nor an option is given.
     """
     if table is not None and (all_ or database is not None):
         raise click.UsageError("give only one of TABLE, --database and --all")
@@ -138,10 +138,10 @@ def table_argument(table: str | None, all_: bool, database: str | None) -> str |
 
 
 def tables_of(spark: SparkSession, database: str | None, all_: bool) -> list[str]:
-    """Return the names of the tables that have an index.
+    """Return the names of the tables that have an index, in Spark's SQL.
 
-    The tables are in `database`. If `database` is None, the tables are in all databases with `all_`, and in the current
-    database without `all_`.
+    The tables are in the database `database`. If `database` is None, they are in all databases with `all_`, and in the
+    current database without `all_`.
     """
     from hive_bitmap.spark.registry.catalog import indexed_tables
 

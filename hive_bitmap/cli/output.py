@@ -50,10 +50,11 @@ def print_reports(
     columns: Sequence[str] = (),
     with_table: bool = False,
 ) -> None:
-    """Print reports of one kind.
+    """Print reports of one kind as a table, JSON or CSV.
 
-    A table has the fields named in `columns`; by default, all fields that have a heading. `with_table` adds the name of
-    each index's table.
+    `format_` is `table`, `json` or `csv`. `columns` names the fields that a table shows; by default, it shows all
+    fields that have a heading. With `with_table`, the first column is the table that the index belongs to. JSON and CSV
+    always have all fields of a report. Without reports, a table is replaced by `empty_message` on stderr.
     """
     fields = [TABLE_FIELD] * with_table + columns_of(reports, columns)
     print_records(format_, list(map(record_of, reports)), fields, empty_message)
@@ -64,7 +65,8 @@ def print_records(
 ) -> None:
     """Print records as a table, JSON or CSV.
 
-    A table shows only `fields`. Without records, `empty_message` is printed to stderr instead of a table.
+    `format_` is as in `print_reports`. A table shows only `fields`; JSON and CSV have all values of the records.
+    Without records, a table is replaced by `empty_message` on stderr.
     """
     match format_:
         case "json":
@@ -226,7 +228,10 @@ def _json(frame: DataFrame) -> Iterator[str]:
 
 
 def values_of(row: str) -> list[Any]:
-    """Return the values of a row in JSON; numbers keep their digits."""
+    """Return the values of a row, given as a JSON object.
+
+    Numbers keep their digits.
+    """
     return list(json.loads(row, parse_float=_Number, parse_int=_Number).values())
 
 

@@ -78,9 +78,10 @@ def refresh(
 
 
 def _refresh_once(spark: SparkSession, tables: Sequence[str], database: str | None, all_: bool, format_: str) -> int:
-    """Refresh all tables once; return the number of tables that failed.
+    """Refresh the tables once; return the number of tables that failed.
 
-    A record is printed for each table.
+    A record is printed for each table. The tables are `tables`. If `tables` is empty, they are all tables with an
+    index: in all databases with `all_`, else in `database`, which is the current database if it is None.
     """
     from hive_bitmap.spark.following.table_refresh import refresh_table
     from hive_bitmap.spark.registry.catalog import indexed_tables
@@ -94,9 +95,10 @@ def _refresh_once(spark: SparkSession, tables: Sequence[str], database: str | No
 
 
 def _refresh_again(spark: SparkSession, tables: Sequence[str], database: str | None, all_: bool, format_: str) -> int:
-    """Refresh all tables again; return the number of tables that failed.
+    """Refresh the tables again; return the number of tables that failed.
 
-    Errors are printed instead of raised: a failure, for example of the metastore, counts as one failed table.
+    The arguments are as in `_refresh_once`. Errors are printed instead of raised: a failure of the whole call, for
+    example of the metastore, counts as one failed table.
     """
     from pyspark.errors import PySparkException
 

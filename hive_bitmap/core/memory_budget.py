@@ -5,9 +5,9 @@ bytes, is computed once, when the entry is added. The least recently used entry 
 read or computed again at its next use. A `Cache` has the entries of one kind. A decision refers to the listing of its
 files weakly, because many decisions share a listing. If the decision or the listing was evicted, Spark's own plan runs.
 
-Some caches are outside the budget, and have a limited number of entries: answers of the metastore, for half a minute
-(`TtlCache`), sessions, and in the JVM `Verdicts`, `PlanningGate`, versions and written folders. `QueryRecord` is also
-outside the budget, and limited in bytes.
+Some caches are outside the budget, and have a limited number of entries: in Python, the answers of the metastore, for
+half a minute (`TtlCache`), and the sessions; in the JVM, `Verdicts`, `PlanningGate`, `Versions` and the folders that
+were written. `QueryRecord` is also outside the budget, and limited in bytes.
 
 A program may stop Spark and start it again in the same process. So `CurrentContext` empties all caches when a
 SparkContext ends. `CurrentContext` also ends the threads that call Python, because Hive keeps an embedded metastore for

@@ -83,7 +83,11 @@ class Table:
         return columns + len(self.declared) + bytes_of_texts(self.properties) + bytes_of_texts(self.options)
 
     def by_partitions(self) -> Table:
-        """Return this table, partitioned by the columns whose values are in the log."""
+        """Return this table with the partition columns of its lake table.
+
+        These are the columns whose values readers take from the log (`Lake.partitioned_by`). The columns that are not
+        partition columns stay in `columns`. A table without a log gets no partition columns.
+        """
         names = () if self.lake is None else self.lake.partitioned_by
         partitioning = {column.name: column for column in self.columns if column.name in names}
         columns = tuple(column for column in self.columns if column.name not in partitioning)
@@ -184,7 +188,8 @@ def for_people(name: str) -> str:
 def in_spark(database: str, *names: str, catalog: str = "") -> str:
     """Return the name of a database or table in Spark's SQL, with its catalog.
 
-    The default is the session's own catalog.
+    `names` is empty for a database, and has the name of the table for a table. If `catalog` is "", the catalog is the
+    session's own.
 
     >>> in_spark("db", "t")
     'spark_catalog.`db`.`t`'

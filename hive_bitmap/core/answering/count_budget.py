@@ -1,10 +1,11 @@
 """Estimate whether Spark counts in less time than the index.
 
-The time of Spark is estimated from the rows and columns that it would read. The time of the index is estimated from the
-sizes of its shards and the statistics of the row groups. This estimate suffices if the index is small, or if most of
-its row groups are skipped. Otherwise the matching keys are looked up without their bitmaps, to learn how many bytes of
-bitmaps would be decoded. Prices are in seconds, measured on one core of a small machine. The comparison assumes that
-nothing of the index is in memory; the time that a plan shows takes cached data into account (`share_in_memory`).
+The time of Spark is estimated from the rows and columns that it would read. The time of the index is first estimated
+from the sizes of its shards and the statistics of the row groups. This first estimate suffices if the index is small,
+or if most of its row groups are skipped. Otherwise the matching keys are looked up without their bitmaps, to learn how
+many bytes of bitmaps would be decoded. Prices are in seconds, measured on one core of a small machine. The comparison
+assumes that nothing of the index is in memory; the time that a plan shows takes cached data into account
+(`share_in_memory`).
 """
 
 from __future__ import annotations
@@ -76,9 +77,11 @@ def count_cost(
 ) -> CountCost:
     """Compare counting through the index with counting by Spark.
 
-    `keys` are the grouping columns, in lower case. `cores` is the number of concurrent tasks. `waits` is how many
-    seconds Spark waits for the store of the files. For the columns `extremes`, in lower case, only the smallest and the
-    largest key are needed. For the columns `mergeable`, only a summary or the groups `top` are needed.
+    `lookups` are the lookups to count, and `matching_keys` has the keys for which Spark has evaluated a leaf to TRUE.
+    `keys` are the grouping columns, in lower case. `cores` is the number of tasks that run at once. `waits` is how many
+    seconds Spark waits for the store of the files. `extremes` are the columns (in lower case) of which only the
+    smallest and the largest key are needed. `mergeable` are the columns (in lower case) of which only a summary, or
+    only the groups `top`, are needed. `top` is None if a summary is needed, or all groups.
     """
     if are_enough(lookups, keys, extremes):
         opened = sum(len(lookup.unit.parts[keys[0]].shards) for lookup in lookups)
@@ -124,8 +127,8 @@ def _merged(
     """Compare merging the sorted keys with counting by Spark.
 
     The arguments are as in `count_cost`; `key` is the only grouping column. Spark's price includes grouping by many
-    keys. If any groups will do, the index reads only the first row group, and as many rows as probably have enough
-    groups.
+    keys. If `top` accepts any groups, the index is read only until there are probably enough groups: one row group, and
+    as many further rows as that takes.
     """
     seconds, grouped, read, columns = 0.0, 0.0, 0.0, {key}
     for lookup in lookups:
@@ -185,9 +188,10 @@ def is_counted_by_index(
 
 
 def index_bytes(lookups: Sequence[Lookup], keys: Sequence[str] = ()) -> int:
-    """Return the bytes of the shards that a count needs.
+    """Return the size in bytes of the shards that a count needs.
 
-    A count needs the shards of the keys (in lower case), and the shards of the columns that the predicates test.
+    A count needs the shards of the grouping columns `keys` (in lower case), and the shards of the columns that the
+    predicates test.
     """
     shards = set()
     for lookup in lookups:
@@ -197,7 +201,7 @@ def index_bytes(lookups: Sequence[Lookup], keys: Sequence[str] = ()) -> int:
 
 
 def share_in_memory(lookups: Sequence[Lookup], keys: Sequence[str] = ()) -> float:
-    """Return the share of the bytes of `index_bytes(lookups, keys)` that is in memory already."""
+    """Return the share of the bytes of `index_bytes(lookups, keys)` that is already in memory."""
     total = in_memory = 0.0
     for lookup in lookups:
         columns = {*keys, *(column.lower() for column in columns_of(lookup.predicate))} & set(lookup.unit.parts)
@@ -223,9 +227,10 @@ def bytes_to_look_up(lookups: Sequence[Lookup]) -> float:
 
 
 def _by_column(predicate: Predicate) -> dict[str, Predicate]:
-    """Return the OR of the leaves of each tested column.
+    """Return for each tested column the OR of the leaves that test it.
 
-    A key can match only if this OR is TRUE for the key.
+    Keys of the result are column names in lower case. A key of the column can match the predicate only if this OR is
+    TRUE for the key.
     """
     leaves: dict[str, list[Predicate]] = {}
     for leaf in leaves_of(predicate):
@@ -256,8 +261,8 @@ def _seconds(
 ) -> float:
     """Estimate the seconds that counting by the index takes for a lookup.
 
-    `keys` are the counted columns. `read` and `decoded` map each tested column to the share of its index that is read
-    and decoded.
+    `keys` are the grouping columns. `read` maps each tested column to the share of its index that is read, and
+    `decoded` to the share whose bitmaps are decoded.
     """
     parts = lookup.unit.parts
     tested = [column for column in read if column in parts]

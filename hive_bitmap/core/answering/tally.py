@@ -1,12 +1,15 @@
-"""Count the rows that satisfy a predicate, by key.
+"""Count the rows that satisfy a predicate, by the values of columns.
 
-The keys belong to one index or two. If one index has the keys and all columns of the predicate, cardinalities are added
-up. The sums over all rows are cached. Bitmaps are read only for blocks with deleted rows: the bits that each key's
-bitmap shares with the deleted rows are subtracted.
+In this module, `keys` are the names of the grouping columns, in lower case. All grouping columns are in one index, or
+they are in two indexes.
 
-If no index has the keys and all columns of the predicate, the rows are selected first. Then the bits that each key's
-bitmap shares with the selection are counted, for all keys of a row group of a shard at once. If two indexes have the
-keys, the selection is first split by the keys of the index with few keys.
+If one index has the grouping columns and all columns of the predicate, the cardinalities of its keys are added up. The
+sums over all rows are cached. Bitmaps are read only for blocks with deleted rows: the bits that each key's bitmap
+shares with the deleted rows are subtracted.
+
+Otherwise the rows are selected first. Then the bits that each key's bitmap shares with the selection are counted, for
+all keys of a row group of a shard at once. If the grouping columns are in two indexes, the selection is first split by
+the keys of the index with few keys.
 
 Every row of a block has exactly one key. So the counts of a block must add up to its selected rows. If the sum is
 wrong, the index is damaged.
@@ -61,9 +64,9 @@ class _Part:
 
 
 class Counts:
-    """The sum of tables that have keys and their COUNTs.
+    """The sum of tables that have a row for each key, with its COUNT.
 
-    The sum takes at most `limit` bytes (`answer_size.nbytes`).
+    The sum takes at most `limit` bytes (`answer_size.nbytes`). `nothing` is an empty table with the columns of the sum.
     """
 
     def __init__(self, nothing: pa.Table, limit: int) -> None:
@@ -89,7 +92,7 @@ class Counts:
 
 
 def require_small(counts: pa.Table, limit: int) -> pa.Table:
-    """Return the counts; raise TooLarge if the counts take more than `limit` bytes."""
+    """Return `counts` unchanged; raise TooLarge if it takes more than `limit` bytes."""
     if nbytes(counts) > limit and len(counts.schema) > 1:
         raise TooLarge("its keys take more than hive_bitmap.answer_bytes")
     return counts
@@ -103,14 +106,18 @@ def tally(
     limit: int = ANSWER_BYTES,
     groups: Sequence[int] | None = None,
 ) -> pa.Table | None:
-    """Count the matching rows of a unit by key.
+    """Count the matching rows of a unit by the values of columns.
 
-    A row matches if the predicate is TRUE. The result has only keys that occur. Its columns are `keys` (lower-case
-    names), in the Arrow types of the index, and COUNT (int64). `groups` gives each file the number of a group: each
-    group of files is counted separately, and GROUP (int64) comes before COUNT. The indexes of the keys must cover every
-    file of the unit, and the predicate must be exact in every file. Returns None if the keys are in more than two
-    indexes. Returns None also if the keys are in two indexes that each have more than MOST_PARTS keys. Raises TooLarge
-    for more keys than fit in `limit` bytes. Raises CorruptIndex or CorruptBitmap if an index is damaged.
+    A row matches if the predicate is TRUE. The grouping columns are `keys`, lower-case names. The result has a row for
+    each combination of values that occurs. Its columns are `keys`, in the Arrow types of the index, and COUNT (int64).
+
+    If `groups` is given, it has the number of a group for each file of the unit. Each group of files is then counted
+    separately, and the column GROUP (int64) comes before COUNT.
+
+    The indexes of the grouping columns must cover every file of the unit, and the predicate must be exact in every
+    file. Returns None if the grouping columns are in more than two indexes, or in two indexes that each have more than
+    MOST_PARTS keys. Raises TooLarge if the result does not fit in `limit` bytes. Raises CorruptIndex or CorruptBitmap
+    if an index is damaged.
     """
     columns = (*keys, *(column.lower() for column in columns_of(predicate)))
     grouped = [] if groups is None else [(GROUP, pa.int64())]
@@ -144,10 +151,11 @@ def tally(
 def keys_of_group(
     unit: LookupUnit, key: str, predicate: Predicate, matching_keys: MatchingKeys, shard: tuple[str, int], group: int
 ) -> pa.Array:
-    """Return the distinct keys of matching rows in a row group.
+    """Return the distinct values of a column in one row group of a shard.
 
-    `key` is in lower case. A row matches if the predicate is TRUE. `shard` (path and size in bytes) belongs to the
-    index of the key, which must have all columns of the predicate. Raises CorruptIndex.
+    Only the values of matching rows are returned: rows for which the predicate is TRUE. `key` is the column, in lower
+    case. `shard` (path and size in bytes) belongs to the index of this column, which must have all columns of the
+    predicate. `group` is the number of the row group. Raises CorruptIndex.
     """
     blocks = BlockNumbers(unit, unit.covered(unit.parts[key]))
     names = list(dict.fromkeys((key, *(column.lower() for column in columns_of(predicate)))))
@@ -158,9 +166,10 @@ def keys_of_group(
 
 
 def is_countable(unit: LookupUnit, keys: Sequence[str]) -> bool:
-    """Return whether `tally` can count these keys for the files of a unit.
+    """Return whether `tally` can count the rows of a unit by these columns.
 
-    The keys must be in one index, or in two indexes one of which has few keys.
+    The grouping columns `keys` must be in one index, or in two indexes, one of which has few keys. If a column has no
+    index, the result is true: Spark then reads the files of the unit.
     """
     if any(key not in unit.parts for key in keys):
         return True  # Spark reads the files of such a unit, so `tally` counts nothing of it
@@ -169,7 +178,10 @@ def is_countable(unit: LookupUnit, keys: Sequence[str]) -> bool:
 
 
 def _by_index(unit: LookupUnit, keys: Sequence[str]) -> list[list[str]]:
-    """Group the keys by the index of the unit that has them."""
+    """Group the columns `keys` by the index of the unit that has them.
+
+    The result has the columns of each index.
+    """
     groups: dict[str, list[str]] = {}
     for key in keys:
         groups.setdefault(unit.parts[key].index, []).append(key)
@@ -177,7 +189,7 @@ def _by_index(unit: LookupUnit, keys: Sequence[str]) -> list[list[str]]:
 
 
 def merge_counts(tables: Sequence[pa.Table]) -> pa.Table:
-    """Add up tables of keys and counts.
+    """Add up tables of keys and their counts.
 
     The result has each key once, and the columns of the first table.
     """
@@ -208,10 +220,11 @@ def _sums(
     limit: int,
     group: Longs | None,
 ) -> pa.Table:
-    """Sum the cardinalities of each key over matching rows, without deleted rows.
+    """Sum the cardinalities of the matching rows by key, without deleted rows.
 
-    A row matches if the predicate is TRUE. `nothing` is the result if there are no keys. `limit` is the most bytes of
-    the result. `group` has the number of the group of each block, or is None, as in `index_rows.summed`.
+    A row matches if the predicate is TRUE. `keys` are grouping columns of one index. `nothing` is an empty table with
+    the columns of the result, which may take at most `limit` bytes. `group` has the number of each block's group; it is
+    None if groups are not counted separately.
     """
     counts, in_blocks = Counts(nothing, limit), np.zeros(len(unit.rows), np.int64)
     deleted = _DeletedRows(unit, unit.parts[keys[0]].encoding) if unit.deleted else None
@@ -236,9 +249,9 @@ class _DeletedRows:
         self._counted = np.zeros_like(self._expected)
 
     def of(self, rows: IndexRows) -> Longs:
-        """Return how many deleted rows have the key of each index row.
+        """Return for each index row how many deleted rows of its block have its key.
 
-        The result is 0 for index rows for which the predicate is not TRUE.
+        The number is 0 for index rows for which the predicate is not TRUE.
         """
         counts = np.zeros(len(rows.block), np.int64)
         chosen = np.flatnonzero(rows.true & (self._expected[rows.block] > 0))
@@ -263,10 +276,11 @@ class _DeletedRows:
 def _by_overlap(
     selected: Selection, parts: Sequence[_Part], keys: Sequence[str], group: Longs | None
 ) -> Iterator[pa.Table]:
-    """Count the keys of one index in each of the parts of a selection.
+    """Count the rows of each part of a selection, by the keys of one index.
 
-    A count is the number of bits that a key's bitmap shares with the part. `parts` are the parts of `selected`. `group`
-    has the number of the group of each block, or is None, as in `index_rows.summed`.
+    Yield tables of keys and counts, whose sum is the result. A count is the number of bits that a key's bitmap shares
+    with the part. `parts` are the parts of `selected`. `keys` are grouping columns of the index. `group` has the number
+    of each block's group; it is None if groups are not counted separately.
     """
     layout, encoding = selected.layout, selected.unit.parts[keys[0]].encoding
     expected = np.array([selection.counts(part.bits, layout) for part in parts], np.int64).reshape(
@@ -297,7 +311,7 @@ def _by_overlap(
 def _has_few_keys(unit: LookupUnit, keys: Sequence[str]) -> bool:
     """Return whether an index has at most MOST_PARTS distinct keys.
 
-    `keys` are the counted columns of the index.
+    `keys` are the grouping columns that the index has; only their values count as keys.
     """
     distinct: set[tuple[Any, ...]] = set()
     for rows in index_rows(unit, keys, TRUE, {}):
@@ -310,7 +324,7 @@ def _has_few_keys(unit: LookupUnit, keys: Sequence[str]) -> bool:
 def _parts(selected: Selection, bits: Bits, keys: Sequence[str]) -> list[_Part]:
     """Split the selected rows by their key in one index.
 
-    `bits` are the rows that `selected` selects. `keys` are the key columns, which must be in one index.
+    `bits` are the rows that `selected` selects. `keys` are the grouping columns, which must be in one index.
     """
     unit, layout = selected.unit, selected.layout
     encoding = unit.parts[keys[0]].encoding
@@ -332,5 +346,8 @@ def _parts(selected: Selection, bits: Bits, keys: Sequence[str]) -> list[_Part]:
 
 
 def _values_of(rows: IndexRows) -> Iterator[tuple[Any, ...]]:
-    """Yield the key of each run as a tuple of Python values."""
+    """Yield the distinct keys of a row group as tuples of Python values.
+
+    The tuples are in the order of `rows.keys`.
+    """
     return zip(*(column.to_pylist() for column in rows.keys.columns), strict=True)

@@ -29,11 +29,11 @@ class RecordedFile:
 
     `fresh` says whether a listing shows the file unchanged. `spark_only` are the columns, by their names in the table,
     whose values only Spark reads correctly. `nested` are the marks of the nested columns (`core/nested_types`).
-    `bounds` has the `Bounds.numbers` of columns, by `manifest.bounded_column`.
+    `bounds` maps a column, named as by `manifest.bounded_column`, to its bounds in the form of `Bounds.numbers`.
 
     If the columns of the table have changed since the file was indexed, `spark_only` and `nested` are None, and
-    `bounds` is empty. `nested` is also None, and `bounds` also empty, if the manifest does not record them. Missing
-    values are not compared.
+    `bounds` is empty. If the manifest does not record the marks, `nested` is None; if it does not record the bounds,
+    `bounds` is empty. Values that are None or missing are not compared with the file.
     """
 
     fingerprint: Fingerprint
@@ -70,8 +70,8 @@ class BaseFile:
 def recorded_blocks(row: Mapping[str, Any]) -> Blocks:
     """Return the blocks of a base file from its manifest row.
 
-    The row has schema FILES. Manifests of older builds lack the first bytes of blocks. Then the offsets replace the
-    first bytes, which are not compared.
+    The row has schema FILES. Manifests of older builds do not record the position of each block's first byte. For these
+    manifests the offset of a block also stands for its first byte; `verify` does not compare first bytes.
     """
     starts = row["offsets"] if row["starts"] is None else row["starts"]
     return Blocks(*(np.array(column, np.int64) for column in (row["offsets"], row["lengths"], row["rows"], starts)))
@@ -87,8 +87,8 @@ def open_base(indexed_file: RecordedFile, options: ReadOptions) -> BaseFile:
     """Open a base file and compare its blocks with the manifest.
 
     The `state` of the result is STALE if the file has changed since it was indexed, DAMAGED if the file cannot be
-    decoded, and COMPARED otherwise. Differences from the manifest are `problems`, and do not change the state. Raise
-    StoreError.
+    decoded, and COMPARED otherwise. Differences from the manifest are added to the `problems` of the result, and do not
+    change the state. Raises StoreError.
     """
     problems = Problems()
     if not (indexed_file.fresh and indexed_file.fingerprint.confirmed()):

@@ -44,7 +44,7 @@ class CachedBitmaps(Protocol):
     def or_into(self, bits: Bits, which: Longs, starts: Longs, rows: Longs, within: Bits | None = None) -> int:
         """OR the bitmaps into `bits`; return the number of bytes read.
 
-        `bits` is a selection. Rows outside the selection `within` may be left out.
+        `bits` is a selection. Rows outside the selection `within` may be left out; if it is None, no row is left out.
         """
 
     def shared(self, selections: Sequence[Bits], which: Longs, starts: Longs, rows: Longs) -> Longs:
@@ -106,7 +106,8 @@ class SparseBitmaps:
 
     Bitmap i owns the entries first[i] to first[i+1] (exclusive) of `position` and `value`. An entry is a byte and its
     position in the bitmap. A run of bytes 0xFF is one entry, with the position of its first byte. `full` has the
-    numbers of the entries that stand for runs longer than one byte, and `run` the lengths of these runs.
+    numbers of the entries that stand for runs longer than one byte, and `run` the lengths of these runs. `lengths` has
+    the decoded size of each bitmap in bytes, and `last` its last byte.
     """
 
     first: Longs  # m + 1
@@ -177,7 +178,8 @@ class SparseBitmaps:
 class _PlacedBytes:
     """The non-zero bytes of chosen bitmaps, with their positions in a selection.
 
-    `at` has the position and `value` the value of each byte, bitmap by bitmap.
+    The entries are as in `SparseBitmaps`, bitmap by bitmap: `value` has the bytes, and `at` has their positions in the
+    selection instead of in the bitmap.
     """
 
     at: Longs

@@ -54,7 +54,7 @@ class KeyBytes:
     def part(self, first: int, end: int) -> KeyBytes:
         """Return the bitmaps of consecutive keys.
 
-        The result has the keys from `first` to `end` (exclusive, or the last key).
+        The result has the keys `first` to `end` (exclusive). It ends with the last key if `end` is beyond it.
         """
         owned = self.first[first : end + 1]
         entries = slice(int(owned[0]), int(owned[-1]))
@@ -84,8 +84,9 @@ def join_full(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any], NDArray[np.int64]]:
     """Join adjacent bytes (or words) of the value `full`.
 
-    Each run of `full` becomes one entry. Returns `first` (k + 1), and the position, the value and the run length of
-    each remaining entry. Run lengths are in bytes (or words).
+    `first`, `position` and `value` describe the bytes of k bitmaps, as in `KeyBytes`. Inside a bitmap, each run of the
+    value `full` becomes one entry. Returns `first` of the remaining entries (k + 1), and their position, value and run
+    length. Run lengths are in bytes (or words).
 
     >>> first, position, value, run = join_full(np.array([0, 4]), np.arange(4), np.array([255, 255, 1, 255]), 255)
     >>> first.tolist(), position.tolist(), value.tolist(), run.tolist()

@@ -24,8 +24,9 @@ Int64s = npt.NDArray[np.int64]
 class Cells:
     """The cells of one file, each for one or more adjacent blocks.
 
-    Each array has an element per cell. `blocks`, `rows` and `selected` are numbers of blocks, of their rows, and of
-    selected rows.
+    Each array has an element per cell. `first` is the number of the cell's first block, `offset` the position of this
+    block in the file, and `length` the bytes of all blocks of the cell. `blocks`, `rows` and `selected` are numbers of
+    blocks, of their rows, and of selected rows.
     """
 
     first: Int64s  # number of the cell's first block in its file
@@ -47,7 +48,8 @@ class Cells:
 class MapRow:
     """A file of the map.
 
-    `scanned` says whether the file is read whole. `cells` is empty if the blocks of the file are not in the index.
+    `state` says whether the file is fresh, and `reason` why it is not, if that is known. `scanned` says whether the
+    file is read whole. `cells` is empty if the blocks of the file are not in the index.
     """
 
     path: str
@@ -95,9 +97,10 @@ def files_kept(plan: Plan) -> npt.NDArray[np.bool_]:
 
 
 def blocks_kept(plan: Plan) -> int | None:
-    """Return the number of blocks that are kept.
+    """Return the number of blocks to read according to the plan.
 
-    Each file that is read whole counts as one block. Returns None if no index was looked up.
+    A block is read if it has a selected row. Each file that is read whole counts as one block. An answer from the index
+    reads only such files. Returns None if no index was looked up.
     """
     return int(scanned(plan).sum()) if plan.strategy == Strategy.INDEX_ONLY else plan.blocks_selected
 

@@ -25,9 +25,9 @@ _HEAD, _ROW, _ALL = 7, 4, 32  # heights in em
 class Field:
     """A field of a report, for programs and as a column of tables.
 
-    `of` is a function from the report to the value, or the name of the report's attribute; the default is the attribute
-    `name`. `show` formats the value for people. Tables have the fields with a heading. If the value of an `optional`
-    field is None, records lack the field.
+    `of` is a function from the report to the value, or the name of an attribute of the report; "" stands for the
+    attribute `name`. `show` formats the value for people. Tables have the fields with a heading. If the value of an
+    `optional` field is None, records lack the field.
     """
 
     name: str
@@ -53,7 +53,10 @@ def figure(
 
 
 class HasFields(Protocol):
-    """A report that declares its fields, in the order of its record."""
+    """A report that declares its fields.
+
+    Records and tables have the fields in this order.
+    """
 
     _fields: ClassVar[tuple[Field, ...]]
 
@@ -75,7 +78,7 @@ INDEX_FIELDS = (
 
 
 def record_of(report: HasFields) -> dict[str, Any]:
-    """Return the values of a report by name."""
+    """Return the values of a report's fields, by the name of the field."""
     values = ((field, field.value(report)) for field in report._fields)
     return {field.name: value for field, value in values if value is not None or not field.optional}
 

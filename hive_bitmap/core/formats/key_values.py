@@ -49,12 +49,12 @@ class KeyColumn:
     """A column of the table: its name and Spark type.
 
     `type` is Spark's simple string. `file_name` is the column's name in Parquet files; "" if files have the column
-    under `name`. A column with a `field_id` is found by this id instead of a name.
+    under `name`. If `field_id` is not None, the column is found in files by this id instead of a name.
 
     `time_zone` and `position` are needed for ORC files only. `time_zone` is the default time zone of the engine's JVM,
     in which Spark interprets the local timestamps of ORC. If `time_zone` is "", only Spark reads columns with local
-    timestamps. `position` is the column's 0-based position among the table's columns, without partition columns. In
-    files without column names, columns are found by `position`.
+    timestamps. `position` is the column's 0-based position among the table's columns, without partition columns; None
+    if no ORC file is read. In files without column names, columns are found by `position`.
     """
 
     name: str
@@ -113,7 +113,7 @@ def arrow_type(column: KeyColumn) -> pa.DataType:
 
 
 def arrow_of(type: NestedType) -> pa.DataType:
-    """Return the Arrow type of a leaf or nested type, as PySpark has it."""
+    """Return the Arrow type to which PySpark maps a leaf or nested type."""
     match type:
         case ArrayOf(element):
             return pa.list_(arrow_of(element))
@@ -125,7 +125,7 @@ def arrow_of(type: NestedType) -> pa.DataType:
 
 
 def column_type(column: KeyColumn) -> pa.DataType:
-    """Return the Arrow type of the rows of a column, nested or not.
+    """Return the Arrow type in which tasks read a column, nested or not.
 
     Raises Unsupported for a type that tasks do not read.
     """
@@ -134,7 +134,10 @@ def column_type(column: KeyColumn) -> pa.DataType:
 
 
 def nulls(column: KeyColumn, rows: int) -> pa.Array:
-    """Return a NULL for each row, as Spark does if the file lacks the column."""
+    """Return a column of NULLs, as Spark reads a column that the file lacks.
+
+    `rows` is the number of NULLs.
+    """
     return pa.nulls(rows, column_type(column))
 
 
@@ -156,10 +159,10 @@ def converted(values: Values, column: KeyColumn) -> Values:
 
 
 def canonical(values: Values) -> Values:
-    """Return the values as keys, with one zero and one NaN.
+    """Return the values in the form in which keys are stored.
 
-    Raises Undecodable for strings that are not UTF-8. Rows may contain such strings, because Spark does not validate
-    strings; but readers of an index table may reject strings that are not UTF-8.
+    -0.0 becomes 0.0, and all NaNs become the same NaN. Raises Undecodable for strings that are not UTF-8. Rows may
+    contain such strings, because Spark does not validate strings; but readers of an index table may reject them.
     """
     try:
         values.validate(full=True)

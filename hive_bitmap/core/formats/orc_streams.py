@@ -112,7 +112,7 @@ class _Negative(Exception):
 
 
 def _total(data: bytes, *, exact: bool) -> int:
-    """Return the sum of integers in version 2 of the encoding.
+    """Return the sum of integers in version 2 of ORC's run-length encoding.
 
     Unless `exact`, each packed integer counts as the greatest integer that its bits can hold. Raises _Negative, and
     IndexError if the last run is cut off.
@@ -220,7 +220,7 @@ def _slice(data: bytes, start: int, end: int) -> bytes:
 
 
 def _total_of_first_version(data: bytes) -> int:
-    """Return the sum of integers in version 1 of the encoding.
+    """Return the sum of integers in version 1 of ORC's run-length encoding.
 
     Raises _Negative, and IndexError if the last run is cut off.
     """

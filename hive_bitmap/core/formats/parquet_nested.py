@@ -3,9 +3,10 @@
 Only one layout of arrays and maps is read: the layout and the names that the format's specification prescribes (and the
 name `item`, which Arrow wrote). Older writers used other layouts, and each reader has its own rules for them:
 https://github.com/apache/parquet-format/blob/apache-parquet-format-2.10.0/LogicalTypes.md#nested-types. The layout is
-checked in the footer: Arrow's view of the schema must lead to the very paths and levels of the file's leaves.
+checked in the footer: the path and the levels of each leaf must be those that follow from Arrow's view of the schema.
 
-A leaf must have the table's own type: leaves are not widened. Fields of structs are found by name, ignoring case.
+A leaf must have exactly the type that the table has: leaves are not widened. Fields of structs are found by name,
+ignoring case.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class Location:
     """The location of a nested column in a file.
 
     `name` is the column's name in the file; "" if the file lacks the column. `leaves` are the ordinals of the column's
-    leaves, `marks` its marks.
+    leaves among all leaves of the file. `marks` are the column's marks (`core/nested_types`).
     """
 
     name: str = ""
@@ -97,9 +98,10 @@ def locate(handle: ParquetHandle, column: KeyColumn) -> Location:
 
 
 def _type(handle: ParquetHandle, column: KeyColumn) -> NestedType:
-    """Return the type of a nested column.
+    """Return the parsed type of a nested column.
 
-    Raises Undecodable if only Spark reads such a column, or any nested column of this file.
+    Raises Undecodable if only Spark reads the column: because of its type, because it is found by an id, or because of
+    the names in the file.
     """
     type = parse(column.type)
     if type is None or column.field_id is not None or not _has_plain_paths(handle):
@@ -161,8 +163,9 @@ def _count(type: pa.DataType) -> int:
 class _Node:
     """A node of the file's schema.
 
-    `field` is the node's Arrow field, `first` the ordinal of its first leaf. `definition` and `repetition` are the
-    levels above the node.
+    `field` is the node's Arrow field, `first` the ordinal of its first leaf. `path` has the names from the root to the
+    node, joined by dots. `definition` and `repetition` are the definition and repetition level that the node gets from
+    the nodes above it.
     """
 
     field: pa.Field
@@ -179,8 +182,8 @@ class _Node:
     def children(self, steps: Sequence[str], fields: Sequence[pa.Field], repeated: int) -> Iterator[_Node]:
         """Yield the children of the node.
 
-        `fields` are the Arrow fields of the children. The path of a child consists of the node's path, these steps and
-        the child's name. `repeated` is 1 if the node repeats its children, otherwise 0.
+        `fields` are the Arrow fields of the children. `steps` are the names between the node and its children in the
+        path of a leaf, for example `list`. `repeated` is 1 if the node repeats its children, otherwise 0.
         """
         first = self.first
         for child in fields:
@@ -193,7 +196,7 @@ class _Node:
 class _Walk:
     """A comparison of a type of the table with a column of the file.
 
-    The comparison adds leaves and marks to `location`.
+    The comparison adds leaves and marks to `location`. Without `is_at_least`, statistics are not consulted.
     """
 
     handle: ParquetHandle
@@ -240,7 +243,10 @@ class _Walk:
         self.location.marks.append(path + SPARK_ONLY)
 
     def _is_alike(self, type: str, node: _Node) -> bool:
-        """Return whether Arrow and Spark read all values of the leaf `node` alike, if the table has it as `type`."""
+        """Return whether Arrow and Spark read all values of a leaf alike.
+
+        `type` is the type that the table has for the leaf `node`.
+        """
         stored = self.handle.metadata.schema.column(node.first)
         levels = stored.max_definition_level, stored.max_repetition_level
         if stored.path != node.path or levels != (node.inside, node.repetition):

@@ -1,9 +1,10 @@
 """SequenceFile layout: a unit is the records after one sync marker.
 
-A unit is identified by the first byte of the marker's escape. The records between the header and the first marker are a
-unit too, identified by the end of the header. A reader reads the records after every marker that starts in the reader's
-split, up to the next marker. In a block-compressed file, each block has a marker and states its number of records. In
-other files, records are counted. The module reads version 6 of the format:
+Consecutive units form a block of the index (`formats/blocks`). A unit is identified by the first byte of the marker's
+escape. The records between the header and the first marker are a unit too, identified by the end of the header. A
+reader reads the records after every marker that starts in the reader's split, up to the next marker. In a
+block-compressed file, each compressed block has a marker and states its number of records. In other files, records are
+counted. The module reads version 6 of the format:
 https://hadoop.apache.org/docs/r3.5.0/api/org/apache/hadoop/io/SequenceFile.html.
 """
 
@@ -23,9 +24,9 @@ COMPRESSED_PARTS = 4  # parts of a block: lengths of keys, keys, lengths of valu
 
 
 def units(source: pa.NativeFile, path: str, start: int, end: int) -> Iterator[Units]:
-    """Yield the units that start from byte `start` to before `end`.
+    """Yield the units that start from byte `start` to before `end`, in batches.
 
-    Raises Undecodable.
+    `source` is the open file `path`. Raises Undecodable.
     """
     file = ByteStream(source, 0, source.size())
     if file.read(len(MAGIC)) != MAGIC:
@@ -54,9 +55,10 @@ def _blocks(file: ByteStream, mark: bytes, end: int) -> Iterator[tuple[int, int]
 
 
 def _records(file: ByteStream, mark: bytes, end: int) -> Iterator[tuple[int, int]]:
-    """Yield the offset and the number of rows of each unit, counting records one by one.
+    """Yield the offset and the number of rows of each unit.
 
-    `mark` is the sync marker of the file.
+    Records are counted one by one. `mark` is the sync marker of the file. Only units that start before `end` are
+    yielded.
     """
 
     def record(length: int) -> int:
@@ -70,8 +72,9 @@ def _records(file: ByteStream, mark: bytes, end: int) -> Iterator[tuple[int, int
 def between_marks(file: ByteStream, mark: bytes, end: int, rows_of: Callable[[int], int]) -> Iterator[tuple[int, int]]:
     """Yield the offset and the number of rows of each unit.
 
-    Only units that start before `end` are yielded. When the length of a record or row group has been read, `rows_of` is
-    called with this length. `rows_of` skips the record or row group, and returns its number of rows.
+    `mark` is the sync marker of the file. Only units that start before `end` are yielded. After the length of each
+    record or row group has been read from `file`, `rows_of` is called with this length. `rows_of` skips the record or
+    row group, and returns its number of rows.
     """
     position, rows = file.position, 0
     while not file.at_end():

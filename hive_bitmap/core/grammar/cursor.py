@@ -87,7 +87,10 @@ class Cursor(Tokens):
         return TableName(*reversed(parts))
 
     def is_foreign(self, table: TableName) -> bool:
-        """Return whether a table cannot have indexes, so that Spark runs the statement."""
+        """Return whether a table cannot have indexes.
+
+        Spark then runs the statement.
+        """
         return not self._is_indexable(table)
 
     def string(self, *, escapes: bool = True) -> str:

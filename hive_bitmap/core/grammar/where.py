@@ -19,7 +19,7 @@ _SPARK_TYPES = {"REAL": "FLOAT", "VARCHAR": "STRING", "CHAR": "STRING"}
 def where(cursor: Cursor) -> Where:
     """Parse the condition from here to the end of the statement.
 
-    Raises InvalidStatement if the rest of the statement is not such a condition.
+    Raises InvalidStatement if the rest of the statement is not a condition that this module allows.
     """
     condition = _Condition(cursor)
     return Where(" OR ".join(condition.parts()), tuple(condition.columns))

@@ -147,10 +147,10 @@ class Definition:
         return tuple(dict.fromkeys(column for column in columns if column is not None))
 
     def read_columns(self, base: Table) -> tuple[Column, ...]:
-        """Return the columns that builds read: the keys, then the aggregated columns.
+        """Return the columns that builds read: the key columns, then the aggregated columns.
 
-        An aggregated column is left out if the table no longer has the column with this type. The aggregates of such a
-        column are NULL.
+        An aggregated column is left out if `base`, the base table, no longer has the column with this type. The
+        aggregates of such a column are NULL.
         """
         return (*self.columns, *(column for column in self.aggregated_columns if column in base.columns))
 
@@ -166,7 +166,10 @@ class Definition:
 
     @property
     def pointer(self) -> str:
-        """The name of the index table in the POINTER property of its base table."""
+        """The text that names the index table in the POINTER property of its base table.
+
+        The text is `<db>.<name>`, or only the name if the index table is in the database of the base table.
+        """
         return self.full_index_table if self.index_database else self.index_table
 
     @property
@@ -328,7 +331,10 @@ def _index_table(table: Table, index_table: str, index_database: str) -> tuple[s
 
 
 def _require_of_lake(table: Table, *, where: str, index_table: str | None) -> None:
-    """Raise Unsupported for options that lake tables do not support."""
+    """Raise Unsupported for options that lake tables do not support.
+
+    `where` is "" and `index_table` is None if the option is not given.
+    """
     if table.lake is None:
         return
     table_text = f"{table.lake.kind} table {table.full_name}"
@@ -339,10 +345,10 @@ def _require_of_lake(table: Table, *, where: str, index_table: str | None) -> No
 
 
 def own_property(key: str) -> str | None:
-    """Return the item of OWN_PROPERTIES that a key names, ignoring case.
+    """Return the item of OWN_PROPERTIES that a property name stands for, ignoring case.
 
-    Return None for a user-defined property. Raise InvalidProperty if the key is probably a misspelt item of
-    OWN_PROPERTIES: such a property would silently have no effect.
+    `key` is the name. Return None for a user-defined property. Raise InvalidProperty if the name is probably a misspelt
+    item of OWN_PROPERTIES: such a property would silently have no effect.
     """
     if key.lower() in OWN_PROPERTIES:
         return key.lower()
@@ -360,10 +366,12 @@ def require_followable(name: str, type: str, auto_refresh: bool) -> None:
 
 
 def checked_keeping(name: str, source: str, length: str) -> str:
-    """Return the stored form of `length`, a value of `keep_removed`, after a check.
+    """Check a value of `keep_removed`, and return its stored form.
 
-    A number without a unit is in days. Raise InvalidProperty for an invalid length of time. Raise InvalidProperty also
-    for an index on a table that is neither Delta nor Iceberg: removed files of such a table no longer exist.
+    `length` is the value; a number without a unit is in days. `name` is the index, and `source` the log of its table as
+    in `Definition.source`. Return "" if nothing is to be kept. Raise InvalidProperty for an invalid length of time.
+    Raise InvalidProperty also for an index on a table that is neither Delta nor Iceberg: removed files of such a table
+    no longer exist.
 
     >>> [checked_keeping("i", "delta", length) for length in ("7", "12 hours", "0")]
     ['7 days', '12 hours', '']
@@ -378,9 +386,9 @@ def checked_keeping(name: str, source: str, length: str) -> str:
 
 
 def checked_interval(length: str) -> str:
-    """Return the stored form of `length`, a value of `refresh_interval`, after a check.
+    """Check a value of `refresh_interval`, and return its stored form.
 
-    Raise InvalidProperty as `interval_of` does.
+    `length` is the value. Raise InvalidProperty as `interval_of` does.
     """
     interval_of(length, "refresh_interval")
     return length.strip().lower()
@@ -541,9 +549,9 @@ def from_properties(properties: Mapping[str, str]) -> Definition | None:
 
 
 def knows(properties: Mapping[str, str]) -> bool:
-    """Return whether this version of hive_bitmap knows the format in these TBLPROPERTIES.
+    """Return whether this version of hive_bitmap knows the format of a stored definition.
 
-    Former versions of the format count as known.
+    `properties` are the TBLPROPERTIES that store the definition. Former versions of the format count as known.
     """
     version, features = properties.get(PREFIX + "version", VERSION), properties.get(PREFIX + "features", "")
     if version not in (VERSION, *FORMER_VERSIONS.values()):
@@ -603,7 +611,10 @@ def _column_fields(column: Column) -> list[str | int]:
 
 
 def stored_columns(definition: Definition) -> list[Column]:
-    """Return an index table's columns after the keys, without the segment."""
+    """Return the columns of an index table that follow the key columns.
+
+    The partition column SEGMENT is left out.
+    """
     bucket = Column(BUCKET.name, "string")
     if not definition.has_bitmaps:
         return [bucket, Column(OFFSETS.name, "array<bigint>"), *value_columns(definition)]
@@ -669,7 +680,10 @@ def known_schemas(columns: Sequence[Column], time_zone: str, reading: Sequence[s
 
 
 def one_of(kind: str, value: str, allowed: Sequence[str]) -> str:
-    """Return the value; raise InvalidProperty unless the value is allowed."""
+    """Return `value` if it is one of `allowed`; raise InvalidProperty if not.
+
+    `kind` says in the message what the value is, for example "encoding".
+    """
     if value not in allowed:
         raise InvalidProperty(f"unknown {kind} {value!r}; known: {', '.join(allowed)}{suggestion(value, allowed)}")
     return value

@@ -1,7 +1,7 @@
 """Compute the partial aggregates of one block, for each of its keys.
 
 In Arrow and numpy, a sum that overflows wraps silently, also a sum of decimals. So the type for adding values is chosen
-by the number of values and by the largest value. This type can hold the sum of any of the rows.
+by the number of values and by the largest value: it can hold the sum of any selection of the rows.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ def partials(
 ) -> list[pa.Array]:
     """Return each aggregate's value for each of the k keys of a block.
 
-    The arrays have the types of `Aggregate.field`. All aggregates are of one column. `values` has this column's value
-    for each of the n rows of the block. If the values are unknown, `values` is None, and all aggregates are NULL.
-    `codes` (n) is the number of each row's key, `rows` (k) the number of rows of each key. Keys are in the order of
-    their numbers. A sum that does not fit its type is NULL.
+    All aggregates are of one column, and `values` has this column's value for each of the n rows of the block. If the
+    values are unknown, `values` is None, and all aggregates are NULL. `codes` (n) has the number of each row's key, and
+    `rows` (k) the number of rows of each key. The arrays of the result are in the order of the keys' numbers, and have
+    the types of `Aggregate.field`. A sum that does not fit its type is NULL.
     """
     if aggregates and aggregates[0].column is None:
         return [pa.array(rows, pa.int64()) for _ in aggregates]
@@ -47,7 +47,7 @@ def partials(
 
 
 def _summable(values: Values, rows: int) -> Values:
-    """Return the values in a type that can hold the sum of any of the values.
+    """Cast values to a type that can hold the sum of any selection of them.
 
     `rows` is the number of values.
     """
@@ -71,9 +71,9 @@ def _fitting(results: pa.Array, type: pa.DataType) -> pa.Array:
 
 
 def _largest(values: Values, rows: int) -> int:
-    """Return an upper bound for the absolute value of any sum of these values, as a whole number.
+    """Return an upper bound for the sum of any selection of these values.
 
-    `rows` is the number of values.
+    The bound is a whole number, and holds for the absolute value of the sum. `rows` is the number of values.
     """
     low, high = (int(bound.as_py() or 0) for bound in pc.min_max(values).values())
     fraction = 0 if pa.types.is_integer(values.type) else 1  # `int` cuts off what follows the point

@@ -41,7 +41,10 @@ def problem(base: Table, definition: Definition) -> str:
 
 
 def _state(current: Column, indexed: Column) -> str:
-    """Describe `current`, the column that has replaced the column `indexed` of the same name."""
+    """Describe how a column differs from the column that was indexed.
+
+    `current` has replaced the column `indexed`, which has the same name.
+    """
     return f"is {current.type}" if current.type != indexed.type else "is another column of that name"
 
 

@@ -94,9 +94,10 @@ class Group:
 class ShardReport:
     """What a task wrote for one index.
 
-    `files` are manifest rows of the base files (schema FILES). `shard` is the name of the shard, if a shard was
-    written. `index` is the number of the index in the group, or of the new segment in the build. `base_rows` counts
-    rows of the base files.
+    `files` are manifest rows of the base files (schema FILES). `shard` is the name of the shard, or None if no file
+    could be indexed; `written` has its size and checksums, and `shard_rows` its number of rows. `base_rows` is the
+    number of rows of the base files. `index` is the number of the index in the group; `build_job.run_jobs` replaces it
+    by the number of the new segment in the build.
     """
 
     index: int
@@ -111,7 +112,9 @@ class ShardReport:
 class IndexedFile:
     """The result of indexing one base file.
 
-    `rows` has an item for each index: the index rows, or the reason why the file is not indexed.
+    `rows` has an item for each index: the index rows, or the reason why the file is not indexed. `spark_only` are the
+    columns that only Spark reads correctly. `foreign` are the columns of the file that the table does not have.
+    `by_name` and `nested` are as in `Format`, and `bounds` are the bounds of columns that the manifest records.
     """
 
     fingerprint: Fingerprint
@@ -143,7 +146,10 @@ def index_group(group: Group) -> list[ShardReport]:
 
 
 def try_files(group: Group) -> None:
-    """Index the files of a group like `index_group`, but write nothing."""
+    """Index the files of a group like `index_group`, but write nothing.
+
+    A build calls this function in a child process, to find the files that end the process.
+    """
     for path in group.paths:
         _index_file(group, path)
 
@@ -291,14 +297,14 @@ def _rows_or_reason(group: Group, definition: Definition, path: str, handle: Any
 
 
 def _empty(definition: Definition) -> pa.Table:
-    """Return an empty table of packed rows."""
+    """Return an empty table in the schema of packed index rows."""
     return shard.packed(built_schema(definition).empty_table())
 
 
 def _unindexed(group: Group, file: Fingerprint, reason: str, columns: Sequence[KeyColumn] = ()) -> IndexedFile:
     """Return the result for a file that is not indexed.
 
-    `columns` are the columns of the file that only Spark may read.
+    `reason` is recorded for every index of the group. `columns` are the columns that only Spark reads correctly.
     """
     spark_only = tuple(sorted(column.name for column in columns))
     return IndexedFile(file, Blocks.of([], [], []), spark_only, (reason,) * len(group.definitions))
@@ -310,7 +316,10 @@ def _write_shards(group: Group, indexed: Sequence[IndexedFile]) -> list[ShardRep
 
 
 def _write_shard(group: Group, index: int, indexed: Sequence[IndexedFile]) -> ShardReport:
-    """Write the shard of one index, unless none of the files could be indexed."""
+    """Write the shard of one index, unless none of the files could be indexed.
+
+    `index` is the number of the index in the group, and `indexed` has the results for the files.
+    """
     definition = group.definitions[index]
     parts = [part for file in indexed if not isinstance(part := file.rows[index], str)]
     rows = shard.sort(pa.concat_tables([_empty(definition), *parts]), definition.column_names)

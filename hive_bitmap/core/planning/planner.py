@@ -50,12 +50,14 @@ class PlanInputs:
     """The facts that prices depend on, besides the results of lookups.
 
     `cores` is the number of tasks that run at the same time. `columns` are the data columns to read, in lower case.
-    `unkeyed` are the columns to read whose type no key can have. `nested` has the types of the `unkeyed` columns that
-    tasks may read. `schemas` are the `definition.known_schemas` of the table. `unreadable` maps paths of files that
-    have to be read whole to the reason why only Spark can read the file. In `unreadable`, the path "" stands for all
-    files that have to be read whole. `share` is the share of the files' bytes that the columns take. `width` is the
-    number of all data columns, `store` the speed of the files' store. The looked-up files may be a sample: `scale` is
-    the bytes of the table divided by the bytes of the looked-up files.
+    `unkeyed` are the columns to read whose type cannot be a key's type. `nested` has the types of the `unkeyed` columns
+    that tasks may read. `schemas` are the `definition.known_schemas` of the table. `count` says that only the number of
+    rows is wanted.
+
+    `unreadable` has files that have to be read whole, and that only Spark can read: it maps their paths to the reason.
+    The path "" stands for all files that have to be read whole. `share` is the share of the files' bytes that the
+    columns take. `width` is the number of all data columns, `store` the speed of the files' store. The looked-up files
+    may be a sample: `scale` is the bytes of the table divided by the bytes of the looked-up files.
     """
 
     table: str
@@ -90,7 +92,8 @@ def full_scan(
 ) -> Plan:
     """Return a plan that reads everything.
 
-    `reason` is the reason as a sentence, `code` the reason as a code. `indexes` says why each index is not used.
+    `reason` is the reason as a sentence; `code` is the same reason as a code, or None if it has no code. `indexes` says
+    why each index is not used.
     """
     return Plan(
         table=table, predicate=predicate, strategy=Strategy.FULL_SCAN, reason=reason, indexes=indexes, code=code
@@ -98,7 +101,10 @@ def full_scan(
 
 
 def make_plan(inputs: PlanInputs, uses: tuple[IndexUse, ...], work: LookupResults) -> Plan:
-    """Return the plan with the cheapest strategy, given the results of lookups (`work`)."""
+    """Return the plan with the cheapest strategy.
+
+    `uses` says for each index whether it is used, and why not. `work` has the results of the lookups.
+    """
     files, blocks = _tables(work)
     selected, rows, lengths = (blocks[name].to_numpy() for name in ("selected", "rows", "length"))
     read = reads(inputs.format, files, blocks, splits=inputs.engine_skips is EngineSkips.SPLITS, columns=inputs.width)
@@ -205,9 +211,11 @@ def strategy_costs(
 ) -> tuple[dict[Strategy, float], dict[Strategy, str]]:
     """Return the price in seconds of each possible strategy.
 
-    The second result has the reasons why other strategies are impossible. With `exact`, the index selects exactly the
-    matching rows. With `is_sure`, the index certainly has a row, and a count need not read other files. `engine_only`
-    says why only Spark can read the files. With `in_driver`, this process reads the selected rows, and no task does.
+    The second result has the reasons why other strategies are impossible. `read` is how much is read. With `exact`, the
+    index selects exactly the matching rows. With `is_sure`, the index certainly has a matching row, and the query only
+    asks whether there is a row; then no other file needs to be read. `engine_only` says why only Spark can read the
+    files; None if our tasks can read them too. With `in_driver`, this process reads the selected rows, and no task
+    does.
     """
     prices, share, limit = inputs.prices, inputs.share, inputs.limit
     narrowed = read.until(limit, narrowed=True)
@@ -239,7 +247,11 @@ def strategy_costs(
 
 
 def _is_sure(inputs: PlanInputs, work: LookupResults) -> bool:
-    """Return whether a count of the first rows certainly has a row in a looked-up file."""
+    """Return whether a count with a limit certainly finds a row in a looked-up file.
+
+    This is so if the index selects exactly the matching rows of the file, and at least one. The result is false for a
+    count without a limit, which needs all rows.
+    """
     if not inputs.count or inputs.limit is None:
         return False
     return any(bool((needs_file(result, lookup) & result.exact).any()) for lookup, result in work.pairs())
@@ -288,7 +300,7 @@ def is_read_by_driver(inputs: PlanInputs, read: Reads) -> bool:
 
 
 def _why_engine_only(inputs: PlanInputs, work: LookupResults) -> str | None:
-    """Return why only Spark can read the files to open; None if our tasks can read these files."""
+    """Return why only Spark can read the files of the plan; None if our tasks can."""
     if inputs.engine_reads_only:
         return "hive_bitmap.engine_reads_only is true"
     for lookup, result in work.pairs():

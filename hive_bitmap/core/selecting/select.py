@@ -41,7 +41,12 @@ Bits = npt.NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class LookupResult:
-    """How many rows of each block of a unit may match."""
+    """How many rows of each block of a unit may match.
+
+    `counts` has a number for each block, and `exact` a flag for each file: whether every selected row matches.
+    `damaged` maps the position of a file to the error of its index. `index_bytes` is the size of the bitmaps that were
+    read.
+    """
 
     counts: Longs  # for each block, the number of selected rows
     exact: Flags  # for each file, whether every selected row matches
@@ -51,7 +56,11 @@ class LookupResult:
 
 @dataclass(kw_only=True)
 class Selection:
-    """The rows of a unit that may match."""
+    """The rows of a unit that may match.
+
+    `bits` has a bit for each row, in the order of `layout`; None stands for all rows. `exact`, `damaged` and
+    `index_bytes` are as in `LookupResult`.
+    """
 
     unit: LookupUnit
     layout: BitLayout  # of `bits`: the blocks of the unit, in its order
@@ -99,11 +108,10 @@ def count(unit: LookupUnit, predicate: Predicate, matching_keys: MatchingKeys) -
 
 
 def matching_share(unit: LookupUnit, node: Predicate, matching_keys: MatchingKeys) -> float:
-    """Return the share of the rows, at most 0.5, whose bitmaps `select` would decode.
+    """Return the share of the rows, at most 0.5, that the decoded bitmaps select.
 
-    The predicate is over one column. `select` decodes the bitmaps of the matching keys. If the other keys hold fewer
-    rows, `select` decodes the bitmaps of the other keys instead. The share is 0 if no index has the column, or if the
-    index is damaged.
+    The predicate is over one column. `select` decodes the bitmaps of the matching keys or, if the other keys have fewer
+    rows, the bitmaps of the other keys. The share is 0 if no index has the column, or if the index is damaged.
     """
     share = selected_share(unit, node, matching_keys)
     return min(share, 1 - share)
@@ -124,9 +132,9 @@ def selected_share(unit: LookupUnit, node: Predicate, matching_keys: MatchingKey
 
 
 def is_understood(predicate: Predicate, columns: Mapping[str, object], matching_keys: MatchingKeys) -> bool:
-    """Return whether indexes of these columns answer every leaf of a predicate exactly.
+    """Return whether indexes answer every leaf of a predicate exactly.
 
-    `columns` are lower-case names.
+    The keys of `columns` are the lower-case names of the indexed columns.
     """
     for leaf in leaves_of(predicate):
         if isinstance(leaf, Unknown) or (isinstance(leaf, SparkLeaf) and leaf not in matching_keys):
@@ -230,7 +238,7 @@ class _Evaluation:
         return selection.and_not(selected, deleted_bits(self.unit, self.layout))
 
     def deleted_counts(self, predicate: Predicate) -> Longs:
-        """Count the deleted rows of each block that the predicate would select."""
+        """Count the deleted rows of each block for which the predicate may be TRUE."""
         deleted = deleted_bits(self.unit, self.layout)
         selected = self.rows_of(predicate, selection.any_in(deleted, self.layout), deleted)
         return selection.counts(deleted if selected is None else selected & deleted, self.layout)
@@ -367,7 +375,7 @@ class _Evaluation:
     def _decode(self, column: str, hits: _Hits, selected: Flags, within: Bits | None, bits: Bits) -> None:
         """OR the bitmaps of the hits into `bits`, if their blocks are `selected`.
 
-        `column` is the column of the index. Rows outside `within` may be left out.
+        `column` is the column of the index. Rows outside `within` may be left out; if it is None, no row is left out.
         """
         part = self.unit.parts[column]
         chosen = np.flatnonzero(selected[hits.blocks])

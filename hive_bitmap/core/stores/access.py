@@ -56,7 +56,7 @@ class Access:
 
     @property
     def of_own_folder(self) -> Access:
-        """The access that an index folder gets whose base folder has this access.
+        """The access of an index folder whose base files are in a folder with this access.
 
         In a sticky folder, users cannot replace base files of other users. So users must not be able to replace index
         files either: only the owner of the index folder may write in the index folder. If the base folder is not
@@ -67,10 +67,10 @@ class Access:
         return Access(self.mode & ~(STICKY | SHARED_WRITE), self.group, self.acl)
 
     def within(self, above: Iterable[Access | None]) -> Access:
-        """Limit this access by the access of a folder's parents.
+        """Limit this access to users who may enter all of a folder's parents.
 
-        The result is the access for a folder elsewhere. Only users who may enter all of the parents may enter that
-        folder. `above` has the access of each parent of the original folder. None stands for a parent whose access is
+        This access is the folder's own, and `above` has the access of each parent. The result is for a folder
+        elsewhere, which lacks the protection by these parents. None in `above` stands for a parent whose access is
         unknown: then only the owner may enter.
 
         >>> Access(0o755, 1).within([Access(0o750, 1)]), Access(0o755, 1).within([Access(0o711, 2), Access(0o700, 1)])
@@ -101,7 +101,7 @@ class Access:
 
 
 def strictest(files: Sequence[Access]) -> Access:
-    """Return the access of only the users who may read all of `files`.
+    """Return an access that only users who may read all of `files` have.
 
     There is at least one file.
 

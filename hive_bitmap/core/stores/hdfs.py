@@ -141,7 +141,7 @@ class Hdfs:
         self._make(path, self._mode(parent(path)))
 
     def make_new_folder(self, path: str, access: Access | None) -> None:
-        """Make a folder.
+        """Make a folder with this access; None: with the mode of its parent.
 
         Before that, a request checks whether the folder exists, because HDFS does not report existing folders. Raises
         FileExistsError.
@@ -189,9 +189,9 @@ class Hdfs:
         return Access(status.permission & 0o777 | (STICKY if status.sticky else 0), status.group, acl, defaults)
 
     def set_access(self, path: str, access: Access) -> None:
-        """Set group, access control list and mode.
+        """Set group, access control list and mode, in this order.
 
-        The order ensures that nobody can read the file too early.
+        The mode comes last, so that nobody can read the file before the group and the list are right.
         """
         inner = _inner(path)
         if self._info(path).group != access.group:

@@ -89,7 +89,7 @@ class Objects:
         return Listing(sorted(files, key=lambda file: file.path), sorted(folders))
 
     def listings(self, root: str, folders: Sequence[str]) -> dict[str, Listing]:
-        """List folders below `root` together, with one request for each 1000 objects below it.
+        """List folders below `root` together, with one request for each 1000 objects below `root`.
 
         A folder is missing from the result if its content is not certain, or if the folder is empty. The result is
         empty if many of the objects below `root` are in other folders: listing all objects would not pay.
@@ -288,7 +288,10 @@ class _Upload(AbortableWriter):
 
 
 def client_options(options: Options, **more: Any) -> Any:
-    """Return the settings of obstore's HTTP client."""
+    """Return the settings of obstore's HTTP client.
+
+    `more` are settings to add or replace.
+    """
     seconds = timedelta(seconds=options.number("timeout"))
     return {"timeout": LONGEST_REQUEST, "read_timeout": seconds, "connect_timeout": timedelta(seconds=10), **more}
 

@@ -187,7 +187,10 @@ def _tls(ca_file: str | None) -> SSLContext:
 
 
 def _http(address: Address, context: SSLContext | None) -> Any:
-    """Return a Thrift transport over HTTP that sends user and password with each request."""
+    """Return a Thrift transport over HTTP that sends user and password with each request.
+
+    `context` is the TLS context for HTTPS; None for plain HTTP.
+    """
     from thrift.transport import THttpClient, TTransport
 
     class Checked(THttpClient.THttpClient):  # type: ignore[misc]

@@ -136,7 +136,9 @@ def _chosen(
 ) -> dict[str, Definition]:
     """Return the index of each column that the predicate `tree` tests.
 
-    If the predicate tests no indexed column, return any index: each index records the number of rows.
+    Each of `indexes` has its table, its definition, and why it cannot be used ("" if it can). If the predicate tests no
+    indexed column, the result has any index, under the name "": each index records the number of rows. Raises NotFound
+    if no index can be used.
     """
     usable = [definition for _, definition, why in indexes if not why]
     if usable:

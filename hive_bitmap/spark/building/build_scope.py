@@ -128,7 +128,10 @@ class BuildPlan:
         return not self.changes and not any(scope.gone for scope in self.scopes)
 
     def without_files(self) -> BuildPlan:
-        """Return the plan without new segments, for indexes that are built later."""
+        """Return a plan that creates the indexes without files.
+
+        The plan has no new segments: a later build indexes the files (CREATE INDEX with DEFERRED REBUILD).
+        """
         scopes = tuple(replace(scope, plan=SegmentPlan((), ())) for scope in self.scopes)
         return replace(self, scopes=scopes, changes=())
 
@@ -186,7 +189,7 @@ def plan_refresh(spark: SparkSession, table: str, names: Sequence[str], partitio
     """Plan a refresh of the named indexes, or of all indexes of a table.
 
     A refresh is a rebuild that keeps rows of deleted files for a while. The partitions that match one of the specs
-    `partitions` are in scope. Without specs, all partitions are. Raise as `plan_rebuild`.
+    `partitions` are in scope; without specs, all partitions. Raise the errors of `plan_rebuild`.
     """
 
     def choose(base: Table, values: Sequence[Values]) -> Sequence[Values]:
@@ -198,7 +201,7 @@ def plan_refresh(spark: SparkSession, table: str, names: Sequence[str], partitio
 def plan_removal(spark: SparkSession, table: str, name: str, partitions: Collection[Values]) -> BuildPlan:
     """Plan the removal of partitions from an index.
 
-    After the build, the index no longer covers these partitions. Raise as `plan_rebuild`.
+    After the build, the index no longer covers these partitions. Raise the errors of `plan_rebuild`.
     """
     removed = frozenset(partitions)
 
@@ -248,7 +251,7 @@ def _most_in_place(covered: Covered, folders: Mapping[Values, str]) -> bool:
 def plan_mending(spark: SparkSession, planned: BuildPlan) -> BuildPlan:
     """Plan the repair of indexes after another build has published at the same time.
 
-    After the repair, no two segments cover the same file.
+    `planned` is the plan of this build. After the repair, no two segments cover the same file.
     """
     indexes = []
     for scope in planned.scopes:
@@ -333,11 +336,11 @@ def _existing(
     *,
     whole: bool,
 ) -> Indexed:
-    """Return the state of an index before a build.
+    """Return the state of `index` before a build, with the definition that it gets in the build.
 
-    The state has the definition that the index gets in the build. `whole` says that all partitions are in scope, so
-    that the encoding may change. `is_elsewhere` says that the root belongs to another metastore, so that the index gets
-    a new root. Raise Unsupported for a copy of an index.
+    `indexes` are all indexes of the base table. `whole` says that all partitions are in scope, so that the encoding may
+    change. `is_elsewhere` says that the root belongs to another metastore, so that the index gets a new root. Raise
+    Unsupported for a copy of an index.
     """
     definition = index.definition.renewed(base) if whole else index.definition
     if problem := roots.rival(definition, catalog.trusted_definitions(indexes)):
@@ -501,9 +504,11 @@ def _access(of_base: Sequence[Access | None], segment: NewSegment) -> Access | N
 
 
 def _readers(listing: Listing, numbers: Sequence[int], root: str) -> dict[int, Hashable]:
-    """Return a value for each listed file that identifies its readers.
+    """Return values that identify the readers of listed files.
 
-    The values are by the number of the file. The readers of a file are the users who may enter its folder and open it.
+    The result is keyed by the numbers of the files in the listing; `numbers` are the files to look at. Files with equal
+    values have the same readers: the users who may enter the file's folder and open the file. `root` is the root of the
+    index; folders above both the file and the root do not count.
     """
     folders = list(dict.fromkeys(parent(listing.files[at].path) for at in numbers))
     enters = dict(zip(folders, generation.accesses([(folder, root) for folder in folders]), strict=True))

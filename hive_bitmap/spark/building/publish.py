@@ -1,6 +1,6 @@
 """Publish builds, and drop indexes.
 
-To publish a build is to move slots to its new segments, and to retire the segments that these replace.
+To publish a build is to move slots to its new segments, and to retire the segments that the new segments replace.
 
 All slots that change are moved at once if the session can do that, so readers see the state before or after. If the
 metastore fails halfway, new segments that the metastore does not reference are deleted. If the metastore does not
@@ -51,9 +51,10 @@ class Publication:
     """The metastore changes for one index.
 
     `new` has the folders of the new segments. After the publication, no slot may point at the folders in `gone`.
-    `unchanged` has the folders of the segments that stay, as of the planning of the build. The index table must exist,
-    except for a `created` index. In a copied metastore, `former` is the definition before the index gets a new root.
-    `stored` is the definition that the metastore had when the build was planned.
+    `unchanged` has the folders of the segments that stay, as of the planning of the build. `created` says that this
+    build creates the index; otherwise the index table must exist. In a copied metastore, `former` is the definition
+    before the index gets a new root; otherwise it is None. `stored` is the definition that the metastore had when the
+    build was planned; None if it had none.
     """
 
     definition: Definition
@@ -81,9 +82,9 @@ class IndexToDrop:
 def publish(spark: SparkSession, base: Table, publications: Sequence[Publication]) -> bool:
     """Publish new segments of indexes, one index after the other.
 
-    Return whether the indexes have exactly the planned segments. Raise NotPublished if the metastore fails or an index
-    has been dropped. The message says which indexes are published and which are not; new segments that are not
-    published are deleted.
+    Return whether all indexes have exactly the planned segments afterwards; another build may have changed them at the
+    same time. Raise NotPublished if the metastore fails or an index has been dropped. The message says which indexes
+    are published and which are not; new segments that are not published are deleted.
     """
     is_alone = True
     with catalog.changing():
@@ -435,8 +436,9 @@ def _referenced(spark: SparkSession, definition: Definition) -> set[str]:
 def _failure(publications: Sequence[Publication], done: int, referenced: int | None, error: Exception) -> str:
     """Return the message of a failed publication.
 
-    The first `done` of the publications are done, and the next publication has failed with `error`. `referenced` is the
-    result of `_discard`.
+    `done` is the number of publications that succeeded before; the next publication has failed with `error`.
+    `referenced` is the result of `_discard`: how many of its new segments the metastore references, or None if that is
+    unknown.
     """
     names = [publication.definition.name for publication in publications]
     published = f"; published before it: {', '.join(names[:done])}" if done else ""

@@ -1,8 +1,9 @@
 """Answer requests on index statements in plain `spark.sql`.
 
-Spark's parser and commands (`Statements.java`) send requests as JSON. The kinds of requests are:
+Spark's parser and commands (`Statements.java`) send requests. A request has a kind and a text; the answer is JSON. The
+text of the first three kinds is a statement:
 
-* `parse`: return the columns of a statement's result, and their types.
+* `parse`: return the columns of the statement's result, and their types.
 * `run`: execute the statement, and return its rows.
 * `doomed`: return the indexes that a DROP TABLE or DROP DATABASE will drop, or `refused` if the tables must not be
   dropped. After any other error, Spark drops the tables.
@@ -36,9 +37,10 @@ if TYPE_CHECKING:
 
 
 def answer(spark: SparkSession, kind: str, text: str) -> str:
-    """Return the answer to a request of this kind on a text, as JSON: an object or null.
+    """Return the answer to a request as JSON: an object or null.
 
-    The answer is null unless the text is an index statement on the session's own catalog.
+    The module describes each `kind` and its `text`. If the text should be a statement, but is not an index statement on
+    the session's own catalog, the answer is null. A failure is answered by an object with `error`.
     """
     from pyspark.errors import PySparkException
 

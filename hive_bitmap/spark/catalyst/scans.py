@@ -61,21 +61,26 @@ class RuntimeFilter:
 class Scan:
     """A scan of a table in a query.
 
+    `number` is the position of the scan in the question. `version` is equal for equal descriptions of a table.
     `condition` is SQL text for people, `tree` the same condition as the JSON that `conditions.condition` takes.
-    `columns` are the columns of the table that the query needs. `key_sets` are the sets of columns to count rows by, to
-    answer the aggregation above the scan. `key_sets` is empty if there is no aggregation, or if counts do not answer
-    the aggregation, for the reason `unanswered`. `extremes` are columns, in lower case: each is a key set of its own
-    for which MIN and MAX are enough. `indexed_known` says whether the JVM already knows which columns of the table are
-    indexed. `native` says whether Spark's reader can read selected blocks only. `ordered` says whether the query sees
-    the order of the rows. `runtime_filters` are the filters by the keys of small sides of joins. `listed` is None if
-    Spark does not list the files, or has not listed them yet. `options` are options that the query gives to the reader,
-    beyond those of the table. `strategy` is the strategy chosen for this scan, which overrides the session's strategy.
-    It is None if none was chosen. Unless the scan `must_pay`, the indexes are used even for a small table. `limit` is
-    the number of matching rows after which Spark stops reading, or None if Spark reads all rows. `summaries` are
-    columns, in lower case: each is a key set of its own for which a summary (`key_merge.summary`) is enough. If the
-    query needs only some groups of its only key set, a single column, `top` says which. `nested` has the types of
-    nested columns as JSON, by name, because the optimizer may have left out fields. If the query sorts the rows and
-    takes the first ones, `first` says which rows it needs.
+    `columns` are the columns of the table that the query needs. `indexed_known` says whether the JVM already knows
+    which columns of the table are indexed. `native` says whether Spark's reader can read selected blocks only.
+    `ordered` says whether the query sees the order of the rows. `nested` has the types of nested columns as JSON, by
+    name, because the optimizer may have left out fields.
+
+    `key_sets` are the sets of columns to count rows by, to answer the aggregation above the scan. `key_sets` is empty
+    if there is no aggregation, or if counts do not answer the aggregation, for the reason `unanswered`. `extremes` are
+    columns, in lower case: each is a key set of its own for which MIN and MAX are enough. `summaries` are columns, in
+    lower case: each is a key set of its own for which a summary (`key_merge.summary`) is enough. If the query needs
+    only some groups of its only key set, a single column, `top` says which groups; otherwise it is None.
+
+    `runtime_filters` are the filters by the keys of small sides of joins. `listed` is None if Spark does not list the
+    files, or has not listed them yet. `cores` is the number of tasks that run at once. `options` are options that the
+    query gives to the reader, beyond the options of the table. `strategy` is the strategy chosen for this scan, which
+    overrides the session's strategy; None if no strategy was chosen for the scan. Unless the scan `must_pay`, the
+    indexes are used even for a small table. `limit` is the number of matching rows after which Spark stops reading, or
+    None if Spark reads all rows. If the query sorts the rows and takes the first ones, `first` says which rows it
+    needs; otherwise it is None.
     """
 
     number: int
@@ -168,11 +173,11 @@ def _bytes_of_columns(scan: Scan, base: Table, listed: ListingSummary) -> float:
 def worthwhile_runtime_filters(
     scan: Scan, base: Table, indexes: Sequence[Index], settings: Settings, listed: ListingSummary | None
 ) -> list[int]:
-    """Return the numbers of the runtime filters worth a job.
+    """Return which of the scan's runtime filters are worth a job.
 
-    `listed` is the summary of the files to read. A filter is worth a job if it is on an indexed column, and if the scan
-    takes longer than the job plus the start of a read by an index. If the session has set a strategy, the time of the
-    scan does not matter.
+    The result has positions in `scan.runtime_filters`. `listed` is the summary of the files to read. A filter is worth
+    a job if it is on an indexed column, and if the scan takes longer than the job plus the start of a read by an index.
+    If the session has set a strategy, the time of the scan does not matter.
     """
     if not scan.runtime_filters or settings.strategy == Strategy.FULL_SCAN or not scan.native:
         return []

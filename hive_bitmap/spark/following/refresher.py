@@ -226,10 +226,11 @@ class Refresher:
         return outcome
 
     def _quiet(self, spark: SparkSession) -> SparkSession:
-        """Return a separate session for a refresh.
+        """Return a separate session in which a refresh runs.
 
-        Writes of this session are not followed, and its jobs run in POOL. A refresh is done with the rights of the
-        application, so trust and Python settings come from the application, not from the session that wrote.
+        `spark` is the session that wrote. Writes of the separate session are not followed, and its jobs run in POOL. A
+        refresh is done with the rights of the application, so trust and Python settings come from the application, not
+        from the session that wrote.
         """
         from pyspark.sql import SparkSession
 

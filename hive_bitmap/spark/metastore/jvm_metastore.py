@@ -32,9 +32,10 @@ class JvmMetastore(SqlMetastore):
         return jvm_reader.available(spark)
 
     def describe(self, spark: SparkSession, database: str, names: Sequence[str], view: str) -> list[Table]:
-        """Describe tables as the protocol says, in one call.
+        """Describe tables in one call, as `protocol.Metastore` says.
 
-        The call fails if Spark does not support the kind of a table. Then each table is described by a separate call.
+        If there is a temporary view named `view`, it hides the first table; `view` is "" if no view can hide it. The
+        call fails if Spark does not support the kind of a table. Then each table is described by a separate call.
         Raises ServerError if the metastore fails.
         """
         from pyspark.errors import PySparkException
@@ -75,7 +76,10 @@ class JvmMetastore(SqlMetastore):
             return super().create_table(spark, table)
 
     def _add(self, spark: SparkSession, verbatim: SparkSession, table: Table, new: Mapping[Values, str]) -> bool:
-        """Add partitions without a statement; return whether none existed, like `SqlMetastore._add`."""
+        """Add partitions without a statement; return whether all of them were new.
+
+        `new` has the folder of each partition. The session `verbatim` is not needed, because no statement is run.
+        """
         if not new:
             return True
         jvm, are_new = bridge(spark), True
@@ -105,7 +109,11 @@ class JvmMetastore(SqlMetastore):
         return are_new
 
     def _move(self, spark: SparkSession, verbatim: SparkSession, table: Table, changes: Changes) -> None:
-        """Move partitions in batches of AT_ONCE; each batch is one call and one transaction."""
+        """Move partitions in batches of AT_ONCE; each batch is one call and one transaction.
+
+        `changes.moved` has the new folder of each partition. The session `verbatim` is not needed, because no statement
+        is run.
+        """
         if not changes.moved:
             return
         jvm, changed = bridge(spark), []

@@ -82,7 +82,9 @@ def require_hive(spark: SparkSession) -> None:
 def catalog_of(spark: SparkSession, database: str) -> str:
     """Return the catalog where Spark looks for a table whose name has no catalog.
 
-    This is the current catalog, unless `database` is the name of a catalog.
+    `database` is the part of the name before the table; "" if there is none. If a catalog has the same name as
+    `database`, Spark looks in that catalog; otherwise in the current catalog. Global temporary views are always in the
+    session catalog.
     """
     if database.lower() == GLOBAL_TEMP:
         return SESSION_CATALOG

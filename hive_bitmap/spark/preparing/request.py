@@ -1,6 +1,6 @@
-"""Define a request for rows of a table, and its resolved table.
+"""Define a request for rows of a table or for their number, and its resolved table.
 
-A request may be for the number of rows instead.
+`Engine` is the part of Spark that a lookup asks.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ class Engine(Protocol):
     def take_turn(self) -> None:
         """Wait until this plan may go on.
 
-        A plan may go on while its query waits for the plan. Of the plans whose queries no longer wait, only one may go
-        on at a time.
+        A plan whose query still waits for it goes on at once. Of the plans whose queries no longer wait, only one may
+        go on at a time.
         """
 
 
@@ -108,7 +108,10 @@ class ResolvedTable:
     split_bytes: int | None = 0
 
     def without_scan(self) -> ResolvedTable:
-        """Return a copy without the scan and the listing of its files."""
+        """Return a copy to be kept after planning.
+
+        The copy has no references to the scan and the listing of its files.
+        """
         return replace(self, partitions=None, engine=NoEngine())
 
     @property

@@ -46,8 +46,9 @@ def prune_partitions(
 ) -> tuple[list[int], list[Predicate], pa.Table]:
     """Prune partitions by a predicate.
 
-    Return the numbers of the remaining partitions, their residual predicates, and a table of their typed values (see
-    `typed_values`), with a row for each. A partition remains unless the predicate is FALSE or NULL for all its rows.
+    `values` are the values of all partitions. Return the positions of the remaining partitions in `values`, their
+    residual predicates, and a table of their typed values (see `typed_values`), with a row for each partition. A
+    partition remains unless the predicate is FALSE or NULL for all its rows.
     """
     if not base.partition_columns:
         return [0], [predicate], pa.table({"": [0]})

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 def count(spark: SparkSession, table: str, predicate: str | None = None, *, strategy: str | None = None) -> int:
     """Return the number of rows that satisfy the predicate.
 
-    No Spark job runs if the index has the answer. Raises the errors of `plan`.
+    The predicate None stands for all rows. `strategy` is as in `scan`. No Spark job runs if the index has the answer.
+    Raises the errors of `plan`.
     """
     chosen_strategy = Strategy.chosen(strategy)
     rows = table_rows(spark, table, predicate, strategy=chosen_strategy, must_pay=False)
@@ -44,10 +45,10 @@ def group_counts(
 ) -> pa.Table:
     """Count the rows that satisfy the predicate, by the values of columns.
 
-    The result has a row for each combination of values that occurs, in no particular order. Its columns are the
-    grouping columns, named as in the table, and `count` (int64). The indexes alone answer if each grouping column is a
-    partition column or a column of a single index. Two indexes are also possible if one of the two has few keys.
-    Otherwise Spark counts. Raises the errors of `plan`.
+    The predicate None stands for all rows. `strategy` is as in `scan`. The result has a row for each combination of
+    values that occurs, in no particular order. Its columns are the grouping columns, named as in the table, and `count`
+    (int64). The indexes alone answer if each grouping column is a partition column or a column of a single index. Two
+    indexes are also possible if one of the two has few keys. Otherwise Spark counts. Raises the errors of `plan`.
     """
     chosen_strategy = Strategy.chosen(strategy)
     rows = table_rows(spark, table, predicate, strategy=chosen_strategy, must_pay=False)
@@ -69,11 +70,12 @@ def scan(
 ) -> DataFrame:
     """Return `spark.table(table).where(predicate)`, read through the index if that is cheaper.
 
-    The result is an ordinary DataFrame of Spark. If `columns` are given, the DataFrame has only these columns. The
-    DataFrame reads the files that the session listed last. The session need not be enabled. `strategy` overrides the
-    choice by cost if an index can be used, as `hive_bitmap.strategy` does for a session. For a Spark Connect client the
-    server plans. A server with the extension uses indexes as for SQL, any other server uses none. Raises the errors of
-    `plan`, and Unsupported for a strategy that cannot answer.
+    The predicate None stands for all rows. The result is an ordinary DataFrame of Spark. If `columns` are given, the
+    DataFrame has only these columns. The DataFrame reads the files that the session listed last. The session need not
+    be enabled. `strategy` overrides the choice by cost if an index can be used, as `hive_bitmap.strategy` does for a
+    session; None leaves the choice to the cost. For a Spark Connect client the server plans. A server with the
+    extension uses indexes as for SQL, any other server uses none. Raises the errors of `plan`, and Unsupported for a
+    strategy that cannot answer.
     """
     chosen_strategy = Strategy.chosen(strategy)
     if chosen_strategy is Strategy.INDEX_ONLY:

@@ -37,14 +37,14 @@ class FileSet:
 
     @classmethod
     def listed(cls, snapshot: Snapshot) -> FileSet:
-        """Return the files of a snapshot that has listed them."""
+        """Return the files that planning itself has listed, from its snapshot."""
         folders = {partition.values: partition.location for partition in snapshot.all_partitions}
         read = [Source(state.values, folders[state.values], state.files) for state in snapshot.files.partitions]
         return cls(base=snapshot.resolved.base, partitions=snapshot.all_partitions, read=tuple(read))
 
     @classmethod
     def of_tasks(cls, reading: Reading) -> FileSet:
-        """Return the files that tasks open. In these files the indexes locate rows."""
+        """Return the indexed files that tasks open to read selected rows."""
         places = {(piece.lookup, piece.file): None for piece in reading.pieces or () if isinstance(piece, Piece)}
         opened = tuple(reading.results.lookups[lookup].fingerprints[file] for lookup, file in places)
         return cls(base=reading.resolved.base, opened=opened)

@@ -39,13 +39,13 @@ def with_root(spark: SparkSession, definition: Definition, location: str | None)
 
 
 def with_roots(spark: SparkSession, definitions: Sequence[Definition], location: str | None) -> list[Definition]:
-    """Return definitions, each with an id and its `root`.
+    """Give definitions an id and a `root` each.
 
     The index tables of the definitions are in one database. The root is the folder of an index's generations. It is
-    LOCATION, or a new folder under `catalog.default_folder`; the name of a new folder ends with a part of the id.
-    Raises AlreadyExists for a root that overlaps the root of another index (`overlap`). Raises InvalidProperty for a
-    root that overlaps the folder of a table of any database, or that lacks the host its scheme needs.
-    `require_apart_from` checks the partitions of the base table.
+    `location` or, if that is None, a new folder under `catalog.default_folder`; the name of a new folder ends with a
+    part of the id. Raises AlreadyExists for a root that overlaps the root of another index (`overlap`). Raises
+    InvalidProperty for a root that overlaps the folder of a table of any database, or that lacks the host its scheme
+    needs. `require_apart_from` checks the partitions of the base table.
     """
     identified = [replace(definition, id=roots.new_id()) for definition in definitions]
     if location is None:
@@ -74,7 +74,7 @@ def require_apart_from(base: Table, definitions: Iterable[Definition], folders: 
 
 
 def any_elsewhere(spark: SparkSession, definitions: Sequence[Definition]) -> bool:
-    """Return whether an index root belongs to another metastore.
+    """Return whether the root of any of these indexes belongs to another metastore.
 
     This metastore is then a copy of the other metastore.
     """
@@ -85,8 +85,8 @@ def any_elsewhere(spark: SparkSession, definitions: Sequence[Definition]) -> boo
 def require_own(spark: SparkSession, base: Table, definition: Definition) -> None:
     """Require that builds of an existing index have made its root.
 
-    Raise Unsupported if other programs or other indexes have made the root. A missing root passes if a new index might
-    have this root: the build will make the folder.
+    Raise Unsupported if other programs or other indexes have made the root. A missing root is accepted if a new index
+    could get this root: the build will then make the folder.
     """
     root = definition.root
     remedy = f"drop index {definition.name}, and create it again"
@@ -126,9 +126,9 @@ def has_default_root(spark: SparkSession, definition: Definition) -> bool:
 
 
 def canonical(place: str) -> str:
-    """Return a table's place in the form of `stores.canonical`.
+    """Return the location of a table in the form of `stores.canonical`.
 
-    Return "" if the table has no place, or if no store supports the place.
+    Return "" if `place` is "", because the table has no location, or if no store supports the location.
     """
     try:
         return stores.canonical(place) if place else ""
@@ -191,9 +191,9 @@ def _require_free_home(spark: SparkSession, definition: Definition) -> None:
 
 
 def _places_of(spark: SparkSession, database: str, *, fresh: bool) -> dict[str, str]:
-    """Return the canonical place of each table of a database.
+    """Return the canonical location of each table of a database, by the table's name.
 
-    The answer may be cached for APART_SECONDS unless `fresh`.
+    The answer may be cached for APART_SECONDS unless `fresh`. Locations are in the form of `canonical`.
     """
     places = None if fresh else _places.get(spark, database, APART_SECONDS)
     if places is None:
@@ -203,10 +203,11 @@ def _places_of(spark: SparkSession, database: str, *, fresh: bool) -> dict[str, 
 
 
 def _require_apart(spark: SparkSession, root: str, location: str, own_definition: Definition | None = None) -> None:
-    """Raise AlreadyExists or InvalidProperty if a folder overlaps a folder in the metastore.
+    """Require that a folder overlaps no folder of an index or table.
 
-    `root` is the folder, and `location` is its name in the message. The index table of `own_definition` may overlap the
-    folder.
+    Nor may it lie around the folder of a database. `root` is the folder, and `location` is its name in the message. If
+    `own_definition` is given, its index and index table are not checked. Raise AlreadyExists for the folder of an
+    index, and InvalidProperty for other folders.
     """
     here = stores.canonical(root)
     for database in metastore.database_names(spark):
