@@ -149,6 +149,7 @@ def rebuild(
 def _rebuild_all(spark: SparkSession, tables: Sequence[str], format_: str, options: Mapping[str, Any]) -> None:
     """Rebuild the indexes of each table; continue after a table that fails.
 
+    `options` are the other arguments of `build.rebuild`. The reports on all tables are printed in the format `format_`.
     Raise HiveBitmapError at the end if a table failed.
     """
     from pyspark.errors import PySparkException

@@ -163,7 +163,10 @@ def show(endpoint: Endpoint, table: str, index: str | None, format_: str) -> Non
 
 
 def count(endpoint: Endpoint, table: str, where: str | None, format_: str) -> None:
-    """Run the command `query --count` on the server."""
+    """Run the command `query --count` on the server.
+
+    Without `where`, all rows of the table are counted.
+    """
     from hive_bitmap.hive.hiveserver.server_queries import count as run
 
     with endpoint.server() as server:
@@ -171,7 +174,10 @@ def count(endpoint: Endpoint, table: str, where: str | None, format_: str) -> No
 
 
 def offsets(endpoint: Endpoint, table: str, where: str, out: str, utf8: bool, min_split: int | None) -> Plan:
-    """Run the command `offsets` with the output file `out` on the server."""
+    """Run the command `offsets` with the output file `out` on the server.
+
+    `utf8` and `min_split` are as in `server_queries.write_offsets`. Return the plan.
+    """
     from hive_bitmap.hive.hiveserver.server_queries import write_offsets
 
     with endpoint.server() as server:
@@ -207,8 +213,8 @@ def print_blocks(format_: str, plan: Plan) -> None:
 def run_script(endpoint: Endpoint, parts: list[Part], keep_going: bool, limit: int | None, format_: str) -> None:
     """Run the statements of a script on the server, in one session.
 
-    The statements are in the server's dialect. `limit` and `format_` are as in `_print_rows`. The exit status is 1 if a
-    statement fails. Unless `keep_going` is set, the first failure raises HiveBitmapError.
+    `parts` are the statements, in the server's dialect. `limit` and `format_` are as in `_print_rows`. The exit status
+    is 1 if a statement fails. Unless `keep_going` is set, the first failure raises HiveBitmapError.
     """
     failed = False
     with endpoint.server() as server:
@@ -226,9 +232,10 @@ def run_script(endpoint: Endpoint, parts: list[Part], keep_going: bool, limit: i
 
 
 def _print_rows(server: Server, statement: str, limit: int | None, format_: str) -> None:
-    """Run a statement and print its rows; binary values as Base64.
+    """Run a statement and print its rows, in the format `format_`.
 
-    At most `limit` rows are printed. Without a limit, the format `table` prints at most TABLE_ROWS rows.
+    Binary values are printed as Base64. At most `limit` rows are printed. If `limit` is None, the format `table` prints
+    at most TABLE_ROWS rows, and other formats print all rows.
     """
     with server.result(statement) as (names, batches):
         if not names or (names == ["Result"] and server.is_spark):  # Spark's commands have an empty column `Result`

@@ -130,9 +130,10 @@ class _Search:
         return _Shard(lookup=lookup, shard=shard, groups=groups, is_sorted=shards.is_sorted_by(*shard, name))
 
     def _in_order(self, searched: Sequence[_Shard]) -> list[_Shard]:
-        """Return the shards, the most promising first.
+        """Return the shards in the order of searching, the most promising first.
 
-        A shard without statistics may hold any key.
+        The most promising shard is the one whose row groups may have the best key. A shard without statistics may hold
+        any key, so it comes before all others.
         """
         promises = pa.array([self._promise(shard) for shard in searched], self._type)
         order = "descending" if self._largest else "ascending"
@@ -144,7 +145,10 @@ class _Search:
         return pa.scalar(None, self._type) if promised.null_count else self._best(promised)
 
     def _better(self, shard: _Shard, so_far: pa.Scalar) -> pa.Scalar:
-        """Return the better of two keys: the best key `so_far`, and the best key of a shard."""
+        """Return the better of two keys: the key `so_far`, and the best key of a shard.
+
+        `so_far` is the best key of the shards searched before; NULL if there is none.
+        """
         for group, promise in shard.groups:
             if so_far.is_valid and promise.is_valid and self._best_of(so_far, promise).equals(so_far):
                 continue

@@ -190,11 +190,12 @@ def _compare_aggregates(
 def _compare_rows(
     problems: Problems, definition: Definition, columns: Sequence[pa.Array], base: Longs, index: Longs, stored: pa.Table
 ) -> None:
-    """Require that every row is in the bitmap of its key only.
+    """Report base rows that are not in the bitmap of their key only.
 
     `columns` are the stored bitmaps. `base` and `index` have the number of the key of each base row and each stored row
-    (`_numbers`). A row that is in no bitmap is reported only if its key has a stored row. If the key has no stored row,
-    `_compare_keys` reports the key. Raise CorruptBitmap for a stored bitmap that does not fit the block.
+    (`_numbers`). Reports are added to `problems`. A row that is in no bitmap is reported only if its key has a stored
+    row. If the key has no stored row, `_compare_keys` reports the key. Raise CorruptBitmap for a stored bitmap that
+    does not fit the block.
     """
     nbytes = (len(base) + 7) // 8
     digits = max(1, int(max(base.max(initial=0), index.max(initial=0))).bit_length())

@@ -31,9 +31,9 @@ FIELDS = (pa.field("_bitmaps", pa.binary()),)
 
 
 def encode(b: KeyBytes) -> tuple[pa.Array, ...]:
-    """Encode the bitmaps of the k keys.
+    """Encode the bitmaps of the k keys of a block.
 
-    Returns one column of k values of ceil(rows / 8) bytes.
+    `b` has the non-zero bytes of the bitmaps. Returns one column of k values of ceil(rows / 8) bytes.
     """
     data = np.zeros(b.keys * b.nbytes, np.uint8)
     start = np.arange(b.keys + 1) * b.nbytes
@@ -53,9 +53,9 @@ def decode_into(
 
 
 def to_cached(columns: Sequence[pa.Array]) -> PlainBitmaps:
-    """Return the bitmaps in the form that is cached.
+    """Return stored bitmaps in the form in which they are cached.
 
-    Raises CorruptBitmap if a bitmap is NULL.
+    `columns` has the only stored column. Raises CorruptBitmap if a bitmap is NULL.
     """
     return PlainBitmaps(*binary_values(columns[0]))
 
@@ -63,7 +63,7 @@ def to_cached(columns: Sequence[pa.Array]) -> PlainBitmaps:
 def cardinalities(columns: Sequence[pa.Array], rows: NDArray[np.int64]) -> NDArray[np.int64]:
     """Count the set bits of each of m stored bitmaps.
 
-    Raises CorruptBitmap as `decode_into` does.
+    Bitmap i belongs to a block of rows[i] rows. Raises CorruptBitmap for a bitmap that does not fit its block.
     """
     bitmaps = to_cached(columns)
     bitmaps.require_fit(np.arange(len(rows)), rows)

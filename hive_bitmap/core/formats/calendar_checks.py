@@ -27,9 +27,10 @@ _YEARS = [(datetime.date(1, 1, 1) - _EPOCH).days, (datetime.date(9999, 12, 31) -
 
 
 def require_at_least(values: Values, floor: int, name: str) -> None:
-    """Require that no date or timestamp is less than `floor`.
+    """Require that no date or timestamp of a column is less than `floor`.
 
-    Dates are in days, timestamps in microseconds since 1970. Raises Undecodable, with the name of the column.
+    Dates are in days since 1970, timestamps in microseconds since 1970. `name` is the name of the column, for the
+    message. Raises Undecodable.
     """
     least, _ = _range(values)
     if least is not None and least < floor:

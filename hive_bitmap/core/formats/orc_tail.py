@@ -145,7 +145,10 @@ def _is_encrypted(stripe: bytes) -> bool:
 
 
 def _orc_footer(source: pa.NativeFile) -> tuple[bytes, int]:
-    """Return the footer, decompressed, and the number of the codec of the file's streams."""
+    """Return the decompressed footer, and the codec of the file's streams.
+
+    The codec is the number of a CompressionKind of ORC.
+    """
     postscript, start = _postscript(source)
     fields = dict(postscript)
     if fields.get(_MAGIC_FIELD, _ORC_MAGIC) != _ORC_MAGIC:
@@ -173,10 +176,11 @@ def _postscript(source: pa.NativeFile) -> tuple[list[tuple[int, int | bytes]], i
 
 
 def stripe_statistics(source: pa.NativeFile, columns: Sequence[int]) -> list[dict[int, StripeStatistics | None]]:
-    """Return what each stripe states about integer and date columns, given by their numbers.
+    """Return what each stripe states about integer and date columns.
 
-    The result has a mapping for each stripe, by column number; None stands for a column without statistics. The result
-    is empty for a file without statistics of stripes. Raises Undecodable.
+    `columns` are the numbers of these columns in the file. The result has a mapping for each stripe, by column number;
+    None stands for a column without statistics. The result is empty for a file without statistics of stripes. Raises
+    Undecodable.
     """
     with damaged_if_undecodable():
         postscript, start = _postscript(source)
@@ -269,7 +273,7 @@ def decompressed(data: bytes, codec: int, most: int = MOST_FOOTER_BYTES, name: s
 
 
 def _deflated(chunk: bytes, most: int) -> bytes:
-    """Decompress a chunk, but return at most `most` bytes.
+    """Decompress a chunk of a zlib stream, but return at most `most` bytes.
 
     The functions for the other codecs have the same limit.
     """

@@ -55,8 +55,8 @@ _BY_NUMBERS = f"({_FROM_FILE} WHERE file.{_ROW_NUMBER} IN ({{numbers}}) ORDER BY
 class _OutputColumns:
     """The columns to return, and their names in the file.
 
-    The name of a column that the file lacks is "". `leaves` has the ordinals of the leaves of each nested column, by
-    name.
+    `stored` has the name of each of `columns` in the file; "" for a column that the file lacks. `leaves` has the
+    ordinals of the leaves of each nested column, by the name in the file.
     """
 
     columns: tuple[KeyColumn, ...]
@@ -68,7 +68,10 @@ class _OutputColumns:
         return sorted(set(self.stored) - {""})
 
     def batch(self, read: pa.Table | pa.RecordBatch, rows: int) -> pa.RecordBatch:
-        """Convert stored columns to the output columns; `rows` is the number of rows."""
+        """Convert the stored columns that were read to the output columns.
+
+        `rows` is the number of rows in `read`.
+        """
         arrays = [
             self._converted(read.column(name), column) if name else nulls(column, rows)
             for column, name in zip(self.columns, self.stored, strict=True)
@@ -195,7 +198,10 @@ def _numbers(handle: ParquetHandle, selection: Sequence[BlockRows]) -> Rows:
 
 
 def _first_rows(handle: ParquetHandle) -> Rows:
-    """Return the number of the first row of each block, then the number of all rows."""
+    """Return the number of each block's first row in the file.
+
+    After the numbers of all blocks follows the number of rows in the file.
+    """
     blocks = range(handle.metadata.num_row_groups)
     return np.cumsum([0, *(handle.metadata.row_group(block).num_rows for block in blocks)])
 
@@ -306,11 +312,12 @@ def _batch_size_of(handle: ParquetHandle, output: _OutputColumns) -> _BatchSize:
 
 
 def _largest_row(handle: ParquetHandle, output: _OutputColumns, blocks: Sequence[int]) -> int:
-    """Return an upper bound for the bytes of a row of the columns `output` in these row groups.
+    """Return an upper bound for the bytes of a row in some row groups.
 
-    The bound follows from the footer: a text cannot be larger than its column chunk. A row may be larger than the
-    average size suggests, because a dictionary stores a text only once, even if many rows repeat the text. A single row
-    may have all values of a repeated leaf, so the bound includes all these values.
+    The row has the columns `output`, and `blocks` has the numbers of the row groups. The bound follows from the footer:
+    a text cannot be larger than its column chunk. A row may be larger than the average size suggests, because a
+    dictionary stores a text only once, even if many rows repeat the text. A single row may have all values of a
+    repeated leaf, so the bound includes all these values.
     """
     ordinals = output.ordinals(handle)
     repeated = [at for at in ordinals if handle.metadata.schema.column(at).max_repetition_level]
@@ -402,7 +409,7 @@ def _quoted(name: str) -> str:
 
 
 def _between(rows: Rows, start: int, end: int) -> Rows:
-    """Return the row numbers from `start` to before `end`, counted from `start`.
+    """Return the row numbers from `start` to before `end`, less `start`.
 
     `rows` are ascending row numbers.
     """

@@ -111,7 +111,11 @@ def remove_root(definition: Definition, metastore: str) -> str:
 
 
 def remove_empty_parents(folders: Iterable[str], definition: Definition, metastore: str) -> None:
-    """Remove empty folders between generations and their root, if the root is marked."""
+    """Remove empty folders between generations and their root.
+
+    `folders` are the generations. Nothing is removed unless the marker of the root names the index, and does not name
+    another metastore than `metastore`, the id of this metastore.
+    """
     if roots.is_marked(definition, metastore):
         for folder in folders:
             _remove_empty_parents(folder, definition.root)
@@ -194,7 +198,10 @@ def _delete_files(folder: str, root: str, is_ours: Callable[[str], bool]) -> Non
 
 
 def _shards_of(folder: str, marker: Built) -> Callable[[str], bool]:
-    """Return a function that recognises the names of a generation's shards."""
+    """Return a function that recognises the names of a generation's shards.
+
+    `folder` is the generation, and `marker` is its marker, which lists the linked shards.
+    """
     if marker.linked is None:
         return lambda name: bool(_OLD_SHARD_NAME.fullmatch(name))
     linked, own_name = marker.linked, _own_shard(folder)

@@ -96,9 +96,9 @@ def all_entries(
 ) -> Iterator[tuple[list[pa.DictionaryArray], Entries]]:
     """Yield a BITMAP shard's keys and entries, a row group at a time.
 
-    The keys of a row group of n rows are dictionary-encoded arrays of length n: one array for each of the fields
-    `keys`. `may_match` gets the statistics of the first field. Row groups for which `may_match` is false are skipped.
-    Raises CorruptIndex.
+    The shard at `path` has `size` bytes. The keys of a row group of n rows are dictionary-encoded arrays of length n:
+    one array for each of the fields `keys`. `may_match` gets the statistics of the first field in a row group. Row
+    groups for which it returns false are skipped. Raises CorruptIndex.
     """
     with _reading(path):
         groups = [group for group, stats in enumerate(_statistics(path, size, keys[0].name)) if may_match(stats)]
@@ -110,7 +110,7 @@ def entries_of_group(
 ) -> tuple[list[pa.DictionaryArray], Entries]:
     """Return the keys and entries of one row group, as `all_entries` yields them.
 
-    Raises CorruptIndex.
+    The shard at `path` has `size` bytes. `group` is the number of the row group. Raises CorruptIndex.
     """
     with _reading(path):
         return next(_all_entries(path, size, keys, [group]))
@@ -128,7 +128,7 @@ def _all_entries(
 def share(path: str, size: int, key: pa.Field, may_match: Callable[[KeyStats], bool]) -> float:
     """Return the share of row groups that `find` would read.
 
-    The arguments are as in `find`. Raises CorruptIndex.
+    The share is from 0 to 1. The arguments are as in `find`. Raises CorruptIndex.
     """
     with _reading(path):
         groups = [may_match(stats) for stats in _statistics(path, size, key.name)]
@@ -138,7 +138,7 @@ def share(path: str, size: int, key: pa.Field, may_match: Callable[[KeyStats], b
 def share_in_memory(path: str, size: int, key: pa.Field) -> float:
     """Return the share of row groups whose values of a key column are cached.
 
-    Raises CorruptIndex.
+    The share is from 0 to 1. The shard at `path` has `size` bytes. Raises CorruptIndex.
     """
     with _reading(path):
         groups = len(_statistics(path, size, key.name))
@@ -149,7 +149,7 @@ def share_in_memory(path: str, size: int, key: pa.Field) -> float:
 def statistics(path: str, size: int, key: str) -> tuple[KeyStats, ...]:
     """Return the statistics of a key column in each row group.
 
-    Raises CorruptIndex.
+    The shard at `path` has `size` bytes. Raises CorruptIndex.
     """
     with _reading(path):
         return _statistics(path, size, key)
@@ -158,7 +158,7 @@ def statistics(path: str, size: int, key: str) -> tuple[KeyStats, ...]:
 def is_sorted_by(path: str, size: int, key: str) -> bool:
     """Return whether a shard is sorted by a key column, NULL last.
 
-    A shard is sorted by its first column. Raises CorruptIndex.
+    A shard is sorted by its first column. The shard at `path` has `size` bytes. Raises CorruptIndex.
     """
     with _reading(path):
         return bool(_metadata(path, size).schema.names[0] == key)
@@ -167,7 +167,8 @@ def is_sorted_by(path: str, size: int, key: str) -> bool:
 def key_range(path: str, size: int, key: str) -> tuple[Any, Any]:
     """Return the smallest and the largest value of a key column in a shard.
 
-    The result is (None, None) if the statistics lack these values, or if all values are NULL. Raises CorruptIndex.
+    The shard at `path` has `size` bytes. The result is (None, None) if the statistics lack these values, or if all
+    values are NULL. Raises CorruptIndex.
     """
     with _reading(path):
         metadata = _metadata(path, size)
@@ -182,16 +183,18 @@ def key_range(path: str, size: int, key: str) -> tuple[Any, Any]:
 def bitmaps(path: str, size: int, group: int, encoding: str) -> CachedBitmaps:
     """Return the bitmaps of one row group, in row order.
 
-    `encoding` is the name of the bitmaps' encoding. Raises CorruptIndex or CorruptBitmap.
+    The shard at `path` has `size` bytes. `group` is the number of the row group. `encoding` is the name of the bitmaps'
+    encoding. Raises CorruptIndex or CorruptBitmap.
     """
     with _reading(path):
         return cached((path, group, encoding), lambda: _read_bitmaps(path, size, group, encoding))
 
 
 def distinct(path: str, size: int, key: pa.Field) -> Iterator[pa.Array]:
-    """Yield the distinct values of a key column in each row group, including NULL.
+    """Yield the distinct values of a key column in each row group.
 
-    The values are cast to the type of `key`. Raises CorruptIndex.
+    NULL counts as a value. The values are cast to the type of `key`. The shard at `path` has `size` bytes. Raises
+    CorruptIndex.
     """
     with _reading(path), _open(path, size) as file:
         for group in range(file.num_row_groups):
@@ -201,9 +204,9 @@ def distinct(path: str, size: int, key: pa.Field) -> Iterator[pa.Array]:
 def counted_keys(path: str, size: int, key: pa.Field) -> Iterator[tuple[pa.Array, pa.DictionaryArray, Longs, Longs]]:
     """Yield the rows of a BITMAP shard, one row group at a time.
 
-    The four arrays have an item for each row: the key (cast to the type of `key`), the base file, the offset and the
-    cardinality. Nothing is cached, because all row groups of a large shard would push everything else out of memory.
-    Raises CorruptIndex.
+    The shard at `path` has `size` bytes. The four arrays have an item for each row: the key (cast to the type of
+    `key`), the path of the base file, the offset of the block and the cardinality. Nothing is cached, because all row
+    groups of a large shard would push everything else out of memory. Raises CorruptIndex.
     """
     with _reading(path):
         metadata = _metadata(path, size)
@@ -219,10 +222,10 @@ def counted_keys(path: str, size: int, key: pa.Field) -> Iterator[tuple[pa.Array
 def open_checked(
     source: pa.NativeFile, metadata: pq.FileMetaData, sums: Sequence[int] | None, dictionaries: Sequence[str] = ()
 ) -> pq.ParquetFile:
-    """Open a shard, and compare its content with checksums.
+    """Open a shard, and compare its content with checksums while it is read.
 
-    Each column chunk is compared when it is read. `sums` are the checksums of the shard; if it is None, nothing is
-    compared. The columns `dictionaries` are read as dictionary-encoded arrays.
+    Each column chunk is compared when it is read. `metadata` is the footer of the shard. `sums` are the checksums of
+    the shard; if it is None, nothing is compared. The columns `dictionaries` are read as dictionary-encoded arrays.
     """
     return pq.ParquetFile(
         checksums.chunks_of(source, metadata, sums),

@@ -35,7 +35,7 @@ class PartitionCondition(Grammar[str, str]):
         self.columns: dict[str, None] = {}
 
     def parts(self) -> list[str]:
-        """Read all tokens; return the parts of the disjunction."""
+        """Read all tokens; return the operands of the OR, in Spark's SQL."""
         return [" AND ".join(terms) for terms in self.condition()]
 
     @abstractmethod

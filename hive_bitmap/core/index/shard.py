@@ -79,9 +79,10 @@ NOTHING = Written(0, 0, {})
 
 
 def sort(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """Sort rows of an index by key, NULL last.
+    """Sort index rows by key, NULL last.
 
-    The sort is stable: the rows must already be in file and offset order.
+    `keys` are the names of the key columns, the most significant first. The sort is stable: the rows must already be in
+    file and offset order.
     """
     if rows.num_rows == 0:
         return rows
@@ -183,8 +184,8 @@ def _write_shard(
 ) -> tuple[int, list[int]]:
     """Write a shard; return its size in bytes and its checksums.
 
-    For a remote store the shard is assembled in memory, so that the shard need not be read back to compute the
-    checksums.
+    `partitions` are the partition columns of the base files; None if the table has no partitions. For a remote store
+    the shard is assembled in memory, so that the shard need not be read back to compute the checksums.
     """
     if not stores.is_local(path):
         memory = pa.BufferOutputStream()

@@ -74,7 +74,10 @@ def _start(change: Change) -> None:
 
 
 def finish(changes: Sequence[Change], reports: Sequence[ShardReport]) -> list[Manifest]:
-    """Write and return the manifests of the new segments, from the reports of the tasks."""
+    """Write and return the manifests of the new segments.
+
+    There is a manifest for each of `changes`, made from the reports of the tasks.
+    """
     by_change: dict[int, list[ShardReport]] = defaultdict(list)
     for report in reports:
         by_change[report.index].append(report)

@@ -249,7 +249,10 @@ class Prices:
         return self._native(seconds + read.ranges * NATIVE_RANGE / self.cores)
 
     def native_files(self, read: Reads, share: float) -> float:
-        """Return the price of Spark's scan of all files that have a selected block."""
+        """Return the price of Spark's scan of all files that have a selected block.
+
+        The files that must be read whole are included.
+        """
         seconds = self._by_spark(share * read.needed, read.values_per_byte)
         seconds += _waits(read.opened, read.opened * (SPARK_REQUESTS + CHECK_REQUESTS), self.cores, self.store)
         return self._native(seconds + self._opening(read.opened))

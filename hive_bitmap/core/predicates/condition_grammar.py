@@ -59,8 +59,9 @@ QUERY = Dialect(
 class Group(Generic[_Node]):
     """An open parenthesis: an OR of ANDs, as read so far.
 
-    `negations` is the number of NOTs before the parenthesis. `negated` says whether the terms of the group are negated,
-    by these NOTs and the NOTs before outer groups.
+    `start` is the number of the parenthesis among the tokens, and `depth` the number of open parentheses up to this
+    one. `negations` is the number of NOTs before the parenthesis. `negated` says whether the terms of the group are
+    negated, by these NOTs and the NOTs before outer groups. `alternatives` has the terms of each AND.
     """
 
     start: int = 0
@@ -103,9 +104,10 @@ class Grammar(ABC, Generic[_Node, _Column]):
         """Raise an error for the next token."""
 
     def condition(self) -> list[list[_Node]]:
-        """Read all tokens; return the parts of the disjunction, each with its terms.
+        """Read all tokens; return the operands of the OR, each with its terms.
 
-        Open groups are kept in a list, not on the call stack, so that a thousand nested parentheses can be read.
+        The terms of an operand are joined by AND. Open groups are kept in a list, not on the call stack, so that a
+        thousand nested parentheses can be read.
         """
         tokens, most_depth = self.tokens, self.dialect.most_depth
         groups = [Group[_Node]()]
@@ -149,7 +151,10 @@ class Grammar(ABC, Generic[_Node, _Column]):
         return self.tokens.advance().key
 
     def items(self, item: Callable[[], str]) -> list[str]:
-        """Consume a list in parentheses, of one or more items that `item` consumes."""
+        """Consume a list in parentheses, and return its items.
+
+        `item` consumes and returns one item. The list has at least one item.
+        """
         self.expect("(")
         items = [item()]
         while self.tokens.accept(","):

@@ -80,7 +80,10 @@ def keys_per_block(samples: Sequence[Sample]) -> float:
 
 
 def usefulness(base: BaseTable, samples: Sequence[Sample], key_spread: Spread | None) -> str:
-    """Describe what an equality predicate would skip, in a sentence."""
+    """Describe what an equality predicate would skip, in a sentence.
+
+    `key_spread` is the spread of an average key; None if no sampled block can be indexed.
+    """
     if not base.blocks:
         return "the table has no rows that can be indexed"
     if key_spread is None:

@@ -158,7 +158,7 @@ class Covered:
     def valid(self, schemas: Collection[int] | None) -> Flags:
         """Return for each row of `files` whether its `schema_crc` is still valid.
 
-        `schemas` are the `definition.valid_schemas`; None means that all checksums are valid.
+        `schemas` are the valid checksums (`definition.valid_schemas`); None means that all checksums are valid.
         """
         return valid_rows(self.files, schemas)
 

@@ -56,18 +56,20 @@ def without_deleted(
 
 
 def _may_count_deleted(lookup: Lookup, result: LookupResult) -> Flags:
-    """Return for each file whether its counts may include deleted rows.
+    """Return for each file of a lookup whether its counts may include deleted rows.
 
-    The counts may include deleted rows if the file has both deleted rows and selected rows.
+    `result` is the result of the lookup. The counts may include deleted rows if the file has both deleted rows and
+    selected rows.
     """
     deletes = np.array([bool(id) for id in lookup.deletes] or [False] * len(lookup.unit.paths), bool)
     return deletes & (np.bincount(lookup.unit.file, result.counts, len(lookup.unit.paths)) > 0)
 
 
 def _are_deletes_known(lookup: Lookup, deleted_rows: Mapping[str, DeletedRows]) -> Flags:
-    """Return for each file whether its deleted rows are known.
+    """Return for each file of a lookup whether its deleted rows are known.
 
-    Deleted rows are known if their numbers were read, and are numbers of rows of the file.
+    `deleted_rows` has what was read, by path of the file. Deleted rows are known if their numbers were read, and are
+    numbers of rows of the file.
     """
     unit = lookup.unit
     rows = np.bincount(unit.file, unit.rows, len(unit.paths))

@@ -71,8 +71,8 @@ def splits(number: int, size: int, most: int) -> list[Split]:
 def pieces_in_order(results: LookupResults, format: str, most: int) -> list[Piece | WholePiece] | None:
     """Return all looked-up blocks and all whole files, in Spark's reading order.
 
-    `most` is the size of the largest splits in bytes; 0 if any order will do. Return None if the blocks of a file
-    cannot be assigned to splits.
+    `format` is the format of the files. `most` is the size of the largest splits in bytes; 0 if any order will do.
+    Return None if the blocks of a file cannot be assigned to splits.
     """
     numbers = _numbers(results) if most else {}
     pieces: list[Piece | WholePiece] = []
@@ -111,7 +111,8 @@ def _numbers(results: LookupResults) -> Mapping[tuple[int, str], int]:
 def block_starts(lookup: Lookup, file: int, blocks: int) -> Longs | None:
     """Return the first byte of each block of a file.
 
-    Return None if the index lacks these bytes, or if they are in a wrong order.
+    `file` is the number of the file in the lookup, and `blocks` the number of its blocks. Return None if the index
+    lacks these bytes, or if they are in a wrong order.
     """
     starts = lookup.starts(file)
     is_complete = starts is not None and len(starts) == blocks and bool((np.diff(starts) > 0).all())

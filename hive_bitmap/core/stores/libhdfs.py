@@ -110,14 +110,14 @@ class LibHdfs:
         remove_if_empty(self, path, lambda: self._delete_folder(path))
 
     def copy(self, source: str, target: str) -> bool:
-        """Return False: HDFS can neither copy nor link a file by itself."""
+        """Return False, because HDFS can neither copy nor link a file by itself."""
         return False
 
     def access(self, path: str) -> None:
-        """Return None: pyarrow cannot read or set permissions."""
+        """Return None, because pyarrow cannot read permissions."""
 
     def set_access(self, path: str, access: Access) -> None:
-        """Do nothing: pyarrow cannot set permissions."""
+        """Do nothing, because pyarrow cannot set permissions."""
 
     def _delete_folder(self, path: str) -> None:
         with _request(requests.DELETE, path):

@@ -93,7 +93,10 @@ class Options:
         return value
 
     def with_prefixes(self, *prefixes: str) -> dict[str, str]:
-        """Return the settings whose names begin with a prefix."""
+        """Return the settings whose names begin with one of the prefixes.
+
+        PREFIX does not count, and the names in the result lack it.
+        """
         names = {name.removeprefix(PREFIX) for name, _ in self.items}
         return {name: self.get(name) for name in sorted(names) if name.startswith(prefixes)}
 

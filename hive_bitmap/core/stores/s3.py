@@ -250,7 +250,7 @@ def _proxy(settings: BucketSettings) -> dict[str, str]:
 
 
 def _is_address(endpoint: str) -> bool:
-    """Return whether the host is an IP address or localhost.
+    """Return whether the host of an endpoint is an IP address or localhost.
 
     Such a host cannot have a bucket as a subdomain.
     """

@@ -174,8 +174,8 @@ def _require_complete(
 def _copies(number: int, indexed: FileRecords, files: Longs, definition: Definition, folder: str) -> list[Copy]:
     """Return a work item for each shard that has rows of these files.
 
-    `number` is the number of the partition to which the files belong. `folder` is the folder for the new shards. The
-    index must cover the files.
+    `files` are the positions of the files in `indexed`, which is what the index records. `number` is the number of the
+    partition to which the files belong. `folder` is the folder for the new shards. The index must cover the files.
     """
     copies = []
     for shard in np.unique(indexed.shard[files]).tolist():
@@ -206,7 +206,7 @@ def _newest(source: Source) -> int:
 
 
 def _wait_past(newest_ms: int) -> None:
-    """Wait until the clock is past a modification time.
+    """Wait until the clock is past a modification time, in milliseconds since 1970.
 
     Any later change of a file then gets a later time. Hive's Java may see whole seconds only. Raise Unsupported if the
     time is in the future.

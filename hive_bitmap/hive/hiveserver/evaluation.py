@@ -174,9 +174,9 @@ class _ServerEvaluation:
         return bits
 
     def _key_rows(self, column: str, node: Predicate) -> Bits:
-        """Return the rows whose key satisfies a predicate over `column`.
+        """Return the base rows whose key satisfies a predicate over `column`.
 
-        All rows of files that the index of the column does not cover are included.
+        `node` is the predicate. All rows of files that the index of the column does not cover are included.
         """
         if column not in self.unit.parts:
             return selection.everything(self.layout)
@@ -192,7 +192,8 @@ class _ServerEvaluation:
     def _decode(self, definition: Definition, rows: pa.RecordBatch, blocks: BlockNumbers, bits: Bits) -> None:
         """OR the base rows of index rows into `bits`.
 
-        A row of a COMPACT index stands for all rows of its block.
+        `rows` are index rows of the index `definition`, and `blocks` finds their blocks. A row of a COMPACT index
+        stands for all rows of its block.
         """
         row_blocks, positions = blocks.find(rows["bucket"].dictionary_encode(), rows["offset"].to_numpy())
         if not definition.has_bitmaps:

@@ -62,7 +62,7 @@ def literal_of(sql: str) -> Literal:
 
 
 def value_of(literal: Literal, column_type: str) -> Value | OutOfRange:
-    """Return the literal, which is not NULL, as a value of the column's type.
+    """Return a literal other than NULL as a value of the column's type.
 
     Raises EngineOnly if Spark might not compare literal and column without loss.
     """
@@ -133,8 +133,8 @@ def _integer_in(value: int, bits: int) -> int | OutOfRange:
 def _decimal(literal: Literal, precision: int, scale: int) -> Decimal | OutOfRange:
     """Return a number as a value of the type decimal(precision, scale).
 
-    Raises EngineOnly if comparing the number with a column of this type may lose digits. Spark converts number and
-    column to a common decimal type, and rounds if the 38 digits of the common type do not suffice.
+    `literal` is the number. Raises EngineOnly if comparing the number with a column of this type may lose digits. Spark
+    converts number and column to a common decimal type, and rounds if the 38 digits of the common type do not suffice.
     """
     value = Decimal(str(literal.value))
     if -int(value.as_tuple().exponent) > scale or max(precision - scale, literal.digits) + scale > _MAX_DIGITS:

@@ -74,7 +74,7 @@ def folders(server: Server, table: Table, requested: Iterable[Values]) -> dict[V
 
 
 def slots_of(server: Server, index_table: Table) -> dict[int, str]:
-    """Return the folder of each slot of an index table, by number."""
+    """Return the folder of each slot of an index table, by slot number."""
     by_values = folders(server, index_table, tables.partitions(server, index_table))
     return {
         int(values[0]): folder
@@ -227,7 +227,8 @@ def _coverage(
 ) -> Coverage:
     """Return the coverage of an index.
 
-    `located` has the folder of each partition of the base table, by partition values.
+    `located` has the folder of each partition of the base table, by partition values. `format` is the format of the
+    base files.
     """
     segments = slots.segments(slots_of(server, index_table), definition)
     state = table_files(server, base, format, located, [(definition, segments)])

@@ -224,7 +224,10 @@ def _candidates(table: _TableQueries, impossible: list[tuple[str, tuple[str, ...
 
 
 def _workload(spark: SparkSession, table: _TableQueries, estimates: Mapping[Columns, Estimate]) -> Workload:
-    """Return a table's queries, its estimated indexes, and the sets of these indexes that are useful together."""
+    """Return a table's queries, its estimated indexes, and useful sets of these.
+
+    A set is useful if its indexes together answer queries. `estimates` has the estimate of each index, by its columns.
+    """
     base = table.base
     possible = {
         columns: PossibleIndex(

@@ -93,7 +93,7 @@ def _attempt(
 
 
 def _in_new_folder(change: Change) -> Change:
-    """Return a change with a new folder.
+    """Return the change with a new folder for its segment.
 
     Tasks of the failed job may still write into the old folder.
     """

@@ -89,9 +89,9 @@ def shard_bytes(total: int, cores: int) -> int:
 
 
 def count_shards(sources: Sequence[Source], cores: int) -> int:
-    """Return how many shards a build of one index of these partitions writes.
+    """Return how many shards a build of one index writes.
 
-    The build runs in `cores` concurrent tasks.
+    The build indexes all files of the partitions `sources`, in `cores` concurrent tasks.
     """
     files = [BaseFile(source.values, file) for source in sources for file in source.files]
     return sum(1 for _ in grouped(files, shard_bytes(sum(file.status.size for file in files), cores)))
@@ -138,9 +138,9 @@ def jobs(
 ) -> list[Job]:
     """Return the jobs of a build.
 
-    A job is a group of base files to index for all indexes, or shards to rewrite. `staging` is the folder that
-    `staging.staged` yields, or "" for a format that tasks read themselves. `fatal` maps the path of a file that makes a
-    library end the process to the reason, as in `Group`.
+    `changes` are the new segments of the build. A job is a group of base files to index for all indexes, or shards to
+    rewrite. `staging` is the folder that `staging.staged` yields, or "" for a format that tasks read themselves.
+    `fatal` maps the path of a file that makes a library end the process to the reason, as in `Group`.
     """
     options = ReadOptions(format_of(base), base.columns, metastore.time_zone(spark), staging)
     crc = schema_crc(base.columns, options.time_zone, serde.read_properties(base))
@@ -180,7 +180,7 @@ def jobs_like(template: Group, changes: Sequence[Change], cores: int, stored: St
 
 
 class _Typed:
-    """The typed values, as index tables store them, of all partitions of a build."""
+    """The partition values of a build, typed as index tables store them."""
 
     def __init__(self, changes: Sequence[Change], values: Sequence[Values], stored: StoredValues) -> None:
         columns = value_columns(changes[0].definition) if changes else []
@@ -194,9 +194,9 @@ class _Typed:
 
 
 def _shared(changes: Sequence[Change]) -> list[tuple[list[BaseFile], tuple[int, ...]]]:
-    """Group the files to read by the numbers of the changes that need them.
+    """Group the files to read by the changes that need them.
 
-    Changes of several indexes may need the same file.
+    A group has the numbers of these changes. Changes of several indexes may need the same file.
     """
     needed: dict[BaseFile, list[int]] = defaultdict(list)
     for number, change in enumerate(changes):

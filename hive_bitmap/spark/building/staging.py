@@ -186,9 +186,9 @@ def _values(spark: SparkSession, base: Table, sources: Sequence[Source], columns
 
 
 def condition_on(base: Table, source: Source) -> str:
-    """Return an SQL condition that is true for a partition.
+    """Return an SQL condition that is true for the rows of a partition.
 
-    The condition is also true for partitions with other texts of the same values.
+    `source` is the partition. The condition is also true for partitions with other texts of the same values.
     """
     pairs = zip(base.partition_columns, source.values, strict=True)
     equal = (

@@ -338,9 +338,9 @@ class _AskedScan:
         return FileSet.of_tasks(prepared.reading)
 
     def _parts(self, request: Request, prepared: Prepared) -> list[FramePart | FetchPart | SparkPart] | None:
-        """Return who reads which rows, in the order of Spark's own scan.
+        """Return the parts of the scan: who reads which rows.
 
-        Return None if Spark reads all rows.
+        The parts are in the order of Spark's own scan. Return None if Spark reads all rows.
         """
         reading = prepared.reading
         if reading is None or reading.pieces is None or prepared.plan.strategy is not Strategy.ROWS:
@@ -383,7 +383,7 @@ def _too_small(scan: Scan, why: str, lasting: Lasting) -> LeaveAlone:
 
 
 def _condition(question: Question, table: IndexedTable, filters: Sequence[int]) -> Condition:
-    """Return the scan's condition AND the runtime filters.
+    """Return the scan's condition joined with its runtime filters by AND.
 
     `filters` are the numbers of the runtime filters. The small sides of these filters are run here.
     """

@@ -71,9 +71,10 @@ def counts(spark: SparkSession, decision: Counts) -> tuple[tuple[pa.Table, ...],
 
 
 def _changed(planned: ScanListing, prepared: Prepared) -> frozenset[Place] | None:
-    """Return the files of a plan that have changed, by their status in the store.
+    """Return the places of the files that have changed since planning.
 
-    Return None if a file is gone.
+    `planned` is the listing of the scan. Its files are compared by their status in the store. Return None if a file is
+    gone.
     """
     current = as_now(planned)
     if current is None or prepared.reading is None:
@@ -97,7 +98,7 @@ def _state(file: FileStatus) -> tuple[int, int]:
 
 
 def is_countable_together(prepared: Prepared, key_sets: Sequence[Sequence[str]]) -> bool:
-    """Whether the index alone can count the keys of every key set.
+    """Return whether the index alone can count the keys of every key set.
 
     All key sets must be counted over the same rows. So the lookups must be exact in each file where they select rows,
     and the values of partition columns must be known. If there are several key sets, no file may be read whole.

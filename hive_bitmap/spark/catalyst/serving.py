@@ -185,8 +185,9 @@ class Serving:
     ) -> dict[str, Any] | None:
         """Return the JSON object of the decision on a scan.
 
-        `key` is the key under which equal questions share the decision; None if the decision is not shared. With
-        `only_kept`, no new decision is made: the result is None if no decision is kept.
+        `key` is the key under which equal questions share the decision; None if the decision is not shared. `conf` has
+        all settings of the session, and `own_settings` those of hive_bitmap. With `only_kept`, no new decision is made:
+        the result is None if no decision is kept.
         """
         spark, scan = question.spark, question.scan
         columns: tuple[str, ...] | None = None
@@ -216,7 +217,8 @@ class Serving:
     def _decide(self, question: Question, key: str | None, table: IndexedTable) -> _Kept:
         """Decide on a scan, and keep the decision.
 
-        Give the JVM the DataFrames by which tasks read rows. Unindexed files are indexed if an index follows the table.
+        `key` is the key under which equal questions share the decision; None if the decision is not shared. Give the
+        JVM the DataFrames by which tasks read rows. Unindexed files are indexed if an index follows the table.
         """
         try:
             decision = decide(question, table)
@@ -256,9 +258,9 @@ class Serving:
     def _once(self, key: str | None, seconds: float, decide: Callable[[], _Kept]) -> _Kept:
         """Decide once on a question that several queries ask at the same time.
 
-        `key` is equal for equal questions; a question with the key None is decided on by itself. A query decides itself
-        if it cannot use the decision of the first query. A query also decides itself after `seconds`, because the first
-        query may have to wait until other late plans have ended.
+        `decide` makes the decision. `key` is equal for equal questions; a question with the key None is decided on by
+        itself. A query decides itself if it cannot use the decision of the first query. A query also decides itself
+        after `seconds`, because the first query may have to wait until other late plans have ended.
         """
         if key is None:
             return decide()

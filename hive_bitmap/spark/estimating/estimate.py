@@ -65,8 +65,8 @@ TASK_BLOCKS = 8  # minimum of sampled blocks in a task: fewer blocks hardly show
 def footers(spark: SparkSession, items: Sequence[FooterItem]) -> list[tuple[Longs, Longs]]:
     """Read the footers of files in tasks.
 
-    Return the result of `sampling.read_footer` for each item. A file that ends the process that reads it counts as a
-    file without blocks.
+    Return the result of `sampling.read_footer` for each item. If a file ends the process that reads it, the file counts
+    as a file without blocks.
     """
     results = in_surviving_tasks(spark, items, read_footer)
     return [
@@ -77,8 +77,8 @@ def footers(spark: SparkSession, items: Sequence[FooterItem]) -> list[tuple[Long
 def samples(spark: SparkSession, items: Sequence[SampleItem]) -> list[Sample]:
     """Measure samples in tasks.
 
-    Return the result of `sampling.measure` for each item. Blocks that end the process that reads them count as blocks
-    that cannot be indexed.
+    Return the result of `sampling.measure` for each item. If blocks end the process that reads them, they count as
+    blocks that cannot be indexed.
     """
     results = in_surviving_tasks(spark, items, measure)
     return [not_indexed(result.reason) if isinstance(result, Died) else result for result in results]

@@ -56,7 +56,8 @@ def refresh_table(
 ) -> TableRefresh:
     """Refresh all indexes of a table.
 
-    An error is returned in the result, not raised.
+    `progress` is called during the refresh; None means that nobody follows the progress. An error is returned in the
+    result, not raised.
     """
     from pyspark.errors import PySparkException
 

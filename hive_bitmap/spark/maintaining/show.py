@@ -457,9 +457,9 @@ def _bytes_of_shards(covered: Covered) -> Longs:
 
 
 def _with_keys(spark: SparkSession, status: IndexStatus, index: Index) -> IndexStatus:
-    """Add the numbers of distinct keys.
+    """Return a status with the numbers of distinct keys.
 
-    Spark counts them for each partition and for the whole index.
+    Spark counts the keys of `index` for each partition and for the whole index.
     """
     from pyspark.sql import functions as f
 

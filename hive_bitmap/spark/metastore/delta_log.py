@@ -81,10 +81,10 @@ def removed_files(spark: SparkSession, table: Table, since: float) -> frozenset[
 
 
 def _file(root: str, path: str, size: int, modified: int) -> FileStatus:
-    """Return a file of the log.
+    """Return the status of a file that the log lists.
 
-    `path` is a URI, which may be relative to the table's folder `root`. `modified` is the modification time in
-    milliseconds since 1970.
+    `path` is a URI, which may be relative to the table's folder `root`. `size` is in bytes, and `modified` is the
+    modification time in milliseconds since 1970.
     """
     decoded = unquote(path)
     absolute = ":" in path.partition("/")[0] or path.startswith("/")

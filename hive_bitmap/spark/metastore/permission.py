@@ -82,9 +82,10 @@ def _jvm_error_class() -> Any:
 
 
 def _node_above_scan(frame: DataFrame) -> str:
-    """Return the first plan node that is not a scan or a choice of columns.
+    """Return what a plan has besides a scan and a choice of columns.
 
-    Return "" if there is no such node.
+    The result is the name of the first node above the scan that is not a choice of columns. Return "" if there is no
+    such node.
     """
     plan: Any = frame._jdf.queryExecution().optimizedPlan()
     while plan.nodeName() == "Project":
@@ -107,7 +108,7 @@ def _is_column(expression: Any) -> bool:
 
 
 def _node_above_scan_by_text(frame: DataFrame) -> str:
-    """Do the same as `_node_above_scan` with the text of a plan.
+    """Return the same as `_node_above_scan`, from the text of a plan.
 
     A Spark Connect client sees only the text.
     """

@@ -46,7 +46,7 @@ class Ranges:
     end: Longs
 
     def touch(self, split: Split) -> bool:
-        """Whether a record of a selected block may belong to the split.
+        """Return whether a record of a selected block may belong to the split.
 
         A line that starts at the first byte after a split still belongs to it, as `next` in Hadoop's reader shows:
         https://github.com/apache/hadoop/blob/trunk/hadoop-mapreduce-project/hadoop-mapreduce-client/hadoop-mapreduce-client-core/src/main/java/org/apache/hadoop/mapred/LineRecordReader.java

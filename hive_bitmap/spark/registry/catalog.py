@@ -108,7 +108,7 @@ class _IndexTables:
     def judged(self, judge: trust.Judge) -> list[Index]:
         """Return the indexes; each untrusted index has the reason in `problem`.
 
-        Files of untrusted tables are not read.
+        `judge` decides which index tables are trusted. Files of untrusted tables are not read.
         """
         trusted_tables = [table for table in self.damaged if not judge(table, None)]
         for table in trusted_tables:
@@ -201,7 +201,7 @@ def _former(index: Index) -> str:
 
 
 def find_even_if_dropped(spark: SparkSession, name: str) -> tuple[Table | None, list[Index]]:
-    """Do the same as `table_and_indexes`, for a table that may be missing.
+    """Return a table and its indexes as `table_and_indexes`, even if it is missing.
 
     The table is None if it was dropped or renamed. Raises NotFound for a table that does not exist and has no indexes
     left.
@@ -421,7 +421,7 @@ def slots_of(spark: SparkSession, table: Table, seconds: float = 0) -> dict[int,
 def segments(spark: SparkSession, index: Index, seconds: float = 0) -> list[str]:
     """Return the folders of an index's published segments, oldest first.
 
-    The result is empty for an index in a former format.
+    The slots may be cached for up to `seconds`. The result is empty for an index in a former format.
     """
     if index.definition.is_former:
         return []
@@ -429,7 +429,10 @@ def segments(spark: SparkSession, index: Index, seconds: float = 0) -> list[str]
 
 
 def _partitions(spark: SparkSession, table: Table) -> list[Partition]:
-    """Return the partitions of a table. A dropped table has none."""
+    """Return the partitions of a table.
+
+    A dropped table has none.
+    """
     from pyspark.errors import PySparkException
 
     try:
@@ -451,8 +454,8 @@ def places(spark: SparkSession, table: Table) -> list[str]:
 def renaming(spark: SparkSession, base: Table, former: Definition, renamed: Definition) -> Iterator[None]:
     """Keep the pointer to an index table right while the index table is renamed.
 
-    Inside the `with` block, the base table points at both names; after the block, it points at the new name. So the
-    index table is found even if the process is killed.
+    `former` and `renamed` are the definitions before and after. Inside the `with` block, the base table points at both
+    names; after the block, it points at the new name. So the index table is found even if the process is killed.
     """
     old, new = ({name.pointer} if name.needs_pointer else set() for name in (former, renamed))
     point_to(spark, base, new, set())

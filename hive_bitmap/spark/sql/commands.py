@@ -218,7 +218,8 @@ def _remaining_indexes(spark: SparkSession, table: str) -> list[Index]:
 def _require_covered(spark: SparkSession, base: Table, definition: Definition, where: Where) -> None:
     """Raise PartitionNotFound if the index lacks some of the partitions to drop.
 
-    As in openLooKeng, the statement drops either all partitions of its condition or none.
+    `where` is the condition on these partitions. As in openLooKeng, the statement drops either all partitions of its
+    condition or none.
     """
     if not definition.where:
         return
@@ -237,7 +238,7 @@ def _require_covered(spark: SparkSession, base: Table, definition: Definition, w
 def _table_of(
     spark: SparkSession, statement: RebuildIndex | RefreshIndex | SetProperties | RenameIndex | DropIndex
 ) -> str | None:
-    """Return the SQL name of the index's table.
+    """Return the SQL name of the table of the index that a statement names.
 
     If there is no such index, return None for a statement with IF EXISTS, otherwise raise NotFound. Raises
     InvalidStatement if the statement names no table and several tables have such an index.
@@ -310,14 +311,20 @@ def _indexes_of_table(spark: SparkSession, statement: DropTable) -> list[Index]:
 
 
 def _index_tables_of(spark: SparkSession, definition: Definition) -> set[str]:
-    """Return all index tables of an index's base table, which may have been dropped."""
+    """Return all index tables on the base table of an index.
+
+    The base table may have been dropped.
+    """
     base = in_spark(definition.database, definition.table, catalog=definition.catalog)
     definitions = [copy for index in _remaining_indexes(spark, base) for copy in (index.definition, *index.copies)]
     return {definition.full_index_table for definition in definitions}
 
 
 def _drop_database(spark: SparkSession, statement: DropDatabase) -> None:
-    """Drop a database with its index tables, then their files, which Spark leaves behind."""
+    """Drop a database with its index tables, then the files of these tables.
+
+    Spark leaves these files behind.
+    """
     to_drop = indexes_to_drop(spark, statement)
     alter_table.drop_database(spark, statement.name, if_exists=statement.if_exists)
     drop.drop_after(spark, to_drop)
