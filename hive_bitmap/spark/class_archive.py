@@ -88,9 +88,9 @@ def _spark_home() -> Path | None:
 
 
 def _identities(executable: Path, jars: Path) -> Iterator[str]:
-    """Yield path, size and modification time of a Java and of jars.
+    """Yield path, size and modification time of a Java and of Spark's jars.
 
-    The JVM compares the same values.
+    `executable` is the `java` program, and `jars` the folder of the jars. The JVM compares the same values.
     """
     for file in (executable.resolve().parent.parent / "lib" / "modules", *sorted(jars.glob("*.jar"))):
         status = file.stat()

@@ -88,8 +88,9 @@ def is_merged(lookups: Sequence[Lookup], keys: Sequence[str], columns: Collectio
 def merged_answer(lookups: Sequence[Lookup], key: str, matching_keys: MatchingKeys, top: Top | None) -> pa.Table:
     """Count the matching rows by a key.
 
-    Return the first groups, or a summary of the key if `top` is None. The lookups must satisfy the conditions of
-    `merged_counts`. Raises the errors of `merged_counts`. An answer that depends on shards only is cached.
+    Return the first groups, or a summary of the key if `top` is None. `matching_keys` has the keys for which the leaves
+    that Spark evaluates are TRUE. The lookups must satisfy the conditions of `merged_counts`. Raises the errors of
+    `merged_counts`. An answer that depends on shards only is cached.
     """
     field = lookups[0].unit.parts[key].key.with_name(key)
 
@@ -119,8 +120,9 @@ def merged_counts(lookups: Sequence[Lookup], key: str, matching_keys: MatchingKe
 
     Each key is yielded once. The tables have the columns `key` (in lower case, in the Arrow type of the index) and
     COUNT (int64). All keys of a table are larger than all keys of the preceding tables; NULL comes last. The predicate
-    of each lookup must be exact in every file, and the index of each lookup sorted by the key (`is_merged`). Raises
-    CorruptIndex or CorruptBitmap if an index is damaged, at the latest after the last table.
+    of each lookup must be exact in every file, and the index of each lookup sorted by the key (`is_merged`).
+    `matching_keys` has the keys for which the leaves that Spark evaluates are TRUE. Raises CorruptIndex or
+    CorruptBitmap if an index is damaged, at the latest after the last table.
     """
     units = [_CountedUnit(lookup, key, matching_keys) for lookup in lookups]
     field = lookups[0].unit.parts[key].key.with_name(key)
@@ -132,9 +134,9 @@ def merged_counts(lookups: Sequence[Lookup], key: str, matching_keys: MatchingKe
 def some_groups(lookups: Sequence[Lookup], key: str, matching_keys: MatchingKeys, rows: int) -> pa.Table:
     """Return `rows` groups, or all groups if there are fewer.
 
-    The lookups must satisfy the conditions of `merged_counts`, and the result has the same columns. The keys are in any
-    order. Reading stops once there are enough groups: COUNT is at least 1, but may lack matching rows that were not
-    read. If all groups were read, raises the errors of `merged_counts`.
+    The lookups must satisfy the conditions of `merged_counts`; `matching_keys` and the columns of the result are as
+    there. The keys are in any order. Reading stops once there are enough groups: COUNT is at least 1, but may lack
+    matching rows that were not read. If all groups were read, raises the errors of `merged_counts`.
     """
     field = lookups[0].unit.parts[key].key.with_name(key)
     taken = pa.schema([field, (COUNT, pa.int64())]).empty_table()

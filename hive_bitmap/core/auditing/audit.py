@@ -104,7 +104,7 @@ def _audit(item: ShardItem, shard: OpenShard, bases: Sequence[BaseFile], problem
 
 
 def _check_blocks(problems: Problems, path: str, rows: pa.Table, block: Longs) -> None:
-    """Report the index rows whose block is not in the manifest.
+    """Add a problem for each index row whose block is not in the manifest.
 
     `path` is the path of the shard, and `rows` has its index rows. `block` has the number of the block of each row; -1
     for an unknown block.

@@ -135,7 +135,7 @@ class _StoredGaps:
         return np.diff(self.offsets) + longer
 
     def part(self, chosen: slice) -> _StoredGaps:
-        """Return the bitmaps with these consecutive numbers, without copying their bytes."""
+        """Return the bitmaps with the numbers `chosen`, without copying their bytes."""
         offsets, marks = (bounds[chosen.start : chosen.stop + 1] for bounds in (self.offsets, self.mark_offsets))
         data, lengths = self.data[offsets[0] : offsets[-1]], self.lengths[marks[0] : marks[-1]]
         return _StoredGaps(data, offsets - offsets[0], lengths, marks - marks[0])

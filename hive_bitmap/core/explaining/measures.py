@@ -73,7 +73,8 @@ def reasons(counts: Mapping[str, int]) -> str:
 def percent(part: float | None, whole: float | None) -> str:
     """Return the share of `part` in `whole`, in percent.
 
-    The text is `0 %` only for exactly no share, and `100 %` only for exactly the whole.
+    The text is `0 %` only for exactly no share, and `100 %` only for exactly the whole. It is `-` if a number is None,
+    or if `whole` is 0.
 
     >>> [percent(0, 9), percent(1, 9), percent(1, 90_000), percent(8_999, 9_000), percent(9, 9), percent(0, 0)]
     ['0 %', '11 %', '<0.1 %', '>99 %', '100 %', '-']

@@ -70,7 +70,8 @@ class Where:
 class CreateIndex:
     """CREATE INDEX.
 
-    `properties` are the properties of the index. `table_properties` are additional properties of the index table.
+    `properties` are the properties of the index. `table_properties` are additional properties of the index table. A
+    field is None if the statement lacks its clause.
     """
 
     name: str
@@ -92,7 +93,7 @@ class CreateIndex:
 class RebuildIndex:
     """Hive's ALTER INDEX .. REBUILD and openLooKeng's UPDATE INDEX.
 
-    An empty `partition` means the whole index.
+    An empty `partition` means the whole index. `table` is None if the statement names no table.
     """
 
     name: str
@@ -112,7 +113,10 @@ class RefreshIndex:
 
 @dataclass(frozen=True)
 class SetProperties:
-    """ALTER INDEX .. SET IDXPROPERTIES."""
+    """ALTER INDEX .. SET IDXPROPERTIES.
+
+    `table` is None if the statement names no table.
+    """
 
     name: str
     table: TableName | None
@@ -122,7 +126,10 @@ class SetProperties:
 
 @dataclass(frozen=True)
 class RenameIndex:
-    """ALTER INDEX .. RENAME TO."""
+    """ALTER INDEX .. RENAME TO.
+
+    `table` is None if the statement names no table.
+    """
 
     name: str
     new_name: str
@@ -132,7 +139,11 @@ class RenameIndex:
 
 @dataclass(frozen=True)
 class DropIndex:
-    """DROP INDEX; with `where`, it drops only the partitions that satisfy this condition."""
+    """DROP INDEX.
+
+    With `where`, only the partitions that satisfy this condition are dropped. `table` is None if the statement names no
+    table.
+    """
 
     name: str
     table: TableName | None = None

@@ -40,7 +40,10 @@ def of_shard(source: pa.NativeFile) -> list[int]:
 
 
 def write(folder: str, sums: Mapping[str, Sequence[int]]) -> None:
-    """Write the checksums of a generation's files, by file name."""
+    """Write the checksums of a generation into its folder.
+
+    `sums` has the checksums of each file, by file name.
+    """
     with stores.open_output(f"{folder}/{FOLDER}/{NAME}", private=True) as sink:
         sink.write(json.dumps({name: list(values) for name, values in sums.items()}).encode())
 

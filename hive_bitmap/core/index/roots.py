@@ -126,8 +126,9 @@ def take_over(definition: Definition, metastore: str) -> None:
 def rename(definition: Definition, former: Definition, metastore: str) -> None:
     """Mark the root of an index with the new name of the index's table.
 
-    A root that is already marked with the new name is left unchanged. Raise Unsupported if the root is not marked with
-    the former name of the table.
+    `former` is the definition with the former name, and `metastore` the id of the metastore. A root that is already
+    marked with the new name is left unchanged. Raise Unsupported if the root is not marked with the former name of the
+    table.
     """
     if is_marked(definition, metastore):
         return
@@ -257,7 +258,7 @@ def next_table(definition: Definition) -> str:
 
 
 def is_replacement(new: Definition, definition: Definition) -> bool:
-    """Return whether an index table was made to replace the table of this index.
+    """Return whether `new` was made to replace the index table of `definition`.
 
     A killed build can leave a replacing table behind.
     """

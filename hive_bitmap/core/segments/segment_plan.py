@@ -138,9 +138,10 @@ class Judged:
 
 
 def judge(covered: Covered, listing: Listing, scope: Scope, rules: Rules, present: Mapping[str, int]) -> Judged:
-    """Compare segments with a listing of the partitions in scope.
+    """Compare the segments of an index with a listing of the partitions in scope.
 
-    `present` maps the paths of all files in the segments' folders to their sizes.
+    `covered` has the manifest rows of the segments. `present` maps the paths of all files in the segments' folders to
+    their sizes.
     """
     in_scope = np.array([scope.partitions is None or values in scope.partitions for values in covered.partitions], bool)
     excluded = np.array([values in scope.excluded for values in covered.partitions], bool)
@@ -394,7 +395,11 @@ def _merged(
 
 
 def _assembled(covered: Covered, judged: Judged, rules: Rules, parts: Sequence[_Part]) -> NewSegment:
-    """Return the new segment that consists of these parts."""
+    """Return the new segment that consists of these parts.
+
+    Its manifest rows are those rows of the parts' old segments that `judged` keeps. `rules` decide which shards are
+    rewritten.
+    """
     segments = sorted(part.segment for part in parts if part.segment >= 0)
     chosen = np.isin(covered.segment, segments)
     stays = chosen & judged.kept

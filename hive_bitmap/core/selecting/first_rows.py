@@ -129,7 +129,11 @@ def _largest(bounds: Bounds, rows: Longs, certain: Longs, first: FirstRows) -> t
 
 
 def _smallest(bounds: Bounds, rows: Longs, first: FirstRows) -> _Keys:
-    """Return for each block a key such that no row of the block comes before the key, in the order of `first`."""
+    """Return for each block a lower bound of its sort keys.
+
+    No row of the block comes before this key in the order of `first`. `bounds` are the bounds of the sort column, and
+    `rows` has the number of rows of each block.
+    """
     is_known, has_values = bounds.nulls >= 0, (bounds.nulls >= 0) & (bounds.nulls < rows)
     has_nulls = is_known & (bounds.nulls > 0)
     only_null = _NULL_FIRST if first.nulls_first else _NULL_LAST

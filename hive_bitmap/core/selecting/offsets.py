@@ -74,8 +74,9 @@ def covering_offsets(files: pa.Table, blocks: pa.Table, format: str, split: int 
 def result_file(offsets: Mapping[str, Iterable[int]], *, utf8: bool = False) -> bytes:
     """Return the bytes of a result file.
 
-    Hive decodes the paths with the default charset of its JVM. `utf8` states that this charset is UTF-8. Raises
-    Unsupported for a path that Hive would misread, and without `utf8` for a path that is not ASCII.
+    `offsets` has the offsets of the blocks to read, by file path. Hive decodes the paths with the default charset of
+    its JVM. `utf8` states that this charset is UTF-8. Raises Unsupported for a path that Hive would misread, and
+    without `utf8` for a path that is not ASCII.
 
     >>> result_file({"file:/w/t/a b": [4, 128]})
     b'file:/w/t/a b\\x014\\x02128\\n'

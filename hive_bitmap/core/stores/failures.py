@@ -67,9 +67,10 @@ def not_installed(scheme: str, package: str, extra: str) -> StoreError:
 
 
 def retried(request: Callable[[], T], is_transient: Callable[[Exception], bool], attempts: int) -> T:
-    """Return the result of `request`, called at most `attempts` times while errors are transient.
+    """Return the result of `request`, which is called again after transient errors.
 
-    Raises the first error that is not transient. If all attempts fail with transient errors, raises the last error.
+    It is called at most `attempts` times. `is_transient` says whether an error is transient. Raises the first error
+    that is not transient. If all attempts fail with transient errors, raises the last error.
     """
     for attempt in range(attempts - 1):
         try:

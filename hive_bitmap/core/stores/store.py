@@ -150,7 +150,7 @@ class Store(Protocol):
         """
 
     def copy(self, source: str, target: str) -> bool:
-        """Copy a file inside the store, not through this process.
+        """Copy the file `source` to `target` inside the store, not through this process.
 
         Return False if the store cannot copy the file.
         """

@@ -159,8 +159,8 @@ class UnchosenIndex:
 def choose(workloads: Sequence[Workload], limit: int, times: int) -> tuple[list[Step], list[UnchosenIndex]]:
     """Choose the steps to take among the possible indexes of some tables.
 
-    Return the steps in order, and the indexes that are left out. The steps have at most `limit` indexes together. A
-    query that was seen n times is expected n * `times` times.
+    There is a workload for each table. Return the steps in order, and the indexes that are left out. The steps have at
+    most `limit` indexes together. A query that was seen n times is expected n * `times` times.
     """
     chosen: list[Step] = []
     have: dict[str, IndexSet] = {workload.table: frozenset() for workload in workloads}

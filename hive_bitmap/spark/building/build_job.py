@@ -110,7 +110,8 @@ def balanced(jobs: Sequence[Job], capacity: Sequence[int]) -> list[Job]:
 def run_jobs(records: Iterable[pa.RecordBatch], counter: Any) -> Iterator[pa.RecordBatch]:
     """Inside a task: run its jobs, and yield a ShardReport for each shard.
 
-    What is done is added to the accumulator `counter`, unless it is None.
+    `records` has the jobs of the task, and each report is yielded as a record (`distribution.received`,
+    `distribution.sent`). What is done is added to the accumulator `counter`, unless it is None.
     """
     for jobs in batches(received(records), weight, THREADS, AHEAD_BYTES):
         for job, reports in zip(jobs, map_parallel(_run_job, jobs), strict=True):

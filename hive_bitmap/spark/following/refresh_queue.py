@@ -118,7 +118,7 @@ class State:
         return self._rested(self.request.key, self.request.by_query)
 
     def is_idle(self, key: Key, now: float) -> bool:
-        """Whether nothing is requested, and any new request may begin at once."""
+        """Whether nothing is requested, and a new request could begin at the time `now`."""
         return self.request is None and self._rested(key, by_query=True) <= now
 
     def _rested(self, key: Key, by_query: bool) -> float:

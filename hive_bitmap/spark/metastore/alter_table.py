@@ -28,7 +28,10 @@ def drop(spark: SparkSession, table: Table) -> None:
 
 
 def drop_named(spark: SparkSession, name: str, *, if_exists: bool, purge: bool = False) -> None:
-    """Drop a table, given by its name in Spark's SQL, as DROP TABLE does."""
+    """Drop a table, given by its name in Spark's SQL, as DROP TABLE does.
+
+    With `if_exists`, a missing table is no error. `purge` adds PURGE.
+    """
     metastore.of(spark).drop_table(spark, name, if_exists=if_exists, purge=purge)
 
 

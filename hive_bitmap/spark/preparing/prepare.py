@@ -187,8 +187,8 @@ def prepare(
 ) -> Prepared:
     """Plan a request for a table.
 
-    `earlier` is a snapshot of the table, used again if it covers the indexes needed. The plan is a full scan, with the
-    reason, if no index serves the request or a store fails.
+    `earlier` is a snapshot of the table, or None; it is used again if it has the indexes that the request needs. The
+    plan is a full scan, with the reason, if no index serves the request or a store fails.
     """
     uses: tuple[IndexUse, ...] = ()
     snapshot: Snapshot | None = None
@@ -232,10 +232,10 @@ def _why_unserved(case: _PlannedRequest) -> Unserved | None:
 
 
 def _snapshot(spark: SparkSession, case: _PlannedRequest, earlier: Snapshot | None) -> Snapshot:
-    """Take a snapshot with the indexes that matter to the request.
+    """Return a snapshot with the indexes that matter to the request.
 
-    `earlier` is taken again if it has these indexes. An index matters if it serves the request, or if it shows which of
-    the request's columns can be decoded.
+    An index matters if it serves the request, or if it shows which of the request's columns can be decoded. `earlier`,
+    a snapshot or None, is returned if it has these indexes; otherwise a new snapshot is taken.
     """
     names = {definition.name for definition in case.choice.by_column.values()}
     if case.resolved.base.lake is None:

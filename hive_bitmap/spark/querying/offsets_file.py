@@ -152,7 +152,7 @@ def write_offsets(spark: SparkSession, table: str, predicate: str | None, path: 
 
 
 def whole_files(planned: Plan, listed: Mapping[str, FileStatus]) -> list[str]:
-    """Return the files that are not indexed in their current state.
+    """Return the files of a plan that are not indexed in their current state.
 
     All blocks of these files must be listed in the result file. `listed` are the files of the table by path, with the
     tags of the store, which Spark's listing lacks.

@@ -337,8 +337,8 @@ def _tally(
 ) -> pa.Table | _NotCounted:
     """Count the keys of a lookup, or return why the index cannot count them.
 
-    The result has the counts of the columns `keys`, of at most `limit` bytes. With `by_partition` the keys of each
-    partition are counted separately.
+    `matching_keys` has the keys for which the leaves that Spark evaluates are TRUE. The result has the counts of the
+    columns `keys`, of at most `limit` bytes. With `by_partition` the keys of each partition are counted separately.
     """
     unit, partitions = lookup.unit, np.array(lookup.partitions, np.int64)
     rows = np.bincount(unit.file, unit.rows, len(unit.paths))

@@ -128,7 +128,7 @@ def tasks_of(reading: Reading, pieces: Sequence[Piece], at_once: int) -> list[Re
 
 
 def shared_tasks(reading: Reading, pieces: Sequence[Piece], at_once: int) -> list[ReadTask]:
-    """Return the tasks of `tasks_of` for a single process.
+    """Divide the pieces among at most `at_once` tasks for a single process.
 
     The tasks have the same lookups, so that the lookups are evaluated once.
     """
