@@ -123,8 +123,9 @@ def explain(
 ) -> None:
     """Show how a query would be answered, and why.
 
-    The output has the indexes, how many of the files and blocks would be read, and a map of the blocks. Instead of
-    TABLE and WHERE, a whole query can be given. Then each indexed table of the query is shown, and Spark's plan.
+    The output shows the indexes, how many of the files and blocks would be read, and a map of the blocks. Instead of
+    TABLE and WHERE, a whole query can be given. Then the output shows each indexed table of the query, and Spark's
+    plan.
 
     \b
     Example:

@@ -79,8 +79,8 @@ def decode_into(
 ) -> None:
     """OR m stored bitmaps into `bits`.
 
-    Bitmap i belongs to a block of rows[i] rows that begins at bits[starts[i]]. Raises CorruptBitmap, before `bits` is
-    changed, for a bitmap that does not fit its block.
+    `columns` has only the column `_bitmaps`, with m values. Bitmap i belongs to a block of rows[i] rows that begins at
+    bits[starts[i]]. Raises CorruptBitmap, before `bits` is changed, for a bitmap that does not fit its block.
     """
     stored = _read(columns, rows)
     start = starts[stored.owner] + 8 * stored.index
@@ -102,7 +102,7 @@ def to_cached(columns: Sequence[pa.Array]) -> CachedBitmaps:
 def cardinalities(columns: Sequence[pa.Array], rows: NDArray[np.int64]) -> NDArray[np.int64]:
     """Count the set bits of each of m stored bitmaps.
 
-    Raises CorruptBitmap as `decode_into` does.
+    `columns` and `rows` are as in `decode_into`. Raises CorruptBitmap as `decode_into` does.
     """
     stored = _read(columns, rows)
     bits = np.bitwise_count(stored.numbers.view(np.uint64)[spans(stored.marker + 1, stored.literals)])
@@ -158,9 +158,10 @@ def _count_literals(out: NDArray[np.int64], offsets: NDArray[np.int64], markers:
 
 
 def _read(columns: Sequence[pa.Array], rows: NDArray[np.int64]) -> _StoredWords:
-    """Return the stored bitmaps, checked against their blocks.
+    """Return the markers of stored bitmaps, checked against their blocks.
 
-    Raises CorruptBitmap for a bitmap that violates the format or has a row beyond the end of its block.
+    `columns` and `rows` are as in `decode_into`. Raises CorruptBitmap for a bitmap that violates the format or has a
+    row beyond the end of its block.
     """
     numbers, offsets = list_values(columns[0])
     begin, end = offsets[:-1], offsets[1:] - 1

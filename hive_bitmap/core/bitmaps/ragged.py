@@ -84,7 +84,7 @@ def spans(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.i
 
 
 def binary_array(data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> pa.Array:
-    """Return a ragged array of bytes as a binary array of Arrow.
+    """Return a ragged array of bytes as an Arrow array of binary values.
 
     All sequences together must have less than 2 GiB (32-bit offsets).
     """
@@ -93,7 +93,7 @@ def binary_array(data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> pa.Arra
 
 
 def list_array(values: NDArray[Any], offsets: NDArray[np.int64]) -> pa.Array:
-    """Return a ragged array of numbers as an array of lists of Arrow."""
+    """Return a ragged array of numbers as an Arrow array of lists."""
     return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), pa.array(values))
 
 

@@ -185,11 +185,11 @@ def statistics(opened: pyorc.Reader, name: str) -> Mapping[str, Any]:
 
 
 def _require_plain_names(kind: pyorc.TypeDescription) -> None:
-    """Require names of columns and fields that Spark cannot misread.
+    """Require that Spark cannot misread the names of columns and fields.
 
-    Spark requests columns by the text of a type, and does not escape backticks in this text. So a backtick may make
-    Spark read the wrong columns. Raises Undecodable for backticks and other characters that readers may misread, also
-    in the names of fields inside a column.
+    `kind` is the ORC type that has these names, as pyorc describes it. Spark requests columns by the text of a type,
+    and does not escape backticks in this text. So a backtick may make Spark read the wrong columns. Raises Undecodable
+    for backticks and other characters that readers may misread, also in the names of fields inside a column.
     """
     fields = kind.fields if isinstance(kind, pyorc.Struct) else {}
     for name in fields:
@@ -210,7 +210,8 @@ def _id(attributes: Mapping[str, str]) -> int | None:
 def find(handle: OrcHandle, column: KeyColumn) -> tuple[str, Conversion] | None:
     """Return a column's name in the file and how to read it.
 
-    Returns None if the file lacks the column. Raises Undecodable.
+    Returns None if the file lacks the column. Raises Undecodable if the column cannot be identified with certainty, or
+    as `conversion_for`.
     """
     if not has_plain_name(column.name):
         raise Undecodable(f"only Spark's own reader can tell what it reads for a column named {column.name!r}")

@@ -123,7 +123,7 @@ def spark_only_columns(handle: ParquetHandle, schema: Sequence[KeyColumn]) -> di
 def rehearse(handle: ParquetHandle, schema: Sequence[KeyColumn]) -> None:
     """Read everything in the footer that queries will read later; see `Format.rehearse`.
 
-    Raises Undecodable.
+    `schema` are the columns of the table. Raises Undecodable.
     """
     parquet_file.require_plain_parquet(handle.source)
     only_spark = spark_only_columns(handle, schema)

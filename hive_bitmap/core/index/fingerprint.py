@@ -89,8 +89,8 @@ class Fingerprint:
 def matching(indexed: pa.Table, sizes: Longs, times: Longs, tags: pa.Array) -> Flags:
     """Return for each file whether a listing shows it unchanged; see `Fingerprint.matches`.
 
-    `indexed` has the columns size, mtime_ms and etag of a manifest. The arrays are the sizes, times and etags of the
-    listing.
+    `indexed` has a row for each file, with the columns size, mtime_ms and etag of a manifest. `sizes`, `times` and
+    `tags` have the sizes, times and etags of the same files in the listing.
     """
     same: Flags = (indexed["size"].to_numpy() == sizes) & (indexed["mtime_ms"].to_numpy() == times)
     alike = pc.or_(pc.equal(indexed["etag"], tags), pc.equal(tags, ""))

@@ -1,4 +1,4 @@
-"""Record the last refresh of an index after writes.
+"""Keep a record of the last refresh that followed writes to the table of an index.
 
 The record is a small file in the root of the index, for anyone who inspects the index.
 """

@@ -107,9 +107,9 @@ def _flag(conf: Mapping[str, str], name: str) -> bool:
 
 
 def _bytes_sent(conf: Mapping[str, str], name: str) -> int:
-    """Return the number of bytes in the setting `name` of a session.
+    """Return the value of a session's setting `name`, in bytes.
 
-    The number is limited to what Spark sends to a task in one message.
+    The value is limited to what Spark sends to a task in one message.
     """
     text = conf.get(PREFIX + name, _DEFAULTS[name]).strip().lower()
     match = re.fullmatch(r"(\d{1,18})\s*([kmg]?b?)", text)
@@ -121,9 +121,9 @@ def _bytes_sent(conf: Mapping[str, str], name: str) -> int:
 
 
 def _seconds(conf: Mapping[str, str], name: str) -> float:
-    """Return the number of seconds in the setting `name` of a session.
+    """Return the value of a session's setting `name`, in seconds.
 
-    An invalid text means the default, as in the JVM.
+    If the setting has an invalid text, return the default, as the JVM does.
     """
     try:
         return float(conf.get(PREFIX + name, _DEFAULTS[name]))

@@ -154,7 +154,7 @@ class SampleItem:
 
     `blocks` are pairs (path, number in the file). The key columns of the blocks take `size` bytes. A shard of a build
     would have about `shard_blocks` blocks in `shard_files` files. `values` are texts of values that queries compare the
-    column with; the task also counts the rows and the blocks that hold one of them. `values` is empty for an index of
+    column with; the task also counts in how many rows and blocks these values occur. `values` is empty for an index of
     several columns.
     """
 
@@ -334,7 +334,7 @@ def _count_values(keys: pa.ChunkedArray, values: Sequence[str]) -> _ValueCounts:
 
 
 def _cost(path: str, rows: pa.Table, item: SampleItem) -> Cost:
-    """Measure the cost of index rows by writing shards to `path`.
+    """Measure the cost of the index rows `rows` by writing shards to `path`.
 
     For COMPACT, a whole shard is simulated, and the result is the part of its cost that falls to the sampled blocks.
     """

@@ -62,8 +62,8 @@ class Lookup:
     """Fresh files that are looked up together.
 
     All fields except `unit` and `predicate` have an item for each file of `unit`. `described` has the row of each file
-    in its manifest, with the columns DESCRIBED. `deletes` has the `FileStatus.deletes` of each file. It is empty if no
-    file has deleted rows.
+    in its manifest, with the columns DESCRIBED. `deletes` has the `FileStatus.deletes` of each file. `deletes` is empty
+    if no file has deleted rows.
     """
 
     partitions: tuple[int, ...]  # their positions in `LookupResults.partitions`
@@ -152,7 +152,10 @@ class LookupResults:
 
 
 def look_up(lookup: Lookup, matching_keys: MatchingKeys) -> LookupResult:
-    """Count the matching rows in each block of a lookup's files."""
+    """Count the matching rows in each block of a lookup's files.
+
+    `matching_keys` has the keys for which the leaves that only Spark evaluates are TRUE.
+    """
     return count(lookup.unit, lookup.predicate, matching_keys)
 
 
@@ -393,8 +396,8 @@ def look_up_all(
 ) -> list[LookupResult]:
     """Do lookups in this process.
 
-    `before_each` is called before each lookup. Threads are used only if a shard is in a remote store, because threads
-    slow down lookups in local shards.
+    `matching_keys` is as in `look_up`. `before_each` is called before each lookup. Threads are used only if a shard is
+    in a remote store, because threads slow down lookups in local shards.
     """
 
     def one(lookup: Lookup) -> LookupResult:

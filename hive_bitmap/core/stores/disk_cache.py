@@ -2,9 +2,9 @@
 
 The cache is in the folder `hive_bitmap.stores.cache_folder`. The cache survives the process, and the processes of one
 user may share it. Entries are in a subfolder that only this user can write. If another user owns or can write the
-subfolder, it is not used. An entry is a file named by the hash of its key. The file gets this name when it is complete,
-and begins with its length and a checksum of key and content. If length or checksum are wrong, the entry is removed and
-read from the store again. Other files are never touched.
+subfolder, the cache is not used. An entry is a file named by the hash of its key. The file gets this name when it is
+complete, and begins with its length and a checksum of key and content. If length or checksum are wrong, the entry is
+removed and read from the store again. Other files are never touched.
 """
 
 from __future__ import annotations

@@ -175,9 +175,9 @@ def _selected(table: TableFigures, test: ColumnTest | None) -> tuple[float, floa
 
 
 def _share(tally: Tally, columns: Sequence[Column]) -> float:
-    """Return the share of bytes that a shape's average query reads.
+    """Return the share of a table's bytes in the columns that a shape's average query reads.
 
-    `columns` are all columns of the table.
+    `tally` has the figures of the queries of the shape. `columns` are all columns of the table.
     """
     by_name = {column.name.lower(): column for column in columns}
     counted_columns = [(by_name[name], queries) for name, queries in tally.columns.items() if name in by_name]

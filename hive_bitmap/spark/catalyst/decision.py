@@ -293,7 +293,7 @@ class ReadRows(Decision):
 
     @property
     def nbytes(self) -> int:
-        """The estimated bytes in memory, with the lookups of rows that are read here."""
+        """The estimated bytes in memory, including the lookups for rows that this process reads."""
         fetched = sum(isinstance(part, FetchPart) for part in self.parts) * PREPARED_SHARE
         return super().nbytes * (1 + fetched) + (0 if self.files is None else self.files.nbytes)
 

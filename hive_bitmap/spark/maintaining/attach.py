@@ -147,8 +147,8 @@ def _moved(
 def _rename_table(spark: SparkSession, table: str, definition: Definition, name: str) -> None:
     """Give the index table of an index the name `name`.
 
-    `name` is the name of the former index table, if the user chose it by IN TABLE. It is free once the former index
-    table is dropped.
+    `name` is the name of the former index table, if the user chose it by IN TABLE. The former index table must be
+    dropped first, so that the name is free.
     """
     base, indexes = catalog.table_and_indexes(spark, table)
     index = catalog.named(base, indexes, definition.name)

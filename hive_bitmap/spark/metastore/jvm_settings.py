@@ -89,7 +89,7 @@ def with_startup(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def of_metastore(spark: SparkSession, names: Sequence[str]) -> dict[str, str]:
-    """Return these settings of the metastore's client, and `user.dir` of the JVM.
+    """Return the settings `names` of the metastore's client, and `user.dir` of the JVM.
 
     Without a Hive metastore the result is empty: Spark's catalog is then in memory.
     """

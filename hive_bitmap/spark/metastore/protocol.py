@@ -49,10 +49,11 @@ class Changes:
 
 
 class Metastore(Protocol):
-    """Reads and changes the session's catalog; `JvmMetastore` and `SqlMetastore` implement it.
+    """The operations that read and change the session's catalog.
 
-    Both have the same results for the same calls (tests/spark/metastore/test_contract.py). The implementations differ
-    in the sessions that they serve, and in the number of calls to the metastore.
+    `JvmMetastore` and `SqlMetastore` implement this protocol. Both have the same results for the same calls
+    (tests/spark/metastore/test_contract.py). The implementations differ in the sessions that they serve, and in the
+    number of calls to the metastore.
     """
 
     def available(self, spark: SparkSession) -> bool:
@@ -88,14 +89,14 @@ class Metastore(Protocol):
         """Create an external table.
 
         Return False if a table or view of that name exists. The table gets the columns, location and properties of
-        `table`; its comment is the property `comment`. The new table belongs to the `owner` of `table`. If this owner
-        is "", or if the session cannot choose an owner, the new table belongs to the session's user.
+        `table`. Its comment is the value of the property `comment`. The new table belongs to the `owner` of `table`. If
+        this owner is "", or if the session cannot choose an owner, the new table belongs to the session's user.
         """
 
     def drop_table(self, spark: SparkSession, name: str, *, if_exists: bool, purge: bool) -> None:
         """Drop a table, given by its name in Spark's SQL.
 
-        The files of an external table stay.
+        The files of an external table stay. `if_exists` and `purge` add IF EXISTS and PURGE to the statement.
         """
 
     def drop_database(self, spark: SparkSession, database: str, *, if_exists: bool) -> None:

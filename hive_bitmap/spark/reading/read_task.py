@@ -113,7 +113,10 @@ class SelectedRows:
 
     @classmethod
     def of(cls, lookup: Lookup, matching_keys: MatchingKeys) -> SelectedRows:
-        """Evaluate the predicate of a lookup."""
+        """Evaluate the predicate of a lookup.
+
+        `matching_keys` has the keys for which the leaves that only Spark evaluates are TRUE.
+        """
         selection = select(lookup.unit, lookup.predicate, matching_keys)
         return cls(lookup, selection, selection.counts())
 

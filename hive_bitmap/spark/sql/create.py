@@ -87,7 +87,7 @@ def create(spark: SparkSession, statement: CreateIndex) -> list[BuildReport]:
 def _require_unreserved(statement: CreateIndex) -> None:
     """Raise InvalidProperty for a table property that Spark reserves.
 
-    Spark would refuse it only after the build.
+    Otherwise, Spark would refuse the property only after the build.
     """
     for key, _ in statement.table_properties:
         if key.lower() in RESERVED:

@@ -243,8 +243,8 @@ def _in_tasks(spark: SparkSession, items: Sequence[Any], function: Callable[[Any
 def require_python(spark: SparkSession) -> None:
     """Raise Unsupported if the session's tasks use another Python than its application.
 
-    If a session names a Python, Spark starts it as the application's user, for any Python task. Without hive_bitmap,
-    clients of a server run no Python tasks.
+    If a session names a Python program, Spark starts this program as the application's user, for any Python task.
+    Without hive_bitmap, clients of a server run no Python tasks, and so cannot start a program in this way.
     """
     if jvm_reader.available(spark) and jvm_settings.has_own_python(spark):
         raise Unsupported(

@@ -48,10 +48,10 @@ if TYPE_CHECKING:
 class Verification:
     """The result of comparing one index with its base table.
 
-    `shards`, `files`, `blocks` and `rows` (of the base table) count what was compared. `stale`, `unindexed` and `gone`
-    count base files: changed since they were indexed, not in the index, and in the index but deleted. Such files are no
-    problems, because queries do not rely on the index for them. `problems` describes the first 20 of `problem_count`
-    problems.
+    `shards`, `files`, `blocks` and `rows` (of the base table) count what was compared. `stale` counts base files that
+    have changed since they were indexed, `unindexed` base files that are not in the index, and `gone` base files that
+    are in the index, but were deleted. Such files are no problems, because queries do not rely on the index for them.
+    `problems` describes the first 20 of `problem_count` problems.
     """
 
     _fields: ClassVar[tuple[Field, ...]] = (
@@ -97,9 +97,9 @@ class _Tally:
 def verify(spark: SparkSession, table: str, names: Sequence[str] = ()) -> list[Verification]:
     """Compare all or the named indexes of a table with the table.
 
-    Return a result for each, sorted by name. Every block of every unchanged base file is read and compared with all its
-    stored rows. A missing or damaged shard or manifest is reported as a problem in the result. Raises NotFound for an
-    unknown table or index.
+    Return a result for each, sorted by name. Every block of every unchanged base file is read, and compared with all
+    index rows of the block. A missing or damaged shard or manifest is reported as a problem in the result. Raises
+    NotFound for an unknown table or index.
     """
     manifest.read.cache_clear()  # a cached manifest would hide damage that came after it was read
     checksums.of_generation.cache_clear()
