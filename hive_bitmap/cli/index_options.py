@@ -1,6 +1,7 @@
-"""Define the options that several commands share.
+"""Define the options that several commands share, and parse their values.
 
-The options choose how an index is stored, and which tables a command is for.
+The options choose how an index is stored, and which tables a command is for. Values are lists of names, or of pairs
+NAME=VALUE.
 """
 
 from __future__ import annotations

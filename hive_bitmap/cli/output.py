@@ -194,9 +194,9 @@ class _Number(str):
 
 
 def print_rows(format_: str, frame: DataFrame, limit: int | None) -> None:
-    """Print at most `limit` rows.
+    """Print at most `limit` rows of a DataFrame.
 
-    Without a limit, JSON and CSV have all rows, and a table has at most TABLE_ROWS rows.
+    If `limit` is None, JSON and CSV have all rows, and a table has at most TABLE_ROWS rows.
     """
     match format_:
         case "json":

@@ -108,7 +108,10 @@ class MemoryBudget:
                 self._drop(place)
 
     def uses(self) -> tuple[CacheUse, ...]:
-        """Return the number and bytes of the entries of each kind, the largest first."""
+        """Return the number and bytes of the entries of each kind.
+
+        The kind with the most bytes comes first.
+        """
         with self._lock:
             weights = [(kind, weight) for (kind, _), (_, weight) in self._entries.items()]
         by_kind: dict[str, list[int]] = {}
@@ -170,7 +173,7 @@ class Cache(Generic[K, V]):
         self._budget.remove(self._kind, (self._number, key))
 
     def clear(self) -> None:
-        """Remove all entries of this kind, also the entries of other caches."""
+        """Remove all entries of this kind, also the entries of other caches of this kind."""
         self._budget.clear(self._kind)
 
 
@@ -205,9 +208,8 @@ def cached(kind: str, weigh: Callable[[V], int]) -> Callable[[Callable[..., V]],
 
 
 def caches() -> tuple[CacheUse, ...]:
-    """Return the use of this process's caches by kind, the largest first.
+    """Return the use of this process's caches by kind: the entries and their bytes.
 
-    The use is the number and the bytes of cache entries. The setting `hive_bitmap.stores.memory` limits the total
-    bytes.
+    The kind with the most bytes comes first. The setting `hive_bitmap.stores.memory` limits the total bytes.
     """
     return BUDGET.uses()

@@ -178,7 +178,7 @@ def spark_seconds(rows: int, columns: int, cores: int, prices: CountPrices, wait
 def is_counted_by_index(
     index_bytes: float, rows: int, columns: int, cores: int, waits: float = 0.0, keys: float = 0.0
 ) -> bool:
-    """Return whether counting by a whole index is clearly faster than Spark.
+    """Return whether a whole index counts clearly faster than Spark.
 
     The index has `index_bytes` bytes. Spark would count `rows` rows by the values of `columns` columns. `cores` and
     `waits` are as in `count_cost`. The times include handing on the result, which has `keys` rows.

@@ -117,7 +117,8 @@ def fill_rows(bits: NDArray[np.uint8], begins: NDArray[np.int64], ends: NDArray[
 class BitLayout:
     """The positions of the b blocks of a selection.
 
-    The selection is a uint8 array of starts[b] bytes.
+    `rows` has the number of rows of each block, and `starts` the position of its first byte in the selection. The
+    selection is a uint8 array of starts[b] bytes.
     """
 
     rows: NDArray[np.int64]  # b: number of rows of each block
@@ -137,12 +138,12 @@ def layout(rows: ArrayLike) -> BitLayout:
 
 
 def nothing(where: BitLayout) -> NDArray[np.uint8]:
-    """Return a selection of no row."""
+    """Return a selection of no row, with the layout `where`."""
     return np.zeros(where.starts[-1], np.uint8)
 
 
 def everything(where: BitLayout) -> NDArray[np.uint8]:
-    """Return a selection of every row of every block."""
+    """Return a selection of every row of every block of the layout `where`."""
     bits = np.full(where.starts[-1], 0xFF, np.uint8)
     _trim(bits, where, np.arange(len(where.rows)))
     return bits

@@ -194,7 +194,7 @@ def decoding(what: str) -> Iterator[None]:
 
 
 def _with_dictionary(values: Values, column: KeyColumn) -> Values:
-    """Convert only the dictionaries of the values.
+    """Convert dictionary-encoded values by converting only their dictionaries.
 
     Then each distinct value is converted only once, not once for each row.
     """

@@ -41,9 +41,9 @@ def problem(base: Table, definition: Definition) -> str:
 
 
 def _state(current: Column, indexed: Column) -> str:
-    """Describe how a column differs from the column that was indexed.
+    """Describe the column that has replaced an indexed column, for a message.
 
-    `current` has replaced the column `indexed`, which has the same name.
+    `current` has the same name as the column `indexed`.
     """
     return f"is {current.type}" if current.type != indexed.type else "is another column of that name"
 

@@ -184,7 +184,8 @@ def aggregated_values(
 ) -> dict[Column, pa.ChunkedArray]:
     """Return the aggregated columns of one block, as far as they can be read.
 
-    Columns that the table no longer has, or that cannot be read, are missing in the result.
+    `handle` is the open base file, and `block` the number of the block. Columns that the table no longer has, or that
+    cannot be read, are missing in the result.
     """
     format, values = options.file_format(), {}
     for column in definition.aggregated_columns:
@@ -263,10 +264,10 @@ def _index_blocks(group: Group, file: Fingerprint) -> IndexedFile:
 
 
 def _bounds(format: Format, handle: Any, columns: Sequence[KeyColumn], blocks: int) -> dict[str, Bounds]:
-    """Return the bounds of the columns by which queries may sort: dates and timestamps first, then integers.
+    """Return the bounds of the columns by which queries may sort.
 
-    `blocks` is the number of the file's blocks. The result has at most MOST_BOUNDED columns, and fewer columns if the
-    file has many blocks.
+    `handle` is the open base file, and `blocks` the number of its blocks. Dates and timestamps come first, then
+    integers, until there are MOST_BOUNDED columns, or fewer if the file has many blocks.
     """
     ordered = [column for kind in (TIMES, INTEGERS) for column in columns if column.type in kind]
     chosen = ordered[: min(MOST_BOUNDED, MOST_BOUNDS // max(blocks, 1))]
@@ -304,7 +305,8 @@ def _empty(definition: Definition) -> pa.Table:
 def _unindexed(group: Group, file: Fingerprint, reason: str, columns: Sequence[KeyColumn] = ()) -> IndexedFile:
     """Return the result for a file that is not indexed.
 
-    `reason` is recorded for every index of the group. `columns` are the columns that only Spark reads correctly.
+    `reason` is recorded for every index of the group. `columns` are the columns that the result marks as readable by
+    Spark only.
     """
     spark_only = tuple(sorted(column.name for column in columns))
     return IndexedFile(file, Blocks.of([], [], []), spark_only, (reason,) * len(group.definitions))

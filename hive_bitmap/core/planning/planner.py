@@ -291,7 +291,7 @@ def _why_stopped(inputs: PlanInputs, read: Reads) -> str:
 def is_read_by_driver(inputs: PlanInputs, read: Reads) -> bool:
     """Return whether reading the selected rows in this process is faster than in tasks.
 
-    There must be at most MOST_DRIVER_ROWS selected rows, with at most `driver_read_bytes`.
+    This is possible only for at most MOST_DRIVER_ROWS selected rows, of at most `driver_read_bytes` bytes.
     """
     most, bytes_of_rows = inputs.driver_read_bytes, inputs.share * read.blocks * read.rows / max(read.rows_of_blocks, 1)
     if inputs.count or read.whole or not most or bytes_of_rows > most or read.rows > MOST_DRIVER_ROWS:

@@ -78,7 +78,10 @@ class Selection:
         return self.layout.rows.copy() if self.bits is None else selection.counts(self.bits, self.layout)
 
     def block_rows(self, block: int) -> Longs | None:
-        """Return the selected rows of a block, 0-based and ascending; None for all rows."""
+        """Return the numbers of the selected rows of a block, 0-based and ascending.
+
+        None stands for all rows.
+        """
         return None if self.bits is None else selection.rows(self.bits, self.layout, block)
 
 

@@ -53,8 +53,8 @@ class ColumnTest:
 class Shape:
     """The kind of a query: its tests and aggregation, without values.
 
-    Names are in lower case. `key_sets` are sets of columns; counts by the keys of each set answer the aggregation.
-    `key_sets` is None if the query has no aggregation, or an aggregation that counts do not answer.
+    Names are in lower case. `key_sets` are sets of columns: rows counted by the columns of each set answer the
+    aggregation. `key_sets` is None if the query has no aggregation, or an aggregation that counts do not answer.
     """
 
     database: str

@@ -520,7 +520,10 @@ def _readers(listing: Listing, numbers: Sequence[int], root: str) -> dict[int, H
 
 
 def _readers_of(folders: Sequence[str]) -> list[Hashable]:
-    """Return a value that identifies the readers of each of these segments."""
+    """Return for each of these segments a value that identifies its readers.
+
+    The readers of a segment are the users who may enter its folder and open its manifest.
+    """
     paths = [path for folder in folders for path in (folder, f"{folder}/{FOLDER}/{manifest.FILES_NAME}")]
     permissions = map_parallel(stores.permissions_of, paths)
     return [_readers_value(enters, opens) for enters, opens in zip(permissions[::2], permissions[1::2], strict=True)]

@@ -40,7 +40,7 @@ MOST_ROUNDS = 5  # attempts to move slots while other builds move them too
 
 
 class NotPublished(BuildFailed):
-    """A build that was not published, or not all of it.
+    """The error for a build that was published only in part, or not at all.
 
     The files of the build are deleted, or left to `clean`.
     """
@@ -199,7 +199,7 @@ def _publish(spark: SparkSession, base: Table, publication: Publication) -> bool
 
 
 def _moved(spark: SparkSession, table: Table, publication: Publication, empty: str, before: Slots) -> Slots:
-    """Move the slots of an index as this build requires; return all slots.
+    """Move the slots of an index as this build requires; return all slots afterwards.
 
     `before` are the slots before the build, and `empty` is the folder of empty slots. If another build takes slots at
     the same time, this build puts its segments into other slots.
@@ -309,9 +309,9 @@ def _is_there(spark: SparkSession, definition: Definition) -> bool:
 
 
 def _named(spark: SparkSession, definition: Definition) -> list[Table]:
-    """Return any table with the name of an index table.
+    """Return the table that has the name of the index table.
 
-    Return a list with at most one item.
+    The result is a list, empty if there is no such table. The table may belong to another index, or to none.
     """
     return metastore.describe_many(spark, definition.index_table_database, [definition.index_table])
 

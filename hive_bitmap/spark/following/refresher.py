@@ -170,7 +170,7 @@ class Refresher:
         """Queue a refresh, unless it is too early or already queued.
 
         `lag` is the age of the oldest unindexed file in seconds; None if unknown. A refresh is too early if `lag` is
-        less than the refresh interval of the request. Return whether a refresh is pending or running.
+        known and less than the refresh interval of the request. Return whether a refresh is pending or running.
         """
         late = lag is None or lag >= request.key.interval
         return self.queue.is_wanted(request.key) or (late and self.queue.want(request))
@@ -250,7 +250,7 @@ def _keys(base: Table, followers: Iterable[Index]) -> list[Key]:
 
 
 def _has_only_deletes(file: WholeFile) -> bool:
-    """Return whether Spark counts a file only because of deleted rows.
+    """Return whether a query reads a file whole only because some of its rows are deleted.
 
     The file itself is indexed.
     """

@@ -3,8 +3,8 @@
 Each module has a few entry points. All modules change the metastore first, and then delete files.
 
 * `building/publish` changes the metastore and then cleans up. It first adds slots, empty and in a separate call; slots
-  are never dropped. It then moves all changed slots in one `alter_partitions` (`protocol.Changes`), so whoever lists
-  the slots sees one state. If no other slot changes, as in a new index, slots are added with their segments at once.
+  are never dropped. It then moves all changed slots in one `alter_partitions` (`protocol.Changes`), so every listing of
+  the slots shows one state. If no other slot changes, as in a new index, slots are added with their segments at once.
   The slots are listed again afterwards. If another build has taken the slot of a segment, the segment gets another
   slot, for at most five rounds. If two builds have indexed the same files, both segments may cover them: queries then
   use the segment with the oldest name, and the build that detects this (`build_scope.plan_mending`, otherwise the next

@@ -218,16 +218,16 @@ def table_of(spark: SparkSession, described: Any) -> Table:
 
 
 def _with_stores(spark: SparkSession) -> Metastore:
-    """Return the metastore of this session, and use its store settings.
+    """Return the metastore of a session whose files the caller will read.
 
-    The caller will read the table's files.
+    From now on, this process uses the store settings of the session.
     """
     session_stores.use(spark)
     return of(spark)
 
 
 def of(spark: SparkSession) -> Metastore:
-    """Return the implementation that serves a session."""
+    """Return the `Metastore` implementation that serves a session."""
     return next(metastore for metastore in METASTORES if metastore.available(spark))
 
 

@@ -137,7 +137,7 @@ def canonical(place: str) -> str:
 
 
 def overlap(folder: str, other: str) -> bool:
-    """Return whether a folder is another folder, contains it or lies in it.
+    """Return whether two folders are the same, or one contains the other.
 
     Both folders are in the form of `stores.canonical`.
     """

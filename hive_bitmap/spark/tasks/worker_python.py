@@ -66,7 +66,7 @@ def runs_own_python(context: SparkContext) -> bool:
 
 
 def _run_by(python: str, function: Any, spark: SparkSession) -> Any:
-    """Return a copy of a Python function that the interpreter `python` runs.
+    """Copy a Python function, so that the interpreter `python` runs the copy.
 
     `function` and the copy are the objects of the function in the JVM.
     """
@@ -113,9 +113,10 @@ def lack(spark: SparkSession, error: Exception) -> str:
 
 
 def _executor_pythons(context: SparkContext, python: str) -> list[list[Any]]:
-    """Return what the Python `python` says about itself in each task.
+    """Return a description of the Python `python` from each task.
 
-    The result is empty if the Python cannot be run. Then the reason is logged.
+    A description has the host, the path of the interpreter, its version and the missing packages. The result is empty
+    if the Python cannot be run. Then the reason is logged.
     """
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
