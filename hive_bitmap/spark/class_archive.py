@@ -1,6 +1,6 @@
 """Start the JVM of a session from a class archive (class data sharing).
 
-Spark loads some 20,000 classes until it has answered its first query. With an archive, the JVM maps these classes
+Before it has answered its first query, Spark loads some 20,000 classes. With an archive, the JVM maps these classes
 instead of parsing and verifying them. That halves the work of a start. `archive_making` makes an archive for one Java
 and one set of jars. The name of the archive has a digest of the Java and the jars, and the size of the archive. The JVM
 compares Java and jars again, and ignores an archive that does not fit. A damaged archive would crash the JVM. So the

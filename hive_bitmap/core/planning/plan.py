@@ -134,7 +134,7 @@ class Plan:
 
     @property
     def rows_scanned(self) -> int | None:
-        """The number of rows that Spark's scan passes on if it reads to its end; None if not known."""
+        """The number of rows that Spark's scan returns if it is not stopped early; None if it is unknown."""
         if self.strategy is Strategy.FULL_SCAN:
             return self.rows_total
         if self.strategy not in (Strategy.FILES, Strategy.BLOCKS) or self.rows_total is None:
@@ -147,7 +147,7 @@ class Plan:
 
     @property
     def looked_up(self) -> bool:
-        """Whether an index was looked up; without a lookup, `files` is empty and the figures are None."""
+        """Whether an index was looked up; without a lookup, `files` is empty and `blocks_total` is None."""
         return self.blocks_total is not None
 
 

@@ -97,7 +97,7 @@ def leave_out(results: LookupResults, bounds: Sequence[Bounds], first: FirstRows
 def _last_needed(bounds: Bounds, rows: Longs, certain: Longs, first: FirstRows) -> tuple[int, int] | None:
     """Return the sort key (rank, value) up to which enough rows certainly match.
 
-    The query needs `first.rows` rows. `rows` has the number of rows of each block, and `certain` the number of them
+    The query needs `first.rows` rows. For each block, `rows` has the number of rows, and `certain` the number of rows
     that certainly match. Return None if the rows that certainly match may be too few.
     """
     keys, counts = _largest(bounds, rows, certain, first)

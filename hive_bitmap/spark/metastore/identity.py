@@ -1,6 +1,6 @@
 """Identify a metastore.
 
-With the id of the metastore, an index root in a shared folder can be assigned to its metastore.
+The marker of an index root has the id of its metastore, because several metastores may use one folder.
 """
 
 from __future__ import annotations

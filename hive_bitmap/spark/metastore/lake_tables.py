@@ -113,7 +113,7 @@ def is_iceberg(table: Table) -> bool:
 
 
 def by_iceberg_facts(table: Table, facts: IcebergFacts) -> Table:
-    """Return an Iceberg table with the columns in its facts, and their field ids in files."""
+    """Return an Iceberg table with the columns that `facts` declare, and the field ids of the columns in files."""
     fields = {field["name"]: field for field in json.loads(facts.schema)["fields"]}
     identity = {
         field["source-id"]
@@ -143,7 +143,7 @@ def by_iceberg_facts(table: Table, facts: IcebergFacts) -> Table:
 
 
 def by_facts(table: Table, facts: Facts) -> Table:
-    """Return a Delta table with the columns in the facts of its log."""
+    """Return a Delta table with the columns that `facts`, from its log, declare."""
     schema = json.loads(facts.schema)
     columns = columns_of(schema)
     metadata = [field.get("metadata", {}) for field in schema["fields"]]

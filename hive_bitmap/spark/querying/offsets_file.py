@@ -118,10 +118,10 @@ def _selected(task: UnitTask, lookup: Lookup) -> Iterator[tuple[str, Longs]]:
 def write_offsets(spark: SparkSession, table: str, predicate: str | None, path: str, *, utf8: bool = False) -> Plan:
     """Write the result file of a predicate to `path` and return its plan.
 
-    `path` is a local path or a Hadoop path. The result file lists every block that may have a matching row, and all
-    blocks of base files whose current version is not indexed. A base file without a line has no match. `utf8` allows
-    paths that are not ASCII, for a Hive whose JVM has UTF-8 as its default charset. A warning is logged if the reader
-    might stop at its limit of bytes.
+    The predicate None stands for all rows. `path` is a local path or a Hadoop path. The result file lists every block
+    that may have a matching row, and all blocks of base files whose current version is not indexed. A base file without
+    a line has no match. `utf8` allows paths that are not ASCII, for a Hive whose JVM has UTF-8 as its default charset.
+    A warning is logged if the reader might stop at its limit of bytes.
 
     Raises the errors of `plan`, and Unsupported for a table whose blocks cannot be determined, a path that the reader
     would not find, or a folder that Hive may list differently from Spark. Then nothing is written.
